@@ -199,7 +199,10 @@ def _notes(made: Any) -> list[Part]:
     notes += [f"not fused: {n}: {why}" for n, why in made.quantised.fusion.why_not.items()
               if n not in made.quantised.plan.left]  # fmt: skip
     claims = [r.line for r in made.rows if r.line.statement is not None and not r.line.statement[0]]
-    notes += [f"{line.node}: {line.statement[1]}" for line in claims]
+    said: dict[str, list[str]] = {}
+    for line in claims:
+        said.setdefault(line.statement[1], []).append(line.node)
+    notes += [f"{', '.join(nodes)}: {why}" for why, nodes in said.items()]
     return [Text(f"note: {note}") for note in [*notes, *made.outcome.notes]]
 
 

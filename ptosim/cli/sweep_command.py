@@ -22,6 +22,7 @@ from ptosim.passes.targets import check_target_word
 from ptosim.run import values
 from ptosim.search.engines import engine_of
 from ptosim.search.pareto import Change, changes, read_rows
+from ptosim.search.point import Row
 from ptosim.search.point_recipe import Recipe
 from ptosim.search.source import maker_of
 from ptosim.search.space import Space, values_of
@@ -122,7 +123,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         write_file(Path(options.parquet), sweep_tables.to_parquet(found.rows))
     if terminal.wants_report:
         terminal.report(_Report(found, differing, before is not None, options))
+    unusable = next((row for row in found.rows if _is_unusable(row)), None)
+    if unusable is not None:
+        terminal.error(unusable["reason"], "the other rows are there")
+        return UsageError.exit_code
     return int(any(change.is_worse for change in differing))
+
+
+def _is_unusable(row: Row) -> bool:
+    """True for a point of which nothing is known because its template or its reference fails."""
+    is_reference = row["stage"] == "values" and row["reason"].startswith("PTO7613")
+    return row["stage"] == "template" or is_reference
 
 
 def _computed(options: argparse.Namespace, terminal: Terminal) -> Sweep:

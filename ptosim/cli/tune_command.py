@@ -89,14 +89,22 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             seed=options.seed, sampler=options.sampler, keep=options.keep, seeds=options.seeds,
             tolerance=options.tolerance, rewrites=not options.no_rewrites,
         )  # fmt: skip
-    files = []
+    files: list[Path] = []
     if options.into:
-        for path, text in written(found, Path(options.into)):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, text)
-            files.append(path)
+        files = _write(found, Path(options.into))
     terminal.report(_Report(found, files))
     return 0
+
+
+def _write(found: Tuned, folder: Path) -> list[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UsageError(f"--into: cannot make {folder}: {problem.strerror}") from problem
+    files = written(found, folder)
+    for path, text in files:
+        write_file(path, text)
+    return [path for path, _ in files]
 
 
 def _refuse_misuse(options: argparse.Namespace) -> None:

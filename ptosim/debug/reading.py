@@ -16,6 +16,7 @@ from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
 from ptosim.numerics.codes import decode
 from ptosim.numerics.formats import lookup
+from ptosim.semantics.tile.quant_casts import uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,12 @@ class Reading:
 
 
 def numbers_of(codes: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return codes of narrow floats as f32, 4-bit integers with their sign, others (packed
-    elements too) as they are."""
+    """Return codes of narrow floats as f32, 4-bit integers and those that a quantised type stores
+    with their sign, others (packed elements too) as they are."""
     if isinstance(dtype, PackedDType):
         return codes  # several numbers an element: their bits
+    if dtype.kind == "quant":
+        return _stored(codes, dtype)
     form = lookup(dtype.name)
     if form.kind == "code":
         return decode(codes.view(np.uint8), form.name)
@@ -69,6 +72,15 @@ def numbers_of(codes: np.ndarray, dtype: DType) -> np.ndarray:
     if codes.dtype.kind == "V" or codes.dtype.name == "bfloat16":
         return codes.astype(np.float32)
     return codes
+
+
+def _stored(codes: np.ndarray, dtype: DType) -> np.ndarray:
+    known = uniform(dtype)
+    spec = known.storage if known is not None else None
+    is_signed = spec is not None and not spec.is_float and spec.signed
+    return (
+        codes.view(f"i{codes.dtype.itemsize}") if is_signed and codes.dtype.kind == "u" else codes
+    )
 
 
 def read_tile(core: Core, ref: TileRef, *, full: bool = False) -> Reading:

@@ -10,7 +10,8 @@ from textwrap import wrap
 from ptosim.expand import casts as convert
 from ptosim.expand import elementwise, mx
 from ptosim.expand.expansions import EXPANSIONS
-from ptosim.expand.logical.program import VIEWS, has_logical, replacements
+from ptosim.expand.logical.names import has_logical
+from ptosim.expand.logical.program import VIEWS, replacements
 from ptosim.expand.operands import NotExpandable
 from ptosim.expand.writer import Writer
 from ptosim.ground.diagnostics.model import finding

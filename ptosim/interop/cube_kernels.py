@@ -33,9 +33,10 @@ class Product:
         return up(self.m, self.tile_m), up(self.k, self.tile_k), up(self.n, self.tile_n)
 
 
-def sizes(m: int, k: int, n: int) -> Product:
-    """Return the blocks of a product."""
-    return Product(m, k, n, min(up(m, 16), ROWS), min(up(k, 32), DEPTH), min(up(n, 32), COLS))
+def sizes(m: int, k: int, n: int, width: int = 1) -> Product:
+    """Return the blocks of a product of elements of some bytes."""
+    depth = max(DEPTH // width, 32)
+    return Product(m, k, n, min(up(m, 16), ROWS), min(up(k, 32), depth), min(up(n, 32), COLS))
 
 
 def quant_word(scale: float, zero: int, *, signed: bool) -> int:

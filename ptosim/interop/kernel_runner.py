@@ -172,7 +172,7 @@ class KernelRunner:
     ) -> np.ndarray:
         """Return [m, k] x [k, n] of int8 or f32 matrices: sums (with a bias of their type for each
         column), or with words codes of `out`."""
-        shape = cube_kernels.sizes(a.shape[0], a.shape[1], b.shape[1])
+        shape = cube_kernels.sizes(a.shape[0], a.shape[1], b.shape[1], a.dtype.itemsize)
         m, k, n = shape.padded
         dtype = type_word(a.dtype)
         out = out or ("i32" if dtype == "i8" else "f32")

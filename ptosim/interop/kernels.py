@@ -126,6 +126,7 @@ ARRAYS = {
     "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),
     "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn), "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
     "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
+    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
 }  # fmt: skip
 """Element types of kernel arguments with the types of their arrays."""
 

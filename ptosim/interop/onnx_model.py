@@ -17,7 +17,7 @@ from ptosim.quant.onnx.schema import Attributes
 from ptosim.quant.storage import as_bytes, storage
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto
+    from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def graph_of(model: ModelProto) -> Graph:
         ) from problem
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     graph = model.graph
-    constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    constants = {t.name: _array(onnx, t) for t in graph.initializer}
     nodes = [_node(onnx, n, i) for i, n in enumerate(graph.node)]
     inputs = {i.name: _described(onnx, i) for i in graph.input if i.name not in constants}
     return Graph(opset, nodes, constants, inputs, [o.name for o in graph.output], model)
@@ -109,8 +109,16 @@ def _attribute(onnx: ModuleType, attribute: AttributeProto) -> object:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, onnx.TensorProto):
-        return onnx.numpy_helper.to_array(value)
+        return _array(onnx, value)
     return value
+
+
+def _array(onnx: ModuleType, tensor: TensorProto) -> np.ndarray:
+    """The elements of a constant; the checker lets one pass that has fewer bytes than its shape."""
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except Exception as problem:  # ValueError, TypeError, and those of missing external data
+        raise _broken(f"constant `{tensor.name}` cannot be read: {problem}") from problem
 
 
 def _described(onnx: ModuleType, value: ValueInfoProto) -> tuple[np.dtype, tuple[int | None, ...]]:

@@ -11,9 +11,11 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.records import dataclass
 from ptosim.interop.chains import unsupported
+from ptosim.interop.fusion import mx
 from ptosim.interop.fusion import programs as fused
 from ptosim.interop.fusion.exactness import statement_in
 from ptosim.interop.fusion.groups import Fusion, Group, fuse
+from ptosim.interop.fusion.mx import MxStep
 from ptosim.interop.generated import Ran
 from ptosim.interop.host_ops import MOVES, move
 from ptosim.interop.kernel_runner import KernelRunner
@@ -24,6 +26,8 @@ from ptosim.quant.onnx.ops import evaluate, node_of, positions
 from ptosim.quant.onnx.rules import check_node, refuse_errors
 from ptosim.quant.onnx.schema import Input, Node, operators
 
+Step = GraphNode | Group | MxStep
+"""What one line is about: a node, or nodes that one kernel computes."""
 FORMS = ("exact", "fast")
 ORACLES = {"reference": "runtime", "runtime": "reference", "onnx": "reference"}
 """Oracle of the exact form to the other one it is compared with."""
@@ -106,11 +110,11 @@ def run(
 
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
     without a kernel (every one of them is named) and for a model that no target runs."""
-    _check_operators(graph, on_host)
+    fusion = fuse(graph) if is_fused else Fusion({}, set(), {})
+    _check_operators([s for s in fusion.steps(graph) if isinstance(s, GraphNode)], on_host)
     expected, source = reference_values(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
     findings = _check_rules(graph, expected)
-    fusion = fuse(graph) if is_fused else Fusion({}, set(), {})
     lines = [_line(step, graph, expected, other) for step in fusion.steps(graph)]
     outcome = Outcome(
         oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings,
@@ -126,10 +130,10 @@ def run(
     return outcome
 
 
-def _check_operators(graph: Graph, on_host: Collection[str]) -> None:
+def _check_operators(nodes: Sequence[GraphNode], on_host: Collection[str]) -> None:
     wrong = [
         n
-        for n in graph.nodes
+        for n in nodes
         if n.name not in on_host and (n.op not in OPERATORS or n.domain not in ("", "ai.onnx"))
     ]
     if wrong:
@@ -179,6 +183,8 @@ def every_value(
         made = evaluator.run(None, dict(feeds), intermediate=True)
         assert isinstance(made, dict)  # of all names: `intermediate`
         for name, value in {**graph.constants, **feeds, **made}.items():
+            if value is None:  # the name of an input that is left out
+                continue
             found.setdefault(name, []).append(np.asarray(value))
     return found
 
@@ -242,12 +248,12 @@ def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list
 
 
 def _line(
-    step: GraphNode | Group,
+    step: Step,
     graph: Graph,
     expected: Mapping[str, np.ndarray],
     other: Mapping[str, np.ndarray],
 ) -> Line:
-    is_group = isinstance(step, Group)
+    is_group = isinstance(step, (Group, MxStep))
     name = step.output if is_group else step.outputs[0]
     value = expected[name]
     return Line(
@@ -258,9 +264,9 @@ def _line(
     )  # fmt: skip
 
 
-def _statement(
-    step: GraphNode | Group, graph: Graph, env: Mapping[str, np.ndarray]
-) -> tuple[bool, str] | None:
+def _statement(step: Step, graph: Graph, env: Mapping[str, np.ndarray]) -> tuple[bool, str] | None:
+    if isinstance(step, MxStep):
+        return (False, mx.STATEMENT) if step.kind == "product" else (True, "the same exponents")
     if not isinstance(step, Group):
         return None
     return statement_in(step, env, graph.constants, graph.opset)
@@ -294,10 +300,12 @@ def _run_form(
     outcome.programs[key] = programs
 
 
-def compute(
-    lowering: Lowering, step: GraphNode | Group, env: dict[str, np.ndarray], opset: int
-) -> None:
+def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:
     """Execute a node or a group and put its outputs into `env`."""
+    if isinstance(step, MxStep):
+        mx.run(lowering.runner, step, env)
+        lowering.notes |= set(mx.notes(step, lowering.runner.target))
+        return
     if isinstance(step, Group):
         env[step.output] = fused.run(lowering, step, env, opset)
         return
@@ -307,12 +315,12 @@ def compute(
 
 
 def _gap(
-    step: GraphNode | Group,
+    step: Step,
     opset: int,
     expected: Mapping[str, np.ndarray],
     env: Mapping[str, np.ndarray],
 ) -> Gap:
-    is_group = isinstance(step, Group)
+    is_group = isinstance(step, (Group, MxStep))
     name = step.output if is_group else step.outputs[0]
     want, got = expected[name], env[name]
     wrong = metrics.differs(want, got)
@@ -338,9 +346,11 @@ def _positions(
     return positions(node.op, inputs_of(node, expected), node.attrs, opset)
 
 
-def _group_positions(group: Group, expected: Mapping[str, np.ndarray]) -> np.ndarray | None:
+def _group_positions(
+    group: Group | MxStep, expected: Mapping[str, np.ndarray]
+) -> np.ndarray | None:
     """Where between integers the results of a group are that ends in QuantizeLinear."""
-    if group.out is None:
+    if isinstance(group, MxStep) or group.out is None:
         return None
     real = expected[group.nodes[-1].inputs[0]].astype(np.float64)
     return real / float(group.out.scale)

@@ -27,6 +27,8 @@ _LAYOUTS = {
     "dn": ("col_major", "none_box"),
     "nz": ("col_major", "row_major"),
     "zn": ("row_major", "col_major"),
+    "zz": ("row_major", "row_major"),
+    "nn": ("col_major", "col_major"),
 }
 BITS = {
     "f32": 32, "i32": 32, "ui32": 32, "f16": 16, "bf16": 16, "i16": 16, "ui16": 16, "i8": 8,

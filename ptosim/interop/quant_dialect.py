@@ -112,7 +112,9 @@ def _check_scheme(op: Operation, form: str) -> None:
 
 
 def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
-    source = op.bound["input"]
+    source = op.bound.get("input")
+    if source is None:
+        raise chains.unsupported(f"{op.name} in a lowered program")
     written = op.bound.get("dst")
     name = written.value.name if written is not None else op.results[0].name
     type_ = written.type if written is not None else op.results[0].type

@@ -156,13 +156,13 @@ class _Follow:
         for name, operand in op.operands():
             if name not in names and self.of(operand.value):
                 raise _Differs(f"the block decides `{name}` of '{op.name}'")
-        if not all(_is_global(value) for value in op.results):
+        if not all(is_global(value) for value in op.results):
             raise _Differs(f"the block decides a place on chip, of '{op.name}'")
         self._set(op.results, ("at", id(op)))
 
     def _only_addresses(self, op: Operation) -> None:
         for name, operand in op.operands():
-            if self.of(operand.value) and not _is_global(operand.value):
+            if self.of(operand.value) and not is_global(operand.value):
                 raise _Differs(f"the block decides `{name}` of '{op.name}'")
 
     # -- control flow ----------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class _Follow:
     def _check_order(self, ops: Sequence[Operation]) -> None:
         """Where data order operations, a buffer that is read and written orders them by its
         addresses: blocks differ if the block decides one of these."""
-        roots = _roots(ops)
+        roots = roots_of(ops)
         used: dict[int, set[str]] = {}
         for op in ops:
             if not op.traits.isdisjoint(("handle", "window", "view", "points_into")):
@@ -208,7 +208,7 @@ class _Follow:
             outs = {o.name for o in op.variant.outs} if op.variant is not None else set()
             for name, operand in op.operands():
                 value = operand.value
-                if value is not None and _is_global(value):
+                if value is not None and is_global(value):
                     kinds = used.setdefault(id(roots.get(id(value), value)), set())
                     kinds.add("written" if name in outs else "read")
                     if self.of(value):
@@ -229,7 +229,8 @@ def _sum(a: Form, b: Form, sign: int) -> Form:
     return tuple(sorted(((t, f) for t, f in total.items() if f), key=repr))
 
 
-def _is_global(value: Value | None) -> bool:
+def is_global(value: Value | None) -> bool:
+    """Return True for a pointer or a view of global memory."""
     type_ = value.type if value is not None else None
     if isinstance(type_, PtrType):
         return type_.space == "gm"
@@ -238,12 +239,12 @@ def _is_global(value: Value | None) -> bool:
     return isinstance(type_, ViewType)
 
 
-def _roots(ops: Sequence[Operation]) -> Mapping[int, Value]:
-    """The pointer that each view or pointer was made of."""
+def roots_of(ops: Sequence[Operation]) -> Mapping[int, Value]:
+    """Return the pointer that each view or pointer of global memory was made of, by identity."""
     found: dict[int, Value] = {}
     for op in ops:
-        places = [v for v in op.operand_values() if _is_global(v)]
+        places = [v for v in op.operand_values() if is_global(v)]
         for value in op.results:
-            if places and not isinstance(value.type, ScalarType) and _is_global(value):
+            if places and not isinstance(value.type, ScalarType) and is_global(value):
                 found[id(value)] = found.get(id(places[0]), places[0])
     return found

@@ -148,7 +148,9 @@ def _last_wave(launch: TimedLaunch, entry: str, args: Args) -> int | None:
     it is like the others."""
     blocks = launch.blocks
     rest = blocks.count % blocks.at_once
-    if not blocks.is_one_for_all or not rest or not report_of(launch).model.shares:
+    bridge = launch.engine.bridge
+    shares = bridge.model.shares or bridge.memory.is_shared
+    if not blocks.is_one_for_all or not rest or not shares:
         return None
     last = TimedLaunch(
         launch.front, launch.profile, launch.options, launch.figures,

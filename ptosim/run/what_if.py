@@ -24,6 +24,8 @@ OUT_OF_ORDER = "out-of-order"
 SHORT_KEYS = {
     "clock": "machine.clock.mhz",
     "bandwidth": "machine.read_total.gib_per_second",
+    "hbm": "machine.hbm.gib_per_second",
+    "l2": "machine.l2.mib",
     "launch": "machine.launch.us",
     "barriers": "machine.drain.waits",
     OUT_OF_ORDER: "window.switch.value",

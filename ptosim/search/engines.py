@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -20,9 +22,12 @@ from ptosim.search.source import missing_extra
 
 Job = TypeVar("Job")
 Work = Callable[[Any], Any]
-AHEAD = 4
+AHEAD = 2
 """Jobs of each worker that are handed out before results come back: none of them waits, and a
-space of millions of points is never in memory."""
+space of millions of points is never in memory. What loky's queue has no room for (twice the workers
+and one more) it could not forget when it is closed."""
+ORPHAN = 1.0
+"""Seconds between two looks of a worker at whether its parent is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +150,17 @@ class Processes:
 
 
 def _begin() -> None:
-    """Ctrl-C is for the process that asks; it ends the others."""
+    """Ctrl-C is for the process that asks; it ends the others. Where it is killed itself, nobody
+    tells them."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     collector.seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(ORPHAN)
+    os._exit(1)
 
 
 def engine_of(jobs: int | None = None, cluster: str | None = None) -> Engine:

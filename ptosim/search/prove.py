@@ -44,6 +44,8 @@ class Proof:
     operations: int = 0
     tolerance: str = ""
     span: Span | None = field(default=None, compare=False)
+    is_of_second: bool = False
+    """True if it is the second program that cannot be followed, and the first could."""
 
     @property
     def is_equal(self) -> bool:
@@ -99,10 +101,11 @@ def _proved(before: Launched, after: Launched, *, loose: bool) -> Proof:
         try:
             found.append(follow(launched, loose=loose))
         except Unprovable as problem:
-            return _refused(word, problem, launched.program)
+            return _refused(word, problem, launched.program, second=bool(found))
     new = sorted(_doubts(found[1].result) - _doubts(found[0].result))
     if new:
-        return Proof(REFUSED, f"the second program has {', '.join(new)}, the first has not")
+        why = f"the second program has {', '.join(new)}, the first has not"
+        return Proof(REFUSED, why, is_of_second=True)
     return compare(found[0], found[1], loose=loose)
 
 
@@ -115,12 +118,12 @@ def _doubts(result: Result) -> set[str]:
     }
 
 
-def _refused(word: str, problem: Unprovable, program: LoadedProgram) -> Proof:
+def _refused(word: str, problem: Unprovable, program: LoadedProgram, *, second: bool) -> Proof:
     span, place = None, ""
     if problem.op is not None:
         span = program.front.resolved.module.span(problem.op)
         place = f" (`{problem.op.name}`, line {span.line})"
-    return Proof(REFUSED, f"{word} {problem}{place}", span=span)
+    return Proof(REFUSED, f"{word} {problem}{place}", span=span, is_of_second=second)
 
 
 def follow(launched: Launched, *, loose: bool = False) -> Followed:

@@ -12,7 +12,7 @@ from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
 from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import Sidecar
-from ptosim.search.prove import REFUSED, Launched, Proof, prove
+from ptosim.search.prove import REFUSED, UNEQUAL, Launched, Proof, prove, same_values
 from ptosim.search.rewrite_buffers import double_buffered
 from ptosim.search.rewrite_rows import MOST_PIECES, split_rows
 from ptosim.search.rewrite_sync import lean_sync, options_of, planned_sync
@@ -124,9 +124,24 @@ def double_buffer(source: Source, options: FrontOptions, sidecar: Sidecar | None
     kept = sidecar.options if sidecar is not None else {}
     launch = Launch(kept.get("entry"), launch_args(sidecar), kept.get("block_num") or 1)
     made = checked(program, double_buffered(source, options), launch)
-    if made.proof.verdict == "unequal":
-        raise NotApplicable(f"second buffers would change the results: {made.proof.why}")
+    if made.proof.verdict == UNEQUAL or made.proof.is_of_second:
+        raise NotApplicable(f"second buffers would not be equal: {made.proof.why}")
+    if made.before is not None and made.after is not None and made.after >= made.before:
+        raise NotApplicable(f"second buffers win nothing: {made.before:,} -> {made.after:,} cycles")
+    differs = "" if made.proof.is_equal else _compared(program, made.source, launch)
+    if differs:
+        raise NotApplicable(f"second buffers would change {differs}")
     return made
+
+
+def _compared(program: LoadedProgram, changed: Source, launch: Launch) -> str:
+    """Where values differ first, of programs of which there is no proof; '' also if they cannot be
+    run: the warning that nothing is proven says that."""
+    after = LoadedProgram.of(read(changed, options_of(program)), program.profile.name)
+    try:
+        return same_values(launch.of(program), launch.of(after), [launch.args or 0])
+    except PtosimError:
+        return ""
 
 
 def launch_args(sidecar: Sidecar | None) -> Mapping[str, Any] | None:

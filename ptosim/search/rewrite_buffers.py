@@ -13,7 +13,7 @@ from dataclasses import field, replace
 
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.effects.storage import operand_value, root_of
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
@@ -53,6 +53,8 @@ def _with_addresses(source: Source, options: FrontOptions) -> Source:
         text, _ = rewritten(source, replace(options, sync=None), plan=True, insert_sync=False)
     except ProgramError as problem:
         raise NotApplicable(f"no addresses can be planned: {first_of(problem)}") from problem
+    except UsageError as problem:
+        raise NotApplicable(str(problem).removeprefix("--plan: ")) from problem
     return source.changed(text)
 
 
@@ -90,11 +92,11 @@ def _loops(function: Function) -> Iterator[Operation]:
 
 @dataclass(slots=True, eq=False)
 class _Storage:
-    """A tile of the text: its bytes, and the places in the text where it is used."""
+    """A tile of the text: its bytes, and the operations that use it, in the order of the text."""
 
     value: Value
     addr: int
-    uses: list[int] = field(default_factory=list)
+    users: list[Operation] = field(default_factory=list)
 
     @property
     def space(self) -> str:
@@ -124,8 +126,8 @@ class _Rooms:
                 self._allocated(op)
             for value in values_of(op):
                 storage = self.storages.get(root_of(value))
-                if storage is not None:
-                    storage.uses.append(op.start)
+                if storage is not None and not op.has("same_storage"):
+                    storage.users.append(op)
 
     def _allocated(self, op: Operation) -> None:
         at = constant_of(op, "addr")
@@ -167,9 +169,25 @@ class _Rooms:
 
 def _is_live(storage: _Storage, loop: Operation) -> bool:
     """True if a storage is used in a loop, or before and after it."""
-    inside = any(loop.start <= use < loop.end for use in storage.uses)
-    before = any(use < loop.start for use in storage.uses)
-    return inside or (before and any(use >= loop.end for use in storage.uses))
+    places = [op.start for op in storage.users]
+    inside = any(loop.start <= place < loop.end for place in places)
+    before = any(place < loop.start for place in places)
+    return inside or (before and any(place >= loop.end for place in places))
+
+
+def _fills(op: Operation, storages: list[_Storage]) -> bool:
+    """True if an operation writes all of one of the tiles and reads none of them."""
+    target = operand_value(op, "dst")
+    roots = {s.value for s in storages}
+    taken = [v for v in values_of(op) if root_of(v) in roots]
+    return taken == [target] and target is not None and _is_whole(target)
+
+
+def _is_whole(value: Value) -> bool:
+    """True for a tile itself, or all of it under another name."""
+    root = root_of(value)
+    same = isinstance(value.type, TileType) and isinstance(root.type, TileType)
+    return same and _tile(value).bytes == _tile(root).bytes
 
 
 # -- one loop --------------------------------------------------------------------------------------
@@ -285,6 +303,7 @@ class _Twice:
         """Tiles of outside that get a twin, with the lines that make it: all that share bytes with
         what a transfer of the loop fills or empties, and other names of them."""
         moved = self.rooms.meeting(dict.fromkeys(self._transferred()))
+        self._refuse_carried(moved)
         self.bases = self._bases(moved)
         inside = set(self._defined())
         twins = [s.value for s in moved if s.value not in inside]
@@ -296,6 +315,20 @@ class _Twice:
                 twins.append(value)
                 self.outside.append(self._renamed_line(value.owner, twins))
         return twins
+
+    def _refuse_carried(self, moved: list[_Storage]) -> None:
+        """What a round leaves in a tile for the next one, or for what comes after the loop, is in
+        one of two buffers then: each must be filled first, in the loop and after it."""
+        for storage in moved:
+            group = [s for s in self.rooms.meeting([storage]) if s in moved]
+            users = sorted({op for s in group for op in s.users}, key=lambda op: op.start)
+            inside = [op for op in users if self.loop.start <= op.start < self.loop.end]
+            after = [op for op in users if op.start >= self.loop.end]
+            for first in (inside[:1], after[:1]):
+                if first and not _fills(first[0], group):
+                    line, _ = self.front.source.line_column(first[0].start)
+                    name = storage.value.name
+                    raise NotApplicable(f"line {line} takes %{name} as a round of the loop left it")
 
     def _transferred(self) -> Iterator[_Storage]:
         for op in operations(self.loop):

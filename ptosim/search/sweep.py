@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import Progress
 from ptosim.ground.records import dataclass
-from ptosim.ground.shown import Shown
 from ptosim.passes.targets import check_target_word
 from ptosim.run.tolerance import Tolerance
 from ptosim.search.engines import Engine, Lost, engine_of
@@ -34,7 +33,7 @@ LOST = "worker"
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep(Shown):
+class Sweep:
     """The rows of a sweep, in the order of its points; `kept` of them were known already."""
 
     name: str
@@ -44,6 +43,14 @@ class Sweep(Shown):
     def __repr__(self) -> str:
         ok = sum(row["ok"] for row in self.rows)
         return f"<Sweep of {self.name}: {len(self.rows):,} rows, {ok:,} of them ok>"
+
+    def _repr_html_(self) -> str:
+        """Return the pictures of the sweep, for a notebook."""
+        from ptosim.views.charts.page import fragment, paragraph
+        from ptosim.views.sweep_page import pictures
+
+        fronts = {target: self.pareto(target) for target in self.targets}
+        return fragment(paragraph(repr(self)), *pictures(self.rows, fronts))
 
     @property
     def targets(self) -> list[str]:

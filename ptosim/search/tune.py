@@ -64,7 +64,7 @@ class Verdict:
     def holds(self) -> bool:
         """True if nothing speaks against it: an equal program, or one that could not be followed
         and gives the same values."""
-        if self.findings or self.proof.verdict == UNEQUAL:
+        if self.findings or self.proof.verdict == UNEQUAL or self.proof.is_of_second:
             return False
         return bool(self.proof.tolerance) or not self.values
 
@@ -76,7 +76,7 @@ class Verdict:
     def __str__(self) -> str:
         if self.findings:
             return f"new findings: {', '.join(self.findings)}"
-        if self.proof.verdict == UNEQUAL:
+        if self.proof.verdict == UNEQUAL or self.proof.is_of_second:
             return f"not equal: {self.proof.why}"
         if self.values and not self.proof.tolerance:
             return f"values differ: {self.values}"
@@ -241,7 +241,7 @@ def judged(before: Candidate, after: Candidate, wish: Wish) -> Verdict:
         two = replace(two, args=one.args)
     new = sorted(_codes(after) - _codes(before))
     proof = prove(one, two, tolerance=wish.tolerance)
-    if new or proof.verdict == UNEQUAL:
+    if new or proof.verdict == UNEQUAL or proof.is_of_second:
         return Verdict(proof, findings=tuple(new))
     data = _data(one.args)
     differs = same_values(one, two, [data(wish.seed + n) for n in range(wish.seeds)])

@@ -11,6 +11,7 @@ from ptosim.api import load
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.run.program import LoadedProgram
+from ptosim.run.sources import open_source, source_path, split_part
 from ptosim.search.point_recipe import Recipe, read_recipe
 from ptosim.search.rewrite import Launch
 from ptosim.search.source import maker_of
@@ -30,7 +31,14 @@ def tune(
     entry: str | None = None,
     block_num: int | str | None = None,
     reference_blocks: int | None = None,
-    **wish: Any,
+    trials: int = 60,
+    seconds: float | None = None,
+    seed: int = 0,
+    sampler: str = "tpe",
+    keep: int = 1,
+    seeds: int = 3,
+    tolerance: str = "",
+    rewrites: bool = True,
 ) -> Tuned:
     """Search for a faster program that is equal.
 
@@ -40,10 +48,12 @@ def tune(
     must be equal to; without it the first point is. `args` are arrays or SPECs, of the reference
     too; `block_num` may be an expression of the parameters, `reference_blocks` the reference's.
 
-    `wish`: `trials=60`, `seconds=None`, `seed=0`, `sampler="tpe"`, `keep=1` programs, values on
-    `seeds=3` sets of data, `tolerance="reassociated"` (f32 sums in another order), `rewrites=True`.
-    Raises UsageError for what means nothing, ProgramError for a program that is wrong."""
-    asked = Wish(**wish)
+    `trials` programs are priced, for `seconds` of wall-clock time at most; `seed` is that of the
+    sampler (of Optuna) and of data. `keep` programs are proven, with values on `seeds` sets of
+    data; `tolerance="reassociated"` takes f32 sums in another order as equal. Without `rewrites`
+    points are tried as they are. Raises UsageError for what means nothing, ProgramError for a
+    program that is wrong."""
+    asked = Wish(trials, seconds, seed, sampler, keep, seeds, tolerance, rewrites)
     given = dict(args or {})
     if space is None:
         if callable(source) and not isinstance(source, LoadedProgram):
@@ -66,8 +76,11 @@ def tune(
 def _loaded(source: Any, target: str | None) -> LoadedProgram:
     if isinstance(source, LoadedProgram):
         return source.on_target(target)
+    if source == "-":
+        return load(open_source("-"), target=target)
     if isinstance(source, str) and source.startswith("@"):
-        source = programs_directory() / f"{source[1:]}.pto"
+        part = split_part(source)[1]
+        source = f"{source_path(source)}{'#' if part else ''}{part}"
     return load(source, target=target)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ptosim.ground.records import dataclass
 from ptosim.views.charts.axis import Axis, around, short_text
 from ptosim.views.charts.chart import chart
-from ptosim.views.charts.marks import RAMP, SIDE, Cells, Drawn, Key, Mark, Point, Points
+from ptosim.views.charts.marks import SIDE, Cells, Drawn, Key, Mark, Point, Points, bright
 from ptosim.views.charts.page import html_table, page, paragraph, section
 from ptosim.views.sweep_tables import fixed, varying
 
@@ -29,16 +29,18 @@ def sweep_page(
     name: str, rows: Sequence[Row], fronts: Mapping[str, Sequence[Row]], head: str
 ) -> str:
     """Return the page; `fronts` are the Pareto fronts of the targets."""
-    names, parts = varying(rows), []
-    constant = fixed(rows)
-    if constant:
-        parts.append(paragraph(f"the same in all points: {constant}"))
+    parts = [*pictures(rows, fronts), section("All rows", _all(rows, varying(rows)))]
+    return page(f"Sweep of {name}", parts, head=head)
+
+
+def pictures(rows: Sequence[Row], fronts: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return what the page has of each target, and why points were refused, as HTML."""
+    names, constant = varying(rows), fixed(rows)
+    parts = [paragraph(f"the same in all points: {constant}")] if constant else []
     for target, front in fronts.items():
         ok = [row for row in rows if row["target"] == target and row["ok"]]
         parts.append(section(target, *_of_target(ok, front, names)))
-    parts.append(section("Refused", _refused(rows)))
-    parts.append(section("All rows", _all(rows, names)))
-    return page(f"Sweep of {name}", parts, head=head)
+    return [*parts, section("Refused", _refused(rows))]
 
 
 def _of_target(ok: list[Row], front: Sequence[Row], names: Sequence[str]) -> list[str]:
@@ -72,8 +74,8 @@ def _scatter(ok: Sequence[Row], front: Sequence[Row]) -> str:
         for title, some, series in (("other points", others, 7), ("Pareto front", front, 1))
         if some
     ]
-    x = around([r["gm_bytes"] for r in ok], "bytes of global memory moved", "bytes", log=True)
-    y = around([r["cycles"] for r in ok], "cycles", "cycles", log=True)
+    x = around([r["gm_bytes"] for r in ok], "bytes of global memory moved", log=True)
+    y = around([r["cycles"] for r in ok], "cycles", log=True)
     return chart("cycles against bytes moved: down and left is better", x, y, marks, height=300)
 
 
@@ -127,18 +129,11 @@ class Threads:
             ]
             width = 4 if number == 0 else 1
             svg += (
-                f'<path d="M{"L".join(corners)}" fill="none" stroke="{_colour(1 - part)}" '
+                f'<path d="M{"L".join(corners)}" fill="none" stroke="{bright(1 - part)}" '
                 f'stroke-width="{width}" vector-effect="non-scaling-stroke">'
                 f"<title>{escape(text)}</title></path>"
             )
-        return Drawn(svg, keys=(Key("━", _colour(1.0), "the fastest (thick); darker is slower"),))
-
-
-def _colour(part: float) -> str:
-    at = min(max(part, 0.0), 1.0) * (len(RAMP) - 1)
-    low = min(int(at), len(RAMP) - 2)
-    mixed = (round(a + (b - a) * (at - low)) for a, b in zip(RAMP[low], RAMP[low + 1], strict=True))
-    return "#" + "".join(f"{v:02x}" for v in mixed)
+        return Drawn(svg, keys=(Key("━", bright(1.0), "the fastest (thick); darker is slower"),))
 
 
 def _parallel(ok: Sequence[Row], names: Sequence[str]) -> str:
@@ -156,7 +151,7 @@ def _parallel(ok: Sequence[Row], names: Sequence[str]) -> str:
         _range("bytes", [r["gm_bytes"] for r in ok]),
         _range("cycles", [r["cycles"] for r in ok]),
     ]
-    note = "" if every <= 1 else f"every {every}th of {len(ok):,} points is drawn"
+    note = "" if every <= 1 else f"one of {every} of {len(ok):,} points is drawn"
     return chart(
         "parallel coordinates: each line is a point, each axis grows upwards",
         Axis("", names=tuple(titles)),

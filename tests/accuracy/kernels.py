@@ -1,9 +1,10 @@
 """Whole kernels that were measured, against our own programs of the same structure, each at its
 real number of blocks.
 
-Two figures of a target are fitted to them: the bandwidth of a core's way to global memory (the
-total of the chip is that of all its cores) and what a block adds to the launch. `apart` is what a
-row is predicted to take with both fitted to the rows of all other families."""
+Three figures are fitted to them (`kernel_fit`): the bandwidth of a core's way to global memory (the
+total of L2 is that of all cores), the part of it that HBM serves, and what a block adds to the launch.
+`apart` is what a row is predicted to take with all of them fitted to the rows of the other
+families."""
 
 from __future__ import annotations
 
@@ -13,25 +14,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 import ptosim
 from ptosim.ground.isa.costs import GIB, cost_table
+from ptosim.timing.report.error_bar import launch_range
 from ptosim.timing.report.totals import CostReport
-from tests.accuracy import attention, topk
+from tests.accuracy import attention, kernel_fit, topk
 from tests.accuracy.attention import Attention
 from tests.accuracy.gemm import GRID, MXFP8, Gemm
+from tests.accuracy.kernel_fit import Figures
 from tests.conformance.data import document
 
 _PIPES = {"cube_pct": "M", "textract_pct": "MTE1", "tload_pct": "MTE2", "tstore_pct": "FIX"}
-FACTORS = (0.95, 1.0, 1.05)
-"""What the bandwidth is multiplied by where it is fitted."""
-
-WITHOUT = {"a2a3": (135.0, 0.0), "a5": (135.0, 0.0)}
-"""GiB/s and microseconds a block if no kernel had been measured: the public cost model's."""
-
-Timed = Callable[[float], tuple[float, CostReport]]
-"""Microseconds without the launch, and the report of all blocks, at GiB/s of a core."""
+Timed = Callable[[float, float], tuple[float, CostReport]]
+"""Microseconds without the launch, and the report of all blocks, at GiB/s of a core and with HBM
+serving so great a part of all cores; with the figures of the tree at 0."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +43,17 @@ class Row:
     program: str = ""
     shares: tuple[tuple[str, float], ...] = ()
 
-    def at(self, gib: float, per_block: float) -> float:
+    def at(self, figures: Figures) -> float:
         """Return the predicted time with other figures."""
         start = cost_table(self.target)["machine.launch"]["us"]
-        return self.timed(gib)[0] + start + per_block * self.blocks
+        time = self.timed(figures.gib, figures.part)[0]
+        return time + start + figures.per_block * self.blocks
 
 
 @dataclass(frozen=True)
 class Kernel:
     """A measured kernel: time, busy shares of pipes in percent, and what we predict; `apart`
-    without its family in the fit."""
+    without its family in the fit; `low` and `high` are the error bar."""
 
     name: str
     family: str
@@ -67,6 +64,13 @@ class Kernel:
     shares: tuple[tuple[str, float, float], ...] = ()
     program: str = ""
     blocks: int = 1
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the published time is inside the error bar."""
+        return self.low <= self.published <= self.high
 
     @property
     def error(self) -> float:
@@ -90,8 +94,11 @@ def rows() -> list[dict[str, Any]]:
     return document("cost/hw_kernels.json")["rows"]
 
 
-def what_if(target: str, gib: float, cores: int) -> dict[str, float]:
-    """Return the figures that change with the bandwidth of a core."""
+def what_if(target: str, gib: float, part: float, cores: int) -> dict[str, float]:
+    """Return the figures that change with the bandwidth of a core, and the part of all cores that
+    HBM serves; none for those of the tree (0)."""
+    if not gib:
+        return {}
     table, total = cost_table(target), gib * cores
     row = table["transfer.gm_mat"]
     direct = "bytes_per_cycle" in row.values
@@ -100,6 +107,7 @@ def what_if(target: str, gib: float, cores: int) -> dict[str, float]:
         f"transfer.gm_mat.{'bytes_per_cycle' if direct else 'gib_per_second'}": value,
         "machine.read_total.gib_per_second": total,
         "machine.write_total.gib_per_second": total,
+        "machine.hbm.gib_per_second": total * part,
     }
 
 
@@ -109,8 +117,8 @@ def _row(
     shares: tuple[tuple[str, float], ...] = (),
 ) -> Row:  # fmt: skip
     @cache
-    def timed(gib: float) -> tuple[float, CostReport]:
-        report = cost(what_if(target, gib, total))
+    def timed(gib: float, part: float) -> tuple[float, CostReport]:
+        report = cost(what_if(target, gib, part, total))
         return report.microseconds, report
 
     return Row(name, family, target, published, blocks, timed, program, shares)
@@ -127,22 +135,27 @@ def _gemms() -> Iterable[Row]:
         shares = tuple((p, row["extra"][k]) for k, p in _PIPES.items() if k in row["extra"])
         if row["kernel"] == "gemm_performance":
             grid = (size["m"] // size["singleCoreM"], size["n"] // size["singleCoreN"])
-            yield _gemm(f"GEMM f16 {size['m']}, A3", "GEMM f16", "910C",
-                        Gemm(GRID, *sizes, grid), row, 24, shares)  # fmt: skip
+            gemm, name, family = Gemm(GRID, *sizes, grid), f"GEMM f16 {size['m']}, A3", "GEMM f16"
+            _check(gemm, row)
+            yield _gemm(name, family, "910C", gemm, row["time_us"], 24, shares)
         elif row["kernel"] == "matmul_mxfp8":
-            yield _gemm(f"GEMM MXFP8 {size['m']}, A5", "GEMM MXFP8", "950PR",
-                        Gemm(MXFP8, *sizes, (4, 8)), row, 32, shares)  # fmt: skip
+            gemm, name = Gemm(MXFP8, *sizes, (4, 8)), f"GEMM MXFP8 {size['m']}, A5"
+            _check(gemm, row)
+            yield _gemm(name, "GEMM MXFP8", "950PR", gemm, row["time_us"], 32, shares)
+
+
+def _check(gemm: Gemm, row: dict[str, Any]) -> None:
+    size = row["params"]
+    if gemm.program.step != (size["baseM"], size["baseK"], size["baseN"]):
+        raise ValueError(f"{gemm.program.name} does not take the steps of {size}")
 
 
 def _gemm(
-    name: str, family: str, target: str, gemm: Gemm, row: dict[str, Any], cores: int,
-    shares: tuple[tuple[str, float], ...],
+    name: str, family: str, target: str, gemm: Gemm, us: float, cores: int,
+    shares: tuple[tuple[str, float], ...] = (),
 ) -> Row:  # fmt: skip
-    size = row["params"]
-    if gemm.program.step != (size["baseM"], size["baseK"], size["baseN"]):
-        raise ValueError(f"{gemm.program.name} does not take the steps of {name}")
     return _row(
-        name, family, target, row["time_us"], cores,
+        name, family, target, us, cores,
         lambda changed: gemm.cost(changed, target=target), total=cores,
         program=gemm.program.name.rpartition("/")[2], shares=shares,
     )  # fmt: skip
@@ -187,16 +200,21 @@ def _topks() -> Iterable[Row]:
         size = row["params"]
         if size["valid_cols"] != topk.COLUMNS:
             raise ValueError(f"a row of {size['valid_cols']} values")
-        text = topk.text(size["rows"] // VECTOR_CORES)
+        yield _topk(size["rows"], row["time_us"], "TopK", (("V", row["extra"]["vec_pct"]),))
 
-        def cost(changed: dict[str, float], text: str = text) -> CostReport:
-            program = ptosim.load(text, target="910C")
-            return program.cost(what_if={**changed, "buffers": 1}, block_num=VECTOR_CORES)
 
-        name = f"TopK f32 {size['rows']}x{size['valid_cols']}, A3"
-        yield _row(name, "TopK", "910C", row["time_us"], VECTOR_CORES, cost, total=24,
-                   shares=(("V", row["extra"]["vec_pct"]),))  # fmt: skip
+def _topk(count: int, us: float, family: str, shares: tuple[tuple[str, float], ...] = ()) -> Row:
+    text = topk.text(count // VECTOR_CORES)
 
+    def cost(changed: dict[str, float]) -> CostReport:
+        program = ptosim.load(text, target="910C")
+        return program.cost(what_if={**changed, "buffers": 1}, block_num=VECTOR_CORES)
+
+    name = f"TopK f32 {count}x{topk.COLUMNS}, A3"
+    return _row(name, family, "910C", us, VECTOR_CORES, cost, total=24, shares=shares)
+
+
+FEW = "flash attention, few cores"
 
 LONGEST = 32768
 """Rows of Q that are compared: the tables of more say nothing new and take minutes."""
@@ -210,7 +228,7 @@ def _attentions() -> Iterable[Row]:
     kernel keeps its scores in global memory between cores, as ours does."""
     for row in document("cost/attention_910b2.json")["rows"]:
         us = sum(row["us"]) / len(row["us"])
-        yield _attention("910B2", row["queries"], row["keys"], row["cores"], us, "few cores")
+        yield _attention("910B2", row["queries"], row["keys"], row["cores"], us, "", FEW)
     for row in rows():
         size = row["params"]
         tables = ("flash_atten", "flash_atten_dsl")
@@ -219,18 +237,21 @@ def _attentions() -> Iterable[Row]:
         if size["s0"] > LONGEST:
             continue
         target = "910B2" if "910B2" in row["arch"] else "910C"
-        kind = "DSL, 24 cores" if row["kernel"].endswith("dsl") else "24 cores"
-        yield _attention(target, size["s0"], size["s1"], 24, row["time_us"], kind)
+        kind = "DSL" if row["kernel"].endswith("dsl") else ""
+        family = f"flash attention, {kind + ', ' if kind else ''}24 cores"
+        yield _attention(target, size["s0"], size["s1"], 24, row["time_us"], kind, family)
 
 
-def _attention(target: str, queries: int, keys: int, cores: int, us: float, kind: str) -> Row:
+def _attention(
+    target: str, queries: int, keys: int, cores: int, us: float, kind: str, family: str
+) -> Row:
     """Cores take blocks of 128 rows of Q in rounds; in the last one some may have none. Rounds are
     alike: of many the second counts for all after it."""
     full, rest = divmod(queries // attention.ROWS, cores)
 
     @cache
-    def timed(gib: float) -> tuple[float, CostReport]:
-        changed = {**what_if(target, gib, 24), **RECIPE}
+    def timed(gib: float, part: float) -> tuple[float, CostReport]:
+        changed = {**what_if(target, gib, part, 24), **RECIPE}
 
         def rounds(count: int, active: int) -> CostReport:
             size = Attention(count * active * attention.ROWS, keys, active)
@@ -247,82 +268,91 @@ def _attention(target: str, queries: int, keys: int, cores: int, us: float, kind
         return total, reports[0]
 
     blocks = min(cores, queries // attention.ROWS)
-    name = f"flash attention {queries}x{keys}, {blocks} cores, {target}"
-    return Row(name, f"flash attention, {kind}", target, us, blocks, timed)
+    name = f"flash attention {queries}x{keys}, {blocks} cores, {kind or target}"
+    return Row(name, family, target, us, blocks, timed)
 
 
-# -- the fit ---------------------------------------------------------------------------------------
+# -- rows that no fit sees ---------------------------------------------------------------------------
+
+ASIDE = "kept aside"
+"""The family of rows that no fit sees. (Forms were chosen with the GEMM and the attention rows among
+them in sight; TopK and MXFP8 were looked at after everything was settled.)"""
+
+
+def _asides() -> Iterable[Row]:
+    """Rows of the same published tables that the conformance data do not have (README files of
+    pto-isa: gemm_performance, matmul_mxfp8_performance, topk, flash_atten)."""
+    yield _gemm("GEMM f16 7680, A3", ASIDE, "910C", Gemm(GRID, 7680, 7680, 7680, (4, 6)),
+                3168.0, 24)  # fmt: skip
+    yield _gemm("GEMM MXFP8 6144, A5", ASIDE, "950PR", Gemm(MXFP8, 6144, 6144, 6144, (4, 8)),
+                602.0, 32)  # fmt: skip
+    yield _topk(2304, 161.4, ASIDE)
+    for size, us in ((2048, 32.46), (8192, 292.6), (16384, 909.0), (32768, 3263.0)):
+        yield _attention("910B2", size, size, 24, us, "", ASIDE)
+    for size, us in ((1024, 21.0), (4096, 105.0)):
+        yield _attention("910C", size, size, 24, us, "DSL", ASIDE)
+
+
+# -- predictions -------------------------------------------------------------------------------------
 
 
 @cache
 def every() -> tuple[Row, ...]:
-    """Return all rows that are compared."""
+    """Return all rows that the fits see."""
     return (*_gemms(), *_reduces(), *_topks(), *_attentions())
 
 
-def _architecture(target: str) -> str:
-    return cost_table(target).target
-
-
-def usual(target: str) -> tuple[float, float]:
-    """Return the figures of the tree: GiB/s of a core, microseconds of a block."""
-    table = cost_table(target)
-    rate = table.bytes_per_cycle(table["transfer.gm_mat"]) * table.mhz * 1e6 / GIB
-    return rate, table["machine.launch"]["us_per_block"]
-
-
-def fitted(target: str, without: str = "") -> tuple[float, float]:
-    """Return both figures fitted to the rows of an architecture, those of a family left out: the
-    sum of the relative errors is least. Without any row they are the public cost model's."""
-    chosen = [r for r in every() if _architecture(r.target) == _architecture(target)]
-    chosen = [r for r in chosen if r.family != without]
-    if not chosen:
-        return WITHOUT[_architecture(target)]
-    base = usual(target)[0]
-    best = min(
-        ((_misses(chosen, base * f, p), f, p) for f in FACTORS for p in np.arange(0, 0.61, 0.05)),
-        key=lambda found: (found[0], abs(found[1] - 1)),
-    )
-    return base * best[1], float(best[2])
-
-
-def _misses(chosen: list[Row], gib: float, per_block: float) -> float:
-    """The mean relative error, each family counted once."""
-    families: dict[str, list[float]] = {}
-    for row in chosen:
-        wrong = abs(row.at(gib, per_block) / row.published - 1)
-        families.setdefault(row.family, []).append(wrong)
-    return sum(sum(e) / len(e) for e in families.values()) / len(families)
+@cache
+def aside() -> tuple[Row, ...]:
+    """Return the rows that no fit sees."""
+    return tuple(_asides())
 
 
 @cache
 def kernels(*, apart: bool = True) -> tuple[Kernel, ...]:
     """Return every row with its prediction; without `apart` the fits are left out."""
-    figures = {(r.target, r.family): fitted(r.target, r.family) for r in every() if apart}
-    return tuple(_kernel(row, figures.get((row.target, row.family))) for row in every())
+    figures = {
+        (r.target, r.family): kernel_fit.fitted(every(), r.target, r.family)
+        for r in every()
+        if apart
+    }
+    return tuple(_kernel(r, figures.get((r.target, r.family))) for r in (*every(), *aside()))
 
 
-def _kernel(row: Row, apart: tuple[float, float] | None) -> Kernel:
-    gib, per_block = usual(row.target)
-    predicted = row.at(gib, per_block)
-    report = row.timed(gib)[1]
+def _kernel(row: Row, apart: Figures | None) -> Kernel:
+    per_block = cost_table(row.target)["machine.launch"]["us_per_block"]
+    predicted = row.at(Figures(0, 0, per_block))
+    report = row.timed(0, 0)[1]
     busy = {use.pipe: 100 * use.busy / report.mhz / predicted for use in report.pipes}
     shares = tuple((pipe, share, busy[pipe]) for pipe, share in row.shares)
-    left = row.at(*apart) if apart else predicted
+    left = row.at(apart) if apart else predicted
     return Kernel(
-        row.name, row.family, _architecture(row.target), row.published, predicted, left, shares,
-        row.program, row.blocks,
+        row.name, row.family, kernel_fit.architecture(row.target), row.published, predicted, left,
+        shares, row.program, row.blocks, *_bar(row, report, predicted),
     )  # fmt: skip
 
 
-FEW = "flash attention, few cores"
+def _bar(row: Row, report: CostReport, predicted: float) -> tuple[float, float]:
+    """The error bar of a row, in microseconds with the launch: that of a report, which may be of a
+    part of its rounds, in proportion."""
+    table = cost_table(row.target)
+    launch = table["machine.launch"]
+    work = predicted - launch["us"] - launch["us_per_block"] * row.blocks
+    bar, (first, last) = report.error_bar, launch_range(table, row.blocks)
+    return work * bar.low / report.cycles + first, work * bar.high / report.cycles + last
+
+
 GOAL_MEAN, GOAL_WORST, GOAL_FEW = 0.06, 0.12, 0.15
 
 REASONS = {
     "flash attention 2048x8192, 16 cores, 910B2": "a chunk of 256 keys takes 2.9 us in this row, 1.9 "
     "in those of one and of 8 cores, and 2.4 with 24 cores in the tables; no bandwidth that all cores "
     "share gives that order",
-    "flash attention 2048x2048, 16 cores, 910C": "the same shape takes 32.5 us with the other "
+    "flash attention 2048x2048, 16 cores, DSL": "the same shape takes 32.5 us with the other "
+    "published kernel",
+    "flash attention 8192x8192, 24 cores, 910B2": "the same shape takes 239 us with the other "
+    "published kernel",
+    "flash attention 4096x4096, 24 cores, DSL": "the same shape takes 88.9 us with the other "
     "published kernel",
 }
 """Why rows miss their goal."""
@@ -331,7 +361,7 @@ REASONS = {
 def missed(found: Iterable[Kernel]) -> list[str]:
     """Return a line for each goal that is missed, and for each row that misses its own."""
     found, lines = list(found), []
-    rest = [k for k in found if k.family != FEW]
+    rest = [k for k in found if k.family not in (FEW, ASIDE)]
     mean = sum(abs(k.apart_error) for k in rest) / len(rest)
     if mean > GOAL_MEAN:
         lines.append(

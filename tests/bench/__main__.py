@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tests.bench import compare, measures
 from tests.bench.compare import Line
+from tests.bench.neighbour import busy
 from tests.bench.timing import Figure
 
 
@@ -22,13 +23,15 @@ def main() -> None:
     """Measure what is named, or everything; print a table and, if asked, keep it or compare it."""
     options = _options()
     chosen = {
-        name: function
-        for name, function in measures.ALL.items()
-        if not options.names or any(part in name for part in options.names)
+        name: function for name, function in measures.ALL.items() if _is_wanted(name, options)
     }
     lines, times = _measured(chosen, options.rounds)
     base = compare.read(options.compare) if options.compare else None
-    _print(lines, base)
+    beside = None
+    if options.busy:
+        with busy():
+            beside = _measured(chosen, options.rounds)[0]
+    _print(lines, base, beside)
     if options.times:
         for name, (wall, processor) in times.items():
             print(f"{name:20} {wall:7.1f} s  processor {processor:7.1f} s")
@@ -37,12 +40,24 @@ def main() -> None:
         Path(options.json).write_text(json.dumps(content, indent=1) + "\n")
 
 
+QUICK = ("parsing", "dispatch", "vector", "logical", "sanitizers", "timing_on_top", "steady_loops")
+"""Measures of half a minute in all, whose ratios hardly depend on the machine."""
+
+
+def _is_wanted(name: str, options: argparse.Namespace) -> bool:
+    if options.quick:
+        return name in QUICK
+    return not options.names or any(part in name for part in options.names)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of names of measures; all by default")
     parser.add_argument("--rounds", type=int, default=1, help="rounds over all that is measured")
     parser.add_argument("--json", metavar="FILE", help="keep the figures for a later --compare")
     parser.add_argument("--compare", metavar="BASE", help="say what became slower since then")
+    parser.add_argument("--quick", action="store_true", help="what CI compares: half a minute")
+    parser.add_argument("--busy", action="store_true", help="and again with a busy neighbour")
     parser.add_argument("--times", action="store_true", help="seconds that each measure took")
     return parser.parse_args()
 
@@ -69,16 +84,24 @@ def _processor() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def _print(lines: dict[str, Line], base: dict[str, dict[str, object]] | None) -> None:
+def _print(
+    lines: dict[str, Line],
+    base: dict[str, dict[str, object]] | None,
+    beside: dict[str, Line] | None,
+) -> None:
     table = Table(box=SIMPLE_HEAD, title="ptosim speed", title_justify="left")
     columns = ("what", "measured", "compared with", "ratio", "budget")
     for column in columns if base is None else (*columns[:4], "change of the ratio"):
         table.add_column(column, justify="right" if column in ("measured", "ratio") else "left")
+    for column in ("with a busy neighbour", "ratio") if beside is not None else ():
+        table.add_column(column, justify="right")
     for line in lines.values():
         last = line.best.budget if base is None else compare.verdict(line, base.get(line.best.what))
         best = line.best
-        table.add_row(best.what, best.measured, best.reference, best.ratio, last)
-    Console(width=140).print(table)
+        also = [beside[best.what].best] if beside is not None and best.what in beside else []
+        more = (text for figure in also for text in (figure.measured, figure.ratio))
+        table.add_row(best.what, best.measured, best.reference, best.ratio, last, *more)
+    Console(width=140 if beside is None else 190).print(table)
 
 
 main()

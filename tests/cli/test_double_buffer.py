@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def test_the_command_says_what_it_won_and_that_it_is_proven(cli: Callable[..., Any]) -> None:
     outcome = cli("fmt", "--double-buffer", "@basics/softmax", "--target", "a2a3")
@@ -21,6 +23,7 @@ def test_the_command_leaves_a_program_without_a_loop(cli: Callable[..., Any]) ->
     assert outcome.out == cli("fmt", "@basics/vadd").out
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_could_not_prove(cli: Callable[..., Any], tmp_path: Path) -> None:
     outcome = cli("fmt", "--double-buffer", "@model/moe_gate", "-o", tmp_path / "gate.pto")
     assert outcome.code == 0

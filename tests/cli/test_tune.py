@@ -27,12 +27,12 @@ def test_the_best_program_is_written_with_its_proof(
     assert outcome.code == 0
     assert "✓ 1: equal for all inputs, same values on 3 seeds" in outcome.out
     text = (tmp_path / "best" / "kernel.1.pto").read_text()
-    assert text.startswith("// kernel, tuned by ptosim for a2a3: 11,092 -> 4,075 cycles")
-    assert "// equal for all inputs" in text
     before, after = (ptosim.load(t, target="a2a3").cost().cycles for t in (kernel, text))
-    assert (before, after) == (11092, 4075)
+    assert text.startswith(f"// kernel, tuned by ptosim for a2a3: {before:,} -> {after:,} cycles")
+    assert "// equal for all inputs" in text
 
 
+@pytest.mark.slow
 def test_json_has_the_program_and_the_proof(cli: Callable[..., Any], kernel: Path) -> None:
     words = ("--target", "a2a3", "--trials", "3", "--format", "json", "--seeds", "0")
     report = json.loads(cli("tune", kernel, *words).out)
@@ -67,6 +67,8 @@ def test_nothing_faster_is_no_fault(cli: Callable[..., Any]) -> None:
         ("nothing.py:kernel --const a=1,2", 2, "PTO7603"),
         ("@search/gemm.pto.j2", 2, "--space"),
         ("@basics/vadd --into {file}", 2, "is a file"),
+        ("@basics/vadd --trials 1 --into {file}/below", 2, "--into: cannot make"),
+        ("@basics/vad", 2, "no shipped program"),
     ],
 )
 def test_bad_input_is_one_line(

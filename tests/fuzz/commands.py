@@ -102,7 +102,7 @@ def _command(*words: str, twice: bool = False) -> Runner:
         entry = ("--entry", case.entry) if case.entry and words[0] in _WITH_ENTRY else ()
         given = _arguments(case) if words[0] in _WITH_ARGUMENTS else []
         files = [str(path)] * (1 + twice)
-        return documented([words[0], *files, *case.words, *entry, *given, *words[1:]])
+        return documented([*words[0].split(), *files, *case.words, *entry, *given, *words[1:]])
 
     return run
 
@@ -159,6 +159,7 @@ OTHER: dict[str, Runner] = {
     "check text": _command("check", "-v"),
     "diff": _command("diff", *_LIMIT, twice=True),
     "port": _command("port", "--from", "a2a3", "--to", "a5", *_LIMIT),
+    "quant audit": _command("quant audit", *_LIMIT),
     "stats": _command("stats", "--no-timing", *_LIMIT),
     "debug": _command(
         "debug", "-nx", "--batch", "-ex", "next 3", "-ex", "info tiles", "-ex", "continue",

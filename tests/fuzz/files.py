@@ -207,6 +207,16 @@ RUNNERS: dict[str, dict[str, Runner]] = {
             "--target", "a5", *LIMITS,
         ),
     },
+    "space": {
+        "sweep": _beside(
+            "s.toml", "sweep", "KERNEL", "--space", "FILE", "--no-store", "-j", "1",
+            "--point-seconds", "2", *LIMITS,
+        )
+    },
+    "rows": {
+        "sweep": _beside("rows.jsonl", "sweep", "FILE", "--baseline", "FILE"),
+        "sweep --format": _beside("rows.jsonl", "sweep", "FILE", "--format", "html"),
+    },
     "request": {"serve": _request},
     "words": {"command line": _words},
     "script": {"debug": _script},

@@ -18,12 +18,13 @@ SUFFIXES = {
     "program": ".pto", "sidecar": ".sidecar", "chain": ".chain", "npy": ".npy", "npz": ".npz",
     "bin": ".bin", "onnx": ".onnx", "mlir": ".mlir", "task": ".task", "words": ".words",
     "script": ".dbg", "frames": ".frames", "table": ".table", "request": ".request",
+    "space": ".space", "rows": ".rows",
 }  # fmt: skip
 """Kind of a case -> the ending of a file that holds one."""
 BINARY = frozenset(("npy", "npz", "bin", "onnx", "frames"))
 WEIGHTS = {
     "sidecar": 4, "chain": 3, "npy": 3, "npz": 2, "bin": 1, "onnx": 1, "mlir": 4, "task": 1,
-    "words": 5, "script": 4, "frames": 6, "table": 2, "request": 2,
+    "words": 5, "script": 4, "frames": 6, "table": 2, "request": 2, "space": 3, "rows": 2,
 }  # fmt: skip
 """How often each kind is tried, among each other."""
 
@@ -120,6 +121,21 @@ _TABLES = (
 _ASKED = (
     '{"id": 1, "argv": ["check", "k.pto"], "cwd": "/tmp", "env": {"A": "b"}, "stdin": "x"}\n'
     '{"cancel": 1}\n{"id": "x", "argv": [], "streams": {"stdin": "utf-8"}}\n',
+)
+
+
+_SPACES = (
+    'conditions = ["c8 % 2 == 0"]\ntargets = ["a5"]\nblock_num = "max(c8 // 8, 1)"\n[parameters]\n'
+    'c8 = [8, 4]\nc1 = [1]\n[args]\nx = "randn:f32:8x8:1"\ny = "zeros:f32:{c8}x8"\ns = 0.5\n'
+    '[expect]\ny = "zeros:f32:8x8"\n[tolerance]\ny = { rtol = 1e-3 }\n',
+    'level = 2\nsync = "auto"\ncompat = "2026-08"\nprofile = "hw"\nentry = "k"\n[parameters]\n'
+    "c8 = { from = 8, to = 16, step = 8 }\nc1 = { from = 1, to = 4, times = 2 }\n",
+)
+_ROWS = (
+    '{"params": {"c8": 8, "c1": 1}, "target": "a5", "ok": false, "stage": "values", "reason": "64 '
+    'differ", "cycles": 772, "us": 0.468, "ub_bytes": 512, "gm_bytes": 512, "values": false}\n'
+    '{"params": {"c8": 4, "c1": 1}, "target": "a5", "ok": true, "stage": "done", "reason": null, '
+    '"cycles": 70.5, "us": 0.1, "ub_bytes": null, "gm_bytes": 4, "values": null}\n',
 )
 
 
@@ -253,6 +269,8 @@ _MAKERS: dict[str, _Make] = {
     "task": _changed(_TASKS),
     "table": _changed(_TABLES),
     "request": _changed(_ASKED),
+    "space": _changed(_SPACES),
+    "rows": _changed(_ROWS),
     "words": _words,
     "script": _script,
     "frames": _frames,

@@ -29,7 +29,7 @@ WHOLE = 0.01
 """Share of the programs that are a shipped one, whole or thinned: one takes as long as fifty others."""
 GENERATED = 0.1
 NUDGED = 0.5
-FORMS, RUNS, COMMANDS, REFUSED = 0.15, 0.4, 0.12, 0.015
+FORMS, RUNS, COMMANDS, REFUSED = 0.15, 0.45, 0.12, 0.015
 """Shares of the programs that can be read on which these are tried: the printer, a command that
 executes, another command; and of those that are refused on which a command is tried that reads."""
 

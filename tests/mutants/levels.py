@@ -266,8 +266,11 @@ SHARE = "!pto.tile_buf<vec, 8x64xf32>"
 
 
 def fifos(seed: int, target: str) -> Model:
-    """Products of the cube core go to the vector cores through a FIFO in global memory, whose pops copy
-    on A2/A3; each vector core adds its halves up and stores the sums."""
+    """Products of the cube core go to the vector cores through a FIFO; each vector core scales its
+    halves and stores them. On A2/A3 the slots are in global memory, from where a pop copies on MTE2; on
+    A5 the push fills the vector core's own memory, and the scalar unit, which waits for it, pops and
+    frees."""
+    copies = target == "a2a3"
     product = Line(
         f"pto.tmatmul ins(%l, %r : {LEFT}, {RIGHT}) outs(%acc : {ACC})", "M",
         {"left": span(0, 512), "right": span(0, 2048)}, {"acc": span(0, 4096)},
@@ -278,26 +281,35 @@ def fifos(seed: int, target: str) -> Model:
     for n in range(rounds):
         push = Line(
             f"pto.tpush_to_aiv(%acc : {ACC}) {{split = 1}}", "FIX", {"acc": span(0, 4096)},
+            {} if copies else {f"={core} slot{n}": span(0, 2048) for core in (1, 2)},
             gives=lambda core, n=n: (("slot", n, 1), ("slot", n, 2)),
         )  # fmt: skip
         cube += [product, flag("set", "M", "FIX", n), flag("wait", "M", "FIX", n), push]
         cube += [flag("set", "FIX", "M", n), flag("wait", "FIX", "M", n)]
         pop = Line(
-            f"%t{n} = pto.tpop_from_aic {{split = 1}} -> {SHARE}", "MTE2",
-            {}, {f"slot{n % 2}": span(0, 2048)}, takes=lambda core, n=n: (("slot", n, core),),
+            f"%t{n} = pto.tpop_from_aic {{split = 1}} -> {SHARE}", "MTE2" if copies else "S",
+            {}, {f"slot{n % 2}": span(0, 2048)} if copies else {},
+            takes=lambda core, n=n: (("slot", n, core),),
         )  # fmt: skip
         add = Line(
             f"pto.tmuls ins(%t{n}, %one : {SHARE}, f32) outs(%e : {SHARE})", "V",
-            {f"slot{n % 2}": span(0, 2048)}, {"vec": span(0, 2048)},
+            by_core=lambda core, n=n: (
+                {f"slot{n % 2}" if copies else f"={core} slot{n}": span(0, 2048)},
+                {"vec": span(0, 2048)},
+            ),
         )  # fmt: skip
         store = Line(
             f"pto.tstore ins(%e : {SHARE}) outs(%py : {PART})", "MTE3",
             by_core=lambda core: ({"vec": span(0, 2048)}, {f"=y{core}": span(0, 2048)}),
         )  # fmt: skip
+        given = flag("set", "MTE2", "V", n), flag("wait", "MTE2", "V", n)
+        back = flag("set", "V", "MTE2", n), flag("wait", "V", "MTE2", n)
+        free = Line("pto.tfree_from_aic {split = 1}")
         vector += [
-            pop, flag("set", "MTE2", "V", n), flag("wait", "MTE2", "V", n), add,
-            flag("set", "V", "MTE3", n), flag("set", "V", "MTE2", n), flag("wait", "V", "MTE3", n),
-            store, flag("wait", "V", "MTE2", n), flag("set", "MTE3", "V", n), flag("wait", "MTE3", "V", n),
+            pop, *(given if copies else ()), add,
+            flag("set", "V", "MTE3", n), *(back[:1] if copies else ()), flag("wait", "V", "MTE3", n),
+            store, *(back[1:] if copies else (free,)),
+            flag("set", "MTE3", "V", n), flag("wait", "MTE3", "V", n),
         ]  # fmt: skip
     return Model(
         f"fifos{seed}",
@@ -431,7 +443,7 @@ LEVELS: dict[str, tuple[Make, tuple[str, ...], int]] = {
     "pointers": (pointers, ("a5",), 20),
     "logical": (lambda seed, target: pointers(seed, target, logical=True), ("a5",), 12),
     "cores": (cores, ("a2a3", "a5"), 1),
-    "fifos": (fifos, ("a2a3",), 2),
+    "fifos": (fifos, ("a2a3", "a5"), 2),
     "signals": (signals, ("a2a3", "a5"), 1),
 }
 """Name of a level -> what makes its programs, their targets, how many there are of each."""

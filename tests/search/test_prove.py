@@ -111,6 +111,7 @@ ALTERED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ALTERED)
 def test_one_change_is_told_with_its_place(what: str) -> None:
     text = shipped("softmax")

@@ -76,7 +76,7 @@ def launch_of(path: Path) -> Launch:
     return Launch(None, launch_args(sidecar), sidecar.options.get("block_num") or 1)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("name", ["softmax", "rmsnorm"])
 def test_second_buffers_make_shipped_programs_a_fifth_faster(name: str, target: str) -> None:
@@ -96,6 +96,7 @@ def test_what_has_no_room_for_second_buffers_stays() -> None:
         double_buffered(Source("large.pto", text), FrontOptions("a2a3"))
 
 
+@pytest.mark.slow
 def test_rows_in_pieces_are_loaded_while_others_are_computed() -> None:
     path = PROGRAMS / "basics" / "vadd.pto"
     launch = launch_of(path)
@@ -113,3 +114,27 @@ def test_redundant_barriers_go() -> None:
     lean = applied(program, REWRITES["redundant synchronisation out"], launch)
     assert "pto.barrier" not in lean.front.source.text
     assert prove(launch.of(program), launch.of(lean)).is_equal
+
+
+@pytest.mark.slow
+def test_flags_planned_anew_order_what_an_operation_destroys() -> None:
+    """A2/A3's quantisation overwrites its source: what fills the source anew waits for it."""
+    path = PROGRAMS / "model" / "rmsnorm_int8.pto"
+    program = ptosim.load(path, target="a2a3")
+    launch = launch_of(path)
+    planned = applied(program, REWRITES["flags and event ids planned anew"], launch)
+    assert prove(launch.of(program), launch.of(planned)).is_equal
+
+
+def test_a_tile_that_collects_the_rounds_gets_no_twin() -> None:
+    """Every round loads a part of one tile, which is used after the loop."""
+    path = PROGRAMS / "gather" / "paged_gather.pto"
+    with pytest.raises(NotApplicable, match="takes %seq as a round of the loop left it"):
+        double_buffered(Source(str(path), path.read_text()), FrontOptions("a2a3"))
+
+
+@pytest.mark.slow
+def test_what_wins_nothing_stays() -> None:
+    path = PROGRAMS / "model" / "rmsnorm_bf16.pto"
+    with pytest.raises(NotApplicable, match="win nothing"):
+        double_buffer(Source(str(path), path.read_text()), FrontOptions("a2a3"), sidecar_of(path))

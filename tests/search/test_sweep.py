@@ -54,6 +54,13 @@ def test_every_point_has_a_row_in_order() -> None:
             assert row["gm_bytes"] == tiles * (p["TM"] + p["TN"]) * 128 * 2 + 128 * 128 * 4
 
 
+def test_a_notebook_shows_the_pictures() -> None:
+    shown = small()._repr_html_()
+    assert "&lt;Sweep of @search/gemm.pto.j2: 16 rows, 8 of them ok&gt;" in shown
+    assert shown.count("<figure") >= 2 * 3
+    assert "parallel coordinates" in shown
+
+
 def test_a_template_that_raises_at_a_point_is_a_row(tmp_path: Path) -> None:
     path = tmp_path / "x.pto.j2"
     path.write_text("{{ 1 // n }}" + VADD)
@@ -85,7 +92,7 @@ def test_a_space_of_nothing_is_one_line(tmp_path: Path, space: dict, code: str) 
 def test_results_are_kept_and_are_the_same(tmp_path: Path) -> None:
     store = tmp_path / "s.sqlite"
     first, second = small(store=store), small(store=store)
-    assert json.dumps(first.rows) == json.dumps(second.rows) == json.dumps(small().rows)
+    assert json.dumps(first.rows) == json.dumps(second.rows)
     assert (first.kept, second.kept) == (0, sum(r["ok"] for r in first.rows))
     other = ptosim.sweep(GEMM, SMALL, targets=["a2a3"], block_num=1, store=store)
     assert other.kept == 0  # something else was asked
@@ -223,3 +230,32 @@ def test_a_missing_extra_is_one_line(missing: str, options: dict, monkeypatch) -
     with pytest.raises(UsageError, match=f"PTO7605.*{missing}") as raised:
         small(**options)
     assert "pip install 'ptosim[" in str(raised.value.help)
+
+
+@pytest.mark.slow
+def test_no_worker_outlives_a_sweep_that_is_killed(tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite"
+    command = _command(store, tmp_path / "rows.jsonl", "-j", "2", "--param", "TK=16,32,64,128")
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    while _kept(store) < 3 and process.poll() is None:
+        time.sleep(0.02)
+    assert len(_session(process.pid)) >= 3
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    end = time.monotonic() + 60
+    while _session(process.pid) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert not _session(process.pid)
+
+
+def _session(leader: int) -> list[str]:
+    """The processes of a session that are not done."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if session == str(leader) and state != "Z":
+            found.append(path.parent.name)
+    return found

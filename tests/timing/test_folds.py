@@ -73,7 +73,7 @@ def test_random_loops(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
     loaded = ptosim.load(made.text, target=target, sync=sync)
     count = 40 + seed % 7 * 10
-    given = {name: np.zeros((80 * count, 64), np.float32) for name in "xy"} | {"n": count}
+    given = {name: np.zeros((272 * count, 64), np.float32) for name in "xy"} | {"n": count}
     whole, folded = _both(monkeypatch, 300, loaded, given, 1 + seed % 3)
     assert whole.cost is not None
     assert folded.cost is not None

@@ -69,10 +69,11 @@ def whole_kernels():
 
 def test_whole_kernels(whole_kernels):
     """At their number of blocks: 6 % in the mean, 12 % at worst; what misses has a reason."""
-    rest = [k for k in whole_kernels if k.family != kernels.FEW]
+    every = [k for k in whole_kernels if k.family != kernels.FEW]
+    rest = [k for k in every if k.family != kernels.ASIDE]
     assert len(rest) >= 15
     assert sum(abs(k.error) for k in rest) / len(rest) <= kernels.GOAL_MEAN
-    for kernel in rest:
+    for kernel in every:
         assert abs(kernel.error) <= kernels.GOAL_WORST or kernel.name in kernels.REASONS, kernel
         if kernel.family == "TopK" or (kernel.published > 200 and kernel.family == "GEMM f16"):
             assert kernel.share_error <= 10, kernel
@@ -85,6 +86,14 @@ def test_attention_on_few_cores(whole_kernels):
     missing = [k.name for k in few if abs(k.error) > kernels.GOAL_FEW]
     assert set(missing) <= set(kernels.REASONS)
     assert len(missing) <= 1
+
+
+def test_rows_that_no_fit_saw(whole_kernels):
+    """7 % in the mean; most published times are inside the error bar."""
+    aside = [k for k in whole_kernels if k.family == kernels.ASIDE]
+    assert len(aside) == 9
+    assert sum(abs(k.error) for k in aside) / len(aside) <= 0.07
+    assert sum(k.is_inside for k in whole_kernels) >= 0.9 * len(whole_kernels)
 
 
 def test_an_index_is_not_sorted_and_a_record_has_eight_bytes():
@@ -192,6 +201,7 @@ def test_the_pages_have_the_tables_of_the_same_run():
     """`python -m tests.accuracy --write` makes them."""
     assert accuracy_pages.operations() in pages()["accuracy"]
     assert accuracy_pages.kernels() in pages()["accuracy"]
+    assert accuracy_pages.families() in pages()["accuracy"]
     assert accuracy_pages.operations() in (accuracy_pages.ROOT / "README.md").read_text("utf-8")
 
 

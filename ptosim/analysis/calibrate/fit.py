@@ -37,7 +37,8 @@ _TOGETHER = "the points tell it only together with others"
 _ALONE = 1e-5
 """Share of a figure in a combination that changes nothing, above which it is not told apart."""
 
-NOT_FITTED = ("machine.clock.", "machine.launch.", "machine.read_total.", "machine.write_total.")
+NOT_FITTED = ("machine.clock.", "machine.launch.", "machine.read_total.", "machine.write_total.",
+              "machine.hbm.", "machine.l2.")  # fmt: skip
 """Figures of the chip and of whole launches, which single operations do not tell."""
 
 

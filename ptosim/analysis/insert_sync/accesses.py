@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ptosim.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
 from ptosim.effects.actions import acts_on_memory
 from ptosim.effects.operands import named_values
-from ptosim.effects.row import is_inert, registers
+from ptosim.effects.row import destroyed_sources, is_inert, registers
 from ptosim.effects.storage import argument_of, is_handed_over, part_of_allocation, root_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -70,7 +70,12 @@ class Accesses:
         if not is_action and (definition.family == "sync" or op.has("handle")):
             return []
         pipe = "V" if in_region else pipe_of(op, self.target)
-        touched = [(r, v) for n, r, v in named_values(op) if not is_inert(op, n)]
+        destroyed = destroyed_sources(op, self.target)
+        touched = [
+            (Role.INOUT if n in destroyed else r, v)
+            for n, r, v in named_values(op)
+            if not is_inert(op, n)
+        ]
         found = [t for role, v in touched for t in self._touches(op, v, pipe, role)]
         for names, writes in zip(registers(op, self.target), (False, True), strict=True):
             found += [Touch(pipe, REGISTER + n, 0, SPECIAL_REGISTER_BYTES, writes) for n in names]

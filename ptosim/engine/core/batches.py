@@ -40,7 +40,18 @@ class _Accesses:
     """One load or store in every round: where it begins, the bytes from round to round, the first
     byte and the one after the last."""
 
-    __slots__ = ("entry", "first", "high", "low", "pages", "starts", "step", "what")
+    __slots__ = (
+        "_of",
+        "_views",
+        "entry",
+        "first",
+        "high",
+        "low",
+        "pages",
+        "starts",
+        "step",
+        "what",
+    )
 
     def __init__(self, what: WholeAccess, starts: np.ndarray) -> None:
         self.what = what
@@ -50,6 +61,8 @@ class _Accesses:
         self.low, self.high = min(self.first, last), max(self.first, last) + REGISTER_BYTES
         self.entry = what.place.entry(REGISTER_BYTES)
         self.pages = set((starts >> PAGE_BITS).tolist())
+        self._of: VectorWindow | None = None
+        self._views: tuple[np.ndarray, ...] = ()
 
     def is_same(self, other: _Accesses) -> bool:
         return self.first == other.first and self.step == other.step
@@ -63,8 +76,15 @@ class _Accesses:
         found = places[np.minimum(after, len(places) - 1)]
         return bool((np.abs(found - self.starts) < REGISTER_BYTES).any())
 
-    def rows(self, data: bytearray) -> np.ndarray:
-        """The bytes of all rounds as rows of a view; of one place that does not change, a row."""
+    def rows(self, ub: VectorWindow) -> tuple[np.ndarray, ...]:
+        """The bytes of all rounds as rows of views: of the data, of what accessed them last, and of
+        the marks of stores. They are made once for a core."""
+        if self._of is not ub:
+            self._of, self._views = ub, tuple(map(self._rows, (ub.data, ub.last, ub.marks)))
+        return self._views
+
+    def _rows(self, data: bytearray) -> np.ndarray:
+        """A view of rows; of one place that does not change, a row."""
         size = REGISTER_BYTES
         if self.step == 0:
             return np.frombuffer(data, np.uint8, size, self.first)
@@ -301,15 +321,17 @@ def _is_known_at(last: np.ndarray, number: int, known: bytes) -> bool:
 
 def _load(ub: VectorWindow, access: _Accesses) -> np.ndarray:
     """The registers of all rounds, one if it is the same in every round."""
-    access.rows(ub.last)[...] = access.what.place.number
+    data, last, _ = access.rows(ub)
+    last.fill(access.what.place.number)
     ub.touched |= access.pages
-    return access.rows(ub.data).copy().view(access.what.lanes)
+    return data.copy().view(access.what.lanes)
 
 
 def _store(ub: VectorWindow, access: _Accesses, value: np.ndarray) -> None:
-    access.rows(ub.data)[...] = np.ascontiguousarray(value).view(np.uint8)
-    access.rows(ub.marks)[...] = ub.interval
-    access.rows(ub.last)[...] = access.what.place.number
+    data, last, marks = access.rows(ub)
+    np.copyto(data, np.ascontiguousarray(value).view(np.uint8))
+    marks.fill(ub.interval)
+    last.fill(access.what.place.number)
     ub.touched |= access.pages
 
 

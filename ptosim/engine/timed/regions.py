@@ -12,7 +12,7 @@ from typing import Any
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.timed.logical_regions import ONCE, Entry, LogicalRegion
 from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.types import VRegType
+from ptosim.ground.ir.types import PtrType, VRegType
 from ptosim.ground.source import Source
 from ptosim.machine.unknown import NeedsValue
 from ptosim.timing.laws.casts import cast_class
@@ -202,7 +202,9 @@ def _steps_of(
             cast=_cast(op) if name == "vcvt" else "",
         )  # fmt: skip
         steps.append(step)
-        makers.update(dict.fromkeys(op.results, number))
+        # An updated pointer is an address: it is there at issue, no result to wait for.
+        made = [r for r in op.results if not isinstance(r.type, PtrType)]
+        makers.update(dict.fromkeys(made, number))
     carried = _carried(loops, makers)
     ops = [inst.op for inst in insts if inst.op is not None]
     return [

@@ -21,8 +21,10 @@ from ptosim.engine.timed.operand_shapes import (
     shape_of,
 )
 from ptosim.engine.timed.regions import RegionPlan
+from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.engine.timed.signal_events import is_signal, timed
-from ptosim.expand.logical.program import Lowered, has_logical
+from ptosim.expand.logical.names import has_logical
+from ptosim.expand.logical.program import Lowered
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
@@ -85,6 +87,7 @@ class TimingBridge:
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
+        self.memory = SharedMemory(program, resolved, machine, table, copies)
         totals = self._totals(copies)
         scalar = round(table["machine.scalar"]["cycles"])
         self.model = TimingModel(
@@ -231,6 +234,7 @@ class TimingBridge:
 
     def _new_step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
         cost = self.cost(inst, binding.values, binding.attributes)
+        cost = self.memory.cost(core, inst, cost)
         return self._made(core, inst, cost, inst.pipe, ranges_of(inst.operation, binding.values))
 
     def _fifo_step(self, core: Core, inst: Inst, binding: Binding) -> Issued:

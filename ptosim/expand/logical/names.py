@@ -3,6 +3,7 @@ facts of their operands."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ptosim.ground.ir.attributes import attr_value
@@ -124,3 +125,8 @@ def pointer_elem(op: Operation, name: str = "base") -> str:
     found = operand(op, name)
     kind = None if found is None else (found.value.type if found.value is not None else found.type)
     return kind.elem.name if isinstance(kind, PtrType) else str(getattr(kind, "elem", "i8"))
+
+
+def has_logical(ops: Sequence[Operation]) -> bool:
+    """True if there are logical operations or calls that hand logical values over."""
+    return any(is_operation(op) or any(map(is_logical, op.operand_values())) for op in ops)

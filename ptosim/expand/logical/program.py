@@ -43,13 +43,6 @@ class Scope:
         return found
 
 
-def has_logical(ops: Sequence[Operation]) -> bool:
-    """True if there are logical operations or calls that hand logical values over."""
-    return any(
-        names.is_operation(op) or any(map(names.is_logical, op.operand_values())) for op in ops
-    )
-
-
 def inlined_calls(resolved: ResolvedModule) -> dict[Operation, Operation]:
     """Return the calls that hand over or return logical values, with what they call."""
     found: dict[Operation, Operation] = {}
@@ -150,7 +143,7 @@ def replacements(resolved: ResolvedModule, source: Source) -> list[Replacement]:
     lowered = Lowered(resolved)
     found: list[Replacement] = []
     for function in resolved.functions.values():
-        if not function.has_body or not has_logical(function.ops):
+        if not function.has_body or not names.has_logical(function.ops):
             continue
         if takes_logical(function):
             found.append((function.op.start, function.op.end, _inlined(function, lowered), None))
@@ -167,7 +160,7 @@ def _inlined(function: Function, lowered: Lowered) -> str:
 def _in_block(block: Block, lowered: Lowered, source: Source) -> Iterator[Replacement]:
     for op in block.run:
         if op.has("vector_region"):
-            if not has_logical(op.walk()[1:]):
+            if not names.has_logical(op.walk()[1:]):
                 continue
             scope = _lowered(op, lowered, source)
             yield _replaced(op, block, scope, source)

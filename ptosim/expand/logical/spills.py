@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptosim.expand.logical.pressure import KINDS, pressure
-from ptosim.expand.logical.program import Lowered, has_logical, takes_logical, vector_scopes
+from ptosim.expand.logical.names import has_logical
 from ptosim.expand.logical.scope import NotLowered
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.program import ResolvedModule
@@ -19,6 +18,10 @@ def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
     limits = machine(resolved.chip).registers
     if not limits or not has_logical(resolved.ops):
         return
+    # Most programs have none, and what lowers them takes as long to load as a small one to parse.
+    from ptosim.expand.logical.pressure import KINDS, pressure
+    from ptosim.expand.logical.program import Lowered, takes_logical, vector_scopes
+
     lowered = Lowered(resolved, estimates=True)
     for function in resolved.functions.values():
         if not function.has_body or takes_logical(function):

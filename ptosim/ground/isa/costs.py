@@ -273,9 +273,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class KernelAccuracy:
-    """A whole kernel: measured and predicted microseconds, launch included; `apart` is predicted
-    without its family in any fit. `program` is the shipped one of that structure, if there is
-    one."""
+    """A whole kernel of so many `blocks`: measured and predicted microseconds, launch included;
+    `apart` is predicted without its family in any fit, `low` to `high` is the error bar. `program`
+    is the shipped one of that structure, if there is one."""
 
     target: str
     name: str
@@ -284,11 +284,24 @@ class KernelAccuracy:
     family: str = ""
     apart: float = 0.0
     program: str = ""
+    blocks: int = 1
+    low: float = 0.0
+    high: float = 0.0
 
     @property
     def error(self) -> float:
         """Return the relative error."""
         return self.predicted / self.published - 1
+
+    @property
+    def apart_error(self) -> float:
+        """Return the relative error of what is predicted without the family."""
+        return self.apart / self.published - 1
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the measured time is inside the error bar."""
+        return self.low <= self.published <= self.high
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UnsupportedError
 from ptosim.ground.records import dataclass
 from ptosim.interop import onnx_run
+from ptosim.interop.conversion import microscaled
 from ptosim.interop.conversion import plan as plans
 from ptosim.interop.conversion.data import Data
 from ptosim.interop.conversion.plan import Plan
@@ -19,10 +20,11 @@ from ptosim.interop.conversion.rewrite import rewritten
 from ptosim.interop.conversion.source import Model
 from ptosim.interop.conversion.types import Settings, Types, choose
 from ptosim.interop.fusion.groups import Fusion, Group, fuse
+from ptosim.interop.fusion.mx import MxStep
 from ptosim.interop.kernel_runner import KernelRunner
-from ptosim.interop.onnx_model import Graph, GraphNode, graph_of
+from ptosim.interop.onnx_model import Graph, graph_of
 from ptosim.interop.onnx_nodes import Lowering
-from ptosim.interop.onnx_run import Line, Outcome, every_value
+from ptosim.interop.onnx_run import Line, Outcome, Step, every_value
 from ptosim.quant import metrics
 from ptosim.quant.convert.scales import clipped_share
 
@@ -90,14 +92,25 @@ def quantise(
     """Return a model quantised, without running programs.
 
     Raises ProgramError (PTO7646) if nothing of it can be."""
-    plan = plans.make(model.graph, leave)
+    form = microscaled.FORMAT.get(settings.format)
+    depths = None if form is None else depths_of(model.graph, values)
+    plan = plans.make(model.graph, leave, depths)
     if not plan.layers:
         why = "; ".join(f"{n}: {w}" for n, w in plan.left.items()) or "it has no product"
         raise ProgramError([finding("PTO7646", f"nothing of the model is quantised: {why}")])
-    types = choose(model.graph, plan, values, settings)
-    proto = rewritten(model.graph, plan, types)
+    if form is not None:
+        types = microscaled.choose(model.graph, plan, values, form)
+        proto = microscaled.rewritten(model.graph, plan, types, values, form)
+    else:
+        types = choose(model.graph, plan, values, settings)
+        proto = rewritten(model.graph, plan, types)
     graph = graph_of(proto)
     return Quantised(plan, types, proto, graph, fuse(graph), every_value(graph, data.feeds))
+
+
+def depths_of(graph: Graph, values: Values) -> dict[str, int]:
+    """Return how many terms the sums of each product have."""
+    return {n.name: values[n.inputs[0]][0].shape[-1] for n in plans.candidates(graph)}
 
 
 def convert(
@@ -147,8 +160,12 @@ def _worst(want: np.ndarray, have: np.ndarray) -> float:
 
 
 def _described(
-    step: GraphNode | Group, line: Line, model: Model, made: Quantised, values: Values
+    step: Step, line: Line, model: Model, made: Quantised, values: Values
 ) -> tuple[str, Error]:
+    if isinstance(step, MxStep):
+        if step.kind == "quantise":
+            return "q", Error(np.nan, np.nan, 0.0)
+        return "mx", _error(values.get(step.output, []), made.values[step.output], 0.0)
     if isinstance(step, Group):
         name = step.nodes[-1].inputs[0] if step.out is not None else step.output
         back = made.values[step.output]
@@ -157,7 +174,7 @@ def _described(
             back = [(q.astype(np.float32) - zero) * step.out.scale for q in back]
         return "int8", _error(values.get(name, []), back, _clipped(step, made, values))
     if step.op in ("QuantizeLinear", "DequantizeLinear"):
-        return step.op[0].lower() + "q"[: step.op == "DequantizeLinear"], Error(np.nan, np.nan, 0.0)
+        return "q" if step.op == "QuantizeLinear" else "dq", Error(np.nan, np.nan, 0.0)
     return "float", _error(values.get(line.output, []), made.values[line.output], 0.0)
 
 
@@ -204,7 +221,7 @@ def float_cycles(model: Model, values: Values, target: str) -> dict[str, int | N
     return found
 
 
-def _in_float(step: GraphNode | Group, cycles: dict[str, int | None]) -> int | None:
-    names = [n.name for n in step.nodes] if isinstance(step, Group) else [step.name]
+def _in_float(step: Step, cycles: dict[str, int | None]) -> int | None:
+    names = [n.name for n in step.nodes] if isinstance(step, (Group, MxStep)) else [step.name]
     known = [cycles[n] for n in names if n in cycles]
     return None if None in known or not known else sum(c or 0 for c in known)

@@ -6,13 +6,14 @@ they keep its scale."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.interop import host_ops
+from ptosim.interop.explore import GROUP
 from ptosim.interop.fusion.groups import PRODUCTS
 from ptosim.interop.onnx_model import Graph, GraphNode
 
@@ -51,16 +52,23 @@ def candidates(graph: Graph) -> list[GraphNode]:
     return [n for n in graph.nodes if n.op in PRODUCTS]
 
 
-def make(graph: Graph, leave: Collection[str] = ()) -> Plan:
-    """Return the plan of a float model; `leave` are names of operators that stay in float."""
-    return _Planner(graph, leave).plan()
+def make(
+    graph: Graph, leave: Collection[str] = (), depths: Mapping[str, int] | None = None
+) -> Plan:
+    """Return the plan of a float model; `leave` are names of operators that stay in float.
+
+    `depths`, for microscaling: how many terms the sums of each product have."""
+    return _Planner(graph, leave, depths).plan()
 
 
 class _Planner:
     """Walks over one graph."""
 
-    def __init__(self, graph: Graph, leave: Collection[str]) -> None:
+    def __init__(
+        self, graph: Graph, leave: Collection[str], depths: Mapping[str, int] | None
+    ) -> None:
         self.graph = graph
+        self.depths = depths
         self.leave = leave
         self.made = {name: n for n in graph.nodes for name in n.outputs if name}
         self.uses: dict[str, list[tuple[GraphNode, int]]] = {}
@@ -73,7 +81,8 @@ class _Planner:
         """Return the plan."""
         products = [n for n in candidates(self.graph) if self._takes(n)]
         chosen = {id(n) for n in products}
-        sums = [n for n in self.graph.nodes if n.op == "Add" and self._is_residual(n, chosen)]
+        adds = [n for n in self.graph.nodes if n.op == "Add" and self.depths is None]
+        sums = [n for n in adds if self._is_residual(n, chosen)]
         chosen |= {id(n) for n in sums}
         layers = [self._layer(n, chosen) for n in self.graph.nodes if id(n) in chosen]
         users: dict[str, list[tuple[GraphNode, int]]] = {}
@@ -95,6 +104,8 @@ class _Planner:
         constants = self.graph.constants
         if a in constants:
             return f"its first operand `{a}` is a constant"
+        if self.depths is not None:
+            return self._without_groups(node)
         if node.op == "Gemm":
             if (node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)) != (1, 1):
                 return "alpha and beta of Gemm are not 1"
@@ -105,6 +116,20 @@ class _Planner:
                 return "its third operand is no constant row"
         if b in constants and node.op == "MatMul" and constants[b].ndim != 2:
             return f"`{b}` is no matrix"
+        return ""
+
+    def _without_groups(self, node: GraphNode) -> str:
+        """Why microscaling does not take a product."""
+        assert self.depths is not None
+        depth = self.depths[node.name]
+        if (
+            node.op == "Conv"
+            or len([n for n in node.inputs if n]) > 2
+            or node.attrs.get("transA", 0)
+        ):
+            return "microscaling takes MatMul, and Gemm without bias and transposed first operand"
+        if depth % GROUP:
+            return f"its sums have {depth} terms, groups are of {GROUP}"
         return ""
 
     def _single(self, name: str) -> GraphNode | None:
@@ -154,6 +179,8 @@ class _Planner:
     def _root(self, name: str) -> str:
         """Where a value is made, before moves that nothing else takes part in."""
         at = name
+        if self.depths is not None:
+            return at  # groups are along an axis: moves would take them elsewhere
         while at in self.made and self.made[at].op in _MOVES and self._single(at) is not None:
             at = self.made[at].inputs[0]
         return at
@@ -168,7 +195,7 @@ class _Planner:
         return found
 
     def _bias(self, node: GraphNode) -> tuple[GraphNode, int] | None:
-        if node.op == "Add":
+        if node.op == "Add" or self.depths is not None:
             return None
         if node.op != "MatMul":
             has = len(node.inputs) > 2 and node.inputs[2] in self.graph.constants

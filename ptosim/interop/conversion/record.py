@@ -60,7 +60,7 @@ def _difference(made: Conversion, key: tuple[str, str]) -> str:
     first = sum(g.mismatches for g in own)
     ties = sum(g.ties for g in own)
     where = f"{len(own)} layer{'s' if len(own) != 1 else ''}"
-    return f"differs from the reference: {first} codes in {where} ({ties} ties), and what follows"
+    return f"differs from the reference: {first} values in {where} ({ties} ties), and what follows"
 
 
 def _row(row: Row) -> dict[str, object]:

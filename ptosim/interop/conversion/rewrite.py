@@ -9,6 +9,7 @@ import numpy as np
 from ptosim.interop import onnx_model
 from ptosim.interop.conversion.plan import Layer, Plan
 from ptosim.interop.conversion.types import Types
+from ptosim.interop.conversion.write_nodes import Writer
 from ptosim.interop.onnx_model import Graph, GraphNode
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def rewritten(graph: Graph, plan: Plan, types: Types) -> ModelProto:
     onnx = onnx_model.package()
     made = onnx.ModelProto()
     made.CopyFrom(graph.proto)
-    writer = _Writer(onnx, graph, made)
+    writer = _QdqWriter(onnx, graph, made)
     for layer in plan.layers:
         if layer.name in types.weights:
             writer.weights(layer, types)
@@ -31,30 +32,14 @@ def rewritten(graph: Graph, plan: Plan, types: Types) -> ModelProto:
     return made
 
 
-class _Writer:
-    """Collects nodes and constants, and puts them in order."""
-
-    def __init__(self, onnx, graph: Graph, made: ModelProto) -> None:
-        self.onnx = onnx
-        self.graph = graph
-        self.made = made
-        self.node = dict(zip([n.name for n in graph.nodes], made.graph.node, strict=True))
-        self.first: list = []
-        self.after: dict[str, list] = {}
-
-    def constant(self, name: str, value: np.ndarray) -> str:
-        """Add a constant and return its name."""
-        tensor = self.onnx.numpy_helper.from_array(
-            np.ascontiguousarray(value).reshape(value.shape), name
-        )
-        self.made.graph.initializer.append(tensor)
-        return name
+class _QdqWriter(Writer):
+    """Writes values, weights and biases with one scale, or one for each channel."""
 
     def weights(self, layer: Layer, types: Types) -> None:
         """Codes of the weights, and of the bias, with DequantizeLinear."""
         found = types.weights[layer.name]
         source = layer.weights
-        stem = f"{source}_{layer.name}" if self._is_shared(source) else source
+        stem = f"{source}_{layer.name}" if self.is_shared(source) else source
         codes = self.constant(f"{stem}_quantized", found.codes)
         self._dequantized(
             stem, codes, found.scale, np.zeros(found.scale.shape, np.int8), found.axis
@@ -69,9 +54,6 @@ class _Writer:
         axis = bias[0].ndim - 1 if bias[1].size > 1 else None
         self._dequantized(stem, codes, bias[1], None, axis)
         self.replace(node, place, f"{stem}_dequantized")
-
-    def _is_shared(self, name: str) -> bool:
-        return sum(name in n.inputs for n in self.graph.nodes) > 1
 
     def _dequantized(
         self, stem: str, codes: str, scale: np.ndarray, zero: np.ndarray | None, axis: int | None
@@ -103,37 +85,3 @@ class _Writer:
         self.after[name] = pair
         for node, place in users:
             self.replace(node, place, back)
-
-    def replace(self, node: GraphNode, place: int, name: str) -> None:
-        """Give a node another input."""
-        self.node[node.name].input[place] = name
-
-    def finish(self) -> None:
-        """Put the nodes in order, and remove constants that nothing uses any more."""
-        graph = self.made.graph
-        old = list(graph.node)
-        made = list(self.first)
-        for name in self.graph.inputs:
-            made += self.after.get(name, [])
-        for node in old:
-            made.append(node)
-            for name in node.output:
-                made += self.after.get(name, [])
-        used = {n for node in made for n in node.input} | {o.name for o in graph.output}
-        kept = [t for t in graph.initializer if t.name in used]
-        listed = list(made)
-        copies = []
-        for node in listed:
-            copy = self.onnx.NodeProto()
-            copy.CopyFrom(node)
-            copies.append(copy)
-        del graph.node[:]
-        graph.node.extend(copies)
-        tensors = []
-        for tensor in kept:
-            copy = self.onnx.TensorProto()
-            copy.CopyFrom(tensor)
-            tensors.append(copy)
-        del graph.initializer[:]
-        graph.initializer.extend(tensors)
-        del graph.value_info[:]

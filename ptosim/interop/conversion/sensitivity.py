@@ -8,7 +8,13 @@ from collections.abc import Callable, Sequence
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.interop.conversion import plan as plans
-from ptosim.interop.conversion.convert import Conversion, Values, output_error, quantise
+from ptosim.interop.conversion.convert import (
+    Conversion,
+    Values,
+    depths_of,
+    output_error,
+    quantise,
+)
 from ptosim.interop.conversion.data import Data
 from ptosim.interop.conversion.source import Model
 from ptosim.interop.conversion.types import Settings
@@ -37,7 +43,7 @@ def order(model: Model, data: Data, settings: Settings, values: Values) -> list[
     """Return products and convolutions in the order in which leaving them in float helps most,
     with the SQNR of the outputs (dB) when a layer and those before it are in float; of more than
     `GREEDY` layers, when it alone is."""
-    rest = [layer.name for layer in _products(model)]
+    rest = [layer.name for layer in _products(model, settings, values)]
     found: list[tuple[str, float]] = []
     while rest:
         before = [name for name, _ in found]
@@ -53,14 +59,15 @@ def order(model: Model, data: Data, settings: Settings, values: Values) -> list[
     return found
 
 
-def _products(model: Model) -> list[plans.Layer]:
-    return [x for x in plans.make(model.graph).layers if x.node.op != "Add"]
+def _products(model: Model, settings: Settings, values: Values) -> list[plans.Layer]:
+    depths = None if settings.format == "int8" else depths_of(model.graph, values)
+    return [x for x in plans.make(model.graph, (), depths).layers if x.node.op != "Add"]
 
 
 def _sqnr(
     model: Model, data: Data, settings: Settings, values: Values, leave: Sequence[str]
 ) -> float:
-    if len(leave) == len(_products(model)):
+    if len(leave) == len(_products(model, settings, values)):
         return math.inf
     made = quantise(model, data, settings, values, leave)
     return output_error(model.graph, values, made.values).sqnr

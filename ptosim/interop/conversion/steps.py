@@ -9,6 +9,7 @@ import numpy as np
 from ptosim.ground.records import dataclass
 from ptosim.interop.conversion.convert import Conversion
 from ptosim.interop.fusion.groups import Group
+from ptosim.interop.fusion.mx import MxStep
 from ptosim.quant.mlir.floats import float_text
 from ptosim.quant.statistics import statistics
 from ptosim.quant.storage import storage
@@ -123,6 +124,9 @@ def _stripped(made: Conversion) -> Iterator[tuple[object, ...]]:
     for step, row in zip(found.fusion.steps(found.graph), made.rows, strict=True):
         said = row.line.statement
         claim = "" if said is None else f"{'yes' if said[0] else 'no'}: {said[1]}"
+        if isinstance(step, MxStep):
+            yield row.line.node, f"{step.title} -> {row.line.dtype}", claim
+            continue
         if not isinstance(step, Group):
             yield row.line.node, f"{step.op} {row.line.dtype}", claim
             continue

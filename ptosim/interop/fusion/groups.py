@@ -15,6 +15,7 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.interop import host_ops
+from ptosim.interop.fusion.mx import MxStep, product_step, quantise_step
 from ptosim.interop.onnx_model import Graph, GraphNode
 from ptosim.quant.inverse import dequantize
 
@@ -80,11 +81,11 @@ class Group:
 class Fusion:
     """The groups of a graph by the name of their output, and why other operators are in none."""
 
-    groups: dict[str, Group]
+    groups: dict[str, Group | MxStep]
     absorbed: set[str]  # names of outputs that no step computes
     why_not: dict[str, str]  # by the name of the node
 
-    def steps(self, graph: Graph) -> Iterator[GraphNode | Group]:
+    def steps(self, graph: Graph) -> Iterator[GraphNode | Group | MxStep]:
         """Yield what is to be computed, in order."""
         for node in graph.nodes:
             name = node.outputs[0] if node.outputs else ""
@@ -97,8 +98,12 @@ class Fusion:
 def fuse(graph: Graph) -> Fusion:
     """Return the groups of a graph."""
     found = _Finder(graph)
-    groups: dict[str, Group] = {}
+    groups: dict[str, Group | MxStep] = {}
     why: dict[str, str] = {}
+    for node in _of(graph, ("QuantizeLinear",)):
+        step = quantise_step(node, found.made, graph.constants)
+        if step is not None:
+            groups[step.output] = step
     for node in [*_of(graph, PRODUCTS), *_of(graph, ("Add",))]:
         if any(node is n for g in groups.values() for n in g.nodes):
             continue
@@ -126,8 +131,11 @@ class _Finder:
             for name in node.inputs:
                 self.users.setdefault(name, []).append(node)
 
-    def group(self, node: GraphNode) -> Group | str:
+    def group(self, node: GraphNode) -> Group | MxStep | str:
         """Return the group of an operator, or why there is none (empty: nothing is quantised)."""
+        blocked = product_step(node, self.made, self.graph.constants)
+        if blocked:
+            return blocked
         a, b = self.operand(node.inputs[0]), self.operand(node.inputs[1])
         if isinstance(a, str) and isinstance(b, str):
             return "" if node.op == "Add" else f"{a}; {b}"
@@ -320,16 +328,17 @@ class _Finder:
 
     # -- what nothing needs any more ---------------------------------------------------------------
 
-    def absorbed(self, groups: dict[str, Group]) -> set[str]:
+    def absorbed(self, groups: dict[str, Group | MxStep]) -> set[str]:
         """Return the outputs of nodes that only groups use."""
         inside = {id(n) for g in groups.values() for n in g.nodes}
         biases = [n for g in groups.values() for n in g.core.inputs[2:3] if n in self.made]
         inside |= {id(self.made[n]) for n in biases}
         kept: set[str] = set(self.graph.outputs)
+        made = {s.scales for s in groups.values() if isinstance(s, MxStep)}
         found: set[str] = set()
         for node in reversed(self.graph.nodes):
             name = node.outputs[0] if node.outputs else ""
-            if id(node) in inside and name not in groups and name not in kept:
+            if id(node) in inside and name not in groups and (name not in kept or name in made):
                 found.add(name)
                 continue
             if name not in groups:

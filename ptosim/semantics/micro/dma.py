@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, product
+from itertools import islice
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,10 @@ Level = tuple[int, int, int]
 
 MAX_TOLD = 4096
 """Bursts that are told apart where a copy leaves its destination."""
+
+
+MAX_BURSTS = 2**20
+"""Bursts that are copied one by one: 16 times as many as the field of their count can say."""
 
 
 class Copy(NamedTuple):
@@ -59,11 +64,22 @@ def copied(op: Binding, copy: Copy) -> Commit:
     source = holds(op, copy.source, *_reach(copy.source.start, copy.length, levels, 1))
     target = holds(op, copy.target, *_reach(copy.target.start, copy.length, levels, 2), writes=True)
     if not (source and target) or _overlaps(copy):
+        _refuse_too_many(op, copy)
         return partial(_burst_by_burst, copy)
     return _at_once(copy)
 
 
 STATE["pto.mte_ub_gm"] = (("stores", SLOT_STORES),)
+
+
+def _refuse_too_many(op: Binding, copy: Copy) -> None:
+    count = prod(level[0] for level in copy.levels)
+    if count > MAX_BURSTS:
+        raise OpFault(
+            "PTO1104",
+            f"'{op.op.name}' copies {count:,} bursts one by one; at most {MAX_BURSTS:,} are",
+            help="look at how the count was computed; give bursts that are different ones strides",
+        )
 
 
 def _combined(op: Binding, copy: Copy, mode: StoreMode) -> Commit:
@@ -74,6 +90,7 @@ def _combined(op: Binding, copy: Copy, mode: StoreMode) -> Commit:
             "PTO6670",
             f"stores {length} bytes in elements of {mode.dtype.itemsize} ({mode.element})",
         )
+    _refuse_too_many(op, copy)
     reads(op, source, length, *((n, step) for n, step, _ in copy.levels))
     written = [(n, step) for n, _, step in copy.levels]
     writes(op, target, length, *written)
@@ -144,12 +161,18 @@ def _at_once(copy: Copy) -> Commit:
 
 def bursts(copy: Copy) -> Iterator[tuple[int, int]]:
     """Yield the first byte of source and destination of each burst, in order."""
-    for counts in product(*(range(level[0]) for level in reversed(copy.levels))):
-        steps = list(zip(reversed(counts), copy.levels, strict=True))
-        yield (
-            copy.source.start + sum(i * level[1] for i, level in steps),
-            copy.target.start + sum(i * level[2] for i, level in steps),
-        )
+    yield from _bursts_of(copy.levels[::-1], copy.source.start, copy.target.start)
+
+
+def _bursts_of(levels: Sequence[Level], start: int, at: int) -> Iterator[tuple[int, int]]:
+    """The bursts of levels, the outermost first, from two places on; none is kept, for there may be
+    2³² of them."""
+    if not levels:
+        yield start, at
+        return
+    count, source, target = levels[0]
+    for n in range(count):
+        yield from _bursts_of(levels[1:], start + n * source, at + n * target)
 
 
 def _burst_by_burst(copy: Copy) -> None:
@@ -293,6 +316,7 @@ def padded(op: Binding, copy: Copy, counts: tuple[int, int], value: Any) -> Comm
     after = moved.target._replace(start=moved.target.start + copy.length)
     writes(op, after, tail, *steps)
     around = Copy(copy.source, copy.target, len(before) + copy.length + tail, copy.levels)
+    _refuse_too_many(op, copy)
     if around.length > 0 and all(level[0] > 0 for level in copy.levels):
         require(op, copy.target, *_reach(copy.target.start, around.length, copy.levels, 2))
 

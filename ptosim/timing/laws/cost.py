@@ -94,6 +94,14 @@ class Cost:
         """Cycles until the pipe takes the next operation."""
         return self.cycles - self.latency
 
+    def longer(self, stage: Stage) -> Cost:
+        """Return the cost with one stage more, in which its pipe is busy."""
+        return Cost(
+            self.class_name, (*self.stages, stage), self.confidence, latency=self.latency,
+            moved=self.moved, work=self.work, known=self.known, cycles=self.cycles + stage.cycles,
+            region=self.region, form=self.form,
+        )  # fmt: skip
+
     def __repr__(self) -> str:
         return f"Cost({self.class_name}, {self.cycles} cycles)"
 

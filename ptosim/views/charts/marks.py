@@ -218,7 +218,8 @@ class Cells:
             self._cell(r, c, rows, columns, (float(level[r, c]) - low) / ((high - low) or 1.0))
             for r, c in np.ndindex(rows, columns)
         )
-        ends = (2**low, 2**high) if self.log else (low, high)
+        of_known = values[np.isfinite(level)]
+        ends = (float(of_known.min()), float(of_known.max())) if known.size else (1.0, 1.0)
         scale = Axis(self.name, *ends, self.unit, log=self.log)
         text = f"{scale.title}: {scale.text(ends[0])} to {scale.text(ends[1])}"
         return Drawn(svg, keys=(Key("", "ramp", text),))
@@ -229,7 +230,7 @@ class Cells:
         told = f"<title>{escape(text)}</title>" if text else ""
         shape = (
             f'x="{_short(left)}" y="{_short(top)}" width="{_short(SIDE / columns + 0.6)}" '
-            f'height="{_short(SIDE / rows + 0.6)}" fill="{_bright(part)}"'
+            f'height="{_short(SIDE / rows + 0.6)}" fill="{bright(part)}"'
         )
         return f"<rect {shape}>{told}</rect>" if told else f"<rect {shape}/>"
 
@@ -238,7 +239,8 @@ RAMP = ((52, 40, 110), (36, 110, 142), (64, 170, 116), (246, 216, 84))
 """Colours of heat maps, the least first: they grow brighter, so that grey prints keep the order."""
 
 
-def _bright(part: float) -> str:
+def bright(part: float) -> str:
+    """Return the colour of a part of the scale of heat maps as CSS, grey for NaN."""
     if not math.isfinite(part):
         return "#888888"
     at = min(max(part, 0.0), 1.0) * (len(RAMP) - 1)

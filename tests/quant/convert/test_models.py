@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -207,3 +208,54 @@ def test_the_command(cli, tmp_path):
     tight = cli(*base, "--target", "a5", "--max-drop", "0.0001")
     assert tight.code == 1
     assert "PTO7647" in tight.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["mxfp8", "mxfp4"])
+def test_microscaling_on_both_targets(format):
+    """Codes and exponents are onnx.reference's bit for bit on both targets, also where one has no
+    instruction for them; sums of exact products differ in the last places alone."""
+    model, samples = prepared(models.block(tokens=32))
+    made = convert(model, samples, Settings(format=format), TARGETS)
+    kinds = [r.line.op for r in made.rows if r.format in ("q", "mx")]
+    word = format.upper()
+    assert kinds.count(f"QuantizeLinear {word}") == 8  # n1, q, k, p, v, of, n2, g
+    assert [r.line.op for r in made.rows if r.format == "mx"] == 8 * [f"MatMul {word}"]
+    assert not made.quantised.plan.left
+    for row in made.rows:
+        for key, gap in row.line.gaps.items():
+            if row.format == "q" and not gap.inherited:
+                assert not gap.mismatches, (row.line.node, key)
+            if row.format == "mx" and not gap.inherited:
+                assert gap.worst <= 2e-6, (row.line.node, key)
+    one, other = (made.outcome.results[t, "exact"]["y"] for t in TARGETS)
+    assert np.abs(one - other).max() < 1e-5
+    assert made.output.sqnr > (20 if format == "mxfp8" else 8)
+
+
+@pytest.mark.slow
+def test_microscaling_of_edges():
+    """Groups of zeros, of one large value, subnormal quotients, ties: both targets and NumPy."""
+    from ptosim.interop import mx_kernels
+    from ptosim.interop.kernel_runner import KernelRunner
+
+    rng = np.random.default_rng(3)
+    x = (rng.standard_normal((6, 64)) * np.exp(4 * rng.standard_normal((6, 64)))).astype(np.float32)
+    x[0, :32] = 0
+    x[1, :32] = np.float32(2.0**-20)
+    x[2, 0] = 1e5
+    x[3, :32] = np.arange(32) * 2.0**-10 + 2.0**-11  # ties of subnormal codes, beside one of 2^8
+    x[3, 31] = 256
+    x[4, :32] = 480 + np.arange(32)  # beyond 448: saturates
+    for form in mx_kernels.FORMATS.values():
+        held = x.astype(ml_dtypes.bfloat16).astype(np.float32) if "4" in form.name[:2] else x
+        size = np.abs(held.reshape(6, 2, 32)).max(2)
+        power = np.floor(np.log2(np.where(size > 0, size, 1))) - form.top
+        scale = np.where(size > 0, np.exp2(power), 2.0**-127)
+        dtype = getattr(ml_dtypes, {"f8": "float8_e4m3fn", "f4": "float4_e2m1fn"}[form.name[:2]])
+        ratio = np.clip(held.reshape(6, 2, 32) / scale[:, :, None], -form.largest, form.largest)
+        want = ratio.astype(dtype).astype(np.float32).reshape(6, 64)
+        for target in TARGETS:
+            got = mx_kernels.quantize(KernelRunner(target), x, form)
+            np.testing.assert_array_equal(got.codes.astype(np.float32), want)
+            np.testing.assert_array_equal(got.scales[size > 0], scale[size > 0])

@@ -174,6 +174,7 @@ def test_advice_is_never_an_error_of_a_program() -> None:
         "PTO760",
         "PTO761",
         "PTO762",
+        "PTO764",
         "PTO9",
     )
     for code, entry in catalog().items():

@@ -1,0 +1,187 @@
+"""From where transfers of global memory come: L2, or HBM, whose bandwidth all cores share.
+
+What a core reads for the first time comes from HBM, and so does what it reads again after more than
+L2 holds. In a loop in which a window stays where it is, only the first of N rounds reads HBM: a
+transfer of it takes 1/N of its bytes from there, and the rest from L2. So every execution of an
+operation takes the same time, the mean of all of them. What the program wrote before is in L2 if it
+fits. What is written goes on to HBM where it is more than fits.
+
+Each core has the HBM bandwidth of the chip divided by the cores of its kind that run at the same
+time. Bytes that several cores read count for each of them: L2 is filled while they wait. Where the
+cores together ask for less, nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from math import inf, prod
+from typing import Any
+
+from ptosim.engine.core.records import DecodedProgram, Inst
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.types import ViewType
+from ptosim.ground.isa.costs import GIB, CostTable
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.moving import now
+from ptosim.machine.values import GmView
+from ptosim.passes.global_reads import Read, global_reads, loops_around, working_set
+from ptosim.timing.chip import at_once
+from ptosim.timing.laws.cost import Cost, Stage
+
+STAGE = "from HBM"
+MIB = 1 << 20
+
+
+class SharedMemory:
+    """L2 and HBM of a launch. `copies`: blocks like each timed one that run at the same time."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        table: CostTable,
+        copies: int = 1,
+    ) -> None:
+        self.program = program
+        self.resolved = resolved
+        self.machine = machine
+        self.table = table
+        self.copies = copies
+        self._parts: dict[tuple[int, int], float] = {}
+        self._costs: dict[tuple[int, float, float], Cost] = {}
+        self._kept: list[Cost] = []  # costs by identity have to live on
+        hbm, l2 = table.rows.get("machine.hbm"), table.rows.get("machine.l2")
+        # A chip that says nothing of them has as much as is asked for.
+        self.hbm = hbm["gib_per_second"] * GIB / (table.mhz * 1e6) if hbm else inf
+        self.room = l2["mib"] * MIB if l2 else inf
+
+    @property
+    def is_shared(self) -> bool:
+        """True if transfers took longer because cores share HBM."""
+        return bool(self._costs)
+
+    def cost(self, core: Core, inst: Inst, cost: Cost) -> Cost:
+        """Return the cost of an execution: with what its bytes from HBM take longer, if they do."""
+        moved = cost.moved
+        if moved is None or not cost.busy or moved.bytes / cost.busy <= self._share(core):
+            return cost
+        place = core.index, inst.pc
+        part = self._parts.get(place)
+        if part is None:
+            part = self._parts[place] = self._part(core, inst, cost)
+        share = self._share(core)
+        key = id(cost), part, share
+        found = self._costs.get(key)
+        if found is None:
+            self._kept.append(cost)
+            found = self._costs[key] = self._slower(cost, part, share)
+        return found
+
+    def _slower(self, cost: Cost, part: float, share: float) -> Cost:
+        moved = cost.moved
+        assert moved is not None
+        more = part * (moved.bytes / share - cost.busy)
+        if round(more) <= 0:
+            return cost
+        row = self.table["machine.hbm"]
+        name = STAGE if moved.direction == "read" else "to HBM"
+        return cost.longer(Stage(name, more, 0, row.confidence))
+
+    # -- cores -------------------------------------------------------------------------------------
+
+    def _share(self, core: Core) -> float:
+        """Bytes of HBM a cycle that a core has."""
+        return self.hbm / self._active(core)
+
+    def _active(self, core: Core) -> int:
+        """How many cores of the kind of one run at the same time as it, in its wave of blocks."""
+        room, blocks, kinds = self._launch
+        before = core.cluster.block // room * room
+        return min(blocks - before, room) * kinds.count(core.kind)
+
+    @cached_property
+    def _launch(self) -> tuple[int, int, list[str]]:
+        """The blocks that run at the same time, those of a device, the kinds of cores of each."""
+        cores = self.machine.cores
+        kinds = [c.kind for c in cores if c.cluster is cores[0].cluster]
+        pipes = {inst.pipe for inst in self.program.insts}
+        ranks = 1 + max(core.rank for core in cores)
+        blocks = len(cores) // len(kinds) // ranks * self.copies
+        return at_once(self.machine.definition.cores, kinds, pipes), blocks, kinds
+
+    # -- what comes from where ---------------------------------------------------------------------
+
+    @cached_property
+    def _reads(self) -> Mapping[Operation, Read]:
+        return global_reads(self.resolved.functions.values())
+
+    def _part(self, core: Core, inst: Inst, cost: Cost) -> float:
+        """Return which part of its bytes an operation has from HBM, or hands on to it."""
+        op = inst.operation
+        moved = cost.moved
+        assert moved is not None
+        if moved.direction == "write":
+            rounds = prod(self._rounds(core, loop) or 1 for loop in loops_around(op))
+            return float(moved.bytes * rounds * self._active(core) > self.room)
+        read = self._reads.get(op)
+        if read is None:
+            return 1.0
+        size = self._size(core, read)
+        if (read.is_later or read.is_made) and (size or 0) <= self.room:
+            return 0.0
+        part = 1.0
+        for loop in read.loops:
+            rounds = self._rounds(core, loop)
+            if loop in read.stays and rounds and self._fits(core, loop):
+                part /= rounds
+        return part
+
+    def _fits(self, core: Core, loop: Operation) -> bool:
+        """True if L2 holds what a round of a loop reads, as far as that is known."""
+        total = 0
+        for reads in working_set(loop, self._reads).values():
+            whole = self._size(core, reads[0][0])
+            touched = sum(self._touched(core, read, inside) for read, inside in reads)
+            total += touched if whole is None else min(touched, whole)
+        return total <= self.room
+
+    def _touched(self, core: Core, read: Read, inside: Iterable[Operation]) -> int:
+        """Bytes that all cores of a kind read in some loops."""
+        type_ = read.window.type
+        if not isinstance(type_, ViewType) or not all(isinstance(d, int) for d in type_.dims):
+            return self._size(core, read) or 0
+        rounds = prod(self._rounds(core, loop) or 1 for loop in inside)
+        bits = prod(int(d) for d in type_.dims) * type_.elem.bits  # type: ignore[call-overload]
+        return bits // 8 * rounds * self._active(core)
+
+    def _size(self, core: Core, read: Read) -> int | None:
+        """Bytes of the view that a window is cut out of; None if that is not known."""
+        value = self._value(core, read.base)
+        if not isinstance(value, GmView):
+            return None
+        sizes = [now(size) for size in value.spec.sizes]
+        known = all(size.__class__ is int for size in sizes)
+        return prod(sizes) * value.spec.dtype.bits // 8 if known else None
+
+    def _rounds(self, core: Core, loop: Operation) -> int | None:
+        """Return the rounds of a loop; None where they are not known, or not yet."""
+        if not loop.has("counted"):
+            return None
+        found = []
+        for name in ("lower", "upper", "step"):
+            operand = loop.bound[name]
+            found.append(
+                operand.const if operand.value is None else self._value(core, operand.value)
+            )
+        if any(value.__class__ is not int for value in found):
+            return None
+        lower, upper, step = found
+        return max(-((lower - upper) // max(step, 1)), 1)
+
+    def _value(self, core: Core, value: Any) -> Any:
+        if value.const is not None:
+            return value.const
+        slot = self.program.slots.get(value)
+        return now(core.slots[slot]) if slot is not None else None
