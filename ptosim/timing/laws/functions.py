@@ -142,7 +142,7 @@ class Function:
         pairs = zip(rows, [*ahead, plain], strict=False)
         return [max(body.latency(row) - ahead, 0) for row, ahead in pairs]
 
-    def ports(self, body: Body, count: int) -> float:
+    def ports(self, body: Body, count: float) -> float:
         """Cycles by which the two ports delay the last of so many iterations."""
         rows = [row for _, row in body.instructions]
         if body.is_routine:
