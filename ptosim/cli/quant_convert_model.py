@@ -63,11 +63,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     from ptosim.interop.conversion.write import write
 
     terminal.report_to_screen()
+    _check(options)
     if options.calibration is None:
         raise UsageError("a model needs --calibration data.npz", help="np.savez('data.npz', x=…)")
     targets = shared.architectures(options.target)
-    model = source.load(options.tensor, _dims(options.dim), partial=options.partial)
-    samples = calibration.read(options.calibration, model.graph)
+    arrays, digest = calibration.read(options.calibration)
+    dims = _dims(options.dim)
+    model = source.load(options.tensor, dims, arrays, partial=options.partial)
+    feeds = calibration.samples(arrays, model.graph)
+    samples = calibration.Data(feeds, Path(options.calibration).name, digest)
     settings = Settings(
         options.method, options.percentile, options.activations, options.per == "channel",
         options.scales, options.type,
@@ -82,9 +86,18 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     report = Report(options.tensor, made, options.after or "", sensitivity.met(made, budget))
     if options.output and not options.after:
         write(Path(options.output), made, report.fields())
-    terminal.report(report)
+    if terminal.wants_report:
+        terminal.report(report)
     terminal.findings(report.findings)
     return 1 if report.findings or not made.outcome.results else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise UsageError for what needs no model to be seen."""
+    if options.output and Path(options.output).exists() and not Path(options.output).is_dir():
+        raise UsageError(f"-o {options.output} is a file: a folder is written")
+    if options.max_drop is not None and not options.max_drop > 0:
+        raise UsageError(f"--max-drop takes a percentage above 0, not {options.max_drop:g}")
 
 
 def _dims(pairs: list[str]) -> dict[str, int]:
@@ -135,7 +148,7 @@ def _parts(report: Report) -> list[Part]:
         number = steps.NAMES.index(step.name) + 1
         title = f"{number} of {len(steps.NAMES)}, {step.name}: {step.summary}"
         return [*parts, table(title, step.columns, step.rows)]
-    return [*parts, _layers(made), *_totals(made), _ranked(made), *_notes(made)]
+    return [*parts, _layers(made), *_totals(made), *_causes(made), _ranked(made), *_notes(made)]
 
 
 def _layers(made: Any) -> Part:
@@ -182,6 +195,19 @@ def _totals(made: Any) -> list[Part]:
     return [Text("\n".join(lines))]
 
 
+def _causes(made: Any) -> list[Part]:
+    """Where the fixpipe's formula leaves the exact one, as the audit counts it."""
+    rows = []
+    for row in made.rows:
+        if row.why is None or not row.why.differ:
+            continue
+        causes = ", ".join(f"{cause} {count}" for cause, count in row.why.causes.items() if count)
+        rows.append((row.line.node, row.why.differ, causes, ", ".join(row.why.change)))
+    title = "audit: why the fast form differs"
+    columns = ("layer", ">differ", "because of", "smallest change")
+    return [table(title, columns, rows)] if rows else []
+
+
 def _ranked(made: Any) -> Part:
     from ptosim.interop.conversion.sensitivity import GREEDY
 
@@ -189,9 +215,9 @@ def _ranked(made: Any) -> Part:
         (i + 1, name, _db(sqnr), "float" if name in made.left else "quantised")
         for i, (name, sqnr) in enumerate(made.order)
     ]
-    columns = (">", "layer", ">SQNR dB", "now")
-    which = "with it and those above in float" if len(rows) <= GREEDY else "with it alone in float"
-    return table(f"sensitivity: the outputs {which}", columns, rows)
+    which = "it and those above" if len(rows) <= GREEDY else "it alone"
+    columns = (">", "layer", f">SQNR dB with {which} in float", "now")
+    return table("sensitivity", columns, rows)
 
 
 def _notes(made: Any) -> list[Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("comparison")
     group.add_argument("--baseline", metavar="FILE", help="JSON lines of an earlier sweep: exit 1 "
                        "if a point is refused now, is gone, or takes more cycles")  # fmt: skip
-    group.add_argument("--slack", type=float, default=0.0, metavar="PERCENT",
+    group.add_argument("--slack", type=_percent, default=0.0, metavar="PERCENT",
                        help="cycles that a point may take more (default 0)")  # fmt: skip
     group = parser.add_argument_group("table")
     group.add_argument("--top", type=shared.from_zero, default=10, metavar="N",
@@ -105,6 +106,15 @@ class _Report(NamedTuple):
     changes: list[Change]
     compared: bool
     options: argparse.Namespace
+
+
+def _percent(text: str) -> float:
+    try:
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"takes a number from 0 on, not `{text}`")
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -203,9 +213,8 @@ def _here(given: dict[str, str] | None) -> dict[str, str] | None:
 
 
 def _absolute(spec: str) -> str:
-    head = spec.partition(":")[0]
-    is_file = head.endswith((".npy", ".npz", ".bin", ".py"))
-    return str(Path(head).absolute()) + spec[len(head) :] if is_file else spec
+    head, _ = values.in_file(spec)
+    return str(Path(head).absolute()) + spec[len(head) :] if head else spec
 
 
 def _path(name: str) -> Path:

@@ -76,11 +76,12 @@ def follow(
     args: Mapping[str, Any] | None = None,
     observers: Sequence[Any] = (),
     budget: int | None = MAX_STEPS,
+    block_num: int = 1,
 ) -> Followed:
     """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: as
-    many as a run executes). Never raises for faults of the program; raises UsageError for arguments
-    that do not fit."""
-    options = RunOptions(timing=False)
+    many as a run executes), in `block_num` blocks. Never raises for faults of the program; raises
+    UsageError for arguments that do not fit."""
+    options = RunOptions(block_num, timing=False)
     try:
         launch = SymbolicLaunch(front, profile, options).prepare(entry, args or {})
     except UsageError as problem:

@@ -193,15 +193,19 @@ def load_text(
 
 
 def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
-    """Return what the text says and following it without values brings out. Raises Refused at
-    `hazards` for races, deadlocks, flags, bounds: every error among it."""
+    """Return what the text says and following one block without values brings out. Raises Refused
+    at `hazards` for races, deadlocks, flags, bounds: every error among it."""
     from ptosim.search.point_values import scalars
 
     front: Front = program.front
     try:
         entry = program.entry(request.entry)
         known = scalars(program, request)
-        followed = follow(front, program.profile, entry, known, budget=request.followed)
+        budget = request.followed
+        followed = follow(front, program.profile, entry, known, budget=budget)
+        if request.block_num > 1 and any(d.is_error for d in followed.findings):
+            blocks = request.block_num  # a block alone may do what it does not do among others
+            followed = follow(front, program.profile, entry, known, (), budget, blocks)
     except Exception as problem:
         raise refused_by("hazards", problem) from problem
     found = [*front.sink, *followed.findings]

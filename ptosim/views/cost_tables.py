@@ -96,6 +96,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         ("lowest confidence", lambda r: confidence(r.confidence)),
         ("model error", lambda r: r.error_bar.verdict),
         ("of its operations", _error),
+        ("error bar judged", lambda r: f"for {r.error_bar.judged:.0%} of the path"),
     ]
     columns = ["", *(f">{r.label}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]

@@ -3,7 +3,8 @@
 Each line of synchronisation of each program is dropped, doubled, moved up and down, and renumbered;
 with `--twice` N random pairs of such changes for each program, too. `check` must report a race, a
 deadlock or a token that nobody holds exactly if the graph of `tests/oracle/ordering.py` has one for
-the bytes written down in `levels.py`. Exit code 1 if the two ever differ."""
+the bytes written down in `levels.py`; the memory barriers of vector regions (`regions`) are dropped,
+moved and replaced by those of other kinds. Exit code 1 if the two ever differ."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from random import Random
 
 from tests.mutants.levels import LEVELS, models
 from tests.mutants.model import Model, Mutant, mutants
-from tests.mutants.verdicts import told
+from tests.mutants.regions import changed, region
+from tests.mutants.verdicts import UNSURE, told, told_of_region
 
 
 def tried(model: Model, twice: int) -> Iterator[Mutant]:
@@ -30,15 +33,40 @@ def tried(model: Model, twice: int) -> Iterator[Mutant]:
         yield Mutant(f"{first.what}; {second.what}", second.model)
 
 
+def _regions(programs: int) -> int:
+    """Orders inside of vector regions, of registers and of logical vectors."""
+    counts: Counter[str] = Counter()
+    differences = 0
+    for logical, seed in product((False, True), range(programs)):
+        made = region(seed, logical=logical)
+        for what, other in (("as it is", made), *changed(made)):
+            expected, pair = other.verdict()
+            found, codes = told_of_region(other)
+            counts[expected] += 1
+            if expected != found and expected not in UNSURE:
+                differences += 1
+                print(f"{made.name}: {what}: {expected} {pair}, not {codes}")
+    _print("regions", counts)
+    return differences
+
+
+def _print(level: str, counts: Counter[str]) -> None:
+    shown = ", ".join(f"{word} {n}" for word, n in sorted(counts.items()))
+    print(f"{level:10} {sum(counts.values()):6} programs: {shown}", flush=True)
+
+
 def main() -> int:
     """Try all, and print a line for each level."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("level", nargs="*", choices=[*LEVELS, []])
+    parser.add_argument("level", nargs="*", choices=[*LEVELS, "regions", []])
     parser.add_argument("--programs", type=int, help="of each level and target; default: all")
     parser.add_argument("--twice", type=int, default=0)
     options = parser.parse_args()
     differences, start = 0, time.monotonic()
-    for level in options.level or LEVELS:
+    for level in options.level or (*LEVELS, "regions"):
+        if level == "regions":
+            differences += _regions(options.programs or 40)
+            continue
         counts: Counter[str] = Counter()
         for model in models(level, options.programs):
             for mutant in (Mutant("as it is", model), *tried(model, options.twice)):
@@ -50,8 +78,7 @@ def main() -> int:
                     print(
                         f"{model.name} {model.target}: {mutant.what}: {expected} {pair}, not {codes}"
                     )
-        shown = ", ".join(f"{word} {n}" for word, n in sorted(counts.items()))
-        print(f"{level:10} {sum(counts.values()):6} programs: {shown}", flush=True)
+        _print(level, counts)
     print(f"{differences} differences in {time.monotonic() - start:.0f} s")
     return 1 if differences else 0
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import ptosim
 from tests.mutants.model import Model
+from tests.mutants.regions import ELEMENTS, Region
 
 RACES = frozenset(("PTO5201", "PTO5202", "PTO5203", "PTO5204", "PTO5205", "PTO5206"))
 
@@ -19,6 +20,19 @@ def told(model: Model) -> tuple[str, list[str]]:
     if "PTO5006" in codes:
         return "stuck", codes
     return ("race" if RACES & set(codes) else "ordered"), codes
+
+
+ORDERS = frozenset(("PTO6610", "PTO6612", "PTO6613"))
+UNSURE = frozenset(("chained", "hidden"))
+"""Verdicts on a region with which either answer is right: see `Region.verdict`."""
+
+
+def told_of_region(region: Region) -> tuple[str, list[str]]:
+    """Return what a run says of a region, as `race` or `ordered`, and its codes."""
+    x = np.random.default_rng(7).standard_normal(ELEMENTS).astype(np.float32)
+    loaded = ptosim.load(region.text(), sync="manual", target=region.target)
+    codes = [d.code for d in loaded.run({"x": x}, timing=False).findings]
+    return ("race" if ORDERS & set(codes) else "ordered"), codes
 
 
 def _of_check(model: Model) -> list[str]:

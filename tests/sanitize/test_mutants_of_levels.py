@@ -8,7 +8,8 @@ import pytest
 
 from tests.mutants.levels import LEVELS, models
 from tests.mutants.model import sampled
-from tests.mutants.verdicts import told
+from tests.mutants.regions import changed, region
+from tests.mutants.verdicts import UNSURE, told, told_of_region
 
 CASES = [
     pytest.param(model, id=f"{model.name}-{model.target}")
@@ -26,6 +27,18 @@ def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
         expected, pair = mutant.model.verdict()
         found, codes = told(mutant.model)
         assert found == expected, (mutant.what, pair, codes, mutant.model.text())
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("logical", [False, True], ids=["registers", "logical"])
+@pytest.mark.parametrize("seed", range(8))
+def test_orders_in_a_region_are_missed_exactly_if_the_elements_say_so(seed, logical) -> None:
+    made = region(seed, logical=logical)
+    assert made.verdict()[0] in ("ordered", "chained")
+    for what, other in (("as it is", made), *changed(made)):
+        expected, pair = other.verdict()
+        found, codes = told_of_region(other)
+        assert found == expected or expected in UNSURE, (what, pair, codes, other.text())
 
 
 @pytest.mark.slow

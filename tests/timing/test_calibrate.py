@@ -185,6 +185,55 @@ def test_the_pipes_of_a_kernel_are_compared_through_its_program(board, cli, tmp_
     assert told["families"][0]["worst"] > 0.1
 
 
+def hidden_blocks(count: int, seed: int = 5) -> list[dict[str, Any]]:
+    """PipeUtilization.csv of blocks of `basics/vadd` on a board of which only this law is known: two
+    loads of 8 KiB at 60 GiB/s, an addition of 32 repeats at 3 cycles, a store at 188.46 GiB/s, all
+    with 1 % of noise."""
+    rng = np.random.default_rng(seed)
+    us = {"mte2": 2 * 8192 / (60 * 2**30) * 1e6, "vec": 3.0 * 32 / MHZ,
+          "mte3": 8192 / (188.46 * 2**30) * 1e6}  # fmt: skip
+    return [
+        {
+            "block_id": block,
+            "sub_block_id": "vector0",
+            "aiv_time(us)": 9,
+            "aiv_total_cycles": 9 * MHZ,
+        }
+        | {
+            f"aiv_{pipe}_time(us)": time * (1 + 0.01 * rng.uniform(-1, 1))
+            for pipe, time in us.items()
+        }
+        for block in range(count)
+    ]
+
+
+def test_the_pipes_of_blocks_tell_the_law_that_made_them(tmp_path, cli):
+    """Every third block is held out. Bandwidth and cycles of a repeat are found; the store's bandwidth
+    is what it was, and the start of an addition, which its pipe does not see, stays."""
+    table = write(tmp_path / "PipeUtilization.csv", hidden_blocks(9))
+    target = tmp_path / "board.toml"
+    told = cli("calibrate", "--from", table, "-o", target, "--target", "910b1", "--program",
+               f"@{KERNEL}", "--format", "json")  # fmt: skip
+    assert told.code == 0, told.err
+    figures = tomllib.loads(target.read_text())["figure"]
+    assert figures["transfer.gm_vec"]["gib_per_second"] == pytest.approx(60, rel=0.01)
+    assert figures["instruction.vadd"]["slope"] == pytest.approx(3.0, rel=0.01)
+    assert "start" not in figures["instruction.vadd"]
+    store = figures.get("transfer.vec_gm", {}).get("gib_per_second", 188.46)
+    assert store == pytest.approx(188.46, rel=0.015)  # whole cycles: 75 of 74.9
+    (family,) = (f for f in json.loads(told.out)["families"] if f["family"] != "all")
+    assert family["aside_before"] > 0.2
+    assert family["aside_after"] < 0.02
+
+
+def test_one_block_tells_nothing(tmp_path, cli):
+    table = write(tmp_path / "PipeUtilization.csv", hidden_blocks(1))
+    told = cli("calibrate", "--from", table, "-o", tmp_path / "board.toml", "--target", "910b1",
+               "--program", f"@{KERNEL}")  # fmt: skip
+    assert told.code == 0, told.err
+    assert not tomllib.loads((tmp_path / "board.toml").read_text())["figure"]
+
+
 def test_a_trace_tells_the_figures_that_made_it(board, tmp_path, cli):
     """Slices of additions of several sizes with their shapes, in the form of simulators' traces."""
     slices: list[dict[str, Any]] = [

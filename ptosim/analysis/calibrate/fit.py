@@ -15,12 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptosim.analysis.calibrate.points import Point, figures_of
+from ptosim.analysis.calibrate.points import HELD_OUT, Point, figures_of
 from ptosim.ground.isa.costs import COST_CONFIDENCES, CostTable
 from ptosim.ground.records import dataclass
-
-HELD_OUT = 3
-"""Every third point of an operation is kept aside."""
 
 SAME = 1e-3
 """Relative change of a figure below which the points say the same."""
@@ -56,11 +53,16 @@ class Refit:
 
 
 def split(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
-    """Return the points to learn from and those kept aside: every third of an operation."""
+    """Return the points to learn from and those kept aside: every third of an operation, where a
+    point does not say so itself."""
     groups: dict[str, list[Point]] = {}
+    learned: list[Point] = []
+    aside: list[Point] = []
     for point in points:
+        if point.held is not None:
+            (aside if point.held else learned).append(point)
+            continue
         groups.setdefault(point.family.partition(" ")[0], []).append(point)
-    learned, aside = [], []
     for group in groups.values():
         for number, point in enumerate(group):
             keeps = len(group) >= HELD_OUT and number % HELD_OUT == 1 and point.teaches

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import field
 from statistics import mean
 
-from ptosim.analysis.calibrate.points import Point, Prediction
+from ptosim.analysis.calibrate.points import HELD_OUT, Point, Prediction
 from ptosim.analysis.calibrate.profiler import TRACE, Reading
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass
@@ -48,7 +48,7 @@ class Kernel:
         """Rows of one core each (PipeUtilization), or of a launch (op_summary), by their blocks."""
         names = {r.block.split()[0] for r in readings if r.block}
         if names:
-            return self._of_launch(readings, len(names))
+            return self._of_launch(readings, len(names), each=True)
         sizes = sorted({r.blocks or 1 for r in readings})
         launches = ([r for r in readings if (r.blocks or 1) == size] for size in sizes)
         return [
@@ -56,7 +56,11 @@ class Kernel:
             for p in self._of_launch(group, size)
         ]  # fmt: skip
 
-    def _of_launch(self, readings: list[Reading], blocks: int) -> list[Point]:
+    def _of_launch(
+        self, readings: list[Reading], blocks: int, *, each: bool = False
+    ) -> list[Point]:
+        """The pipes of a launch: the mean of its rows, or `each` row, of which every third is held
+        out."""
         groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for reading in readings:
             for (kind, pipe), cycles in reading.cycles.items():
@@ -64,7 +68,7 @@ class Kernel:
                     groups["pipe", kind, pipe].append(cycles)
             if reading.us is not None:
                 groups["time",].append(reading.us)
-        return self._points(groups, blocks)
+        return self._points(groups, blocks, each=each)
 
     def _of_trace(self, readings: list[Reading]) -> list[Point]:
         groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
@@ -76,7 +80,9 @@ class Kernel:
         cores = {m[0] for r in readings if (m := re.search(r"\d+", r.block))}
         return self._points(groups, len(cores) or 1)
 
-    def _points(self, groups: dict[tuple[str, ...], list[float]], blocks: int) -> list[Point]:
+    def _points(
+        self, groups: dict[tuple[str, ...], list[float]], blocks: int, *, each: bool = False
+    ) -> list[Point]:
         known = self.observed(None, blocks)
         found = []
         for key, values in sorted(groups.items()):
@@ -86,6 +92,13 @@ class Kernel:
             label = " ".join(filter(None, (self.entry, *key, f"{blocks} blocks")))
             of, teaches = self._prediction(key, blocks), key[0] != "time"
             family = f"kernel {self.entry}"
+            if each and teaches and len(values) >= HELD_OUT:
+                found += [
+                    Point(family, f"{label}, row {n}", "kernel", value, of, 1, True,
+                          n % HELD_OUT == 1)
+                    for n, value in enumerate(values)
+                ]  # fmt: skip
+                continue
             found.append(Point(family, label, "kernel", measured, of, len(values), teaches))
         return found
 

@@ -14,12 +14,16 @@ from ptosim.timing.laws.shapes import OpShape
 
 Prediction = Callable[[CostTable], float]
 
+HELD_OUT = 3
+"""Every third point of an operation is kept aside."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """A measured figure: `family` joins those of one law, `class_name` those of one class of
     operations; `times` is how often it was measured. Of a whole kernel's time the fit learns
-    nothing (`teaches`): it is the sum of everything."""
+    nothing (`teaches`): it is the sum of everything. `held` says whether it is held out of the fit;
+    None: as its place among those of its family decides."""
 
     family: str
     label: str
@@ -28,6 +32,7 @@ class Point:
     predict: Prediction
     times: int = 1
     teaches: bool = True
+    held: bool | None = None
 
     def error(self, table: CostTable) -> float:
         """Return the relative error, with sign."""

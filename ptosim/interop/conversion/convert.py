@@ -15,6 +15,7 @@ from ptosim.interop import onnx_run
 from ptosim.interop.conversion import microscaled
 from ptosim.interop.conversion import plan as plans
 from ptosim.interop.conversion.data import Data
+from ptosim.interop.conversion.explain import explained
 from ptosim.interop.conversion.plan import Plan
 from ptosim.interop.conversion.rewrite import rewritten
 from ptosim.interop.conversion.source import Model
@@ -26,6 +27,7 @@ from ptosim.interop.onnx_model import Graph, graph_of
 from ptosim.interop.onnx_nodes import Lowering
 from ptosim.interop.onnx_run import Line, Outcome, Step, every_value
 from ptosim.quant import metrics
+from ptosim.quant.causes import Verdict
 from ptosim.quant.convert.scales import clipped_share
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ class Row:
     format: str
     error: Error
     float_cycles: dict[str, int | None] = field(default_factory=dict)
+    why: Verdict | None = None
+    """Where the fixpipe's formula leaves the exact one on the reference's sums, and why."""
 
 
 @dataclass(slots=True)
@@ -132,6 +136,9 @@ def convert(
         Row(line, *_described(step, line, model, quantised, values))
         for step, line in zip(quantised.fusion.steps(quantised.graph), outcome.lines, strict=True)
     ]
+    first = {name: runs[0] for name, runs in quantised.values.items()}
+    for step, row in zip(quantised.fusion.steps(quantised.graph), rows, strict=True):
+        row.why = explained(step, first) if isinstance(step, Group) else None
     totals = {}
     for target in targets:
         cycles = float_cycles(model, values, target)

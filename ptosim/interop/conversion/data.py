@@ -25,24 +25,23 @@ class Data:
     digest: str
 
 
-def read(path: str, graph: Graph) -> Data:
-    """Return the samples of an .npz file: arrays by input name, of the input's shape, or with a
-    first axis more, or with a multiple of its first dimension.
-
-    Raises UsageError for a file that cannot be read, DescriptionError (PTO7642) for arrays that do
-    not fit."""
+def read(path: str) -> tuple[Feeds, str]:
+    """Return the arrays of an .npz file, and the SHA-256 of its bytes. Raises UsageError for a file
+    that cannot be read."""
     try:
         raw = Path(path).read_bytes()
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as problem:
+    except (OSError, ValueError, AttributeError, TypeError, zipfile.BadZipFile) as problem:
         why = getattr(problem, "strerror", None) or "it is no .npz archive of arrays"
         raise UsageError(f"cannot read {path}: {why}") from problem
-    return Data(samples(arrays, graph), Path(path).name, hashlib.sha256(raw).hexdigest())
+    return arrays, hashlib.sha256(raw).hexdigest()
 
 
 def samples(arrays: Feeds, graph: Graph) -> list[Feeds]:
-    """Return the feeds of each run."""
+    """Return the feeds of each run: arrays by input name, of the input's shape, or with a first
+    axis more, or with a multiple of its first dimension. Raises DescriptionError (PTO7642) for
+    arrays that do not fit."""
     missing = [n for n in graph.inputs if n not in arrays]
     if missing:
         have = ", ".join(arrays) or "nothing"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import field
 
-import numpy as np
-
 from ptosim.ground.records import dataclass
 from ptosim.interop import host_ops
 from ptosim.interop.explore import GROUP
@@ -220,15 +218,3 @@ class _Planner:
                 if sum(n in users for n in together) > 1:
                     found.append([n for n in together if n in users])
         return found
-
-
-def folded(graph: Graph) -> dict[str, np.ndarray]:
-    """Return values that constants alone decide, through nodes that move data."""
-    from ptosim.interop.onnx_run import moved
-
-    known = dict(graph.constants)
-    for node in graph.nodes:
-        inputs = [n for n in node.inputs if n]
-        if node.op in host_ops.MOVES and all(n in known for n in inputs):
-            known[node.outputs[0]] = moved(node, [known.get(n) for n in node.inputs], graph.opset)
-    return {n: v for n, v in known.items() if n not in graph.constants}

@@ -71,6 +71,9 @@ def _row(row: Row) -> dict[str, object]:
         "bit_for_bit": None if line.statement is None else line.statement[0],
         "why": None if line.statement is None else line.statement[1],
         "f32_cycles": row.float_cycles,
+        "fixpipe": None if row.why is None else {
+            "differ": row.why.differ, "causes": row.why.causes, "change": list(row.why.change),
+        },
         "forms": [
             {"target": t, "form": f, "cycles": line.cycles[t, f], "mismatches": g.mismatches,
              "ties": g.ties, "max_difference": g.worst, "inherited": g.inherited}

@@ -12,15 +12,14 @@ import numpy as np
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.records import dataclass
-from ptosim.interop import onnx_model
+from ptosim.interop import host_ops, onnx_model, onnx_run
+from ptosim.interop.conversion import mlir_source, pto_source
+from ptosim.interop.conversion.opset import OPSET
 from ptosim.interop.onnx_model import Graph
 from ptosim.interop.onnx_nodes import OPERATORS
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-OPSET = 21
-"""The lowest operator set that converted models have: blocks, and all 8-bit types."""
 
 
 @dataclass(slots=True)
@@ -32,14 +31,24 @@ class Model:
     on_host: list[str]
 
 
-def load(path: str | Path, dims: Mapping[str, int], *, partial: bool = False) -> Model:
-    """Return a model with static shapes; `dims` are sizes of named dimensions, `partial`: operators
-    without a kernel are computed by the host.
+def load(
+    path: str | Path,
+    dims: Mapping[str, int],
+    samples: Mapping[str, np.ndarray],
+    *,
+    partial: bool = False,
+) -> Model:
+    """Return a model (.onnx, .mlir, or a .pto program) with static shapes; `dims` are sizes of
+    named dimensions, `samples` the calibration data, by which a program is recognised; `partial`:
+    operators without a kernel are computed by the host.
 
     Raises UsageError for files and dimensions, ProgramError for models that are wrong,
     UnsupportedError for operators without a kernel."""
-    loaded = onnx_model.load(path)
-    return prepared(loaded.proto, dims, partial=partial)
+    if str(path).endswith(".pto") or str(path).startswith("@"):
+        return prepared(pto_source.load(path, samples), dims, partial=partial)
+    if str(path).endswith(".mlir"):
+        return prepared(mlir_source.load(path), dims, partial=partial)
+    return prepared(onnx_model.load(path).proto, dims, partial=partial)
 
 
 def prepared(proto: ModelProto, dims: Mapping[str, int], *, partial: bool = False) -> Model:
@@ -48,6 +57,7 @@ def prepared(proto: ModelProto, dims: Mapping[str, int], *, partial: bool = Fals
     proto = _upgraded(onnx, proto)
     _fix_dims(proto, dims)
     _name_nodes(proto)
+    _fold(proto)
     graph = onnx_model.graph_of(proto)
     quantising = [n for n in graph.nodes if n.op in _QUANTISING]
     if quantising:
@@ -100,6 +110,27 @@ def _name_nodes(proto: ModelProto) -> None:
         if not node.name or node.name in known:
             node.name = f"{node.op_type}_{index}"
         known.add(node.name)
+
+
+def _fold(proto: ModelProto) -> None:
+    """Compute what constants alone decide through nodes that move data: weights that are
+    transposed, constants given as nodes."""
+    onnx = onnx_model.package()
+    graph = onnx_model.graph_of(proto)
+    known, kept = dict(graph.constants), []
+    for node, written in zip(graph.nodes, list(proto.graph.node), strict=True):
+        inputs = [n for n in node.inputs if n]
+        if node.op not in host_ops.MOVES or any(n not in known for n in inputs):
+            kept.append(written)
+            continue
+        name = node.outputs[0]
+        known[name] = onnx_run.moved(node, [known.get(n) for n in node.inputs], graph.opset)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(known[name], name))
+    if len(kept) == len(proto.graph.node):
+        return
+    copies = [onnx.NodeProto.FromString(n.SerializeToString()) for n in kept]
+    del proto.graph.node[:]
+    proto.graph.node.extend(copies)
 
 
 def _fix_dims(proto: ModelProto, dims: Mapping[str, int]) -> None:

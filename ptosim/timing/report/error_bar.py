@@ -61,6 +61,13 @@ class ErrorBar:
         return max((abs(k.error) for k in self.published), default=None)
 
     @property
+    def judged(self) -> float:
+        """The part of the critical path that no published point tells how far it is off: it follows
+        from the confidence of the figures, by a judgement (`isa/costs/spread.toml`)."""
+        every = sum(p.cycles for p in self.parts)
+        return sum(p.cycles for p in self.parts if p.basis == CONFIDENCE) / every if every else 0.0
+
+    @property
     def verdict(self) -> str:
         """What published rows say of this kernel."""
         if self.within is None:
@@ -75,6 +82,7 @@ class ErrorBar:
             "high": self.high,
             "model_error": self.verdict,
             "within": None if self.within is None else round(self.within, 4),
+            "judged": round(self.judged, 4),
             "parts": [
                 {
                     "class": p.name, "cycles": p.cycles, "spread": round(p.spread, 4),

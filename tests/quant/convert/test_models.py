@@ -60,6 +60,12 @@ def test_the_exact_form_gives_the_references_bits(make):
         assert row.line.statement is not None
         assert row.line.statement[0]
         assert row.error.sqnr > 25
+    # What the audit counts is what differs, wherever the inputs were right: 11 bits of the factor.
+    counted = [r for r in groups if r.why is not None]
+    for row in counted:
+        gap = row.line.gaps["a5", "fast"]
+        assert row.why.differ == gap.mismatches or gap.inherited
+        assert sum(row.why.causes.values()) == row.why.differ
     # The fixpipe's factors have 11 bits: what differs is off by one where an input was right.
     for row in groups:
         for (_, form), gap in row.line.gaps.items():
@@ -159,6 +165,10 @@ def test_a_budget_leaves_layers_in_float():
     assert some.output.sqnr > every.output.sqnr
     _, unmet = within(1e-6, 10)
     assert len(unmet) == 2
+    limit = sensitivity.total_cycles(every)["a5"] + 150  # what the smallest layer costs in f32
+    cheap, unmet = within(None, limit)
+    assert cheap.left == ["fc2"]
+    assert not unmet
 
 
 @pytest.mark.slow
