@@ -199,7 +199,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
     for name in wanted:
         sub = _add(commands, name)
         if name == chosen:  # the other commands' modules stay unloaded
-            _configure(name, sub)
+            _configure(name, sub, argv[1:])
             parser.known = list(sub._option_string_actions)
     return parser
 
@@ -223,11 +223,13 @@ def _add(commands: Any, name: str) -> _Parser:
     )
 
 
-def _configure(name: str, sub: _Parser) -> None:
+def _configure(name: str, sub: _Parser, words: Sequence[str] = ()) -> None:
+    if name == "quant":  # has commands of its own
+        _command(name).configure(sub, words)
+        return
     _command(name).configure(sub)
-    if name != "quant":  # has commands of its own
-        add_limits(sub)
-        add_cache(sub)
+    add_limits(sub)
+    add_cache(sub)
 
 
 def _command(name: str):

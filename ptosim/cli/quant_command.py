@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Sequence
 
 from ptosim.cli.options import add_cache, add_limits
 from ptosim.cli.terminal import Terminal
@@ -22,8 +23,10 @@ SUBCOMMANDS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands."""
+def configure(parser: argparse.ArgumentParser, words: Sequence[str] = ()) -> None:
+    """Declare the subcommands; of a command line that names one after `quant`, only its options:
+    to load all of them takes as long as the smaller ones run."""
+    named = next(iter(words), "")
     commands = parser.add_subparsers(dest="subcommand", metavar="WHAT", required=True)
     for name, summary in SUBCOMMANDS.items():
         sub = commands.add_parser(
@@ -32,6 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             description=summary[0].upper() + summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        if named in SUBCOMMANDS and name != named:
+            continue
         _module(name).configure(sub)
         add_limits(sub)
         add_cache(sub)

@@ -12,7 +12,6 @@ from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
-from ptosim.ground.processes import each_of
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.run.farm.wanted import available_cores
@@ -65,6 +64,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _lines(cases: list[Case], jobs: int) -> list[Line]:
     """How the cases went; those of a program share its runs."""
+    from ptosim.ground.processes import each_of  # brings what makes processes
+
     groups = [list(group) for _, group in groupby(cases, key=lambda case: case.path)]
 
     def outcomes(group: list[Case]) -> list[Outcome]:

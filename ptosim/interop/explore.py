@@ -15,7 +15,6 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.ground.processes import each_of
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.interop import chains, generated, kernels
@@ -88,6 +87,8 @@ def explore(
     if x.dtype.kind not in "fV" or not x.size:
         raise UsageError(f"a tensor of floats is needed, not {x.dtype} of {x.size} elements")
     rows = x.astype(np.float32, copy=False).reshape(-1, x.shape[-1])
+
+    from ptosim.ground.processes import each_of  # brings what makes processes
 
     def candidate(form: Format) -> Candidate:
         return _candidate(rows, form, targets, has_errors)

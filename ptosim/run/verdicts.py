@@ -6,6 +6,7 @@ they depend on: the text and its name, the options, and the files of this instal
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -74,10 +75,11 @@ def kept_verdict(
 ) -> Verdict:
     """Return what `check` says of a source with some options, or what it said before. Of options
     that read files, and of limits, the caller asks `check` itself. Raises what `check` does."""
-    if not ENABLED:
+    files = installation() if ENABLED else None
+    if files is None:
         return verdict_of(check())
     given = (source.name, source.part, source.text, source.around, sorted(options.items()))
-    inputs = repr((given, installation())).encode("utf-8", "surrogatepass")
+    inputs = repr((given, files)).encode("utf-8", "surrogatepass")
     known = recalled(_KIND, inputs)
     if known is not None:
         return restored(known, source)
@@ -89,11 +91,17 @@ def kept_verdict(
 
 
 @lru_cache(maxsize=1)
-def installation() -> tuple[tuple[str, int, int], ...]:
+def installation() -> tuple[tuple[str, int, int], ...] | None:
     """Name, time and size of every file that a verdict may depend on: whoever changes a line of
-    code or of `isa/`, or installs another version, gets new verdicts."""
+    code or of `isa/`, or installs another version, gets new verdicts. None where they cannot be
+    listed: in an archive, or without the data."""
+    with contextlib.suppress(OSError):
+        return _files([str(Path(__file__).parents[1]), str(isa_directory())])
+    return None
+
+
+def _files(folders: list[str]) -> tuple[tuple[str, int, int], ...]:
     found: list[tuple[str, int, int]] = []
-    folders = [str(Path(__file__).parents[1]), str(isa_directory())]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:

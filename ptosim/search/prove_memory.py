@@ -18,6 +18,9 @@ from ptosim.search.prove_hashes import Hashes, as_bytes, as_elements, mixed, sal
 MOST_BYTES = 48 << 20
 """Global memory that is followed; every byte of it takes eight."""
 
+MOST_PRODUCTS = 4_000_000_000
+"""Products of elements that are followed: some ten seconds."""
+
 Place = tuple[Any, ...]
 """Which memory: ("gm", number) or (name of a space, number of a core)."""
 
@@ -62,6 +65,7 @@ class HashedMemory:
     def __init__(self, machine: Machine, fresh: int) -> None:
         self.machine = machine
         self.fresh = fresh
+        self.products = 0
         self._numbers = count()
         self._spaces: dict[Place, Hashed] = {}
         self.buffers = [self._buffer(b) for b in machine.buffers]
@@ -75,6 +79,12 @@ class HashedMemory:
         return Hashed(
             buffer.data, mixed(np.arange(buffer.size, dtype=np.uint64) ^ salt("gm", buffer.name))
         )
+
+    def multiply(self, products: int) -> None:
+        """Count products of elements. Raises Unprovable for more than are followed."""
+        self.products += products
+        if self.products > MOST_PRODUCTS:
+            raise Unprovable(f"multiplies more than {MOST_PRODUCTS:,} pairs of elements")
 
     @property
     def all(self) -> list[Hashed]:

@@ -190,6 +190,7 @@ def multiply(step: Step) -> list[Write]:
     m, k, n = op.tile("lhs").v_row, op.tile("lhs").v_col, op.tile("rhs").v_col
     if 0 in (m, k, n):
         raise Unprovable("multiplies matrices of no elements")
+    step.memory.multiply(m * k * n)
     left, right = step.read("lhs", m, k), step.read("rhs", k, n)
     start = None
     if op.has("bias"):

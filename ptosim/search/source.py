@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.source import Source
 from ptosim.run.sources import read_source, source_path
 from ptosim.search.space import Space
@@ -86,6 +86,10 @@ class Function:
         """Return the text of a point, see `Maker`."""
         try:
             made = self._make(**params)
+        except ProgramError as problem:  # it loaded the program itself: here each target judges it
+            made = _rejected_text(problem)
+            if made is None:
+                raise _failed(self.name, problem) from problem
         except Exception as problem:
             raise _failed(self.name, problem) from problem
         front = getattr(made, "front", None)  # a program that was loaded
@@ -94,6 +98,11 @@ class Function:
             kind = type(made).__name__
             raise MakeError(f"PTO7603: {self.name} gives {kind}, no text and no program")
         return made
+
+
+def _rejected_text(problem: ProgramError) -> str | None:
+    """The program that findings are about."""
+    return next((d.span.source.text for d in problem.diagnostics if d.span is not None), None)
 
 
 class Constants:

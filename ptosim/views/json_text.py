@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +23,8 @@ def line(value: object) -> str:
 
 
 def _dumps(value: object, indent: int | None) -> str:
+    import json  # a report as text does without
+
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):  # something in it is not plain: walk through it

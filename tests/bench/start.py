@@ -38,6 +38,7 @@ def start_up() -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         environment = _environment(folder)
         texts = [Path(PROGRAM).read_text()] * len(COMMANDS) + [check_kernel(200)]
+        lines: list[list[str]] = []
         for number in range(ROUNDS + 1):
             lines = [floor]
             for place, text in enumerate(texts):

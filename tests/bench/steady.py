@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ptosim
 from ptosim.run.sources import open_source
 from tests.bench.programs import add_loop
@@ -43,7 +45,7 @@ def _launch(what: str, name: str, target: str, args: dict[str, int], budget: str
     entry = "cube_kernel" if name == "flash_attention" else name
     program = ptosim.load(source, target=target, sync=sync)
 
-    def cost(**options: bool) -> None:
+    def cost(**options: Any) -> None:
         program.cost(args=args, entry=entry, block_num=24, **options)
 
     quick = best(cost, 3)

@@ -97,6 +97,16 @@ def test_arguments_limits_and_no_cache_check_each_time(cli, counted):
         assert len(counted) == number + 2, words
 
 
+def test_an_installation_that_cannot_be_listed_remembers_nothing(cli, counted, monkeypatch):
+    """In an archive, or where the folder of the data is gone."""
+    program = programs_directory() / CLEAN
+    monkeypatch.setattr(verdicts, "isa_directory", lambda: Path("nowhere"))
+    verdicts.installation.cache_clear()
+    codes = [cli("check", program).code for _ in range(2)]
+    verdicts.installation.cache_clear()
+    assert (codes, len(counted)) == ([0, 0], 2)
+
+
 def test_a_damaged_verdict_is_made_anew(cli, counted, tmp_path):
     program = programs_directory() / CLEAN
     whole = cli("check", program).out

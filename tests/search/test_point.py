@@ -112,6 +112,9 @@ def test_a_template_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
 def test_a_function_makes_text_or_a_program(tmp_path: Path) -> None:
     assert Function(lambda tm: f"{tm}").text({"tm": 3}) == "3"
     assert Function(lambda: ptosim.load(VADD)).text({}) == VADD
+    too_large = VADD.replace("32x64", "4096x64").replace("constant 32", "constant 4096")
+    made = Function(lambda: ptosim.load(too_large)).text({})
+    assert evaluate(made, {}, "a5", Request())["stage"] == "placement"
     with pytest.raises(MakeError, match="int, no text"):
         Function(lambda: 3).text({})
     path = tmp_path / "make.py"

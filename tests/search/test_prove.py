@@ -144,6 +144,14 @@ def test_what_cannot_be_followed_is_refused_with_its_line() -> None:
     assert "no rule for this operation (`pto.tsort32`, line " in proof.why
 
 
+def test_what_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shipped("gemm_f16")
+    monkeypatch.setattr("ptosim.search.prove_memory.MOST_PRODUCTS", 64 * 64 * 128 * 5)
+    proof = prove(launched("gemm_f16", text), launched("gemm_f16", text))
+    assert proof.verdict == "refused"
+    assert "multiplies more than" in proof.why
+
+
 def test_other_targets_are_no_comparison() -> None:
     text = shipped("softmax")
     proof = prove(launched("softmax", text), launched("softmax", text, "a5"))
