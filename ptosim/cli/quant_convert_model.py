@@ -63,6 +63,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     from ptosim.interop.conversion.write import write
 
     terminal.report_to_screen()
+    _check(options)
     if options.calibration is None:
         raise UsageError("a model needs --calibration data.npz", help="np.savez('data.npz', x=…)")
     targets = shared.architectures(options.target)
@@ -85,9 +86,18 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     report = Report(options.tensor, made, options.after or "", sensitivity.met(made, budget))
     if options.output and not options.after:
         write(Path(options.output), made, report.fields())
-    terminal.report(report)
+    if terminal.wants_report:
+        terminal.report(report)
     terminal.findings(report.findings)
     return 1 if report.findings or not made.outcome.results else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise UsageError for what needs no model to be seen."""
+    if options.output and Path(options.output).exists() and not Path(options.output).is_dir():
+        raise UsageError(f"-o {options.output} is a file: a folder is written")
+    if options.max_drop is not None and not options.max_drop > 0:
+        raise UsageError(f"--max-drop takes a percentage above 0, not {options.max_drop:g}")
 
 
 def _dims(pairs: list[str]) -> dict[str, int]:
@@ -193,7 +203,7 @@ def _causes(made: Any) -> list[Part]:
             continue
         causes = ", ".join(f"{cause} {count}" for cause, count in row.why.causes.items() if count)
         rows.append((row.line.node, row.why.differ, causes, ", ".join(row.why.change)))
-    title = "audit: where the fast form's formula leaves the exact one"
+    title = "audit: why the fast form differs"
     columns = ("layer", ">differ", "because of", "smallest change")
     return [table(title, columns, rows)] if rows else []
 
@@ -205,9 +215,9 @@ def _ranked(made: Any) -> Part:
         (i + 1, name, _db(sqnr), "float" if name in made.left else "quantised")
         for i, (name, sqnr) in enumerate(made.order)
     ]
-    columns = (">", "layer", ">SQNR dB", "now")
-    which = "with it and those above in float" if len(rows) <= GREEDY else "with it alone in float"
-    return table(f"sensitivity: the outputs {which}", columns, rows)
+    which = "it and those above" if len(rows) <= GREEDY else "it alone"
+    columns = (">", "layer", f">SQNR dB with {which} in float", "now")
+    return table("sensitivity", columns, rows)
 
 
 def _notes(made: Any) -> list[Part]:

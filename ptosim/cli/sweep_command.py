@@ -213,9 +213,8 @@ def _here(given: dict[str, str] | None) -> dict[str, str] | None:
 
 
 def _absolute(spec: str) -> str:
-    head = spec.partition(":")[0]
-    is_file = head.endswith((".npy", ".npz", ".bin", ".py"))
-    return str(Path(head).absolute()) + spec[len(head) :] if is_file else spec
+    head, _ = values.in_file(spec)
+    return str(Path(head).absolute()) + spec[len(head) :] if head else spec
 
 
 def _path(name: str) -> Path:

@@ -57,6 +57,10 @@ def read_description(path: Path) -> tuple[Source, dict[str, Any]]:
         raise _unreadable(source, str(problem)) from problem
 
 
+_FORM = "texts are between quotation marks; a table begins with `[name]`"
+_ESCAPED = r"a text with backslashes is between single quotation marks: 'C:\…'"
+
+
 def _unreadable(source: Source, message: str) -> DescriptionError:
     found = re.search(r"\(at line (\d+), column (\d+)\)", message)
     start = len(source.text)
@@ -68,7 +72,7 @@ def _unreadable(source: Source, message: str) -> DescriptionError:
         "PTO1080",
         f"the file is not TOML: {message.partition(' (at')[0].lower()}",
         Span(source, min(start, len(source.text)), min(start + 1, len(source.text))),
-        help="texts are between quotation marks; a table begins with `[name]`",
+        help=_ESCAPED if "\\" in message or "escape" in message else _FORM,
     )
     return DescriptionError(list(sink))
 

@@ -25,8 +25,23 @@ from ptosim.run.array_files import load_npy, load_npz
 from ptosim.run.made_up import LazyArray, Make, is_lazy
 from ptosim.run.sharing import parse_alias
 
-_IN_FILE = re.compile(r"(?P<name>.+?\.(?:npy|npz|bin))(?::(?P<rest>.*))?", re.DOTALL)
+_IN_FILE = re.compile(r"(?P<name>.+?\.(?:npy|npz|bin|py))(?::(?P<rest>.*))?", re.DOTALL)
 """`file.npz:key`; `C:\\data\\file.npz:key` too."""
+
+
+def in_file(spec: str) -> tuple[str, str]:
+    """Return the file that a SPEC or `file.py:function` names, and what follows it after a colon;
+    two empty texts where it names none. The colon of a drive is part of the name."""
+    match = _IN_FILE.fullmatch(spec)
+    return (match["name"], match["rest"] or "") if match else ("", "")
+
+
+def beside(folder: Path, name: str) -> Path:
+    """Return the file that a description in a folder names; one from Windows may have `\\\\`."""
+    path = folder / name
+    if "\\" in name and not path.exists():
+        return folder / name.replace("\\", "/")
+    return path
 
 
 def split(pair: str, option: str) -> tuple[str, str]:
@@ -160,9 +175,8 @@ _MAKERS = {
 
 
 def _file(spec: str, base: Path | None) -> np.ndarray:
-    match = _IN_FILE.fullmatch(spec)
-    name, rest = (match["name"], match["rest"] or "") if match else (spec, "")
-    path = Path(name) if base is None else base / name
+    name, rest = in_file(spec)
+    path = Path(name) if base is None else beside(base, name)
     if name.endswith(".npz"):
         return load_npz(path, rest)
     if name.endswith(".npy"):

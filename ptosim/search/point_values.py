@@ -14,7 +14,7 @@ from ptosim.run.compare import Comparison, compare
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.run.tolerance import Tolerance
-from ptosim.run.values import parse_argument, parse_spec
+from ptosim.run.values import beside, parse_argument, parse_spec
 from ptosim.search.point import Refused, Request, line_of, refused_by
 from ptosim.search.source import function_of
 
@@ -103,7 +103,7 @@ def reference_named(text: str, base: Path | None) -> Reference | None:
     path, _, name = text.rpartition(":")
     if not path.endswith(".py"):
         return None
-    return function_of(Path(path) if base is None else base / path, name)
+    return function_of(Path(path) if base is None else beside(base, path), name)
 
 
 def _computed(name: str, function: Reference, args: Mapping[str, Any]) -> Any:

@@ -23,6 +23,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.cache import cache_directory
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.version import __version__
+from ptosim.run.values import beside, in_file
 from ptosim.search.point import Request, Row
 
 SCHEMA = 1
@@ -156,15 +157,15 @@ def _content(value: Any, base: Path | None) -> Any:
 
 def _file_digest(spec: str, base: Path | None) -> str:
     """A digest of the file that a SPEC or `file.py:function` names; '' where it names none."""
-    for name in (spec, spec.partition(":")[0], spec.rpartition(":")[0]):
-        if name.endswith((".npy", ".npz", ".bin", ".py")):
-            path = Path(name) if base is None else base / name
-            try:
-                found = path.stat()
-                return _digest_of(str(path), found.st_mtime_ns, found.st_size)
-            except OSError:
-                return "missing"
-    return ""
+    name, _ = in_file(spec)
+    if not name:
+        return ""
+    path = Path(name) if base is None else beside(base, name)
+    try:
+        found = path.stat()
+        return _digest_of(str(path), found.st_mtime_ns, found.st_size)
+    except OSError:
+        return "missing"
 
 
 @lru_cache(maxsize=256)

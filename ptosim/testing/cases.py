@@ -23,6 +23,7 @@ from ptosim.run.compare import Comparison, compare
 from ptosim.run.results import Result
 from ptosim.run.sidecar import Sidecar, sidecar_of
 from ptosim.run.sources import read_source
+from ptosim.run.values import beside, in_file
 from ptosim.views.diagnostics.render import plain, render_all
 
 WIDTH = 100
@@ -129,8 +130,8 @@ class Runner:
         ran = self._of(case)
         if case.output is None or ran.result is None:
             return None
-        file, _, name = case.sidecar.expect[case.output].partition(":")
-        path = case.sidecar.folder / file
+        file, name = in_file(case.sidecar.expect[case.output])
+        path = beside(case.sidecar.folder, file)
         array = np.ascontiguousarray(ran.result.outputs[case.output])
         if array.dtype.kind not in "biuf":  # what NumPy has no name for is kept as its bits
             array = array.view(f"u{array.dtype.itemsize}")

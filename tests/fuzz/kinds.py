@@ -135,7 +135,7 @@ _ROWS = (
     '{"params": {"c8": 8, "c1": 1}, "target": "a5", "ok": false, "stage": "values", "reason": "64 '
     'differ", "cycles": 772, "us": 0.468, "ub_bytes": 512, "gm_bytes": 512, "values": false}\n'
     '{"params": {"c8": 4, "c1": 1}, "target": "a5", "ok": true, "stage": "done", "reason": null, '
-    '"cycles": 70.5, "us": 0.1, "ub_bytes": null, "gm_bytes": 4, "values": null}\n',
+    '"cycles": 70.5, "us": 0.1, "ub_bytes": 256, "gm_bytes": 4, "values": null}\n',
 )
 
 

@@ -83,7 +83,7 @@ def within(
     run: Callable[[Sequence[str]], Conversion],
 ) -> Conversion:
     """Return a conversion with the first layers of the order in float: as few as the error allows,
-    or with a limit on cycles alone as many as the cycles allow. `run` converts with some left out.
+    or with a limit on cycles alone as many of them as fit. `run` converts with some left out.
 
     A budget that cannot be met gives the last conversion that was possible; `met` says so."""
     names = [name for name, _ in ranked]
@@ -95,9 +95,13 @@ def within(
             count += 1
         return _kept(run(names[:count]), ranked, names[:count])
     made = run([])
-    if budget.cycles is not None:
-        count = _affordable(made, names, budget.cycles)
-    return _kept(run(names[:count]) if count else made, ranked, names[:count])
+    left = [] if budget.cycles is None else _affordable(made, names, budget.cycles)
+    while left:  # a neighbour that hands on floats costs more than the difference says
+        tried = run(left)
+        if not met(tried, budget):
+            return _kept(tried, ranked, left)
+        left = left[:-1]
+    return _kept(made, ranked, left)
 
 
 def _kept(made: Conversion, ranked: Sequence[tuple[str, float]], left: Sequence[str]) -> Conversion:
@@ -105,22 +109,24 @@ def _kept(made: Conversion, ranked: Sequence[tuple[str, float]], left: Sequence[
     return made
 
 
-def _affordable(made: Conversion, names: Sequence[str], limit: int) -> int:
-    """How many layers can go back to float, by the difference of their own cycles."""
+def _affordable(made: Conversion, names: Sequence[str], limit: int) -> list[str]:
+    """The layers that can go back to float, by the difference of their own cycles, those that help
+    most first; one stays quantised."""
     totals = total_cycles(made)
     rows = {row.line.node: row for row in made.rows}
-    count = 0
-    for name in names[:-1]:
+    found: list[str] = []
+    for name in names:
         row = rows.get(name)
-        if row is None:
-            break
+        if row is None or len(found) == len(names) - 1:
+            continue
+        after = dict(totals)
         for target in totals:
             own, other = row.float_cycles.get(target), row.line.cycles.get((target, "fast"))
-            totals[target] += max((own or 0) - (other or 0), 0)
-        if any(total > limit for total in totals.values()):
-            break
-        count += 1
-    return count
+            after[target] += max((own or 0) - (other or 0), 0)
+        if all(total <= limit for total in after.values()):
+            totals = after
+            found.append(name)
+    return found
 
 
 def total_cycles(made: Conversion) -> dict[str, int]:

@@ -110,8 +110,8 @@ def _product(
         a = np.ascontiguousarray(a.T)
     if core.attrs.get("transB", 0):
         b = np.ascontiguousarray(b.T)
-    shape = result_shape(a, b)
     pairs = matrices_of(core, a, b)
+    shape = result_shape(a, b)
     whole = None
     if residual is not None:
         whole = np.broadcast_to(residual, shape).reshape(len(pairs), -1, shape[-1])

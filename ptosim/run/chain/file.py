@@ -49,6 +49,7 @@ from ptosim.run.description import (
 from ptosim.run.places import Path as KeyPath
 from ptosim.run.places import Places
 from ptosim.run.tolerance import Tolerance
+from ptosim.run.values import beside
 
 SCHEMA = 1
 MAX_LAUNCHES = 100_000
@@ -183,7 +184,7 @@ class _Reader(TableReader):
             if "file" not in read:
                 continue
             file = str(read.pop("file"))
-            file = file if file.startswith("@") else str(folder / file)
+            file = file if file.startswith("@") else str(beside(folder, file))
             place = self.places.value((*path, "file") if isinstance(value, dict) else path)
             found[name] = KernelEntry(name, file, read, place)
         return found

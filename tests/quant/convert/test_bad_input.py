@@ -92,6 +92,12 @@ def test_files(cli, tmp_path):
         got = cli("quant", "convert", tmp_path / "m.onnx", "--calibration", tmp_path / data)
         refused(got, tmp_path, 2, "cannot read")
     assert cli("quant", "convert", tmp_path / "m.onnx").code == 2
+    np.savez(tmp_path / "d.npz", **X)
+    for wrong in (("-o", tmp_path / "m.onnx"), ("--max-drop", "0"), ("--max-drop", "nan")):
+        got = cli(
+            "quant", "convert", tmp_path / "m.onnx", "--calibration", tmp_path / "d.npz", *wrong
+        )
+        refused(got, tmp_path, 2, "error: ")
 
 
 @pytest.mark.slow

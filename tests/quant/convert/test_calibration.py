@@ -40,6 +40,7 @@ def test_mse_is_the_best_of_its_limits():
     assert abs(high - best[1]) <= 0.6 + 1e-6
 
 
+@pytest.mark.slow
 def test_entropy_cuts_an_outlier_and_keeps_a_normal_range():
     assert limits([FAR], "entropy")[1] < 12
     top = float(np.abs(PLAIN).max())

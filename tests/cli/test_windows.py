@@ -1,0 +1,120 @@
+"""What Windows writes is read everywhere: lines that end in CRLF in every kind of text, names with a
+drive, whose colon is not the one after a file, and names with backslashes in files that came along.
+
+On other systems `C:\\data\\x.npy` is a plain name of a file: what is read of it shows how it was cut."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path, PureWindowsPath
+
+import numpy as np
+import pytest
+
+from ptosim.cli.main import main
+from ptosim.run.values import in_file
+from tests.fuzz import kinds
+from tests.fuzz.case import Case
+from tests.fuzz.files import KERNEL, RUNNERS
+
+elsewhere = pytest.mark.skipif(sys.platform == "win32", reason="a colon cannot be in a name there")
+TEXTS = {
+    "sidecar": kinds._SIDECARS, "chain": kinds._CHAINS, "task": kinds._TASKS, "mlir": kinds._MLIR,
+    "table": kinds._TABLES, "space": kinds._SPACES, "rows": kinds._ROWS,
+    "script": ("\n".join(kinds._SCRIPT[:8]),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_lines_that_end_in_crlf_say_the_same(kind, tmp_path, monkeypatch) -> None:
+    told: list[tuple] = []
+
+    def noted(words: list[str]) -> int:
+        code = main(words)
+        streams = (s for s in (sys.stdout, sys.stderr) if isinstance(s, io.StringIO))
+        told.append((code, *(s.getvalue() for s in streams)))
+        return code
+
+    monkeypatch.setattr("tests.fuzz.commands.main", noted)
+    for text in TEXTS[kind]:
+        for run in RUNNERS[kind].values():
+            codes = [
+                run(Case(t.encode(), kind), tmp_path) for t in (text, text.replace("\n", "\r\n"))
+            ]
+            one, other = told[-2:]
+            assert one == other
+            assert codes[0] == codes[1] == one[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "rest"),
+    [
+        (r"C:\data\x.npz:key", r"C:\data\x.npz", "key"),
+        (r"C:\data\x.bin:f32:8x8", r"C:\data\x.bin", "f32:8x8"),
+        (r"d:\ref.py:product", r"d:\ref.py", "product"),
+        ("x.npy", "x.npy", ""),
+        ("randn:f32:8x8", "", ""),
+    ],
+)
+def test_the_colon_of_a_drive_is_part_of_the_name(spec, name, rest) -> None:
+    assert in_file(spec) == (name, rest)
+    assert name == "" or PureWindowsPath(name).is_absolute() == (name[1:2] == ":")
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    ones = np.ones((8, 8), np.float32)
+    np.save("C:\\x.npy", ones)
+    np.savez("C:\\x.npz", key=ones)
+    ones.tofile("C:\\x.bin")
+    Path("C:\\k.pto").write_text(KERNEL, encoding="utf-8")
+    return tmp_path
+
+
+@elsewhere
+@pytest.mark.parametrize("spec", [r"C:\x.npy", r"C:\x.npz:key", r"C:\x.bin:f32:8x8"])
+def test_files_with_a_drive_on_the_command_line(spec, in_folder, capsys) -> None:
+    """y is x times 3."""
+    words = ["run", "C:\\k.pto", "--arg", f"x={spec}", "--arg", "s=3", "--no-timing"]
+    assert main([*words, "--out", "y=C:\\y.npy"]) == 0, capsys.readouterr()
+    assert (np.load("C:\\y.npy") == 3).all()
+    assert main([*words, "--expect", f"y={spec}"]) == 1
+    assert main([*words, "--expect", f"y={spec}", "--atol", "2"]) == 0
+
+
+@elsewhere
+def test_a_place_in_a_file_with_a_drive(in_folder, capsys) -> None:
+    words = ["debug", "C:\\k.pto", "-nx", "--batch", "--no-timing", "--arg", "s=1"]
+    assert main([*words, "-ex", "break C:\\k.pto:12", "-ex", "continue"]) == 0
+    assert "breakpoint 1, line 12" in capsys.readouterr().out
+
+
+@elsewhere
+def test_backslashes_in_a_sidecar_and_a_chain(tmp_path, capsys) -> None:
+    (tmp_path / "data").mkdir()
+    np.save(tmp_path / "data" / "x.npy", np.ones((8, 8), np.float32))
+    for folder in (tmp_path, tmp_path / "data"):
+        (folder / "k.pto").write_text(KERNEL, encoding="utf-8")
+    (tmp_path / "k.toml").write_text(
+        "targets = ['a5']\n[args]\nx = 'data\\x.npy'\ny = 'zeros:f32:8x8'\ns = 1.0\n"
+        "[expect]\ny = 'data\\x.npy'\n"
+    )
+    assert main(["run", str(tmp_path / "k.pto"), "--no-timing"]) == 0, capsys.readouterr()
+    (tmp_path / "c.toml").write_text(
+        "targets = ['a5']\n[kernels]\nk = 'data\\k.pto'\n[buffers]\nx = 'data\\x.npy'\n"
+        "y = 'zeros:f32:8x8'\n[[launch]]\nkernel = 'k'\nargs = { x = 'x', y = 'y', s = 1 }\n"
+    )
+    code = main(["run", "--chain", str(tmp_path / "c.toml"), "--no-timing"])
+    assert code == 0, capsys.readouterr()
+
+
+def test_a_drive_in_a_description_is_told_how_to_be_written(tmp_path, capsys) -> None:
+    r"""`"C:\x"` is an escape in TOML: the finding is at the backslash."""
+    (tmp_path / "k.pto").write_text(KERNEL, encoding="utf-8")
+    (tmp_path / "k.toml").write_text('[args]\nx = "C:\\x.npy"\n', encoding="utf-8")
+    assert main(["check", str(tmp_path / "k.pto")]) == 2
+    told = capsys.readouterr().err
+    assert "k.toml:2:" in told
+    assert "'C:\\…'" in told
