@@ -1,12 +1,13 @@
-"""`python -m tests.accuracy [--families] [--quick] [--harder] [--tquant] [--write]`: predicted
+"""`python -m tests.accuracy [--families] [--quick] [--harder] [--regions] [--tquant] [--write]`: predicted
 against published.
 
 Without options: single operations (in sample, and with families and shapes left out of the fit),
 monotone costs, whole kernels; some minutes. --families adds a line for every family, --quick leaves
 the cross-validation and flash attention out, --harder leaves families out in pairs and random halves (two
-minutes more), --tquant prints the stage table of the manual, --write
-keeps the summary for `ptosim targets --accuracy` in isa/costs/accuracy.toml, and the tables of the
-manual and the README that come from it."""
+minutes more), --regions prints only the vector regions of A5 (both models against what is published, and
+the law of every operation beside the region that it becomes), --tquant prints the stage table of the
+manual, --write keeps the summary for `ptosim targets --accuracy` in isa/costs/accuracy.toml, and the
+tables of the manual and the README that come from it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,17 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from ptosim.ground.isa.costs import accuracy, cost_table
-from tests.accuracy import cross, fit_rows, kernels, monotone, pages, statistics, stored
+from tests.accuracy import (
+    cross,
+    fit_rows,
+    kernels,
+    monotone,
+    pages,
+    regions,
+    statistics,
+    stored,
+    window,
+)  # fmt: skip
 from tests.accuracy.kernels import Kernel
 from tests.accuracy.statistics import Errors
 from tests.accuracy.tquant import markdown
@@ -152,6 +163,10 @@ def main(options: list[str]) -> None:
     """Print what is asked for."""
     if "--tquant" in options:
         print(markdown())
+        return
+    if "--regions" in options:
+        window.main()
+        regions.main()
         return
     console = Console(width=170)
     by_family = "--families" in options

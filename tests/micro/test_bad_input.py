@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+import ptosim
 from tests.cli.conftest import cli
 from tests.support.micro import kernel
 
@@ -135,3 +136,18 @@ def test_out_of_range_from_the_command(cli, tmp_path):
     assert found["code"] == "PTO6602"
     assert "the space has 0x40000" in found["message"]
     assert found["help"]
+
+
+@pytest.mark.parametrize(
+    ("count", "codes"), [("0x10000", ["PTO2034"]), ("0x7FC00000", ["PTO1104"])]
+)
+def test_bursts_that_are_copied_one_by_one_are_counted_first(count, codes):
+    """All write the same bytes; the field of the count has 16 bits, a billion would take an hour."""
+    body = f"""
+    %zero = arith.constant 0 : i64
+    %u = pto.castptr %zero : i64 -> !pto.ptr<ui8, ub>
+    pto.mte_gm_ub %g, %u, 0, 32 nburst({count}, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>
+    """
+    found = ptosim.check(kernel("%g: !pto.ptr<ui8>", body), sync="manual")
+    assert {d.code for d in found if d.code in ("PTO2034", "PTO1104")} >= set(codes)
+    assert ("PTO1104" in {d.code for d in found}) is (codes == ["PTO1104"])

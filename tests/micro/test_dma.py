@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-import ptosim
 from tests.micro.data import shown_by_vector_cores
 from tests.support.micro import in_ub, kernel, run
 
@@ -304,18 +303,3 @@ def test_padding_counts_of_older_copies_have_no_value():
         setup="%no = arith.constant false",
     )
     assert codes == ["PTO6606"]
-
-
-@pytest.mark.parametrize(
-    ("count", "codes"), [("0x10000", ["PTO2034"]), ("0x7FC00000", ["PTO1104"])]
-)
-def test_bursts_that_are_copied_one_by_one_are_counted_first(count, codes):
-    """All write the same bytes; the field of the count has 16 bits, a billion would take an hour."""
-    body = f"""
-    %zero = arith.constant 0 : i64
-    %u = pto.castptr %zero : i64 -> !pto.ptr<ui8, ub>
-    pto.mte_gm_ub %g, %u, 0, 32 nburst({count}, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>
-    """
-    found = ptosim.check(kernel("%g: !pto.ptr<ui8>", body), sync="manual")
-    assert {d.code for d in found if d.code in ("PTO2034", "PTO1104")} >= set(codes)
-    assert ("PTO1104" in {d.code for d in found}) is (codes == ["PTO1104"])

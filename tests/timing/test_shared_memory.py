@@ -115,6 +115,22 @@ def test_what_the_program_wrote_before_is_in_l2():
     assert found == pytest.approx(cycles(20, 10 * WINDOW), rel=1e-3)
 
 
+def test_a_cost_is_as_sure_as_the_bandwidth_of_hbm():
+    """The share of the 950DT is assumed; 32 cubes that read for the first time have it."""
+    args = {"m": 2048, "k": 2048, "n": 2048, "rows": 4, "columns": 8}
+    program = ptosim.load("programs/cube/gemm_mxfp8_grid.pto", target="950DT")
+    sure = {
+        blocks: {
+            step.cost.confidence
+            for step, _, _ in program.cost(args=args, block_num=blocks).executed
+            if step.cost.moved is not None and step.cost.moved.direction == "read"
+        }
+        for blocks in (1, 32)
+    }
+    assert "assumed" not in sure[1]
+    assert "assumed" in sure[32]
+
+
 def test_a_smaller_last_wave_has_more_for_each():
     program = ptosim.load(HEAD + loop(load("%i")) + TAIL, target="910B2")
     for blocks in (48, 49, 60, 100):

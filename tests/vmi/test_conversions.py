@@ -69,8 +69,14 @@ def test_narrower_floats(src, dst):
 @pytest.mark.slow
 @pytest.mark.parametrize(("src", "dst"), [p for p in NARROW if p[0] != "f32"])
 def test_every_pattern_of_16_bits(src, dst):
-    for letter, sat in itertools.product("RAZ", ("SAT", "NOSAT")):
-        check(src, dst, range(0x10000), letter, sat)
+    """Below 128, which every format has, saturation changes nothing."""
+    small = [p for p in range(0x10000) if p & 0x7FFF < {"f16": 0x5800, "bf16": 0x4300}[src]]
+    large = sorted(set(range(0x10000)).difference(small))
+    for letter in "RAZ":
+        check(src, dst, range(0x10000), letter, "SAT")
+        check(src, dst, large, letter, "NOSAT")
+        plain, saturated = (converted(src, dst, small, letter, s) for s in ("NOSAT", "SAT"))
+        assert plain == saturated
 
 
 @pytest.mark.parametrize("dst", EIGHT)

@@ -51,6 +51,7 @@ class SharedMemory:
         self.copies = copies
         self._parts: dict[tuple[int, int], float] = {}
         self._costs: dict[tuple[int, float, float], Cost] = {}
+        self._fitting: dict[tuple[int, Operation], bool] = {}
         self._kept: list[Cost] = []  # costs by identity have to live on
         hbm, l2 = table.rows.get("machine.hbm"), table.rows.get("machine.l2")
         # A chip that says nothing of them has as much as is asked for.
@@ -140,12 +141,19 @@ class SharedMemory:
 
     def _fits(self, core: Core, loop: Operation) -> bool:
         """True if L2 holds what a round of a loop reads, as far as that is known."""
+        key = core.index, loop
+        if key not in self._fitting:
+            self._fitting[key] = self._read_in(core, loop) <= self.room
+        return self._fitting[key]
+
+    def _read_in(self, core: Core, loop: Operation) -> int:
+        """Bytes that all cores of a kind read in a round of a loop."""
         total = 0
         for reads in working_set(loop, self._reads).values():
             whole = self._size(core, reads[0][0])
             touched = sum(self._touched(core, read, inside) for read, inside in reads)
             total += touched if whole is None else min(touched, whole)
-        return total <= self.room
+        return total
 
     def _touched(self, core: Core, read: Read, inside: Iterable[Operation]) -> int:
         """Bytes that all cores of a kind read in some loops."""

@@ -96,7 +96,12 @@ def within(
         return _kept(run(names[:count]), ranked, names[:count])
     made = run([])
     left = [] if budget.cycles is None else _affordable(made, names, budget.cycles)
-    return _kept(run(left) if left else made, ranked, left)
+    while left:  # a neighbour that hands on floats costs more than the difference says
+        tried = run(left)
+        if not met(tried, budget):
+            return _kept(tried, ranked, left)
+        left = left[:-1]
+    return _kept(made, ranked, left)
 
 
 def _kept(made: Conversion, ranked: Sequence[tuple[str, float]], left: Sequence[str]) -> Conversion:

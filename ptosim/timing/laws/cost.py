@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.records import dataclass
 from ptosim.timing.laws.shapes import VectorWork
 
@@ -96,8 +97,9 @@ class Cost:
 
     def longer(self, stage: Stage) -> Cost:
         """Return the cost with one stage more, in which its pipe is busy."""
+        sure = lowest_confidence((self.confidence, stage.confidence))
         return Cost(
-            self.class_name, (*self.stages, stage), self.confidence, latency=self.latency,
+            self.class_name, (*self.stages, stage), sure, latency=self.latency,
             moved=self.moved, work=self.work, known=self.known, cycles=self.cycles + stage.cycles,
             region=self.region, form=self.form,
         )  # fmt: skip

@@ -49,8 +49,8 @@ class Body:
     wide: bool  # elements wider than 16 bits
 
     def latency(self, row: CostRow) -> float:
-        """Cycles from the start of an instruction to its result; a sequence of instructions without
-        a latency of its own takes its time on a port."""
+        """Cycles from the start of an instruction to its result; a routine takes its time on a
+        port."""
         if "latency" not in row.values:
             return self.busy(row) / 2
         return row["latency"] if self.wide else row.get("latency16", row["latency"])
@@ -58,6 +58,12 @@ class Body:
     def busy(self, row: CostRow) -> float:
         """Cycles that an instruction takes a port."""
         return row["busy"] if self.wide else row.get("busy16", row["busy"])
+
+    @property
+    def is_routine(self) -> bool:
+        """True if its one instruction stands for a sequence of them, without a latency of its
+        own."""
+        return len(self.instructions) == 1 and "latency" not in self.instructions[0][1].values
 
     @property
     def is_simple(self) -> bool:
@@ -136,13 +142,13 @@ class Function:
         pairs = zip(rows, [*ahead, plain], strict=False)
         return [max(body.latency(row) - ahead, 0) for row, ahead in pairs]
 
-    def ports(self, body: Body, count: int) -> float:
+    def ports(self, body: Body, count: float) -> float:
         """Cycles by which the two ports delay the last of so many iterations."""
         rows = [row for _, row in body.instructions]
-        alone = len(rows) == 1 and "latency" in rows[0].values
-        # A routine without a latency of its own is several instructions.
-        number = 1 if alone else max(len(rows), 2)
-        return self.port_cycles(sum(map(body.busy, rows)), number, count)
+        if body.is_routine:
+            each = body.busy(rows[0]) / 2
+            return each * (count - 1) - rows[0]["overlap"]
+        return self.port_cycles(sum(map(body.busy, rows)), len(rows), count)
 
     def port_cycles(self, busy: float, instructions: float, count: float) -> float:
         """As `ports`, of iterations of so many instructions that are `busy` on ports for so
@@ -185,11 +191,21 @@ class Function:
         return max(least, self.strided(body.loads + body.stores, inner))
 
     def loop(self, body: Body, nest: Nest) -> float:
-        """Cycles that all iterations but the first add."""
+        """Cycles that all iterations but the first add; of few rows of one iteration, which are
+        written out, routines do not overlap."""
         if nest.total <= 1:
             return 0
+        few = self.figure("unrolled", "count")
+        if body.is_routine and nest.strided and nest.rows == 1 and nest.total <= few:
+            alone = self.frame(body) + self.chain(body)
+            return (nest.total - 1) * alone + nest.total * self.figure("row_start")
         ports = self.ports(body, nest.total) + self.figure("loop")
-        return max(ports, self.accesses(body, nest))
+        return max(ports, self.accesses(body, nest), self._last_row(body, nest))
+
+    def _last_row(self, body: Body, nest: Nest) -> float:
+        """Cycles until the last row begins, and that its iterations wait for ports."""
+        ports = self.ports(body, nest.inner) + self.figure("loop")
+        return (nest.rows - 1) * self.row_distance(body, nest.inner) + ports
 
 
 def function(request: Request) -> Cost:
