@@ -224,7 +224,7 @@ def _sequence(items: Any) -> str:
 
 def _dps(op: Operation) -> str:
     parts = [op.name]
-    if op.ins:
+    if op.ins or op.ins_types:
         words_after = [v for v in op.ins if _is_after_types(op, v)]
         values = [_item(v) for v in op.ins if not isinstance(v, dict) and v not in words_after]
         inner = ", ".join(values)
@@ -240,6 +240,8 @@ def _dps(op: Operation) -> str:
     if op.outs:
         types = f" : {_types(op.outs_types)}" if op.outs_types else ""
         parts.append(f"outs({', '.join(map(_item, op.outs))}{types})")
+    elif op.outs_types and (op.ins_types and not op.ins):
+        parts.append(f"outs(: {_types(op.outs_types)})")  # of lines: no value in either list
     elif op.outs_types:
         parts.append(f"outs : {_types(op.outs_types)}")
     text = " ".join(parts) + _trailing(op, op.ins)
@@ -341,7 +343,7 @@ def _type_items(op: Operation) -> str:
     out = ""
     for part in op.type_list:
         text = _type_item(part)
-        if text == "to":
+        if isinstance(part, Tok) and part.type == "TO":
             out += " to "
         else:
             out += text if not out or out.endswith(" to ") else f", {text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -157,9 +158,13 @@ def _window(session: Debugger, reading: Reading, text: str) -> Window:
 
 
 def _range(part: Any, size: int) -> range:
-    if isinstance(part, slice):
-        return range(*part.indices(size))
-    index = int(part)
+    """The rows or columns that an index or a slice names. Raises UsageError for one that is none."""
+    try:
+        if isinstance(part, slice):
+            return range(*part.indices(size))
+        index = operator.index(part)
+    except TypeError as problem:
+        raise UsageError(f"`{part}` is no index: whole numbers and slices of them are") from problem
     if not -size <= index < size:
         raise UsageError(f"index {index} is out of range 0..{size - 1}")
     return range(index % size, index % size + 1)
