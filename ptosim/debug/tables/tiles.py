@@ -158,7 +158,7 @@ def _window(session: Debugger, reading: Reading, text: str) -> Window:
 
 
 def _range(part: Any, size: int) -> range:
-    """The rows or columns that an index or a slice names. Raises UsageError for one that is none."""
+    """The rows or columns that an index or a slice names. Raises UsageError for one of neither."""
     try:
         if isinstance(part, slice):
             return range(*part.indices(size))
