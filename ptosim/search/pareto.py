@@ -14,6 +14,7 @@ from ptosim.search.point import Row
 GOALS = ("cycles", "ub_bytes", "gm_bytes")
 """What is to be small."""
 _KEYS = ("params", "target", "ok", "stage", "reason", "cycles")
+_LARGEST = 1e300
 
 
 def front_of(rows: Sequence[Row], goals: Sequence[str] = GOALS) -> list[Row]:
@@ -106,11 +107,17 @@ def _row(path: Path, number: int, line: str) -> Row:
 
 def _is_sound(row: Row) -> bool:
     numbers = [row.get(k) for k in ("cycles", "us", "ub_bytes", "gm_bytes")]
-    is_number = all(type(n) in (int, float) for n in numbers)
+    params = row["params"]
     return (
-        isinstance(row["params"], dict)
+        isinstance(params, dict)
+        and all(isinstance(v, str | bool) or _is_number(v) for v in params.values())
         and isinstance(row["target"], str)
         and isinstance(row["ok"], bool)
         and isinstance(row["stage"], str)
-        and (is_number if row["ok"] else all(n is None or n == n for n in numbers))
+        and all(_is_number(n) or (n is None and not row["ok"]) for n in numbers)
     )
+
+
+def _is_number(value: object) -> bool:
+    """True for a number that a page can show: finite, as a float too."""
+    return type(value) in (int, float) and abs(value) <= _LARGEST  # type: ignore[operator]

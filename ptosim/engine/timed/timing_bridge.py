@@ -25,6 +25,7 @@ from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.engine.timed.signal_events import is_signal, timed
 from ptosim.expand.logical.names import has_logical
 from ptosim.expand.logical.program import Lowered
+from ptosim.expand.logical.scope import NotLowered
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
@@ -202,7 +203,12 @@ class TimingBridge:
         if self._lowered is None:
             self._lowered = Lowered(self.resolved, estimates=True)
         limits = self.machine.definition.registers
-        return LogicalRegion(self._lowered.scope(inst.op), source, limits)
+        try:
+            scope = self._lowered.scope(inst.op)
+        except NotLowered as refused:
+            text = f"'{refused.op.name}' has no cycles: {refused}"
+            raise UnsupportedError([finding("PTO8002", text, refused.op.span(source))]) from refused
+        return LogicalRegion(scope, source, limits)
 
     def _step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
         sync = binding.sync

@@ -117,7 +117,8 @@ class Structured(Naming):
         if op.form == "generic":
             self._values_only(op)
             return
-        values = [t for item in op.items if isinstance(item, Node) for t in item.parts]
+        parts = [t for item in op.items if isinstance(item, Node) for t in item.parts]
+        values = [t for t in parts if not isinstance(t, dict)]  # attributes are told elsewhere
         op.bound = {"values": self._uses(values, op.types)}
 
     def _while(self, op: Operation) -> None:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, MaskType, ScalarType, VRegType
@@ -108,7 +110,10 @@ class VectorContext:
         operand = self.op.bound.get(name)
         if operand is not None:
             return operand.type
-        return self.op.result_values[name].type
+        made = self.op.result_values.get(name)
+        if made is None:
+            raise UnsupportedError([finding("PTO8002", f"'{self.op.name}' has no `{name}`")])
+        return made.type
 
     def elem(self, name: str) -> DType:
         """Return the element type of a register, pointer or scalar."""

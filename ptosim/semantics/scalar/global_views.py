@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, addresses, five_dims, view_spec
@@ -20,7 +22,11 @@ from ptosim.semantics.base.scalar_unit import Action, ValueContext
 @value("pto.addptr")
 def addptr(ctx: ValueContext) -> Action:
     """result = pointer + offset elements."""
-    bits = ctx.operand_type("ptr").elem.bits
+    elem = getattr(ctx.operand_type("ptr"), "elem", None)
+    if elem is None:
+        text = f"'{ctx.op.name}': the type of the pointer is not known"
+        raise UnsupportedError([finding("PTO8002", text)])
+    bits = elem.bits
 
     def add(pointer: Pointer, offset: int) -> Pointer:
         return Pointer(pointer.memory, pointer.byte + offset * bits // 8)

@@ -26,6 +26,8 @@ def _signals(op: Binding) -> tuple[GmAccess, np.ndarray]:
             f"'{op.op.name}': signals are i32 elements, the view has {view.dtype}",
             help="use a view of i32",
         )
+    if any(size < 0 for size in view.sizes):
+        raise OpFault("PTO6002", f"'{op.op.name}': a size of the view is negative")
     return view, view.array().view(np.int32)
 
 

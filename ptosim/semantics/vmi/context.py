@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import DType, ScalarType, VirtualMaskType, VirtualVRegType
 from ptosim.ground.records import dataclass
@@ -23,6 +25,9 @@ from ptosim.semantics.base.scalar_unit import computed, taker
 from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.vmi import doubt
 from ptosim.semantics.vmi.static import is_all_true
+
+MOST_LANES = 1 << 24
+"""Lanes of a vector or mask that are executed: more than any memory of a core has bytes."""
 
 Run = Callable[[Core], None]
 Function = Callable[..., Any]
@@ -116,8 +121,12 @@ class LogicalContext:
         return lane_dtype(self.elem(name))
 
     def count(self, name: str) -> int:
-        """Return the lanes of a vector or mask."""
-        return self.type(name).lanes
+        """Return the lanes of a vector or mask. Raises UnsupportedError for too many."""
+        lanes = self.type(name).lanes
+        if lanes > MOST_LANES:
+            text = f"'{self.op.name}': {lanes:,} lanes; {MOST_LANES:,} are executed at most"
+            raise UnsupportedError([finding("PTO8002", text)])
+        return lanes
 
     @property
     def merges(self) -> bool:
