@@ -193,9 +193,8 @@ def test_killed_and_resumed_the_rows_are_those_of_one_process(tmp_path: Path) ->
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     told = process.communicate()[1]
-    if process.returncode:  # else it was done before the signal came
-        assert b"interrupted" in told
-        assert process.returncode == 130
+    assert process.returncode in (130, 0, -signal.SIGINT)  # the others: it was at its end already
+    assert process.returncode != 130 or b"interrupted" in told
     for command in (_command(store, one, "-j", "2"), _command(tmp_path / "t", two, "-j", "1")):
         assert subprocess.run(command, check=False, cwd=ROOT).returncode == 0
     assert one.read_bytes() == two.read_bytes()
