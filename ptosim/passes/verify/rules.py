@@ -477,9 +477,12 @@ def _payload(view: Any) -> str:
 
 def simt_kind(view: Any) -> str:
     """What a value of SIMT code is: `integer`, `float`, or `packed` with several numbers in it."""
-    if view.kind == "vector" or "x" in view.family.partition("f4E")[2] or "hif8x2" in view.family:
+    family = getattr(view, "family", None)
+    if not family:
+        return ""  # no number: its type is told elsewhere
+    if view.kind == "vector" or "x" in family.partition("f4E")[2] or "hif8x2" in family:
         return "packed"
-    return "integer" if view.family[0] == "i" else "float"
+    return "integer" if family[0] == "i" else "float"
 
 
 @predicate("PTO2128", "expects {names} to be a pair that converts")
