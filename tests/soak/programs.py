@@ -67,9 +67,7 @@ TILES = _module(
 )
 
 _REG, _MASK, _UB = "!pto.vreg<64xf32>", "!pto.mask<b32>", "!pto.ptr<f32, ub>"
-VECTORS = _module(
-    'pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>',
-    f"""
+_LOADED = f"""
   func.func @kernel(%x: !pto.ptr<f32>, %n: index) attributes {{pto.kernel}} {{
     %zero = arith.constant 0 : i64
     %p = pto.castptr %zero : i64 -> {_UB}
@@ -79,7 +77,10 @@ VECTORS = _module(
     %c512 = arith.constant 512 : index
     pto.mte_gm_ub %x, %p, 0, 2048 nburst(1, 0, 0) : !pto.ptr<f32>, {_UB}
     pto.set_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]
-    pto.wait_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]
+    pto.wait_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]"""
+VECTORS = _module(
+    'pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>',
+    f"""{_LOADED}
     scf.for %r = %c0 to %n step %c1 {{
       pto.vecscope {{
         %m = pto.pset_b32 "PAT_ALL" : {_MASK}
@@ -96,17 +97,7 @@ VECTORS = _module(
 
 REGION = _module(
     'pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>',
-    f"""
-  func.func @kernel(%x: !pto.ptr<f32>, %n: index) attributes {{pto.kernel}} {{
-    %zero = arith.constant 0 : i64
-    %p = pto.castptr %zero : i64 -> {_UB}
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %c64 = arith.constant 64 : index
-    %c512 = arith.constant 512 : index
-    pto.mte_gm_ub %x, %p, 0, 2048 nburst(1, 0, 0) : !pto.ptr<f32>, {_UB}
-    pto.set_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]
-    pto.wait_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]
+    f"""{_LOADED}
     pto.vecscope {{
       %m = pto.pset_b32 "PAT_ALL" : {_MASK}
       scf.for %r = %c0 to %n step %c1 {{

@@ -117,7 +117,7 @@ def formula(past: Past) -> tuple[Scheme, Setting] | None:
             scale = (kind, operand)
         elif kind != "clamp":
             return None
-    if scale is None or not rounding or operand_is_missing(scale, zero):
+    if scale is None or not rounding or _is_missing(scale, zero):
         return None
     own = replace(
         scheme("pto-hw"), name="", scale=scale[0], rounding=rounding,
@@ -126,7 +126,7 @@ def formula(past: Past) -> tuple[Scheme, Setting] | None:
     return own, _setting(past.x, scale, zero, types[-1])
 
 
-def operand_is_missing(scale: tuple[str, Any], zero: tuple[str, Any] | None) -> bool:
+def _is_missing(scale: tuple[str, Any], zero: tuple[str, Any] | None) -> bool:
     """True if a parameter is not known."""
     return scale[1] is None or (zero is not None and zero[1] is None)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,19 +53,13 @@ class Writer:
                 made += self.after.get(name, [])
         used = {n for node in made for n in node.input} | {o.name for o in graph.output}
         kept = [t for t in graph.initializer if t.name in used]
-        listed = list(made)
-        copies = []
-        for node in listed:
-            copy = self.onnx.NodeProto()
-            copy.CopyFrom(node)
-            copies.append(copy)
-        del graph.node[:]
-        graph.node.extend(copies)
-        tensors = []
-        for tensor in kept:
-            copy = self.onnx.TensorProto()
-            copy.CopyFrom(tensor)
-            tensors.append(copy)
-        del graph.initializer[:]
-        graph.initializer.extend(tensors)
+        _replace(graph.node, made)
+        _replace(graph.initializer, kept)
         del graph.value_info[:]
+
+
+def _replace(field: Any, messages: Sequence[Any]) -> None:
+    """Let a repeated field hold these messages; they may be its own, so they are copied first."""
+    copies = [type(message).FromString(message.SerializeToString()) for message in messages]
+    del field[:]
+    field.extend(copies)

@@ -40,7 +40,7 @@ def affine(
 
 
 def clipped_share(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, out: Storage) -> float:
-    """Return the share of values that the lowest or highest code stands for though they are more
+    """Return the share of values that the lowest or highest code represents though they are more
     than half a step beyond it."""
     if not x.size:
         return 0.0

@@ -61,7 +61,7 @@ class Body:
 
     @property
     def is_routine(self) -> bool:
-        """True if its one instruction stands for a sequence of them, without a latency of its
+        """True if its one instruction is the name of a sequence of them, without a latency of its
         own."""
         return len(self.instructions) == 1 and "latency" not in self.instructions[0][1].values
 

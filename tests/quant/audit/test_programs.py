@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -263,7 +262,6 @@ def test_text_json_and_page(cli, files, tmp_path):
     assert cli("quant", "audit", path, *args, "-o", page).code == 0
     text = page.read_text()
     assert "zero point: 2 of 256" in text
-    assert math.isfinite(len(text))
 
 
 @pytest.mark.parametrize("name", ["@basics/vadd", "@quant/mxfp8_nd"])
