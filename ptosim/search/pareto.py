@@ -106,8 +106,8 @@ def _row(path: Path, number: int, line: str) -> Row:
 
 
 def _is_sound(row: Row) -> bool:
-    """True for what a sweep writes: the stage of a row that is accepted is `done`, and only one that
-    is refused has a reason."""
+    """True for what a sweep writes: the stage of an accepted row is `done`, and only a refused one
+    has a reason."""
     numbers = [row.get(k) for k in ("cycles", "us", "ub_bytes", "gm_bytes")]
     params = row["params"]
     return (
