@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import PAGE, Pages
 
