@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.effects.strided import Strided
+from ptosim.ground.records import NamedTuple
 
 EMPTY = np.empty((0, 2), np.int64)
 

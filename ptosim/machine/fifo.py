@@ -4,12 +4,11 @@ each vector core's share has got."""
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.ground.isa.epilogues import Epilogue
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.values import GmView, Pointer
 
 

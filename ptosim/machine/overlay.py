@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import mmap
-from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import PAGE, Pages
 

@@ -90,7 +90,7 @@ class Case:
         self.attrs = dict(attrs or {})
         self.switches = dict(switches or {})
         self.date = date  # of the language; None: as the operations of the text ask for
-        definition = isa(date).get(f"pto.{op}")
+        definition = (isa(date) if date else isa()).get(f"pto.{op}")  # `isa(None)` is kept apart
         named = {v.name: v for v in definition.variants}
         self.variant = named[variant] if variant else definition.variants[0]
         self.compared = results

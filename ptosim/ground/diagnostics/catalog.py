@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, derived, read_toml
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 
 _FILE = "diagnostics.toml"
 

@@ -7,14 +7,14 @@ them reaches what another one writes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.effects.intervals import EMPTY, contains, union
 from ptosim.engine.core.engine import Engine
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import SLOT_BLOCK, Core, MachineState, restore, snapshot
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import WORD, Change, Overlay

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.processes import Turns, forked
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.overlay import publish, shared_contents
 from ptosim.run.farm.blocks import Blocks, Done
 from ptosim.sanitize.reach import Dependent

@@ -1,10 +1,12 @@
-"""Dataclasses whose methods are made late behave as those of the standard library."""
+"""Dataclasses and named tuples that are made late behave as those of the standard library."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import pickle
+import pprint
+import typing
 from dataclasses import KW_ONLY, field
 
 import pytest
@@ -108,3 +110,46 @@ def test_a_step_after_making_and_a_factory_for_each_object():
 def test_records_that_may_change_have_no_hash():
     with pytest.raises(TypeError, match="unhashable"):
         hash(Open(1))
+
+
+def test_the_standard_library_knows_the_fields():
+    assert dataclasses.is_dataclass(Derived)
+    late, standard = dataclasses.fields(Late), dataclasses.fields(Standard)
+    assert [repr(f) for f in late] == [repr(f) for f in standard]
+    assert [f.name for f in dataclasses.fields(Derived(1))] == ["value", "more"]
+    assert "Late(first=1" in pprint.pformat(Late(1))
+
+
+class Pair(records.NamedTuple):
+    """A tuple that is made late."""
+
+    left: int
+    right: list[int] | None = None
+
+    @property
+    def both(self) -> tuple[object, ...]:
+        """Both of them."""
+        return (self.left, self.right)
+
+
+class StandardPair(typing.NamedTuple):
+    """The same tuple, made by the standard library."""
+
+    left: int
+    right: list[int] | None = None
+
+
+def test_a_named_tuple_is_that_of_the_standard_library():
+    pair, standard = Pair(1), StandardPair(1)
+    assert pair == standard == (1, None)
+    assert repr(pair) == repr(standard).replace("StandardPair", "Pair")
+    assert (Pair._fields, Pair._field_defaults) == (("left", "right"), {"right": None})
+    assert pair._replace(right=[2]).both == (1, [2])
+    assert pickle.loads(pickle.dumps(pair)) == copy.deepcopy(pair) == pair
+    assert typing.get_type_hints(Pair) == typing.get_type_hints(StandardPair)
+    assert (Pair.__doc__, Pair.__qualname__) == ("A tuple that is made late.", "Pair")
+    match pair:
+        case Pair(left, right=None):
+            assert left == 1
+    with pytest.raises(TypeError):
+        Pair()
