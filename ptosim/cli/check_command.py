@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.progress import Progress, part_done, watched
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.farm.wanted import available_cores

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 
 _CALL = re.compile(
     r"^(?P<indent>\s*)(?:pto::)?(?P<name>T[A-Za-z_]\w*)\s*(?:<(?P<params>[^;%()]*)>)?\s*"
