@@ -39,10 +39,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     takes the place of the default choice, leaves it out."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-        elif item.get_closest_marker("deep") is not None:
+        if item.get_closest_marker("deep") is not None:
             item.add_marker("slow")
+        elif item.get_closest_marker("sampled") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for group in cases.values():
         few, many = (*group[0].get_closest_marker("sampled").args, len(group))[:2]
         fast, default = _spread(few, len(group)), _spread(many, len(group))

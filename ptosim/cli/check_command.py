@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, findings
@@ -21,7 +20,7 @@ from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.progress import Progress, part_done, watched
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.farm.wanted import available_cores
@@ -122,7 +121,6 @@ def _again(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:
-    keep()  # what was imported stays
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
@@ -265,7 +263,9 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
     def checked() -> Checked:
         from ptosim.api import check_source  # brings the assembler
 
-        return check_source(source, **given, args=_arguments(options))
+        found = check_source(source, **given, args=_arguments(options))
+        keep()  # what was imported stays
+        return found
 
     return kept_verdict(source, given, checked) if _is_kept(options) else verdict_of(checked())
 

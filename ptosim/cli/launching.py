@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from ptosim.cli import options as shared
+from ptosim.ground.records import replace
 from ptosim.run import values
 from ptosim.run.choices import Choices
 from ptosim.run.tolerance import Tolerance

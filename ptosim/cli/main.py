@@ -15,7 +15,6 @@ from ptosim.cli import assembler, streams
 from ptosim.cli.options import NO_CACHE, add_cache, add_limits, limits_of
 from ptosim.cli.signals import Terminated, orderly
 from ptosim.cli.terminal import Terminal
-from ptosim.ground import collector
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import Limits
 from ptosim.ground.threads import tell_blas, wanted_threads
@@ -72,7 +71,6 @@ reached; 70 internal error; 130 interrupted"""
 
 def console() -> NoReturn:
     """Run the command line of this process; see `ptosim.__main__`."""
-    collector.seldom()
     with contextlib.suppress(UsageError):  # which `main` tells of
         tell_blas()
     sys.exit(main(sys.argv[1:]))

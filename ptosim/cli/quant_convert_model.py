@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.text import Text
 
@@ -13,6 +13,7 @@ from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.whole import whole
 from ptosim.quant.convert.calibration import METHODS, PERCENTILE
 from ptosim.run.values import split

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.whole import whole
 from ptosim.run import values
 from ptosim.search.prove import REASSOCIATED

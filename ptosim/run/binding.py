@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ptosim.ground.ir.types import (
     VectorType,
 )
 from ptosim.ground.limits import current
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import (
     Machine,
 )

@@ -13,7 +13,6 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.ground.limits import Limits
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.whole import whole
 from ptosim.run.program import LoadedProgram
 from ptosim.search import point_values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
@@ -22,6 +21,7 @@ from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
+from ptosim.ground.records import replace
 from ptosim.ground.source import Span
 from ptosim.ground.whole import whole
 from ptosim.passes.bind import bind
