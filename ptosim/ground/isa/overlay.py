@@ -73,7 +73,7 @@ def read_overlay(path: str | Path) -> Overlay:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except ValueError as problem:  # no text, no TOML, or a number of thousands of digits
         raise UsageError(f"PTO7520: {path} is no cost overlay: {problem}", help=_HELP) from problem
     try:
         return _overlay(path.name, content)
