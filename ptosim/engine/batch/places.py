@@ -57,19 +57,19 @@ class Band(NamedTuple):
     low: int
     length: int
     step: int
-    count: int
+    times: int
 
     def of(self, data: bytearray) -> np.ndarray:
         """Return a view of its bytes."""
-        if self.count == 1:
+        if self.times == 1:
             return np.frombuffer(data, np.uint8, self.length, self.low)
-        shape, strides = (self.count, self.length), (self.step, 1)
+        shape, strides = (self.times, self.length), (self.step, 1)
         return np.ndarray(shape, np.uint8, data, self.low, strides)
 
     @property
     def high(self) -> int:
         """The byte after the last."""
-        return self.low + (self.count - 1) * self.step + self.length
+        return self.low + (self.times - 1) * self.step + self.length
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +89,7 @@ class Places:
         for band in self.loaded:
             if ub.marks.find(ub.interval, band.low, band.high) < 0:
                 continue
-            if band.count == 1 or (band.of(ub.marks) == ub.interval).any():
+            if band.times == 1 or (band.of(ub.marks) == ub.interval).any():
                 return True
         return any(not _is_known(band, known, ub) for band, known in self.first_stored)
 
@@ -206,11 +206,11 @@ def _bands(pieces: np.ndarray, labels: np.ndarray | None, unit: int) -> Iterator
 
 
 def _runs(pieces: np.ndarray, unit: int) -> Iterator[Band]:
+    if int(pieces[-1] - pieces[0]) == len(pieces) - 1:
+        yield Band(int(pieces[0]) * unit, len(pieces) * unit, 0, 1)
+        return
     cuts = np.flatnonzero(np.diff(pieces) != 1) + 1
     lows = pieces[np.append(0, cuts)]
-    if len(lows) == 1:
-        yield Band(int(lows[0]) * unit, len(pieces) * unit, 0, 1)
-        return
     lengths = np.diff(np.concatenate(([0], cuts, [len(pieces)]))).tolist()
     starts = lows.tolist()
     at = 0

@@ -15,39 +15,34 @@ import numpy as np
 
 from ptosim.engine.batch.log import Log, log_of
 from ptosim.engine.batch.places import Access, Places, places_of_rounds
+from ptosim.engine.batch.series import (
+    KNOWN,
+    MANY,
+    ONE,
+    NotAtOnceError,
+    Register,
+    is_like,
+    is_open,
+    is_series,
+    is_wide,
+    number_of,
+    of_round,
+    window,
+    with_number,
+)
 from ptosim.engine.batch.steps import Step, Values, computed, copied, loaded, stored, told
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.records import dataclass
-from ptosim.machine.logical import LogicalMask
-from ptosim.machine.tile import TileRef
-from ptosim.machine.values import GmView, Pointer
-from ptosim.machine.vector import Mask, VectorWindow
+from ptosim.machine.vector import VectorWindow
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.micro.rows import Computed, Counted, Known, Load, Rows, Store, as_rows
 from ptosim.semantics.scalar.many import LARGEST, OF_MANY, is_small
 from ptosim.semantics.scalar.numbers import ScalarFault
 
-KNOWN = frozenset((int, bool, Pointer, Mask, LogicalMask, TileRef, GmView))
-"""Values that are looked at before rounds are executed; all others are only copied."""
 MOST_STEPS = 400
 """Steps of a round; more are not worth their plan."""
-
-
-class NotAtOnceError(Exception):
-    """The rounds have to be executed one after the other."""
-
-
-class _Register:
-    """In the place of what only the execution of a round gives."""
-
-    __slots__ = ()
-
-
-_ONE, _MANY = _Register(), _Register()
-"""The same in every round, or one for each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -132,45 +127,46 @@ class _Tracer:
         if slot in self.values:
             return self.values[slot]
         value = self.slots[slot]
-        return value if value.__class__ in KNOWN else _ONE
+        return value if value.__class__ in KNOWN else ONE
 
     def guess(self, after: Sequence[Any]) -> None:
         """Let what rounds hand on grow by what it grows in the first one."""
         for target, source, value in zip(self.loop.carried, self.loop.yielded, after, strict=True):
             before = self.value(target)
-            if isinstance(before, _Register):
+            if isinstance(before, Register):
                 if source == target:
                     continue
                 raise NotAtOnceError
-            number, grown = _number(before), _number(value)
-            if grown.__class__ is not int or not _is_like(before, value):
+            number, grown = number_of(before), number_of(value)
+            if grown.__class__ is not int or not is_like(before, value):
                 raise NotAtOnceError
             growth = grown - number
+            if max(abs(number), abs(growth) * (self.rounds + 1)) >= LARGEST:
+                raise NotAtOnceError
             series = number + growth * np.arange(self.rounds + 1, dtype=np.int64)
             self._guessed.append((target, source, series[1:]))
             if growth:
-                self.values[target] = _with_number(before, series[:-1])
+                self.values[target] = with_number(before, series[:-1])
 
     def _check_guesses(self) -> None:
         """Leave the rounds up to the first that hands on something else."""
         for target, source, expected in self._guessed:
             value = self.value(source)
-            if not _is_like(self.slots[target], value):
+            if not is_like(self.slots[target], value):
                 raise NotAtOnceError
-            self._only_before(np.not_equal(_number(value), expected), 1)
+            self._only_before(np.not_equal(number_of(value), expected), 1)
 
     def _only_before(self, differs: np.ndarray, more: int = 0) -> None:
         """Leave the rounds before the first where something is different, and `more` of them."""
-        found = np.flatnonzero(differs)
-        if len(found):
-            self.rounds = min(self.rounds, int(found[0]) + more)
+        if differs.any():
+            self.rounds = min(self.rounds, int(differs.argmax()) + more)
 
     def _same(self, value: Any) -> Any:
         """A value that has to be the same in every round: that of the first."""
         if isinstance(value, np.ndarray):
             self._only_before(value != value[0])
             return value[0].item()
-        if isinstance(value, _Register):
+        if isinstance(value, Register):
             raise NotAtOnceError
         return value
 
@@ -212,10 +208,10 @@ class _Tracer:
             return then if self._same(self.value(condition)) else otherwise
         _, variable, upper, body, after = form
         now, end = self.value(variable), self.value(upper)
-        if isinstance(now, _Register) or isinstance(end, _Register):
+        if isinstance(now, Register) or isinstance(end, Register):
             raise NotAtOnceError
         return (
-            body if self._same(np.less(now, end) if _is_series(now, end) else now < end) else after
+            body if self._same(np.less(now, end) if is_series(now, end) else now < end) else after
         )
 
     def _scalar(self, inst: Inst, form: tuple[Any, ...]) -> None:
@@ -233,17 +229,17 @@ class _Tracer:
             _, variable, step, sources, targets = form
             self._copy(sources, targets)
             now, by = self.value(variable), self.value(step)
-            if isinstance(now, _Register) or isinstance(by, _Register):
+            if isinstance(now, Register) or isinstance(by, Register):
                 raise NotAtOnceError
             self._set(variable, now + by)
 
     def _computed(self, inst: Inst, function: Any, given: list[Any]) -> Any:
-        if not _is_series(*given):
+        if not is_series(*given):
             if not all(type(v) in (int, bool) for v in given):
                 raise NotAtOnceError
             return function(*given)
         many = OF_MANY.get(inst.operation.name)
-        if many is None or not _is_wide(inst.operation) or not all(map(is_small, given)):
+        if many is None or not is_wide(inst.operation) or not all(map(is_small, given)):
             raise NotAtOnceError
         found = many(*given)
         if found is None or not is_small(found):
@@ -252,14 +248,14 @@ class _Tracer:
 
     def _set(self, slot: int, value: Any) -> None:
         self.values[slot] = value
-        if isinstance(value, _Register):
+        if isinstance(value, Register):
             self._told.pop(slot, None)
 
     def _copy(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> None:
         taken = [self.value(s) for s in sources]
         opaque = [
             pair for pair, value in zip(zip(sources, targets, strict=True), taken, strict=True)
-            if isinstance(value, _Register)
+            if isinstance(value, Register)
         ]  # fmt: skip
         for target, value in zip(targets, taken, strict=True):
             self._set(target, value)
@@ -280,7 +276,7 @@ class _Tracer:
         elif isinstance(what, Counted):
             self._counted(what)
         elif isinstance(what, Known):
-            if any(_is_open(self.value(s)) for s in what.reads):
+            if any(is_open(self.value(s)) for s in what.reads):
                 raise NotAtOnceError
             what.run(self.values)  # type: ignore[arg-type]
         else:
@@ -293,25 +289,25 @@ class _Tracer:
         is_many = False
         for slot in read:
             value = self.value(slot)
-            is_many |= value is _MANY
-            if not isinstance(value, _Register):
+            is_many |= value is MANY
+            if not isinstance(value, Register):
                 self._tell(slot, value)
         for target in what.targets:
-            self._set(target, _MANY if is_many else _ONE)
+            self._set(target, MANY if is_many else ONE)
         self._plan.append(lambda rounds: computed(what, rounds, is_many=is_many))
 
     def _tell(self, slot: int, value: Any) -> None:
         """Let the execution know a value that the round has given a slot."""
         if slot not in self.values or self._told.get(slot, self) is value:
             return
-        if _is_open(value):
+        if is_open(value):
             raise NotAtOnceError
         self._told[slot] = value
         step = told(slot, value)
         self._plan.append(lambda rounds: step)
 
     def _counted(self, what: Counted) -> None:
-        count = self.value(what.count)
+        count = self.value(what.source)
         if isinstance(count, np.ndarray):
             self._only_before(count < what.lanes)
             self._set(what.target, what.full)
@@ -325,7 +321,7 @@ class _Tracer:
         starts = self._starts(what)
         many = isinstance(starts, np.ndarray)
         for target in what.targets:
-            self._set(target, _MANY if many else _ONE)
+            self._set(target, MANY if many else ONE)
         number = self._access(what, starts, 0, what.size)
         self._plan.append(
             lambda rounds: loaded(
@@ -339,15 +335,15 @@ class _Tracer:
         first, end = 0, what.size
         if what.mask is not None and what.active is not None:
             mask = self.value(what.mask)
-            if _is_open(mask):
+            if is_open(mask):
                 raise NotAtOnceError
-            first, end = _window(what.active(mask), what.size, what.width)
+            first, end = window(what.active(mask), what.size, what.width)
         if first == end:
             return
         number = self._access(what, starts, first, end)
         part = None if (first, end) == (0, what.size) else slice(first, end)
         for slot in what.sources:
-            if not isinstance(value := self.value(slot), _Register):
+            if not isinstance(value := self.value(slot), Register):
                 self._tell(slot, value)
         self._plan.append(
             lambda rounds: stored(what.image, what.sources, self._shape(number, rounds), part)
@@ -359,7 +355,7 @@ class _Tracer:
             if starts.dtype != np.int64 or int(np.abs(starts).max()) >= LARGEST:
                 raise NotAtOnceError
             if self.asked > 1:
-                self._only_before(np.diff(starts) != starts[1] - starts[0], 1)
+                self._only_before(starts[1:] - starts[:-1] != starts[1] - starts[0], 1)
         elif type(starts) is not int:
             raise NotAtOnceError
         if what.unit > 1 and np.any(np.remainder(starts, what.unit)):
@@ -384,8 +380,10 @@ class _Tracer:
 
     def _range(self, number: int) -> tuple[int, int]:
         _, starts, first, end = self._accesses[number]
-        reached = starts[: self.rounds] if isinstance(starts, np.ndarray) else starts
-        return int(np.min(reached)) + first, int(np.max(reached)) + end
+        if not isinstance(starts, np.ndarray):
+            return starts + first, starts + end
+        one, other = int(starts[0]), int(starts[self.rounds - 1])
+        return min(one, other) + first, max(one, other) + end
 
     def _is_overwritten(self, number: int) -> bool:
         """True if the bytes of a load change, or are the same in every round."""
@@ -424,8 +422,8 @@ class _Tracer:
         """What is known to be in slots after the last round, before the next one begins."""
         found = []
         for slot, value in self.values.items():
-            if not isinstance(value, _Register) and slot != self.loop.variable:
-                found.append((slot, _of_round(value, rounds - 1)))
+            if not isinstance(value, Register) and slot != self.loop.variable:
+                found.append((slot, of_round(value, rounds - 1)))
         handed = dict(found)
         found += [(t, handed[s]) for s, t in zip(self.loop.yielded, self.loop.carried, strict=True)
                   if s in handed]  # fmt: skip
@@ -441,64 +439,6 @@ def operand_slots(op: Operation, program: DecodedProgram) -> list[int]:
             if slot is not None:
                 found.append(slot)
     return found
-
-
-def _is_series(*values: Any) -> bool:
-    return any(isinstance(v, np.ndarray) for v in values)
-
-
-def _is_open(value: Any) -> bool:
-    """True for what is not known before the rounds, or differs from round to round."""
-    if isinstance(value, _Register | np.ndarray):
-        return True
-    return isinstance(value, Pointer) and isinstance(value.byte, np.ndarray)
-
-
-def _number(value: Any) -> Any:
-    """The number that grows from round to round: of a pointer its byte."""
-    if isinstance(value, Pointer):
-        return value.byte
-    return value if type(value) is int or isinstance(value, np.ndarray) else None
-
-
-def _is_like(before: Any, value: Any) -> bool:
-    """True for two numbers, and for two pointers into one memory."""
-    if isinstance(before, Pointer):
-        return isinstance(value, Pointer) and value.memory == before.memory
-    return type(before) is int and (type(value) is int or isinstance(value, np.ndarray))
-
-
-def _with_number(value: Any, series: np.ndarray) -> Any:
-    return value._replace(byte=series) if isinstance(value, Pointer) else series
-
-
-def _of_round(value: Any, at: int) -> Any:
-    if isinstance(value, np.ndarray):
-        return value[at].item()
-    if isinstance(value, Pointer) and isinstance(value.byte, np.ndarray):
-        return value._replace(byte=value.byte[at].item())
-    return value
-
-
-def _window(on: np.ndarray, size: int, width: int) -> tuple[int, int]:
-    """The bytes that active lanes store, if they are neighbours."""
-    chosen = np.flatnonzero(on[: size // width])
-    if not len(chosen):
-        return 0, 0
-    first, last = int(chosen[0]), int(chosen[-1])
-    if last - first + 1 != len(chosen):
-        raise NotAtOnceError
-    return first * width, (last + 1) * width
-
-
-def _is_wide(op: Operation) -> bool:
-    """True for operations on signed numbers of 32 bits and more, which those computed here are in
-    the range of."""
-    values = [*op.results, *op.operand_values()]
-    types = [v.type for v in values]
-    return all(
-        isinstance(t, ScalarType) and t.dtype.bits >= 32 and t.dtype.kind == "int" for t in types
-    )
 
 
 FAULTS = (NotAtOnceError, OpFault, ScalarFault, NotImplementedError)

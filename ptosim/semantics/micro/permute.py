@@ -5,6 +5,8 @@ text gives one. An index register holds unsigned numbers, taken modulo the numbe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
@@ -13,7 +15,7 @@ from ptosim.machine.vector import Mask
 from ptosim.numerics.lanes import is_float
 from ptosim.semantics.base.binding import typed_scalar
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.micro.context import Function, Run, VectorContext
+from ptosim.semantics.micro.context import Run, VectorContext
 
 # -- broadcast and ramps ---------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ def vdintlv(ctx: VectorContext) -> Run:
     return _two(ctx, apart)
 
 
-def _two(ctx: VectorContext, function: Function) -> Run:
+def _two(ctx: VectorContext, function: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Run:
     lanes = ctx.lanes("low")
     lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
     return ctx.several(function, [lhs, rhs], [ctx["low"], ctx["high"]])

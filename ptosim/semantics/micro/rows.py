@@ -45,7 +45,7 @@ class Counted(NamedTuple):
 
     full: Any
     lanes: int
-    count: int
+    source: int
     target: int
     remaining: int
     run: Run

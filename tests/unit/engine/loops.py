@@ -22,7 +22,7 @@ class _Body:
         self.rng, self.depth = rng, depth
         self.lines: list[str] = []
         self.registers: list[str] = []
-        self.masks = list(_MASKS)
+        self.masks: list[str] = list(_MASKS)
         self._names = 0
 
     def name(self) -> str:

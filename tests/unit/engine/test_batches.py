@@ -203,16 +203,15 @@ def outcome(program: ptosim.Program, args: dict, **options) -> tuple:
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize("n", [3, 20, 100])
-@pytest.mark.parametrize("sanitize", ["none", "all"])
+@pytest.mark.parametrize(("n", "sanitize"), [(3, "all"), (20, "none"), (100, "all")])
 @pytest.mark.parametrize("name", BODIES)
-def test_a_batch_is_its_rounds(name, sanitize, n, fewest):
+def test_a_batch_is_its_rounds(name, n, sanitize, fewest):
     program = ptosim.load(text(BODIES[name]))
     results = []
-    for rounds in (NEVER, 2, 8):
+    for rounds in (NEVER, 2):
         fewest(rounds)
         results.append(outcome(program, given(n), sanitize=sanitize))
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1]
 
 
 INDEPENDENT = {
@@ -236,7 +235,7 @@ def test_what_is_executed_at_once(name, taken, fewest):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_loops_made_at_random(seed, fewest):
     rng = Random(seed)
     program = ptosim.load(loops.module(rng))
