@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-from tests.mutants.programs import LEVELS, models
 from tests.mutants.model import Model, Mutant, mutants
+from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
 from tests.mutants.verdicts import UNSURE, told, told_of_region
 

@@ -32,6 +32,11 @@ class Event:
     takes: tuple[Any, ...] = ()
 
     @property
+    def words(self) -> tuple[Any, ...]:
+        """What it synchronises, the kind first; that of work is empty."""
+        return self.sync or ("",)
+
+    @property
     def lane(self) -> tuple[int, str]:
         """The pipe in whose order it is: a barrier of one pipe is on that pipe."""
         if self.sync is not None and self.sync[0] == "barrier":
@@ -127,10 +132,10 @@ class Ordering:
             return bool(self._sets.get(event.flag))
         if event.token is not None and event.sync[0] == "get" and event.token in self._held:
             return False
-        kind = event.sync[0] if event.sync is not None else ""
+        kind = event.words[0]
         if kind == "notify" and any(self._lanes.get(lane) for lane in _stores(event)):
             return False
-        if kind == "await" and self._cells[event.sync[1]] < event.sync[2]:
+        if kind == "await" and self._cells[event.words[1]] < event.words[2]:
             return False
         if event.sync == ("barrier", "ALL"):
             mine = (
@@ -177,11 +182,11 @@ class Ordering:
         self.before[number] = before
         self.done[number] = before | 1 << number
         if _adds(event):
-            self._cells[event.sync[1]] += event.sync[2]
+            self._cells[event.words[1]] += event.words[2]
             self._notified.append(number)
-        if event.sync is not None and event.sync[0] == "await":
-            cell = event.sync[1]
-            self.seen[number] = [n for n in self._notified if self.events[n].sync[1] == cell]
+        if event.words[0] == "await":
+            cell = event.words[1]
+            self.seen[number] = [n for n in self._notified if self.events[n].words[1] == cell]
         if event.flag is not None and waits is None:
             self._sets.setdefault(event.flag, deque()).append(number)
         if event.token is not None:
@@ -215,7 +220,7 @@ def _stores(event: Event) -> tuple[tuple[int, str], ...]:
 def _adds(event: Event) -> bool:
     """True for a notification that adds to a sum, `("notify", cell, amount)`, for which others wait
     with `("await", cell, least)`."""
-    return event.sync is not None and event.sync[0] == "notify" and len(event.sync) > 1
+    return event.words[0] == "notify" and len(event.words) > 1
 
 
 def with_sums(events: Sequence[Event], target: str) -> Ordering:
@@ -226,7 +231,7 @@ def with_sums(events: Sequence[Event], target: str) -> Ordering:
     added."""
     certain: dict[int, list[int]] = {}
     adds = [n for n, event in enumerate(events) if _adds(event)]
-    waits = [n for n, e in enumerate(events) if e.sync is not None and e.sync[0] == "await"]
+    waits = [n for n, e in enumerate(events) if e.words[0] == "await"]
     while True:
         order = Ordering(events, target, certain)
         found = {wait: _certain(order, wait, adds) for wait in waits}
@@ -236,12 +241,12 @@ def with_sums(events: Sequence[Event], target: str) -> Ordering:
 
 
 def _certain(order: Ordering, wait: int, adds: Sequence[int]) -> list[int]:
-    _, cell, least = order.events[wait].sync or ()
-    there = [n for n in adds if order.events[n].sync[1] == cell and not order.is_ordered(wait, n)]
+    _, cell, least = order.events[wait].words
+    there = [n for n in adds if order.events[n].words[1] == cell and not order.is_ordered(wait, n)]
 
     def others(one: int) -> int:
         free = (n for n in there if n != one and not order.is_ordered(one, n))
-        return sum(order.events[n].sync[2] for n in free)
+        return sum(order.events[n].words[2] for n in free)
 
     return [n for n in there if others(n) < least]
 
