@@ -60,7 +60,7 @@ def _first(machine: Machine, core: Core, sync: Any, cell: int) -> int:
     compare: Callable[[int, int], bool] = sync.comparison
     at = counters.get(("seen", number, cell, core.index), INITIAL)
     for run in _runs(machine, number, cell, at):
-        for entry in range(max(at, run.first), min(last + 1, run.first + run.count)):
+        for entry in range(max(at, run.first), min(last + 1, run.first + run.length)):
             if compare(run.value + run.step * (entry - run.first), sync.value):
                 return entry
     return last
@@ -73,7 +73,7 @@ class Run(NamedTuple):
     first: int
     value: int
     step: int
-    count: int
+    length: int
 
 
 def _keep(machine: Machine, number: int, cell: int, entry: int, value: int) -> None:
@@ -81,10 +81,10 @@ def _keep(machine: Machine, number: int, cell: int, entry: int, value: int) -> N
     counters = machine.global_counters
     many = counters.get(("runs", number, cell), 0)
     last: Run | None = counters.get(("run", number, cell, many))
-    if last is not None and entry == last.first + last.count:
-        step = last.step if last.count > 1 else value - last.value
-        if value == last.value + step * last.count:
-            counters["run", number, cell, many] = Run(last.first, last.value, step, last.count + 1)
+    if last is not None and entry == last.first + last.length:
+        step = last.step if last.length > 1 else value - last.value
+        if value == last.value + step * last.length:
+            counters["run", number, cell, many] = Run(last.first, last.value, step, last.length + 1)
             return
     counters["runs", number, cell] = many + 1
     counters["run", number, cell, many + 1] = Run(entry, value, 0, 1)

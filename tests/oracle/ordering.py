@@ -128,9 +128,9 @@ class Ordering:
 
     def _is_ready(self, number: int) -> bool:
         event = self.events[number]
-        if event.flag is not None and event.sync[0] == "wait":
+        if event.flag is not None and event.words[0] == "wait":
             return bool(self._sets.get(event.flag))
-        if event.token is not None and event.sync[0] == "get" and event.token in self._held:
+        if event.token is not None and event.words[0] == "get" and event.token in self._held:
             return False
         kind = event.words[0]
         if kind == "notify" and any(self._lanes.get(lane) for lane in _stores(event)):
@@ -175,7 +175,7 @@ class Ordering:
         waits = event.flag if event.sync is not None and event.sync[0] == "wait" else None
         for key in (*((waits,) if waits is not None else ()), *event.takes):
             before |= self.done[self._sets[key].popleft()]
-        if event.token is not None and event.sync[0] == "get":
+        if event.token is not None and event.words[0] == "get":
             before |= self._released.get(event.token, 0)
         for told in self.certain.get(number, ()):
             before |= self.done[told]
