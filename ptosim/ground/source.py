@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import field
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _LONE_RETURN = re.compile(r"\r(?!\n)")

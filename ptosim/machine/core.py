@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.limits import current
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.fifo import Fifos
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.simt import SimtState

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 
 SCALAR = "S"

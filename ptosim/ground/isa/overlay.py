@@ -28,13 +28,12 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import Accuracy, CostTable
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 
 KIND = "cost overlay"
 CONFIDENCE = "fitted"

@@ -143,7 +143,7 @@ def outcome(program: ptosim.Program, args: dict, **options) -> tuple:
     return result.outputs["g"].tobytes(), result.executed, result.cycles, findings
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, 31)
 @pytest.mark.parametrize("n", [3, 20, 100])
 @pytest.mark.parametrize("sanitize", ["none", "all"])
 @pytest.mark.parametrize("name", BODIES)
