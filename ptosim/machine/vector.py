@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from array import array
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.unknown import Unknown
 
 WIDTHS = (1, 2, 4, 8)

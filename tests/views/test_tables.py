@@ -38,7 +38,7 @@ def shown(made: Table, width: int) -> list[str]:
     return [line for line in text_of(buffer, color=False).splitlines() if line.strip()]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(5, 26)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_fits_and_keeps_what_is_essential(cli, monkeypatch, name, width):

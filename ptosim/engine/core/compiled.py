@@ -12,7 +12,6 @@ off."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
@@ -21,7 +20,7 @@ from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import FIRST_SLOT, Core
 
 HOT = 100

@@ -7,7 +7,6 @@ instruction, so that the instruction itself only ever works on registers."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from operator import attrgetter
 from typing import Any
 
@@ -20,7 +19,7 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, MaskType, ScalarType, VRegType
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import Mask

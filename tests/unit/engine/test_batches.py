@@ -202,7 +202,7 @@ def outcome(program: ptosim.Program, args: dict, **options) -> tuple:
     return result.outputs["g"].tobytes(), result.executed, result.cycles, findings
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, 31)
 @pytest.mark.parametrize(("n", "sanitize"), [(3, "all"), (20, "none"), (100, "all")])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_batch_is_its_rounds(name, n, sanitize, fewest):
