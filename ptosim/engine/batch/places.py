@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.micro.hazards import RegionPlace
 

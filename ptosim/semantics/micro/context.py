@@ -19,7 +19,7 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, MaskType, ScalarType, VRegType
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import Mask

@@ -7,9 +7,11 @@ and pointers the same value in every round."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ptosim.ground.records import NamedTuple
 
 if TYPE_CHECKING:
     from ptosim.machine.core import Core
