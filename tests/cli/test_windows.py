@@ -26,6 +26,7 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_lines_that_end_in_crlf_say_the_same(kind, tmp_path, monkeypatch) -> None:
     told: list[tuple] = []
