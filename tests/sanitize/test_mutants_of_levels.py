@@ -1,13 +1,13 @@
 """Of each level a sample of programs with one line of synchronisation changed: a race, a deadlock or a
 misused token is reported exactly if a graph says so, for bytes that are written down with the program
-(`tests/mutants/levels.py`) and not taken from the product. All of them: `python -m tests.mutants`."""
+(`tests/mutants/programs.py`) and not taken from the product. All of them: `python -m tests.mutants`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.mutants.levels import LEVELS, models
 from tests.mutants.model import sampled
+from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
 from tests.mutants.verdicts import UNSURE, told, told_of_region
 
@@ -26,7 +26,12 @@ def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
     for mutant in sampled(model, 8):
         expected, pair = mutant.model.verdict()
         found, codes = told(mutant.model)
-        assert found == expected, (mutant.what, pair, codes, mutant.model.text())
+        assert found == expected or expected in UNSURE, (
+            mutant.what,
+            pair,
+            codes,
+            mutant.model.text(),
+        )
 
 
 @pytest.mark.sampled(1, 7)
