@@ -18,7 +18,12 @@ from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, Pieces,
 from ptosim.debug.filters import FILTERS
 from ptosim.debug.session import Debugger
 from ptosim.debug.stops import Stop
-from ptosim.ground.errors import LimitError, ProgramError, UsageError
+from ptosim.ground.errors import (
+    LimitError,
+    ProgramError,
+    PtosimError,
+    UsageError,
+)
 from ptosim.ground.limits import NO_LIMITS, Limits
 
 CAPABILITIES = {
@@ -49,8 +54,8 @@ _REASONS = {
     "end": "pause",
 }
 _REFUSED = (PtosimError, OSError, TypeError, ValueError, OverflowError, RecursionError)
-"""What a request ends with that asks for what is not there, or in a form that is none: an OSError is
-the system's answer to a name that it cannot look up."""
+"""What a request ends with that asks for what is not there, or in a form that is none; an OSError
+is the system's answer to a name that it cannot look up."""
 TRAPPED = 4
 
 
