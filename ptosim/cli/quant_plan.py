@@ -14,6 +14,7 @@ from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.ground.whole import whole
 from ptosim.interop import plan
 from ptosim.interop.emit import write_programs
 from ptosim.interop.plan import Convolution, Form, Plan, Task
@@ -152,12 +153,13 @@ def _task(options: argparse.Namespace) -> Task:
 def _mask(attributes: Attributes, text: str) -> None:
     """`NAME=MASK`: of scales, or with `_zp` of zero points."""
     name, equals, number = text.partition("=")
-    if not equals or not number.lstrip("-").isdigit():
+    mask = whole(number)
+    if not equals or mask is None:
         raise UsageError(f"--mask takes NAME=MASK, not `{text}`")
     if name.endswith("_zp"):
-        attributes.set_zero_points(name.removesuffix("_zp"), int(number))
+        attributes.set_zero_points(name.removesuffix("_zp"), mask)
     else:
-        attributes.set_scales(name, int(number))
+        attributes.set_scales(name, mask)
 
 
 def _post_op(attributes: Attributes, text: str, rank: int, axis: int) -> None:

@@ -52,7 +52,7 @@ def read_description(path: Path) -> tuple[Source, dict[str, Any]]:
 
     source = Source(str(path), text)
     try:
-        return source, tomllib.loads(text)
+        return source, tomllib.loads(source.text)
     except ValueError as problem:  # no TOML, or a number of thousands of digits
         raise _unreadable(source, str(problem)) from problem
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +19,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.ground.limits import current
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import (
     SLOT_BLOCK,
     SLOT_BLOCK_NUM,

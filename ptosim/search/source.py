@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
-from ptosim.ground.source import Source
+from ptosim.ground.source import Source, with_line_feeds
 from ptosim.run.sources import read_source, source_path
 from ptosim.search.space import Space
 from ptosim.syntax.parser import parse
@@ -170,7 +170,8 @@ def _template_text(name: str) -> str:
 
     path = programs_directory() / name[1:] if name.startswith("@") else Path(name)
     try:
-        return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        return with_line_feeds(text)
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:

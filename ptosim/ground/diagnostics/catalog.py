@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -47,6 +46,8 @@ class Entry:
 
     def to_dict(self) -> dict[str, str]:
         """Return the entry as JSON data."""
+        from dataclasses import asdict  # brings `inspect`
+
         return asdict(self)
 
     def text(self, code: str) -> str:

@@ -7,7 +7,7 @@ import dataclasses
 import pickle
 import pprint
 import typing
-from dataclasses import KW_ONLY, field
+from dataclasses import KW_ONLY
 
 import pytest
 
@@ -19,10 +19,10 @@ class Late:
     """A record made late."""
 
     first: int
-    second: list[int] = field(default_factory=list, compare=False)
+    second: list[int] = records.field(default_factory=list, compare=False)
     _: KW_ONLY
-    third: str = field(default="x", repr=False)
-    fourth: int = field(default=4, init=False)
+    third: str = records.field(default="x", repr=False)
+    fourth: int = records.field(default=4, init=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Standard:
     """The same record, made by the standard library."""
 
     first: int
-    second: list[int] = field(default_factory=list, compare=False)
+    second: list[int] = dataclasses.field(default_factory=list, compare=False)
     _: KW_ONLY
-    third: str = field(default="x", repr=False)
-    fourth: int = field(default=4, init=False)
+    third: str = dataclasses.field(default="x", repr=False)
+    fourth: int = dataclasses.field(default=4, init=False)
 
 
 @records.dataclass(slots=True)
@@ -47,7 +47,7 @@ class Open:
 class Derived(Open):
     """A derived record with a step after its making."""
 
-    more: int = field(init=False)
+    more: int = records.field(init=False)
 
     def __post_init__(self) -> None:
         self.more = self.value + 1
@@ -93,6 +93,30 @@ def test_a_copy_is_equal(again):
     record = Late(1, [2, 3], third="y")
     assert again(record) == record
     assert again(record).second == [2, 3]
+
+
+def test_a_field_that_is_not_that_of_records_is_refused():
+    with pytest.raises(TypeError, match="that of"):
+
+        @records.dataclass()
+        class Wrong:
+            """A record with a field of the standard library."""
+
+            value: list[int] = dataclasses.field(default_factory=list)
+
+
+def test_replace_is_that_of_the_standard_library():
+    late, standard = Late(1, [5], third="y"), Standard(1, [5], third="y")
+    for replace in (dataclasses.replace, records.replace):
+        changed = replace(late, first=7)
+        assert repr(changed) == repr(dataclasses.replace(standard, first=7)).replace(
+            "Standard", "Late"
+        )
+        assert changed.third == "y"
+        with pytest.raises(ValueError, match="fourth"):
+            replace(late, fourth=5)
+        with pytest.raises(TypeError):
+            replace(late, fifth=5)
 
 
 def test_replace_and_match():
