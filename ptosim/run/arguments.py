@@ -101,7 +101,7 @@ def _refuse_incomplete(op: Operation, *, in_snippet: bool) -> None:
             raise UsageError(f"'{op.name}' has operands that fit none of its forms")
         return
     outs = [out.name for out in variant.outs if not out.optional]
-    gives = bool(outs) or definition.result_type is not None
+    gives = bool(outs) or (not variant.outs and definition.result_type is not None)
     if gives and not op.results and all(op.bound.get(name) is None for name in outs):
         raise UsageError(f"the result of '{op.name}' has no name", help="write `%name = …`")
     if in_snippet:
