@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.batches import Batches
-from ptosim.engine.core.compiled import HOT, Compiled, Loop, compile_loop
+from ptosim.engine.core.compiled import HOT, compile_loop
+from ptosim.engine.core.loop_function import Compiled, Loop
 from ptosim.engine.core.records import Kind
 from ptosim.machine.core import Core
 from ptosim.semantics.base.binding import OpFault

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,6 +54,8 @@ class CostTable:
     units: Mapping[str, str]
     overlay: Overlay | None = None
     """The board's own figures among them, if there are any."""
+    known: dict[Any, Any] = field(init=False, compare=False, repr=False, default_factory=dict)
+    """Costs that were computed from these figures, by all that they depend on."""
 
     def __getitem__(self, name: str) -> CostRow:
         return self.rows[name]
