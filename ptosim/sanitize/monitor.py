@@ -28,7 +28,7 @@ from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
 from ptosim.sanitize import quantisation as quant
 from ptosim.sanitize.access import Access, access_of, footprint, noted
-from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
+from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks, with_count
 from ptosim.sanitize.control import ControlBook
 from ptosim.sanitize.copies import copier
 from ptosim.sanitize.flags import FlagBook
@@ -46,6 +46,8 @@ from ptosim.semantics.base.orders import (
 )
 
 Effect = Callable[[], object]
+NOBODY = -1
+"""No agent."""
 
 
 class Monitor(Ordering):
@@ -89,12 +91,31 @@ class Monitor(Ordering):
             bound.commit = self._afterwards(core, inst, agent, binding, commit)
             return
         access = self._access(core, inst, bound, first)
-        check = self._check(agent, access, inst)
-        spreads = copier(binding.touches, self.shadow)
+        mode, commit = self.control.around(core, inst, commit)
+        others = self._others(core, inst, binding)
+        if mode is not None:
+            others = (*others, mode)
+        if others or not self._is_usual(agent, access, inst):
+            check = self._check(agent, access, inst)
+            bound.commit = self._watched(check, others, commit, binding)
+        else:
+            bound.commit = self._usual(agent, access, inst, commit, binding)
+
+    def _others(self, core: Core, inst: Inst, binding: Binding) -> tuple[Callable[[], None], ...]:
+        """What else is looked at each time that a binding takes effect; nothing for most."""
         numbers = quant.check_of(binding) if self.chosen.quant else None
         touches = self.library_events(core, inst)
-        mode, commit = self.control.around(core, inst, commit)
-        others = tuple(c for c in (numbers, touches, spreads, mode) if c is not None)
+        spreads = copier(binding.touches, self.shadow)
+        return tuple(c for c in (numbers, touches, spreads) if c is not None)
+
+    def _watched(
+        self,
+        check: Callable[[], None],
+        others: tuple[Callable[[], None], ...],
+        commit: Effect,
+        binding: Binding,
+    ) -> Effect:
+        """An effect with what is looked at before it."""
 
         def watched() -> None:
             if self.is_on:
@@ -105,7 +126,34 @@ class Monitor(Ordering):
             if binding.made:
                 self._define_made(binding)
 
-        bound.commit = watched
+        return watched
+
+    def _is_usual(self, agent: Agent, access: Access, inst: Inst) -> bool:
+        """True for an operation of which nothing is known but what it reads, and then writes."""
+        is_loaded = inst.op is not None and source_pipe(inst.op, self.target) is not None
+        return agent.pipe != SCALAR and not is_loaded and not access.found
+
+    def _usual(
+        self, agent: Agent, access: Access, inst: Inst, commit: Effect, binding: Binding
+    ) -> Effect:
+        """What `_watched` does with `_check`, in one piece."""
+        begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
+        reads, writes, pc = access.reads, access.all_writes, inst.pc
+        times = self._times[access.core.index]
+
+        def watched() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    begin(agent)
+                else:  # it knows already what the scalar unit knows
+                    agent.count += 1
+                times[pc] = time = times[pc] + 1
+                note((index, agent.count, access, time), agent, reads, writes, index)
+            commit()
+            if binding.made:
+                self._define_made(binding)
+
+        return watched
 
     def _ordering(
         self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect
@@ -201,7 +249,7 @@ class Monitor(Ordering):
             access = Access(core, inst)
             access.writes = (found,)
             entry = (agent.index, agent.count, access, self._times[core.index][inst.pc])
-            self.write(entry, agent, ((found, DEFINED),))
+            self.note(entry, agent, (), ((found, DEFINED),), agent.index)
 
     def finish(self) -> None:
         """The program has ended: report what is left over."""
@@ -246,30 +294,26 @@ class Monitor(Ordering):
 
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
-        clocks, scalar, index, pc = self.clocks, agent.scalar, agent.index, inst.pc
-        reads, found, spoils = access.reads, access.found, access.spoils
-        writes = tuple((p, DEFINED) for p in access.writes) + spoils
+        begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
+        reads, found, writes, pc = access.reads, access.found, access.all_writes, inst.pc
         times = self._times[access.core.index]
-        reader = clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
+        reader = self.clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
         op = inst.op
         loader = source_pipe(op, self.target) if op is not None else None
-        source = clocks.agent(access.core, loader) if loader is not None else None
+        source = self.clocks.agent(access.core, loader) if loader is not None else None
 
         def check() -> None:
             if agent.pending or agent.seen is not scalar.clock:
-                clocks.begin(agent)
+                begin(agent)
             else:  # it knows already what the scalar unit knows
                 agent.count += 1
-            times[pc] += 1
-            entry = (index, agent.count, access, times[pc])
+            times[pc] = time = times[pc] + 1
+            entry = (index, agent.count, access, time)
             if source is not None:
-                self._loaded(agent, source, access, times[pc])
+                self._loaded(agent, source, access, time)
             if found:
-                self.read(entry, agent, found, reader.index, as_found=True)
-            if reads and source is None:
-                self.read(entry, agent, reads, reader.index)
-            if writes:
-                self.write(entry, agent, writes)
+                note(entry, agent, found, (), reader.index, as_found=True)
+            note(entry, agent, () if source is not None else reads, writes, reader.index)
             if reader is not agent:
                 self._scalar_reads(agent, reader)
 
@@ -281,8 +325,7 @@ class Monitor(Ordering):
         source.learn(agent.seen if agent.seen is not None else agent.clock)
         source.count += 1
         entry = (source.index, source.count, access, time)
-        self.read(entry, source, access.reads, source.index)
-        self.write(entry, source, access.spoils)
+        self.note(entry, source, access.reads, access.spoils, source.index)
         agent.learn(source.message())
 
     def count(self, core: Core, inst: Inst) -> int:
@@ -291,45 +334,43 @@ class Monitor(Ordering):
         times[inst.pc] += 1
         return times[inst.pc]
 
-    def read(
+    def note(  # noqa: C901 - hot, so in one piece
         self,
         entry: Entry,
         agent: Agent,
         reads: tuple[Footprint, ...],
+        writes: tuple[tuple[Footprint, int | None], ...],
         reader: int,
         *,
         as_found: bool = False,
     ) -> None:
-        """Check and note reads; those of bytes `as_found` need no value there."""
-        clock, index, in_order = agent.clock, agent.index, agent.in_order
+        """Check and note reads, then writes, each with the state that its bytes get. Reads of bytes
+        `as_found` need no value there."""
+        known, index = agent.clock.get, agent.index
+        own = index if agent.in_order else NOBODY
         for print_ in reads:
             for atom in print_.atoms():
                 write = atom.write
-                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
+                if write[0] != own and known(write[0], 0) < write[1]:
                     self._race("read", atom, write, entry, print_)
                 if atom.defined != DEFINED and not as_found:
                     self.undefined(atom, entry, print_)
                 if atom.lost is not None and atom.lost is print_.owner:
                     self._overwritten(atom, entry, print_)
                 atom.reads[reader] = entry
-
-    def write(
-        self, entry: Entry, agent: Agent, writes: tuple[tuple[Footprint, int | None], ...]
-    ) -> None:
-        """Check and note writes, each with the state that its bytes get."""
-        clock, index, in_order = agent.clock, agent.index, agent.in_order
         for print_, state in writes:
             for atom in print_.atoms():
                 write = atom.write
-                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
+                if write[0] != own and known(write[0], 0) < write[1]:
                     self._race("write", atom, write, entry, print_)
                 if atom.reads:
                     for other, read in atom.reads.items():
-                        if clock[other] < read[1] and other != index:
+                        if other != index and known(other, 0) < read[1]:
                             self._race("overwrite", atom, read, entry, print_)
-                    atom.reads = {}
+                    atom.reads.clear()
                     atom.taken |= write[2] is None
-                atom.taken |= write[2] is None and entry[2].is_atomic
+                if write[2] is None and entry[2].is_atomic:
+                    atom.taken = True
                 atom.write = entry
                 if state is not None:
                     atom.defined = state
@@ -338,7 +379,7 @@ class Monitor(Ordering):
 
     def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
         """A load of the scalar unit is done before the next instruction is issued."""
-        agent.clock = agent.clock.with_(reader.index, agent.count)
+        agent.clock = with_count(agent.clock, reader.index, agent.count)
 
     def _race(
         self,

@@ -8,7 +8,7 @@ from ptosim.effects.row import library_events
 from ptosim.engine.core.records import Inst
 from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
-from ptosim.sanitize.clocks import Agent, Clocks
+from ptosim.sanitize.clocks import Agent, Clocks, joined
 from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.options import Sanitize
 from ptosim.semantics.base.binding import Binding
@@ -48,27 +48,45 @@ class Ordering:
         """The effect of a flag between two pipes, which programs set and wait for all the time.
         `times` counts the executions of each instruction."""
         core, inst, agent = what
-        clocks, pc, scalar = self.clocks, inst.pc, agent.scalar
-        key = (core.index, flag.source, flag.target, flag.event)
-        is_set = isinstance(flag, SetFlag)
-        tell = clocks.give if is_set else clocks.take
-        note = (self.flags.set if is_set else self.flags.wait) if self.chosen.flags else None
+        begin, pc, scalar = self.clocks.begin, inst.pc, agent.scalar
         is_between = flag.source != flag.target
+        key = (core.index, flag.source, flag.target, flag.event)
+        messages = self.clocks.under_way(key)
+        book, is_noted = self.flags, self.chosen.flags
+        known, pending = book.pending, book.of(key)
 
-        def watched() -> None:
+        def set_() -> None:
             if self.is_on:
                 if agent.pending or agent.seen is not scalar.clock:
-                    clocks.begin(agent)
+                    begin(agent)
                 else:  # it knows already what the scalar unit knows
                     agent.count += 1
                 times[pc] += 1
                 if is_between:
-                    tell(agent, key)
-                    if note is not None:
-                        note(core, inst, key)
+                    messages.append(agent.message())
+                    if is_noted:
+                        if pending:
+                            book.is_set(core, inst, key)
+                        elif key not in known:
+                            known[key] = pending
+                        pending.append(inst)
             commit()
 
-        return watched
+        def wait() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    begin(agent)
+                else:
+                    agent.count += 1
+                times[pc] += 1
+                if is_between:
+                    if messages:
+                        agent.clock = joined(agent.clock, messages.popleft())
+                    if pending:
+                        pending.popleft()
+            commit()
+
+        return set_ if isinstance(flag, SetFlag) else wait
 
     def synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
         clocks = self.clocks

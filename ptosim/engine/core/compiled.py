@@ -26,7 +26,8 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.core import FIRST_SLOT, Core
 
 HOT = 50
-"""Rounds of a loop before it is compiled, which takes about as long."""
+"""Rounds of a loop before it is compiled, which takes about as long; half as many where each round
+takes longer because it is timed or watched."""
 MOST = 800
 """Instructions in one function; what comes after is left to the engine."""
 DEEPEST = 15

@@ -29,12 +29,12 @@ class Loops:
 
     def round(self, core: Core, head: int) -> Loop | None:
         """Count a round of a loop; return its function on a core once it is worth one."""
+        engine = self._engine
         rounds = self._rounds[head] = self._rounds.get(head, 0) + 1
-        if rounds < HOT:
+        if rounds < (HOT if engine.timing is None and engine.monitor is None else HOT // 2):
             return None
         made = self._compiled.get(head)
         if made is None:
-            engine = self._engine
             made = compile_loop(engine.program, head, core, engine.timing, self.batches)
             self._compiled[head] = made
         loop = self.of[core.index][head] = made.instance(self._engine, core)
