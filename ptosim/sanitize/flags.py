@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from ptosim.engine.core.records import Inst
@@ -21,11 +22,21 @@ class FlagBook:
 
     def set(self, core: Core, inst: Inst, key: FlagKey) -> None:
         """A flag is set."""
-        pending = self.of(key)
-        if pending:
-            self.is_set(core, inst, key)
-        self.pending[key] = pending
-        pending.append(inst)
+        self.setter(core, inst, key)()
+
+    def setter(self, core: Core, inst: Inst, key: FlagKey) -> Callable[[], None]:
+        """Return what notes that an instruction sets a flag."""
+        known, pending = self.pending, self.of(key)
+
+        def note() -> None:
+            if pending:
+                if self._is_new("twice", key[1:], inst.pc):
+                    self._report.set_twice(core, inst, pending[-1], key)
+            elif key not in known:
+                known[key] = pending
+            pending.append(inst)
+
+        return note
 
     def of(self, key: FlagKey) -> deque[Inst]:
         """Return the instructions that have set a flag and are not waited for, the first first."""
@@ -33,11 +44,6 @@ class FlagBook:
         if found is None:
             found = self._of[key] = deque()
         return found
-
-    def is_set(self, core: Core, inst: Inst, key: FlagKey) -> None:
-        """A flag is set that is set already."""
-        if self._is_new("twice", key[1:], inst.pc):
-            self._report.set_twice(core, inst, self.of(key)[-1], key)
 
     def wait(self, core: Core, inst: Inst, key: FlagKey) -> None:
         """A flag is waited for."""

@@ -24,6 +24,9 @@ from ptosim.semantics.base.orders import (
     WaitFlag,
 )
 
+Effect = Callable[[], object]
+What = tuple[Core, Inst, Agent]
+
 
 class Ordering:
     """The clocks and flags of a run, and what events do to them."""
@@ -40,22 +43,27 @@ class Ordering:
 
     def flagged(
         self,
-        what: tuple[Core, Inst, Agent],
+        what: What,
         flag: SetFlag | WaitFlag,
-        commit: Callable[[], object],
+        commit: Effect,
         times: list[int],
     ) -> Callable[[], None]:
         """The effect of a flag between two pipes, which programs set and wait for all the time.
         `times` counts the executions of each instruction."""
+        make = self._setting if isinstance(flag, SetFlag) else self._waiting
+        return make(what, flag, commit, times)
+
+    def _setting(
+        self, what: What, flag: SetFlag | WaitFlag, commit: Effect, times: list[int]
+    ) -> Callable[[], None]:
         core, inst, agent = what
         begin, pc, scalar = self.clocks.begin, inst.pc, agent.scalar
         is_between = flag.source != flag.target
         key = (core.index, flag.source, flag.target, flag.event)
         messages = self.clocks.under_way(key)
-        book, is_noted = self.flags, self.chosen.flags
-        known, pending = book.pending, book.of(key)
+        note = self.flags.setter(core, inst, key) if self.chosen.flags else None
 
-        def set_() -> None:
+        def watched() -> None:
             if self.is_on:
                 if agent.pending or agent.seen is not scalar.clock:
                     begin(agent)
@@ -64,15 +72,22 @@ class Ordering:
                 times[pc] += 1
                 if is_between:
                     messages.append(agent.message())
-                    if is_noted:
-                        if pending:
-                            book.is_set(core, inst, key)
-                        elif key not in known:
-                            known[key] = pending
-                        pending.append(inst)
+                    if note is not None:
+                        note()
             commit()
 
-        def wait() -> None:
+        return watched
+
+    def _waiting(
+        self, what: What, flag: SetFlag | WaitFlag, commit: Effect, times: list[int]
+    ) -> Callable[[], None]:
+        core, inst, agent = what
+        begin, pc, scalar = self.clocks.begin, inst.pc, agent.scalar
+        is_between = flag.source != flag.target
+        key = (core.index, flag.source, flag.target, flag.event)
+        messages, pending = self.clocks.under_way(key), self.flags.of(key)
+
+        def watched() -> None:
             if self.is_on:
                 if agent.pending or agent.seen is not scalar.clock:
                     begin(agent)
@@ -86,7 +101,7 @@ class Ordering:
                         pending.popleft()
             commit()
 
-        return set_ if isinstance(flag, SetFlag) else wait
+        return watched
 
     def synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
         clocks = self.clocks
