@@ -65,13 +65,19 @@ def issued(seed: int, *, at_once: bool) -> tuple[list, int]:
         names.setdefault(id(one), len(names))
         timer.issue(one, 1)
     count, carried, part = rng.randint(1, 40), rng.choice((0, 7)), rng.randint(0, len(body))
-    told = []
-    run = Rounds(timer, lambda s, n: (told.append(s), timer.issue(s, n)), tuple(pending), tail)
+    told: list[Step] = []
+
+    def issue(one: Step, scalars: int) -> None:
+        told.append(one)
+        timer.issue(one, scalars)
+
+    run = Rounds(timer, issue, tuple(pending), tail)
     if at_once:
         run(body, count, carried, body[:part])
     else:
         for _ in range(count):
-            carried = run._round(body, carried) or tail
+            run._round(body, carried)
+            carried = tail
         run._round(body[:part], carried)
     state: list = [[names[id(s)] for s in timer.steps]]
     state += [list(getattr(timer, column)) for column in COLUMNS[1:]]
