@@ -8,6 +8,8 @@ import _signal  # pyright: ignore[reportMissingImports]
 import os
 import sys
 
+from ptosim.ground import collector
+
 INTERRUPTED = 130
 
 
@@ -23,6 +25,7 @@ def console() -> None:
     server = os.environ.get("PTOSIM_SERVER")
     if server and (code := _served(server)) is not None:
         sys.exit(code)
+    collector.at_start()
     from ptosim.cli.main import console as command
 
     command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,29 +19,43 @@ ALLOCATIONS = 20_000
 
 
 def pytest_configure() -> None:
-    """Commands that tests start share compiled modules, also where none may be in the tree; and they
-    can be interrupted, also where the suite itself cannot: a shell starts what is in the background
-    with SIGINT ignored, and a process hands that on."""
+    """Every process of the tests, and every command that one starts, shares compiled modules, also
+    where none may be in the tree: to rewrite and compile them anew is two thirds of the collection.
+    Commands can be interrupted, also where the suite itself cannot: a shell starts what is in the
+    background with SIGINT ignored, and a process hands that on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         user = getattr(os, "getuid", int)()
-        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir(), f"ptosim-pyc-{user}"))
+        sys.pycache_prefix = str(Path(tempfile.gettempdir(), f"ptosim-pyc-{user}"))
+        sys.dont_write_bytecode = False
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave `n` cases of each test that is marked `sampled(n)` in the fast tier."""
+    """Of each test that is marked `sampled(n, m)` leave `n` cases in the fast tier and `m` in the
+    default one (all, if it does not say). What is deep is slow too, so that `-m "not slow"`, which
+    takes the place of the default choice, leaves it out."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
+        if item.get_closest_marker("deep") is not None:
+            item.add_marker("slow")
+        elif item.get_closest_marker("sampled") is not None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for group in cases.values():
-        kept = group[0].get_closest_marker("sampled").args[0]
-        places = {index * len(group) // kept for index in range(kept)}
+        few, many = (*group[0].get_closest_marker("sampled").args, len(group))[:2]
+        fast, default = _spread(few, len(group)), _spread(many, len(group))
         for place, item in enumerate(group):
-            if place not in places:
+            if place not in fast:
                 item.add_marker("slow")
+                if place not in default:
+                    item.add_marker("deep")
+
+
+def _spread(count: int, of: int) -> set[int]:
+    """`count` places among `of`, evenly."""
+    return {index * of // count for index in range(count)}
 
 
 def pytest_collection_finish() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ptosim.ground.errors import (
     UsageError,
 )
 from ptosim.ground.isa.profiles import make_profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, compare
 from ptosim.run.program import LoadedProgram

@@ -7,7 +7,6 @@ one step); a program that does not fit, or that cannot be followed, is drawn fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +18,7 @@ from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.isa.targets import SpaceDef, machine
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.shown import Shown
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core

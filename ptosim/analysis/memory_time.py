@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap, Span
+from ptosim.ground.records import replace
 from ptosim.timing.report.counters import Place, lifetimes
 from ptosim.timing.report.totals import CostReport
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from ptosim.analysis.calibrate.calibration import Calibration, calibrate
@@ -17,6 +16,7 @@ from ptosim.ground.files import write_file
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.overlay import overlay_text
 from ptosim.ground.isa.targets import DEFAULT_TARGET
+from ptosim.ground.records import replace
 from ptosim.passes.targets import check_target_word
 from ptosim.run.what_if import chosen_table
 from ptosim.views.calibration import fields, notes, renderables

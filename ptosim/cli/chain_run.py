@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.records import NamedTuple
 from ptosim.run import values
 from ptosim.run.chain import chain as chains
 from ptosim.run.chain.file import ChainFile, read_chain

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, findings
@@ -21,7 +20,7 @@ from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.progress import Progress, part_done, watched
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.farm.wanted import available_cores
@@ -95,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
                           help="show only these; PTO52 is all that begin with it")  # fmt: skip
     findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
-    findings.add_argument("--max-findings", type=_count, metavar="N",
+    findings.add_argument("--max-findings", type=shared.from_one, metavar="N",
                           help="show the N worst and count the rest")  # fmt: skip
     findings.add_argument("--fix", action="store_true",
                           help="apply the fix-its: show a diff, then write the file")  # fmt: skip
@@ -104,12 +103,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
                           help="check again whenever a file changes, until Ctrl-C")  # fmt: skip
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
-    return int(text)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -128,7 +121,6 @@ def _again(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:
-    keep()  # what was imported stays
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
@@ -271,7 +263,9 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
     def checked() -> Checked:
         from ptosim.api import check_source  # brings the assembler
 
-        return check_source(source, **given, args=_arguments(options))
+        found = check_source(source, **given, args=_arguments(options))
+        keep()  # what was imported stays
+        return found
 
     return kept_verdict(source, given, checked) if _is_kept(options) else verdict_of(checked())
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import NamedTuple
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.records import NamedTuple
 from ptosim.run.choices import Choices
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 from ptosim.analysis.differences import difference
 from ptosim.cli import differing, launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import replace
 from ptosim.search.prove import REASSOCIATED, Launched, prove
 
 

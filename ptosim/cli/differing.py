@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import NamedTuple
 
 from ptosim.analysis.differences import Difference, Side, look_at
 from ptosim.cli import launching
@@ -13,6 +11,7 @@ from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.progress import each
+from ptosim.ground.records import NamedTuple, replace
 from ptosim.search.prove import Proof
 from ptosim.views.difference_report import renderables
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import textwrap
-from typing import NamedTuple
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
@@ -15,6 +14,7 @@ from ptosim.ground.diagnostics.device_errors import DeviceError
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.profiles import SwitchDef, switches
 from ptosim.ground.isa.stages import TARGETS, stage_text, stage_texts
+from ptosim.ground.records import NamedTuple
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import NamedTuple
 
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import ProgramError, rejected
 from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.records import NamedTuple
 from ptosim.run.program import LoadedProgram
 from ptosim.views.header import header, header_line
 from ptosim.views.map_html import map_page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rich.text import Text
@@ -13,6 +13,7 @@ from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.terminal import Terminal
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
 from ptosim.interop.audit.steps import Line, Step
 from ptosim.quant.causes import CAUSES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.text import Text
 
@@ -13,6 +13,8 @@ from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import NamedTuple
+from ptosim.ground.whole import whole
 from ptosim.quant.convert.calibration import METHODS, PERCENTILE
 from ptosim.run.values import split
 from ptosim.views.table import Part, table
@@ -104,9 +106,10 @@ def _dims(pairs: list[str]) -> dict[str, int]:
     found = {}
     for pair in pairs:
         name, size = split(pair, "--dim")
-        if not size.isdecimal() or not 0 < int(size) < 1 << 31:
+        number = whole(size)
+        if not number or number >= 1 << 31:
             raise UsageError(f"--dim {name} takes a positive size, not `{size}`")
-        found[name] = int(size)
+        found[name] = number
     return found
 
 

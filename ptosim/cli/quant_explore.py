@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import NamedTuple
 
 from rich.text import Text
 
@@ -13,6 +12,7 @@ from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.records import NamedTuple
 from ptosim.interop.explore import FORMATS as FORMATS_TRIED
 from ptosim.interop.explore import Candidate, explore
 from ptosim.run.farm.wanted import available_cores

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from rich.text import Text
@@ -14,6 +13,7 @@ from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import NamedTuple
 from ptosim.interop import onnx_model, onnx_run
 from ptosim.interop.conversion.source import is_quantised
 from ptosim.interop.onnx_run import Line, Outcome

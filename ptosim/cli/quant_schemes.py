@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import NamedTuple
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
+from ptosim.ground.records import NamedTuple
 from ptosim.quant.schemes import Scheme, scheme, schemes
 from ptosim.views.table import Table, table
 

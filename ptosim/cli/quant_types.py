@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import NamedTuple
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 from ptosim.quant.mlir.passes import Found, find, normalized
 from ptosim.quant.mlir.types import QuantType, UniformType

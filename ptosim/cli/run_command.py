@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
@@ -17,6 +17,7 @@ from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.records import NamedTuple
 from ptosim.run import values
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, compare

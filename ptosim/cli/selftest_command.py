@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data
@@ -14,7 +14,7 @@ from ptosim.ground.errors import ProgramError, PtosimError
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import Status
 from ptosim.ground.progress import each
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.run.choices import Choices
 from ptosim.run.compare import compare
 from ptosim.run.sources import shipped_names

@@ -7,7 +7,7 @@ import importlib.util
 import math
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.limits import Limits
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
 from ptosim.passes.targets import check_target_word
 from ptosim.run import values

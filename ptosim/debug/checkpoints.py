@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.machine.core import CoreState, MachineState
 
 PAGE = 1 << 16

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ptosim.debug.names import Names
 from ptosim.debug.reading import Place
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Machine
 
 _CODE = re.compile(r"PTO\d{1,4}$")

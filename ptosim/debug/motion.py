@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from ptosim.debug.expressions import Expression
 from ptosim.debug.names import brief, is_tile_op
@@ -12,6 +11,7 @@ from ptosim.debug.stops import Hit, Points, Stop
 from ptosim.debug.walker import Interrupted, Walker
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import replace
 
 Arrived = Callable[[], bool]
 FOREVER = 1 << 62

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.text import Text
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.views.table import Table, table
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from ptosim.debug.checkpoints import Checkpoint, Checkpoints, make_checkpoint
 from ptosim.engine.core.bound import Bound, Region
@@ -18,6 +17,7 @@ from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import BudgetError, Trap
 from ptosim.ground.limits import current, unlimited
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 from ptosim.run.launch import Launch
 from ptosim.semantics.base.binding import Binding

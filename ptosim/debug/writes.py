@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import field
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from ptosim.debug.walker import Event, Interrupted, Walker
 from ptosim.effects.operands import READ, WRITTEN, bound_values, written_name
 from ptosim.effects.ranges import may_write
 from ptosim.engine.core.records import Kind
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.semantics.base.binding import Binding, OpFault
 

@@ -6,8 +6,7 @@ pointers tell it themselves when they are bound. A row's `access` adds what role
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ptosim.effects.operands import READ, bound_values
 from ptosim.effects.row import access_entry, destroyed_sources, registers, scratch_effect
@@ -16,7 +15,7 @@ from ptosim.effects.touch import Touch, Touches
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.ground.isa.schema import Role, ScratchEffect
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.effects.strided import Strided
+from ptosim.ground.records import NamedTuple
 
 EMPTY = np.empty((0, 2), np.int64)
 
@@ -40,12 +40,12 @@ def union(sets: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([rows[first, 0], ends[last]], 1)
 
 
-def contains(whole: np.ndarray, places: np.ndarray) -> bool:
-    """True if every byte of `places` (their numbers) is in a set."""
-    if not len(places):
+def contains(whole: np.ndarray, rows: np.ndarray) -> bool:
+    """True if all bytes of some rows are in a set."""
+    if not len(rows):
         return True
-    at = np.searchsorted(whole[:, 0], places, "right") - 1
-    return bool((at >= 0).all() and (places < whole[at, 1]).all())
+    at = np.searchsorted(whole[:, 0], rows[:, 0], "right") - 1
+    return bool((at >= 0).all() and (rows[:, 1] <= whole[at, 1]).all())
 
 
 class Meeting(NamedTuple):

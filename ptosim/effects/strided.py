@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.effects.touch import Touch
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
 

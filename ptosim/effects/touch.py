@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 from ptosim.machine.values import Memory
 

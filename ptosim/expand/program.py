@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from textwrap import wrap
 
 from ptosim.expand import casts as convert
@@ -17,7 +16,7 @@ from ptosim.expand.writer import Writer
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError, UsageError, rejected
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 

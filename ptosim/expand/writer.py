@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.conversions import lane_conversion
 from ptosim.ground.isa.dtypes import dtype
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 VREG_BITS = 8 * REGISTER_BYTES
 MASK = "!pto.mask<b32>"

@@ -47,6 +47,29 @@ def forked(jobs: int) -> Iterator[ProcessPoolExecutor]:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
+class Turns:
+    """Numbers of which each is given to one of several processes, in their order."""
+
+    def __init__(self, numbers: range) -> None:
+        context = multiprocessing.get_context("fork")
+        self._next, self._stop = context.Value("q", numbers.start), numbers.stop
+        self._ended = context.RawValue("b", 0)  # without the lock: a killed process may hold that
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield one number after the other, as long as there are any."""
+        while True:
+            with self._next.get_lock():
+                number = self._next.value
+                if self._ended.value or number >= self._stop:
+                    return
+                self._next.value = number + 1
+            yield number
+
+    def end(self) -> None:
+        """Give no more."""
+        self._ended.value = 1
+
+
 LEAST_SECONDS = 0.2
 """Of work that is left for each process; making one takes some hundredths."""
 

@@ -8,11 +8,10 @@ formula step by step on the vector unit; its results are those of the system for
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.interop.program_text import FunctionText, TileText, TypedName
 from ptosim.quant.storage import Storage
 

@@ -7,16 +7,15 @@ it, so that memory does not grow with the number of formats."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.ground.progress import part_done
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.interop import chains, generated, kernels
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix

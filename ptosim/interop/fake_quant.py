@@ -3,12 +3,11 @@ and `quant.dcast` with the type that its limits give (MLIR documentation on quan
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptosim.ground.errors import rejected
 from ptosim.ground.ir.attributes import numbers
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, ScalarType, TileType, Type, VectorType
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.quant.fake_quant import fake_quant_type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ptosim.api import load
 from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 Argument = np.ndarray | int | float
 

@@ -4,12 +4,11 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop import cube_kernels, generated, kernels
 from ptosim.interop.chains import Parameter, unsupported
 from ptosim.interop.generated import Argument

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.quant.onnx.schema import Attributes
 from ptosim.quant.storage import as_bytes, storage
 

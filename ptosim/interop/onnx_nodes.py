@@ -8,12 +8,11 @@ bytes), computes the scalars of DynamicQuantizeLinear, and sums constant weights
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop import cube_kernels, host_ops, onnx_floats, requant
 from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UnsupportedError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop.chains import unsupported
 from ptosim.interop.fusion import mx
 from ptosim.interop.fusion import programs as fused

@@ -8,11 +8,10 @@ that is rounded to whole sums.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop import cube_kernels, requant
 from ptosim.interop.chains import Parameter
 from ptosim.interop.kernel_runner import KernelRunner, signed

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 
 
 class TypedName(NamedTuple):

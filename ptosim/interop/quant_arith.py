@@ -7,13 +7,13 @@ shape. Stored values are signless integers; the conversion says how they are rea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.records import replace
 from ptosim.interop import chains
 from ptosim.quant.mlir.types import UniformType, float_array
 from ptosim.semantics.tile.quant_casts import element, uniform

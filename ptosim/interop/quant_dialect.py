@@ -8,13 +8,13 @@ reciprocal. NaN differs in both: the conversion to integers gives 0, the cast it
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 
 from ptosim.ground.errors import rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.interop import chains
 from ptosim.interop.chains import Affine

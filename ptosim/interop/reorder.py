@@ -6,11 +6,10 @@ so that each of their scales belongs to a row."""
 from __future__ import annotations
 
 import math
-from dataclasses import field
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import Matrix
 from ptosim.quant import metrics

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
 from functools import reduce
 
 import numpy as np
@@ -15,7 +14,7 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef

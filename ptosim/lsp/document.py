@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cached_property
 
 from ptosim.api import Checked, check_source
@@ -12,7 +11,7 @@ from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.limits import Limits, within
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.lsp.names import Names
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.limits import current
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.fifo import Fifos
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.simt import SimtState
@@ -138,7 +137,7 @@ class Machine:
     definition: MachineDef
     cores: list[Core] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
-    global_counters: dict[Any, int] = field(default_factory=dict)  # flags between blocks
+    global_counters: dict[Any, Any] = field(default_factory=dict)  # flags between blocks
     buffers: list[GmBuffer] = field(default_factory=list)
     # Arrays that operations use again and again for intermediate values; no state.
     scratch: dict[Any, np.ndarray] = field(default_factory=dict)
@@ -185,7 +184,7 @@ class MachineState:
     cores: tuple[CoreState, ...]
     buffers: tuple[bytes, ...]
     clusters: tuple[tuple[dict[Any, int], Fifos], ...]
-    global_counters: dict[Any, int]
+    global_counters: dict[Any, Any]
 
 
 def snapshot(machine: Machine, *, with_buffers: bool = True) -> MachineState:

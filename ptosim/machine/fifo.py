@@ -3,13 +3,10 @@ each vector core's share has got."""
 
 from __future__ import annotations
 
-from dataclasses import field, replace
-from typing import NamedTuple
-
 import numpy as np
 
 from ptosim.ground.isa.epilogues import Epilogue
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.machine.values import GmView, Pointer
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.pages import LARGE, Kept, Origin, Pages
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue

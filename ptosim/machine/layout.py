@@ -11,12 +11,11 @@ elements
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from ptosim.ground.ir.types import BLOCK_BITS, DType, TileType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 
 if TYPE_CHECKING:  # rules read layouts, and a check of the text alone does without NumPy
     import numpy as np

@@ -6,11 +6,12 @@ after it was made. Integers without a sign in their type are unsigned there."""
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.storage import view_dtype
 
 

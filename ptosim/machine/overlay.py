@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import mmap
 
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import PAGE, Pages
 
@@ -30,12 +31,12 @@ class Below:
 
 
 class Change(NamedTuple):
-    """What some bytes of a buffer are: rows (first byte, one past the last), and all of them one
-    after the other."""
+    """What some bytes of a buffer are: rows (first byte, one past the last), and an array of the
+    buffer's size that has them there; None for the memory that processes share."""
 
     number: int
     rows: np.ndarray
-    bytes: np.ndarray
+    content: np.ndarray | None
 
 
 class Overlay:
@@ -68,10 +69,10 @@ class Overlay:
         return np.setdiff1d(reached, self._touched.get(number, ()), assume_unique=True)
 
     def changed(self, number: int) -> np.ndarray:
-        """Return the numbers of the bytes that were changed, to WORD bytes: a word has one number
-        of the bytes in it that were."""
+        """Return the bytes of a buffer that were changed, to WORD bytes: rows (first byte of the
+        first word, one past the last word) of words that follow one another in a page."""
         pages = self._buffers[number].pages
-        found = [np.empty(0, np.int64)]
+        found = [np.empty((0, 2), np.int64)]
         for at, page in pages.changes() if pages is not None else ():
             known = self._known.get((number, at))
             before = (
@@ -79,17 +80,12 @@ class Overlay:
                 if known is not None
                 else pages.origin.read(at, at + len(page))  # type: ignore[union-attr]
             )
-            whole = len(page) // WORD * WORD
-            words = page[:whole].view(np.uint64) != before[:whole].view(np.uint64)
-            found.append(at + np.flatnonzero(words) * WORD)
-            found.append(at + whole + np.flatnonzero(page[whole:] != before[whole:]))
+            found.append(at + WORD * _runs(_words(page) != _words(before)))
         return np.concatenate(found)
 
     def change(self, number: int, rows: np.ndarray) -> Change:
-        """Return what some bytes of a buffer are now."""
-        content = self._buffers[number].content
-        parts = [content[a:b] for a, b in rows.tolist()]
-        return Change(number, rows, np.concatenate(parts) if parts else content[:0])
+        """Return what some bytes of a buffer are."""
+        return Change(number, rows, self._buffers[number].content)
 
     def remove(self) -> None:
         """Put the buffers below back; changes are forgotten."""
@@ -97,9 +93,40 @@ class Overlay:
             buffer.content, buffer.pages = content, pages
 
 
-def apply(buffers: list[GmBuffer], change: Change) -> None:
+def _words(page: np.ndarray) -> np.ndarray:
+    """A page as whole words; what is left of the last one is filled up."""
+    rest = -len(page) % WORD
+    return (np.concatenate((page, np.zeros(rest, np.uint8))) if rest else page).view(np.uint64)
+
+
+def _runs(marks: np.ndarray) -> np.ndarray:
+    """Rows (first number, one past the last) of the marks that follow one another."""
+    edges = np.flatnonzero(np.diff(marks, prepend=False, append=False))
+    return edges.reshape(-1, 2)
+
+
+def shared_contents(buffers: list[GmBuffer]) -> list[np.ndarray]:
+    """Return memory of the size of each buffer that this process and those forked from it share.
+    It costs what is touched of it."""
+    return [np.frombuffer(mmap.mmap(-1, max(b.size, 1)), np.uint8)[: b.size] for b in buffers]
+
+
+def publish(change: Change, shared: list[np.ndarray]) -> Change:
+    """Put bytes that were changed into shared memory."""
+    assert change.content is not None
+    _copy(shared[change.number], change.content, change.rows)
+    return change._replace(content=None)
+
+
+def apply(buffers: list[GmBuffer], change: Change, shared: list[np.ndarray]) -> None:
     """Write bytes."""
-    buffer, at = buffers[change.number], 0
+    buffer, content = buffers[change.number], change.content
     for start, stop in change.rows.tolist():
-        buffer.part(start, stop)[:] = change.bytes[at : at + stop - start]
-        at += stop - start
+        buffer.part(start, stop)
+    _copy(buffer.content, shared[change.number] if content is None else content, change.rows)
+
+
+def _copy(target: np.ndarray, source: np.ndarray, rows: np.ndarray) -> None:
+    into, from_ = target.data, source.data
+    for start, stop in rows.tolist():
+        into[start:stop] = from_[start:stop]

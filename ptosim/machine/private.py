@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ptosim.ground.records import NamedTuple
 
 
 class Fragment(NamedTuple):

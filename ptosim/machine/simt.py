@@ -3,10 +3,9 @@ debugger shows of the last launch."""
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 if TYPE_CHECKING:  # rules read the limits, and a check of the text alone does without NumPy
     import numpy as np

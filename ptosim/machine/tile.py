@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ptosim.ground.ir.types import TileType
+from ptosim.ground.records import replace
 from ptosim.machine.layout import Layout, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.machine.values import Pointer

@@ -6,8 +6,9 @@ them, and they are keys of what is kept for the operands of an operation."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.unknown import Unknown
 

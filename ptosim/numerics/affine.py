@@ -7,10 +7,9 @@ result, because every integer it rounds is already far out of the 8-bit range.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.numerics.choices import require
 from ptosim.numerics.formats import lookup
 from ptosim.numerics.integers import float_to_int, int_to_float

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.numerics.choices import require
 from ptosim.numerics.formats import BF16, Format, lookup
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.numerics.choices import require
 from ptosim.numerics.codes import decode_table, encoder
 from ptosim.numerics.formats import lookup

@@ -9,10 +9,9 @@ comes last."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.numerics.codes import encode
 from ptosim.numerics.formats import lookup
 from ptosim.numerics.rounding import narrow

@@ -13,10 +13,10 @@ Two 4-bit elements share a byte only in memory.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import ml_dtypes
 import numpy as np
+
+from ptosim.ground.records import NamedTuple
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 CODE = np.dtype(np.uint8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import UsageError
@@ -15,7 +14,7 @@ from ptosim.ground.isa.targets import (
     machine,
 )
 from ptosim.ground.isa.units import unit_rules
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.bind.unknown import syntax_of_coming

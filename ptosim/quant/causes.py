@@ -8,12 +8,11 @@ the other, the fewest first, until the element comes out alike."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
 from itertools import combinations
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.quant import metrics
 from ptosim.quant.diff import Setting
 from ptosim.quant.schemes import Scheme

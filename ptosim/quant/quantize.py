@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.quant import formula
 from ptosim.quant import narrow as floats
 from ptosim.quant.granularity import Cover, covering, spread

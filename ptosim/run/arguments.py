@@ -16,6 +16,7 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import (
     AbstractTileType,
     DType,
+    ErrorType,
     MemRefType,
     PackedDType,
     PtrType,
@@ -64,6 +65,27 @@ def _describe(value: Value) -> Arg:
     if isinstance(type_, VectorType):
         return Arg(value.name, type_.kind, type_.elem.name, type_.dims)
     return Arg(value.name, "tile" if isinstance(type_, AbstractTileType) else "other", "?", None)
+
+
+def refuse_open(functions: Sequence[Function]) -> None:
+    """Raise UsageError for a value whose type nothing gives: an input of a snippet where no line
+    writes one, a tile without a shape that no argument has. What is executed has types."""
+    for function in functions:
+        for value in function.args:
+            _refuse_open(value, f"input `{value.name}`")
+        for op in function.ops:
+            for value in op.results:
+                _refuse_open(value, f"`%{value.name}` of '{op.name}'")
+
+
+def _refuse_open(value: Value, what: str) -> None:
+    if isinstance(value.type, ErrorType):
+        raise UsageError(f"{what} has no type: write one for each operand where it is first used")
+    if isinstance(value.type, AbstractTileType):
+        raise UsageError(
+            f"{what} has type {value.type}, and no argument gives it a shape",
+            help="write rows, columns and element type: `!pto.tile<16x64xf32>`",
+        )
 
 
 def match(

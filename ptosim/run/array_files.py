@@ -15,12 +15,13 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import current, size_text
+from ptosim.ground.records import NamedTuple
 
 MOST_HEADER = 10_000
 """Bytes of a header; NumPy's own limit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import (
     DType,
-    ErrorType,
     MemRefType,
     PtrType,
     ScalarType,
@@ -23,6 +22,7 @@ from ptosim.ground.ir.types import (
     VectorType,
 )
 from ptosim.ground.limits import current
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import (
     Machine,
 )
@@ -143,7 +143,7 @@ class ArgumentBinding:
             elif isinstance(type_, VectorType) and type_.kind == "tensor":
                 slots[slot] = self._tensor(value, type_, given)
             else:
-                raise UsageError(_why_not_launched(value))
+                raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
             initial = self.program.initial
             bound[value.name] = slots.get(slot, initial[slot])
         if self._rank == 0:
@@ -397,11 +397,3 @@ def _refuse_on_chip(value: Value, type_: PtrType | MemRefType) -> None:
         raise UsageError(
             f"argument `{value.name}` is a buffer in {type_.space}: nothing on chip can be passed"
         )
-
-
-def _why_not_launched(value: Value) -> str:
-    if isinstance(value.type, ErrorType):
-        return (
-            f"input `{value.name}` has no type: write one for each operand where it is first used"
-        )
-    return f"argument `{value.name}` of type {value.type} cannot be launched with"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ptosim.ground.records import replace
 from ptosim.passes.same_blocks import difference
 from ptosim.timing.chip import Blocks, at_once
 

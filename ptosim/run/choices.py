@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import fields
 from typing import Any
 
 from ptosim.ground.collector import keep
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.case import kept_arguments, kept_expectations
 from ptosim.run.options import RunOptions

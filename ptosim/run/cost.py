@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +19,7 @@ from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run.blocks import all_blocks, blocks_to_time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
@@ -17,7 +16,7 @@ from ptosim.ground.errors import (
     UsageError,
 )
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.passes.frontend import Front
 from ptosim.run.options import RunOptions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +19,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.ground.limits import current
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import (
     SLOT_BLOCK,
     SLOT_BLOCK_NUM,
@@ -34,7 +33,14 @@ from ptosim.machine.core import (
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile, store_tile
 from ptosim.passes.frontend import Front
-from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functions, plan
+from ptosim.passes.place.cores import (
+    CoreRole,
+    Plan,
+    has_abstract,
+    peer_functions,
+    plan,
+    reached_functions,
+)
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results, sharing
@@ -89,6 +95,9 @@ class Launch(ArgumentBinding):
         self.function = self.resolved.functions[entry]
         self.machine = Machine(machine_of(self.front.chip))
         self._check_blocks()
+        launched = peer_functions(self.resolved, self.function)
+        reached = known.reached if known else reached_functions(self.resolved, launched)
+        arguments.refuse_open(reached)
         if known is None:
             known = plan(self.resolved, entry)
             self.sink.extend(known.findings)

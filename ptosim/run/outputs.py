@@ -4,9 +4,11 @@ the run reached exist; the rest is made when somebody asks for the array."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from ptosim.ground.records import NamedTuple
 
 
 class Unmade(NamedTuple):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 
 Path = tuple[str | int, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType
 from ptosim.ground.isa.schema import Role
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.shown import Shown
 from ptosim.machine.storage import argument_dtype
 

@@ -12,11 +12,10 @@ y = { rtol = 1e-3, atol = 1e-5 }
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.run.description import (
     COUNT,
     LEVEL,

@@ -11,11 +11,12 @@ import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
 from ptosim.ground.isa.cache import keep, recalled
 from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 
 if TYPE_CHECKING:

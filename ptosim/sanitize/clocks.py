@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 
 SCALAR = "S"
@@ -148,12 +147,6 @@ class Clocks:
         held = self.messages.get(key)
         if held:
             agent.learn(held[0])
-
-    def publish(self, agent: Agent, key: Any, before: Any = None) -> None:
-        """A signal gets a value; what is added to one tells what the value `before` told, too."""
-        message = agent.message()
-        held = self.messages.get(before)
-        self.messages[key] = deque((joined(message, held[0]) if held else message,))
 
     def barrier(self, core: Core) -> None:
         """The scalar unit has waited until every pipe of its core is done."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptosim.ground.errors import UsageError
 from ptosim.ground.nearest import nearest
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 
 KINDS = ("races", "bounds", "defined", "budget", "flags", "quant")
 

@@ -9,13 +9,12 @@ bytes and is halved whenever a footprint ends inside a unit."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ptosim.effects.strided import Strided
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 UNIT = 32
 REGION = 4 << 20

@@ -6,12 +6,13 @@ last columns of all rows after the rest of all rows (pto-isa headers of A5)."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.tile import TileRef
 
 

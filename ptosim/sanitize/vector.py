@@ -6,7 +6,7 @@ names the load or the store; that a load finds values is checked in the order of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ptosim.effects.storage import allocation_of
 from ptosim.effects.strided import Strided, runs_of
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 from ptosim.machine.vector import VectorWindow
 from ptosim.sanitize.access import Access

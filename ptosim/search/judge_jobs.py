@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.limits import Limits
 from ptosim.ground.nearest import nearest
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.run.sources import read_source, shipped
 from ptosim.run.tolerance import Tolerance
 from ptosim.search.point import Request

@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
-from ptosim.search.point import Row
+from ptosim.search.point import DONE, Row
 
 GOALS = ("cycles", "ub_bytes", "gm_bytes")
 """What is to be small."""
@@ -106,6 +106,8 @@ def _row(path: Path, number: int, line: str) -> Row:
 
 
 def _is_sound(row: Row) -> bool:
+    """True for what a sweep writes: the stage of an accepted row is `done`, and only a refused one
+    has a reason."""
     numbers = [row.get(k) for k in ("cycles", "us", "ub_bytes", "gm_bytes")]
     params = row["params"]
     return (
@@ -114,6 +116,9 @@ def _is_sound(row: Row) -> bool:
         and isinstance(row["target"], str)
         and isinstance(row["ok"], bool)
         and isinstance(row["stage"], str)
+        and row["ok"] == (row["stage"] == DONE)
+        and (row["reason"] is None if row["ok"] else isinstance(row["reason"], str))
+        and row.get("values") in (None, True, False)
         and all(_is_number(n) or (n is None and not row["ok"]) for n in numbers)
     )
 

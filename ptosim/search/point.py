@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +14,7 @@ from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import Limits, current
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.following import follow
 from ptosim.run.program import LoadedProgram

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.run.description import (
     LEVEL,
     SYNC,

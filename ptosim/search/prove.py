@@ -8,7 +8,6 @@ anything. Both programs must be free of races, or they could do something else o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from itertools import count
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
 from ptosim.ground.errors import Trap
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result

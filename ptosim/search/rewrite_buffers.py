@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
 
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.effects.storage import operand_value, root_of
@@ -18,7 +17,7 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.targets import machine
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.machine.layout import round_up
 from ptosim.passes.frontend import Front, FrontOptions

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ptosim.ground.ir.core import Block, Operation
 from ptosim.ground.ir.types import TileType
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions
 from ptosim.search.rewrite_sync import with_sync, without_sync

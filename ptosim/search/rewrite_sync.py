@@ -4,13 +4,13 @@ rewrites that change no operation on data."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.analysis.redundant_sync import redundant_sync
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
 from ptosim.run.following import follow

@@ -6,13 +6,12 @@ stopped on the way. None is left out: a point that a condition refuses has a row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import Progress
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.passes.targets import check_target_word
 from ptosim.run.tolerance import Tolerance
 from ptosim.search.engines import Engine, Lost, engine_of

@@ -4,14 +4,13 @@ a search through a space of its texts, each result with its proof."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.run.case import kept_arguments
 from ptosim.run.following import follow
 from ptosim.run.program import LoadedProgram

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ptosim.api import load
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.records import replace
 from ptosim.run.program import LoadedProgram
 from ptosim.run.sources import open_source, source_path, split_part
 from ptosim.search.point_recipe import Recipe, read_recipe

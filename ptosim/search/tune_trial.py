@@ -7,12 +7,11 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 from ptosim.ground.errors import BudgetError, PtosimError
 from ptosim.ground.progress import part_done
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.run.program import LoadedProgram
 from ptosim.search.rewrite import REWRITES, Launch, applied
 from ptosim.timing.report.totals import CostReport

@@ -17,12 +17,11 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.version import __version__
 from ptosim.serve.protocol import MAX_LINE, line_of, request_of
 from ptosim.serve.work import Commands, child

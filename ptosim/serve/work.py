@@ -10,8 +10,9 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import IO, Any, NoReturn
 
+from ptosim.ground.records import NamedTuple
 from ptosim.serve.protocol import line_of
 
 _FAILED = 70

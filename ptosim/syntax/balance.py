@@ -7,10 +7,9 @@ not look like that is where one is missing."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source, Span
 from ptosim.syntax.brackets import TOO_DEEP, closing, too_deep
 

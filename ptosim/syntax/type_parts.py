@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptosim.ground.ir.types import (
     SPACE_SYNONYMS,
@@ -18,6 +18,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.dtypes import dtypes, packed_vector
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import NamedTuple
 
 TILE_SPACES = tuple(SPACE_SYNONYMS)
 _SPACES = {word: space for space, word in SPACE_SYNONYMS.items()} | {"zero": "gm"}

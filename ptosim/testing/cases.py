@@ -7,7 +7,6 @@ tested."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ptosim.api import check_source
 from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run.compare import Comparison, compare
 from ptosim.run.results import Result

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from rich.text import Text
 
 from ptosim.engine.core.dump import Dump
+from ptosim.ground.records import NamedTuple
 from ptosim.run.compare import Comparison
 from ptosim.run.outputs import Outputs, Unmade
 from ptosim.run.program import LoadedProgram

@@ -88,8 +88,11 @@ def _pairs(ok: Sequence[Row], names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _values(ok: Sequence[Row], name: str) -> list[Any]:
+    """The values of a parameter: numbers, then texts, then None of rows that lack it."""
     found = {r["params"].get(name) for r in ok}
-    return sorted(found, key=lambda v: (isinstance(v, str), str(v) if isinstance(v, str) else v))
+    numbers = sorted(v for v in found if isinstance(v, (int, float)))
+    texts = sorted(v for v in found if isinstance(v, str))
+    return [*numbers, *texts, *([None] if None in found else [])]
 
 
 def _heat(ok: Sequence[Row], x: str, y: str) -> str:
@@ -143,13 +146,13 @@ def _parallel(ok: Sequence[Row], names: Sequence[str]) -> str:
     figures = [_log_scale(ok, key) for key in ("gm_bytes", "cycles")]
     lines = []
     for row in shown:
-        heights = [scale[str(row["params"].get(n))] for n, scale in zip(names, scales, strict=True)]
+        heights = [scale[row["params"].get(n)] for n, scale in zip(names, scales, strict=True)]
         heights += [at(row[key]) for key, at in zip(("gm_bytes", "cycles"), figures, strict=True)]
         lines.append((heights, heights[-1], _told(row)))
     titles = [_range(n, _values(ok, n)) for n in names]
     titles += [
-        _range("bytes", [r["gm_bytes"] for r in ok]),
-        _range("cycles", [r["cycles"] for r in ok]),
+        _range("bytes", sorted(r["gm_bytes"] for r in ok)),
+        _range("cycles", sorted(r["cycles"] for r in ok)),
     ]
     note = "" if every <= 1 else f"one of {every} of {len(ok):,} points is drawn"
     return chart(
@@ -163,19 +166,19 @@ def _parallel(ok: Sequence[Row], names: Sequence[str]) -> str:
 
 
 def _range(name: str, values: Sequence[Any]) -> str:
-    low, high = (
-        (min(values), max(values)) if not isinstance(values[0], str) else (values[0], values[-1])
-    )
-    return f"{name} {_brief(low)}…{_brief(high)}"
+    """What is told of an axis whose values are in their order."""
+    return f"{name} {_brief(values[0])}…{_brief(values[-1])}"
 
 
 def _brief(value: Any) -> str:
-    return str(value) if isinstance(value, str) else short_text(float(value))
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else short_text(float(value))
 
 
-def _rank_scale(ok: Sequence[Row], name: str) -> dict[str, float]:
+def _rank_scale(ok: Sequence[Row], name: str) -> dict[Any, float]:
     values = _values(ok, name)
-    return {str(v): i / max(len(values) - 1, 1) for i, v in enumerate(values)}
+    return {v: i / max(len(values) - 1, 1) for i, v in enumerate(values)}
 
 
 def _log_scale(ok: Sequence[Row], key: str) -> Any:

@@ -6,7 +6,6 @@ page it is HTML."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -14,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 
 SHOWN = 24
 """Rows of a table that are shown where there may be very many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,14 +16,15 @@ import numpy as np
 
 import ptosim
 from ptosim.cli.main import main
-from ptosim.engine.core import batches, fast
+from ptosim.engine.batch import batches
+from ptosim.engine.core import fast
 from ptosim.expand.program import expand
 from ptosim.ground.source import Source
 from ptosim.numerics import blas, transcendental
 from ptosim.run.sources import shipped_names
 from tests.bench.programs import add_loop, empty_loop, flag_loop
 from tests.bench.sanitizers import planned
-from tests.bench.timing import Figure, used
+from tests.bench.timing import Figure, best_wall, used
 from tests.support.text import Kernel
 
 NEVER = 1 << 60
@@ -162,25 +164,40 @@ def threads() -> list[Figure]:
 
 def gemm() -> list[Figure]:
     """A f16 GEMM of 1536 on 24 blocks with values, against NumPy's f32 product; processor time."""
-    n = 1536
+    run, reference = _gemm(1536, 1536)
+    plain = used(reference, 3)
+    return [
+        _beside(used(partial(run, timing=timing), 3), plain, what)
+        for timing, what in (
+            (False, "GEMM 1536 f16, 24 blocks, values"),
+            (True, "the same with cycles"),
+        )
+    ]
+
+
+def large_gemm() -> list[Figure]:
+    """The same of 4096 x 4096 x 4608 by the clock on the wall: processes here, threads of BLAS there."""
+    run, reference = _gemm(4096, 4608)  # 24 blocks divide no 4096
+    cores = os.cpu_count() or 1
+    one = best_wall(partial(run, timing=False, jobs=cores), 2)
+    return [_beside(one, best_wall(reference, 2), f"GEMM 4096x4096x4608 f16, {cores} cores, wall")]
+
+
+def _gemm(m: int, n: int) -> tuple[Callable[..., Any], Callable[[], Any]]:
+    """The run of a product of [m, m] and [m, n], and NumPy's of the same numbers in f32."""
     program = ptosim.load(PROGRAMS / "cube" / "gemm_grid.pto", target="a2a3")
     rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((n, n)).astype(np.float16) for _ in range(2))
-    sizes = {"m": n, "k": n, "n": n, "rows": 4, "columns": 6}
-    given = {"a": a, "b": b, "out": np.zeros((n, n), np.float32), **sizes}
-    runs = (
-        partial(program.run, given, block_num=24, sanitize="none", timing=timing)
-        for timing in (False, True)
-    )
-    one, timed = (used(run, 3) for run in runs)
+    a, b = (rng.standard_normal((size, m)).astype(np.float16) for size in (m, n))
+    sizes = {"m": m, "k": m, "n": n, "rows": 4, "columns": 6}
+    given = {"a": a, "b": b, "out": np.zeros((m, n), np.float32), **sizes}
     left, right = a.astype(np.float32), b.astype(np.float32).T
-    reference = used(lambda: blas.multiply(left, right), 3)
-    return [
-        Figure("GEMM 1536 f16, 24 blocks, values", f"{one:.2f} s", f"NumPy f32 {reference:.3f} s",
-               f"{one / reference:.1f}", "<= 3"),
-        Figure("the same with cycles", f"{timed:.2f} s", f"NumPy f32 {reference:.3f} s",
-               f"{timed / reference:.1f}", "<= 3"),
-    ]  # fmt: skip
+    run = partial(program.run, given, block_num=24, sanitize="none")
+    return run, partial(np.matmul, left, right)
+
+
+def _beside(one: float, reference: float, what: str) -> Figure:
+    beside = f"NumPy f32 {reference:.3f} s"
+    return Figure(what, f"{one:.2f} s", beside, f"{one / reference:.1f}", "<= 3")
 
 
 def shipped() -> list[Figure]:
@@ -208,5 +225,6 @@ ALL = {
     "engine_functions": functions,
     "engine_threads": threads,
     "engine_gemm": gemm,
+    "engine_gemm_large": large_gemm,
     "engine_shipped": shipped,
 }

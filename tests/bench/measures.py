@@ -27,6 +27,7 @@ from tests.bench.programs import (
     vector_loop,
 )
 from tests.bench.sanitizers import sanitizers
+from tests.bench.serving import serving
 from tests.bench.start import start_up
 from tests.bench.timing import Figure, best, calibration, each, peak_megabytes
 from tests.bench.walk import walk
@@ -175,6 +176,7 @@ def memory() -> list[Figure]:
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "start_up": start_up,
+    "serving": serving,
     "parsing": parsing,
     "dispatch": dispatch,
     "vector": vector,

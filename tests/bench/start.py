@@ -36,7 +36,7 @@ def start_up() -> list[Figure]:
     floor = [sys.executable, "-c", "import numpy, ml_dtypes"]
     taken: list[list[tuple[float, float]]] = [[] for _ in range(len(COMMANDS) + 2)]
     with tempfile.TemporaryDirectory() as folder:
-        environment = _environment(folder)
+        around = environment(folder)
         texts = [Path(PROGRAM).read_text()] * len(COMMANDS) + [check_kernel(200)]
         lines: list[list[str]] = []
         for number in range(ROUNDS + 1):
@@ -46,12 +46,12 @@ def start_up() -> list[Figure]:
                 kernel = Path(folder) / f"kernel{place}.pto"
                 kernel.write_text(f"{text}// {number if is_new else 0}\n")
                 lines.append([sys.executable, "-m", "ptosim", *words.split(), str(kernel)])
-            spent = [_seconds(line, environment) for line in lines]
+            spent = [_seconds(line, around) for line in lines]
             if number:  # the first round makes bytecode and cache
                 for samples, one in zip(taken, spent, strict=True):
                     samples.append(one)
         shutil.rmtree(Path(folder) / "cache")
-        first = _seconds(lines[-1], environment)
+        first = _seconds(lines[-1], around)
     bare = min(processor for _, processor in taken[0])
     reference = f"Python, NumPy, ml_dtypes CPU {bare:.3f} s"
     rows = [
@@ -73,7 +73,8 @@ def start_up() -> list[Figure]:
     ]
 
 
-def _environment(folder: str) -> dict[str, str]:
+def environment(folder: str) -> dict[str, str]:
+    """Return the surroundings of a command whose bytecode and cache are in a folder of its own."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     own = {"PTOSIM_CACHE_DIR": f"{folder}/cache", "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
     return kept | own

@@ -66,7 +66,7 @@ def words_of(name: str, program: Path, target: Path) -> list[str]:
     return [*words, f"dump %x {target}"] if words[0] == "debug" else words
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, 30)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", WRITES)
 def test_2_a_file_that_cannot_be_written(cli, tmp_path, monkeypatch, name, fault):

@@ -16,6 +16,7 @@ REFUSED = {35}
 QUICK = {1, 15, 21, 38}
 
 
+@pytest.mark.sampled(4, 20)
 @pytest.mark.parametrize(
     "number",
     [

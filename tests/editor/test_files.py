@@ -104,7 +104,7 @@ vim.cmd("qall!")
     assert colours == ["ptoOperation", "ptoComment", "ptoValue"]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_the_extension_is_built_and_its_grammar_colours_a_program(tmp_path: Path):
     """With npm's packages: `vsce` packages it, VS Code's own TextMate engine reads the grammar."""

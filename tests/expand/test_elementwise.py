@@ -75,6 +75,7 @@ def program(kind: str, op: str, elem: str) -> tuple[Kernel, dict[str, np.ndarray
     return k, args
 
 
+@pytest.mark.sampled(0, 36)
 @pytest.mark.parametrize(("kind", "op", "elem"), CASES)
 def test_same_bytes(kind, op, elem):
     k, args = program(kind, op, elem)

@@ -39,6 +39,7 @@ def check(found: list[bytes], expected: list[list[int | None]], elem: str) -> No
         assert problem is None, f"batch {batch}: {problem}"
 
 
+@pytest.mark.sampled(8, 34)
 @pytest.mark.parametrize(("op", "elem"), pairs(BINARY))
 def test_two_registers(op, elem):
     width = one.bits_of(elem) // 8
@@ -268,6 +269,7 @@ def test_exponential_of_difference(elem, part):
     check(found, expected, "f32")
 
 
+@pytest.mark.sampled(8, 24)
 @pytest.mark.parametrize("word", ["eq", "ne", "lt", "le", "gt", "ge"])
 @pytest.mark.parametrize(
     "elem", ["f32", "f16", "bf16", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64"]

@@ -6,11 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import Status
-from tests.support.rules import cases_without_rule, check_rule, read_rules
+from tests.support.rules import cases_without_rule, check_rules, read_rules
 
 # Other spellings of what `test_scope` runs as sync.set and sync.wait; rules of A2/A3 in tests/semantics.
 SAME_AS_SYNC = {
@@ -69,9 +67,8 @@ NOT_RULES = {"test_rules.py", "test_bad_input.py"}
 """Files whose tests are about this list or about several rules at once."""
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_every_rule_has_tests(name):
-    check_rule(RULES[name])
+def test_every_rule_has_tests():
+    check_rules(RULES)
 
 
 def test_every_case_belongs_to_a_rule():

@@ -12,7 +12,7 @@ from tests.oracle import simt as oracle
 from tests.support.micro import run
 from tests.support.simt import COUNTERS, Program, Text, module
 
-FAST, ALL = 50, 1000
+FAST, DEFAULT, ALL = 50, 150, 1000
 SIZES = (1, 5, 31, 32, 33, 48, 64, 100, 128)
 
 
@@ -45,13 +45,20 @@ def compare(seed: int) -> None:
     assert [d.code for d in result.findings] == [], seed
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("seed", range(FAST))
 def test_a_program_does_what_its_threads_do_one_by_one(seed):
     compare(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(FAST, ALL, 50))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(FAST, DEFAULT, 25),
+        *(pytest.param(n, marks=pytest.mark.deep) for n in range(DEFAULT, ALL, 25)),
+    ],
+)
 def test_many_programs(first):
-    for seed in range(first, first + 50):
+    for seed in range(first, first + 25):
         compare(seed)

@@ -10,8 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "ptosim" / "manual" / "statements.md"
 DOCUMENTS: dict[str, dict[str, Any]] = tomllib.loads(
@@ -32,19 +30,18 @@ def names_of(path: Path) -> frozenset[str]:
     return frozenset(n for n in defined if n.lower().startswith("test"))
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_every_statement_has_tests(name):
+def test_every_statement_has_tests():
     """They exist where pytest collects them; a `.pto` file is collected as such."""
-    kind, text, places, *reason = ROWS[name]
-    assert kind in KINDS
-    assert text
-    assert places.split() or kind == "context" or reason
-    assert all(r.endswith(".") for r in reason)
-    for place in places.split():
-        file, _, function = place.partition("::")
-        path = FOLDER.parent / file
-        assert path.is_file(), place
-        assert path.suffix == ".pto" or function in names_of(path), place
+    for name, (kind, text, places, *reason) in ROWS.items():
+        assert kind in KINDS, name
+        assert text, name
+        assert places.split() or kind == "context" or reason, name
+        assert all(r.endswith(".") for r in reason), name
+        for place in places.split():
+            file, _, function = place.partition("::")
+            path = FOLDER.parent / file
+            assert path.is_file(), (name, place)
+            assert path.suffix == ".pto" or function in names_of(path), (name, place)
 
 
 def test_hardly_anything_is_there_in_part_only():

@@ -72,6 +72,7 @@ def run(source, beside, target: str, **options):
     return loaded.run(args, **keep, **options)
 
 
+@pytest.mark.sampled(0, 40)
 @pytest.mark.parametrize(("name", "target"), cases())
 def test_shipped_programs(name, target):
     path = source_path(f"@{name}")

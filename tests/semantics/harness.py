@@ -90,7 +90,7 @@ class Case:
         self.attrs = dict(attrs or {})
         self.switches = dict(switches or {})
         self.date = date  # of the language; None: as the operations of the text ask for
-        definition = isa(date).get(f"pto.{op}")
+        definition = (isa(date) if date else isa()).get(f"pto.{op}")  # `isa(None)` is kept apart
         named = {v.name: v for v in definition.variants}
         self.variant = named[variant] if variant else definition.variants[0]
         self.compared = results
@@ -166,9 +166,9 @@ class Case:
                 given |= dict(zip((f"{name}_rows", f"{name}_cols"), operand.valid, strict=True))
         return given
 
-    def run(self) -> ptosim.Result:
+    def run(self, **options: Any) -> ptosim.Result:
         """Load and run the program."""
-        return self.kernel().run(self.arguments())
+        return self.kernel().run(self.arguments(), **options)
 
     # -- model ----------------------------------------------------------------------------------
 
@@ -193,9 +193,9 @@ class Case:
             MODELS[self.op](call)
         return tiles
 
-    def check(self) -> ptosim.Result:
+    def check(self, **options: Any) -> ptosim.Result:
         """Run both and compare every tile."""
-        result = self.run()
+        result = self.run(**options)
         tiles = self.model()
         for name in self.compared or self.storage:
             got = result.outputs[f"{name}_after"]

@@ -32,6 +32,7 @@ def similar(dtype: str, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return first, np.where(same, first, second).astype(first.dtype)
 
 
+@pytest.mark.sampled(0, 31)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["tcmp"]))
 def test_tcmp(op, target, dtype, mode):
@@ -48,6 +49,7 @@ def test_tcmp(op, target, dtype, mode):
     assert ("PTO7026" in codes(result)) == quirk
 
 
+@pytest.mark.sampled(0, 11)
 @pytest.mark.parametrize("layout", ["linear", "rows"])
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["tcmps"]))
 def test_tcmps_in_both_mask_layouts(op, target, dtype, layout):
@@ -150,6 +152,7 @@ def test_a5_walks_the_second_source_with_the_rows_of_the_first():
 # -- selection -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 19)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["tsel"]))
 @pytest.mark.parametrize("place", [None, "src0", "src1"])
 def test_tsel(op, target, dtype, place):

@@ -25,6 +25,7 @@ def divisors(dtype: str) -> list[float]:
     return [3, 7] if dtype.startswith("u") else [3, -7]
 
 
+@pytest.mark.sampled(6, 22)
 @pytest.mark.parametrize("variant", ["tile_scalar", "scalar_tile"])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["tdivs"]))

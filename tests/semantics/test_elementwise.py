@@ -93,6 +93,7 @@ def wide(dtype: str, seed: int, cols: int, **keys) -> Spec:
     return Spec(dtype, ROWS, cols, (ROWS - 1, cols - 3), values=values, **keys)
 
 
+@pytest.mark.sampled(0, 72)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(TWO_TILES))
 def test_two_tiles(op, target, dtype):
     result = result_type(op, dtype)
@@ -105,6 +106,7 @@ def test_two_tiles(op, target, dtype):
     check(Case(op, target, operands | scratch(op, target, dtype)))
 
 
+@pytest.mark.sampled(0, 58)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(stays(TWO_TILES), unsigned=False))
 @pytest.mark.parametrize("place", ["src0", "src1"])
 def test_two_tiles_in_place(op, target, dtype, place):
@@ -143,6 +145,7 @@ def scalars(op: str, dtype: str) -> list:
     return values
 
 
+@pytest.mark.sampled(0, 56)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(TILE_SCALAR))
 def test_tile_scalar(op, target, dtype):
     """Edges of the type as the scalar, others for each operation, as constants of the text and as
@@ -160,6 +163,7 @@ def test_tile_scalar(op, target, dtype):
 IN_PLACE = stays(TILE_SCALAR)
 
 
+@pytest.mark.sampled(0, 27)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(IN_PLACE, unsigned=False))
 def test_tile_scalar_in_place(op, target, dtype):
     slope = "f32" if op == "tlrelu" else dtype
@@ -171,6 +175,7 @@ def test_tile_scalar_in_place(op, target, dtype):
     check(Case(op, target, operands | scratch(op, target, dtype)))
 
 
+@pytest.mark.sampled(0, 10)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["tshls", "tshrs"]))
 def test_scalar_shifts_by_every_amount_in_range(op, target, dtype):
     for amount in (0, 1, width_of(dtype) // 2, width_of(dtype) - 1):
@@ -240,6 +245,7 @@ def test_a_tiny_addend_decides_a_tie_of_the_product(tiny, expected):
 # -- one tile --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 22)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(ONE_TILE))
 def test_one_tile(op, target, dtype):
     Case(op, target, {"src": spec(dtype, 1), "dst": spec(dtype, 2)}).check()
@@ -272,6 +278,7 @@ def test_the_precision_mode_changes_nothing(op, mode):
 # -- three operands --------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 16)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i32", "ui8"])
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("op", ["taddc", "tsubc", "taddsc", "tsubsc"])
@@ -287,6 +294,7 @@ def test_three_addends_round_twice_from_the_left(op, target, dtype):
 # -- powers ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 12)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["tpow", "tpows"]))
 def test_powers(op, target, dtype):
     """Negative bases, negative and fractional exponents, zeros, and results out of range."""

@@ -43,12 +43,14 @@ def block(dtype: str, seed: int, *, copies: bool) -> Spec:
 # -- rows ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 34)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(ROW_FORMS))
 def test_row_forms_with_a_column_vector(op, target, dtype):
     operands = {"src0": matrix(dtype, 1), "src1": column(dtype, 2), "dst": matrix(dtype, 3)}
     Case(op, target, operands).check()
 
 
+@pytest.mark.sampled(0, 45)
 @pytest.mark.parametrize("rule", ["column0", "lane"])
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(ROW_FORMS, unsigned=False))
 def test_row_forms_with_blocks(op, target, dtype, rule):
@@ -145,6 +147,7 @@ def top_row(dtype: str, seed: int, dst: Spec) -> Spec:
     return Spec(dtype, ROWS, dst.cols, (1, dst.valid[1]), values=values)
 
 
+@pytest.mark.sampled(0, 22)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(COLUMN_FORMS, unsigned=False))
 def test_column_forms(op, target, dtype):
     dst = matrix(dtype, 3)

@@ -36,6 +36,7 @@ def test_a_scalar_everywhere(op, target, dtype):
 # -- padding ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 43)
 @pytest.mark.parametrize("floats", ["finite", "inf"])
 @pytest.mark.parametrize("pad", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i32", "i16", "i8", "ui32", "ui16", "ui8"])
@@ -80,6 +81,7 @@ def test_ramps_wrap(op, target, dtype, descending):
         Case(op, target, operands, attrs={"descending": descending}).check()
 
 
+@pytest.mark.sampled(0, 12)
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["ttri"]))
 def test_triangles(op, target, dtype, upper):

@@ -108,6 +108,7 @@ def test_gathering_into_the_source_warns():
 # -- by mask ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 31)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize(
     ("target", "dtype"),

@@ -34,6 +34,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(0, 50)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(OPS, unsigned=False))
 def test_combined_where_both_are_valid_and_copied_where_one_is(op, target, dtype, shapes):
@@ -47,6 +48,7 @@ def test_combined_where_both_are_valid_and_copied_where_one_is(op, target, dtype
     assert "PTO7025" not in codes(result)
 
 
+@pytest.mark.sampled(0, 28)
 @pytest.mark.parametrize("rule", ["pad", "stale"])
 @pytest.mark.parametrize(("op", "target", "dtype"), [c for c in cases(OPS) if c[1] == "a5"])
 def test_uncovered_elements_follow_the_switch(op, target, dtype, rule):

@@ -56,6 +56,7 @@ def width_shapes(dtype: str) -> list[tuple[int, int, tuple[int, int]]]:
     ]
 
 
+@pytest.mark.sampled(0, 50)
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(ROWS, unsigned=False))
 def test_rows(op, target, dtype, number):
@@ -64,6 +65,7 @@ def test_rows(op, target, dtype, number):
     row_case(op, target, dtype, shape, values, vector=number % 2 == 0).check()
 
 
+@pytest.mark.sampled(0, 20)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(ROWS))
 def test_rows_with_special_values(op, target, dtype):
     """NaN, infinities and signed zeros; for the extremes under both NaN rules."""
@@ -118,6 +120,7 @@ def column_case(op: str, target: str, dtype: str, rows: int, values, **keys) -> 
     return Case(op, target, operands, **keys)
 
 
+@pytest.mark.sampled(0, 23)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(COLUMNS))
 def test_columns_from_top_to_bottom(op, target, dtype):
     cols = 256 // width_of(dtype) * 2
@@ -158,6 +161,7 @@ def test_the_odd_row_of_a_binary_sum_joins_the_first_pair_on_a2a3_and_the_last_o
 # -- arguments -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 26)
 @pytest.mark.parametrize("form", ["index", "value_index"])
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(ARGUMENTS))
 def test_arguments(op, target, dtype, form):

@@ -39,20 +39,31 @@ def functions_of(path: Path) -> frozenset[str]:
     return frozenset(n for n in names if n.startswith("test_"))
 
 
-def check_rule(rule: list[str]) -> None:
+def check_rules(rules: Rules) -> None:
+    """Check each rule."""
+    for name, rule in rules.items():
+        _check(name, rule)
+
+
+def _check(name: str, rule: list[str]) -> None:
     """A rule has a mark and a sentence, and tests that exist where pytest collects them (a `.pto`
     file is collected as such); its key words are in one of them."""
     mark, text, places, *words = rule
-    assert mark in MARKS
-    assert text.endswith(".")
-    assert places.split()
+    assert mark in MARKS, name
+    assert text.endswith("."), name
+    assert places.split(), name
     for place in places.split():
         file, _, function = place.partition("::")
         path = TESTS / file
-        assert path.is_file(), place
-        assert path.suffix == ".pto" or function in functions_of(path), place
-    texts = [(TESTS / place.partition("::")[0]).read_text("utf-8") for place in places.split()]
-    assert [w for w in words if not any(w in text for text in texts)] == []
+        assert path.is_file(), (name, place)
+        assert path.suffix == ".pto" or function in functions_of(path), (name, place)
+    texts = [_read(TESTS / p.partition("::")[0]) for p in places.split()] if words else []
+    assert [w for w in words if not any(w in text for text in texts)] == [], name
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path) -> str:
+    return path.read_text("utf-8")
 
 
 def cases_without_rule(folder: Path, rules: Rules, skip: Iterable[str]) -> set[str]:

@@ -48,6 +48,7 @@ def _same(whole: CoreTimer, folded: CoreTimer) -> None:
     assert folded.stalls == whole.stalls
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "rounds", "least"), [("tiles", 2, 300), ("tiles", 2, 1000), ("vectors", 1500, 300)]
 )
@@ -64,7 +65,7 @@ def test_every_record_is_there(
         _same(one, other)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, 14)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_loops(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Nested loops with windows that move, flags that rotate, and several blocks that compete for

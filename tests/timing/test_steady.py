@@ -28,8 +28,12 @@ SHIPPED = sorted(
     if p.parent.name != "broken" and p.with_suffix(".pto").exists()
 )
 SEEDS = int(os.environ.get("PTOSIM_STEADY_SEEDS", "60"))
-"""Generated programs; 440 were equal when this was written, with three times the time."""
-ROUNDS = int(os.environ.get("PTOSIM_STEADY_ROUNDS", "1000"))
+"""Generated programs; 440 were equal when this was written."""
+ROUNDS = [
+    200,
+    pytest.param(int(os.environ.get("PTOSIM_STEADY_ROUNDS", "1000")), marks=pytest.mark.deep),
+]
+"""From 200 on the same loops repeat as with 1,000."""
 
 
 def same(quick: ptosim.CostReport, full: ptosim.CostReport) -> None:
@@ -72,7 +76,7 @@ def both(program: ptosim.Program, **options) -> ptosim.CostReport | None:
     return found[0]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, 20)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_loops(seed):
     made = Loops(seed)
@@ -88,7 +92,7 @@ def test_a_path_that_comes_into_the_rounds_from_elsewhere():
     assert both(program, args={"n": 100}) is not None
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, 15)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_fifos(seed):
     """A cube and two vector cores with a FIFO: one way or both, with slow and quick consumers."""
@@ -104,8 +108,9 @@ def test_random_fifos(seed):
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_shipped_programs_with_more_rounds(path):
+def test_shipped_programs_with_more_rounds(path, rounds):
     sidecar = sidecar_of(path.with_suffix(".pto"))
     assert sidecar is not None
     text = path.with_suffix(".pto").read_text()
@@ -113,7 +118,7 @@ def test_shipped_programs_with_more_rounds(path):
     numbers = {k: int(v) for k, v in sidecar.args.items() if re.fullmatch(r"-?\d+", str(v))}
     for target in sidecar.targets or ["a5"]:
         program = ptosim.load(
-            raised(text, set(outer_loops(text)), ROUNDS), target=target,
+            raised(text, set(outer_loops(text)), rounds), target=target,
             sync=options.get("sync"), level=options.get("level"),
         )  # fmt: skip
         both(

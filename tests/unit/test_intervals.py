@@ -28,9 +28,11 @@ def test_parts_and_unions(seed):
     rows = intervals(parts)
     assert numbers(rows) == expected
     assert (rows[1:, 0] > rows[:-1, 1]).all()  # sorted, and no two of them touch
-    places = np.array(sorted(expected))
-    assert contains(rows, places)
-    assert not contains(rows, np.append(places, max(expected) + 1))
+    assert contains(rows, rows)
+    for low in range(min(expected) - 1, max(expected) + 2):
+        for high in range(low + 1, max(expected) + 3):
+            inside = set(range(low, high)) <= expected
+            assert contains(rows, np.array([[low, high]])) == inside
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -8,14 +8,10 @@ that holds values.
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-import ptosim
-
-ROOT = Path(ptosim.__file__).parent
+from tests.support.modules import ROOT, modules
 
 ORDER = (
     "ground",
@@ -51,53 +47,31 @@ FREE = {"__init__"}
 """The package itself: its names are loaded on first use."""
 
 
-def modules() -> list[Path]:
-    return sorted(p for p in ROOT.rglob("*.py") if "__pycache__" not in p.parts)
-
-
 def room_of(path: Path) -> str:
     relative = path.relative_to(ROOT)
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
-def imports(path: Path) -> list[str]:
-    """Modules that a file imports, those under TYPE_CHECKING left out."""
-    found: list[str] = []
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            found.extend(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module == "ptosim":
-            found.extend(f"ptosim.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(node.module)
-    return found
+def test_imports_go_down():
+    wrong = [f"{m.name}: {why}" for m in modules() for why in _wrong(room_of(m.path), m.imports)]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_imports_go_down(path):
-    room = room_of(path)
-    for name in imports(path):
+def _wrong(room: str, imports: list[str]) -> Iterator[str]:
+    for name in imports:
         head, _, rest = name.partition(".")
         if head == "ptosim" and rest and room not in FREE:
             target = rest.split(".")[0]
-            assert ORDER.index(target) <= ORDER.index(room), f"{path.name} imports {name}"
-        if head in ("numpy", "ml_dtypes"):
-            assert room not in WITHOUT_NUMPY, f"{path.name} imports {name}"
-        if head == "rich":
-            assert room in WITH_RICH, f"{path.name} imports {name}"
+            if ORDER.index(target) > ORDER.index(room):
+                yield f"imports {name}, which is below"
+        if head in ("numpy", "ml_dtypes") and room in WITHOUT_NUMPY:
+            yield f"imports {name}: no arrays in this room"
+        if head == "rich" and room not in WITH_RICH:
+            yield "imports rich: presentation only"
 
 
 def test_every_room_is_in_the_order():
-    rooms = {room_of(path) for path in modules()}
+    rooms = {room_of(module.path) for module in modules()}
     assert rooms == {*ORDER, *FREE}
 
 

@@ -5,15 +5,11 @@ else has a name in it is listed here, and says why."""
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
-import pytest
-
-import ptosim
 from ptosim.ground.isa.rows import isa
+from tests.support.modules import Module, modules, read
 
-ROOT = Path(ptosim.__file__).parent
 FREE = {"semantics", "interop", "expand"}
 SYNTAX = "operations with a syntax of their own are parsed, bound and printed each in its own way"
 HANDLERS = "one handler for each operation that has regions or is followed by the scalar unit"
@@ -44,17 +40,10 @@ NAMES = isa().names()
 DIALECTS = {name.partition(".")[0] for name in NAMES}
 
 
-def names_in(path: Path) -> list[str]:
+def names_in(module: Module) -> list[str]:
     """The names of operations, and what names begin with, among the strings of a module; texts of
     documentation and of messages are none."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    texts = {id(n) for f in ast.walk(tree) if isinstance(f, ast.JoinedStr) for n in ast.walk(f)}
-    return [
-        f"{node.lineno}: {node.value}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if id(node) not in texts and is_name(node.value)
-    ]
+    return [f"{line}: {text}" for line, text in module.texts if is_name(text)]
 
 
 def is_name(text: str) -> bool:
@@ -63,20 +52,15 @@ def is_name(text: str) -> bool:
     return bool(rest) and dialect in DIALECTS and any(name.startswith(text) for name in NAMES)
 
 
-def modules() -> list[Path]:
-    found = sorted(p for p in ROOT.rglob("*.py") if "__pycache__" not in p.parts)
-    return [p for p in found if p.relative_to(ROOT).parts[0] not in FREE]
-
-
-@pytest.mark.parametrize("path", modules(), ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_no_name_is_spelt(path: Path) -> None:
-    known = path.relative_to(ROOT).as_posix() in EXCEPTIONS
-    found = names_in(path)
-    assert known or not found, "ask for a trait of the row (isa/traits.toml)"
-    assert found or not known, "the exception is needed no longer"
+def test_no_name_is_spelt() -> None:
+    """What one needs is a trait of the row (isa/traits.toml)."""
+    looked = [m for m in modules() if m.name.partition("/")[0] not in FREE]
+    spelt = {m.name: found for m in looked if (found := names_in(m))}
+    assert {name: found for name, found in spelt.items() if name not in EXCEPTIONS} == {}
+    assert EXCEPTIONS.keys() - spelt.keys() == set(), "exceptions that are needed no longer"
 
 
 def test_names_are_found(tmp_path: Path) -> None:
     module = tmp_path / "m.py"
     module.write_text('"""pto.tadd"""\nX = op.name in ("pto.tadd", "pto.vld") or f"pto.tsub {y}"\n')
-    assert names_in(module) == ["1: pto.tadd", "2: pto.tadd", "2: pto.vld"]
+    assert names_in(read(module)) == ["1: pto.tadd", "2: pto.tadd", "2: pto.vld"]

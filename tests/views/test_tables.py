@@ -38,7 +38,7 @@ def shown(made: Table, width: int) -> list[str]:
     return [line for line in text_of(buffer, color=False).splitlines() if line.strip()]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(5, 26)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_fits_and_keeps_what_is_essential(cli, monkeypatch, name, width):
@@ -83,6 +83,7 @@ TYPES = """!quant.uniform<i8:f32, 0.5>
 """
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("width", [80, 100, 140])
 @pytest.mark.parametrize("name", LINES)
 def test_lines_fit_on_a_screen_and_are_whole_in_a_pipe(cli, monkeypatch, tmp_path, name, width):

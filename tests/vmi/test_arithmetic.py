@@ -46,6 +46,7 @@ def both_readings(program, line: str, name: str, every: list, mask: list[bool], 
     assert_lanes(found[name], model.zeroed(every, mask), elem)
 
 
+@pytest.mark.sampled(6, 42)
 @pytest.mark.parametrize(("op", "elem"), pairs(TWO))
 def test_two_vectors(op, elem):
     a, b, mask = vector(op, elem), vector(f"{op}2", elem), bools(op)

@@ -46,6 +46,7 @@ def reduced(elem: str, a: list[int], mask: list[bool] | None, groups: int | None
     return program.run(*lines, **options)
 
 
+@pytest.mark.sampled(6, 28)
 @pytest.mark.parametrize("elem", ELEMS)
 @pytest.mark.parametrize(
     "groups",

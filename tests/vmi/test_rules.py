@@ -12,16 +12,15 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
-from tests.support.rules import check_rule, read_rules
+from tests.support.rules import check_rules, read_rules
 
 FOLDER = Path(__file__).parent
 PROGRAMS = FOLDER.parent / "filecheck"
 RULES = read_rules(sorted((FOLDER / "rules").glob("*.toml")), with_file=True)
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_every_rule_has_tests(name):
-    check_rule(RULES[name])
+def test_every_rule_has_tests():
+    check_rules(RULES)
 
 
 def test_every_refusing_program_belongs_to_a_rule():

@@ -4,7 +4,6 @@ figures."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -16,7 +15,7 @@ from ptosim.analysis.calibrate.profiler import ProfilerFile, read_profile
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import Accuracy, CostTable
 from ptosim.ground.isa.overlay import Overlay
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import field
 from statistics import mean
 
 from ptosim.analysis.calibrate.points import HELD_OUT, Point, Prediction
 from ptosim.analysis.calibrate.profiler import TRACE, Reading
 from ptosim.ground.isa.costs import CostTable
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.run.choices import Choices
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.pipes.steps import PIPES

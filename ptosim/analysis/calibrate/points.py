@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.isa.costs import CostRow, CostTable
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.timing.laws.cost import Cost
 from ptosim.timing.laws.estimate import estimate
 from ptosim.timing.laws.shapes import OpShape

@@ -17,12 +17,11 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 OP_SUMMARY = "op_summary"
 PIPE_UTILIZATION = "PipeUtilization"

@@ -11,11 +11,10 @@ it. Every function ends with a barrier of all pipes."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
 from ptosim.analysis.insert_sync.accesses import Accesses, Touch
 from ptosim.ground.ir.core import Block, Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.passes.place.sides import pipe_of
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 
 from ptosim.debug.dap.variables import Variables
 from ptosim.debug.dap.wire import Message
@@ -14,7 +13,7 @@ from ptosim.debug.stops import Stop
 from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import Limits
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.run.choices import Choices
 
 WIDTH = 100

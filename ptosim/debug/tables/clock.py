@@ -3,13 +3,12 @@ operations as bars."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ptosim.debug.clock import NO_TIMING, settled
 from ptosim.debug.names import brief
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import memory
+from ptosim.ground.records import NamedTuple
 from ptosim.timing.pipes.steps import PIPE_INDEX, PIPES, Step
 from ptosim.timing.pipes.timers import CoreTimer
 from ptosim.timing.report.totals import CostReport

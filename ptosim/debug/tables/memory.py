@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ptosim.engine.core.records import Inst
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, ScalarType
 from ptosim.ground.isa.dtypes import plain_dtypes
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 from ptosim.machine.storage import unpack_nibbles, view_dtype
 from ptosim.semantics.base.orders import Sync, WaitFlag

@@ -12,17 +12,16 @@ off."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any
 
-from ptosim.engine.core.batches import Batches
+from ptosim.engine.batch.batches import Batches
 from ptosim.engine.core.loop_function import Compiled
 from ptosim.engine.core.loop_path import Check, Path, Place
 from ptosim.engine.core.loop_rounds import Round, steps_in_rounds
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import FIRST_SLOT, Core
 
 HOT = 50
@@ -147,12 +146,11 @@ class _Writer:
 
     def _batch(self, head: int, indent: int) -> None:
         """Execute the rounds of a loop at once, as many as may be."""
-        batch = self.batches.at(head)
-        if batch is None:
+        if self.batches.at(head) is None:
             return
         self.names["batch"] = self.batches.run
-        self._line(indent, f"m = batch(core, {head}, s, limit - n)")
-        self._line(indent, f"n += m * {batch.length}; c += m * {batch.scalars}")
+        self._line(indent, f"m, k = batch(core, {head}, s, limit - n)")
+        self._line(indent, "n += m; c += k")
 
     def _check(self, pc: int, indent: int) -> Path:
         check = Check(pc, indent)

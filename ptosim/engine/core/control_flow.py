@@ -217,7 +217,7 @@ class ControlFlow:
         callee = op.bound["callee"]
         function = self.stream.resolved.functions[callee]
         if not function.has_body:
-            self.stream.refuse(_without_body(op, function, self.stream.resolved))
+            self.stream.refuse(without_body(op, callee, function, self.stream.resolved))
             return
         if is_entry(function.op):
             self.stream.launches.call(op)
@@ -268,12 +268,16 @@ class ControlFlow:
         self.stream.emit(Kind.SCALAR, op, runners.reinterpreter(source, result, parts, type_))
 
 
-def _without_body(op: Operation, function: Function, resolved: ResolvedModule) -> Diagnostic:
+def without_body(
+    op: Operation, name: str, function: Function | None, resolved: ResolvedModule
+) -> Diagnostic:
+    """Return the finding of a call or launch of what is only declared, or not in the text."""
     source = resolved.module.source
-    return finding(
-        "PTO8005",
-        f"`@{function.symbol}` is only declared: the file has no body for it",
-        op.span(source),
-        more=(Label(function.op.span(source), "declared here"),),
-        help="add the unit that defines it, or run a function that does not call it",
+    told = (
+        f"`@{name}` is not in the text"
+        if function is None
+        else (f"`@{function.symbol}` is only declared: the file has no body for it")
     )
+    more = (Label(function.op.span(source), "declared here"),) if function is not None else ()
+    help = "add the unit that defines it, or run a function that does not call it"
+    return finding("PTO8005", told, op.span(source), more=more, help=help)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +22,7 @@ from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Status
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.machine.core import Machine
 from ptosim.machine.gm import five_dims, view_spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.core.batches import Batches
+from ptosim.engine.batch.batches import Batches
 from ptosim.engine.core.compiled import HOT, compile_loop
 from ptosim.engine.core.loop_function import Compiled, Loop
 from ptosim.engine.core.records import Kind
@@ -134,11 +134,11 @@ def _round(loops: Loops, core: Core, limit: int, at: _Progress, *, quick: bool) 
     rounds may be executed at once; False if the core waits or gives way."""
     head, slots, room = at.pc, core.slots, limit - at.count
     loop = loops.of[core.index].get(head)
-    if loop is None and (batch := loops.batches.at(head)) is not None:
-        rounds = loops.batches.run(core, head, slots, room)
-        at.count += rounds * batch.length
-        at.counted += rounds * (batch.length - batch.scalars)
-        if rounds:
+    if loop is None and loops.batches.at(head) is not None:
+        done, scalars = loops.batches.run(core, head, slots, room)
+        at.count += done
+        at.counted += done - scalars
+        if done:
             return True
     loop = loop or loops.round(core, head)
     if loop is None:

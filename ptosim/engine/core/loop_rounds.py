@@ -6,13 +6,12 @@ the rounds at once, and what an incomplete one has issued."""
 
 from __future__ import annotations
 
-from dataclasses import field
 from types import FrameType
 from typing import Any
 
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 @dataclass(slots=True, eq=False)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from enum import IntEnum
 from typing import Any, NoReturn
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 class Depth(IntEnum):

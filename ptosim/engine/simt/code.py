@@ -7,7 +7,6 @@ where values meet again, and wherever memory or other threads are involved."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ptosim.engine.simt.flow import Flow, Ways, copier, nothing
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.semantics.simt.frame import Frame, Run
 from ptosim.semantics.simt.table import LANE_OPS, LaneContext, uniform
 

@@ -4,13 +4,13 @@ Where every thread goes the same way there is none."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.limits import current
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.semantics.simt.arithmetic import as_signed, merged
 from ptosim.semantics.simt.frame import MAX_EXECUTED, Divergence, Frame, Lanes, Run
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ptosim.effects.account import Effects, Reached
 from ptosim.effects.strided import runs_of
+from ptosim.engine.core.control_flow import without_body
 from ptosim.engine.core.records import Kind
 from ptosim.engine.simt.code import Compiler, SimtCode
 from ptosim.engine.simt.record import Recorder
@@ -50,31 +51,37 @@ class Launches:
     def _launch(self, op: Operation) -> None:
         dims = op.bound["launch"]
         slots = tuple(self.stream.slots.operand(o) for o in dims)
-        self._emit(op, self._function(op.bound["callee"]), op.bound["values"], slots, _of_operands)
+        self._emit(op, self._function(op), op.bound["values"], slots, _of_operands)
 
     def call(self, op: Operation) -> None:
         """A call of SIMT code, with the launch registers."""
-        self._emit(op, self._function(op.bound["callee"]), op.bound["values"], (), _of_registers)
+        self._emit(op, self._function(op), op.bound["values"], (), _of_registers)
 
     def _section(self, op: Operation) -> None:
-        code = self._compiled(op, lambda compiler: compiler.section(op))
+        code = self._compiled(lambda compiler: compiler.section(op))
         if code is None:
             return
         slots = tuple(self.stream.slots.operand(o) for o in op.bound["launch"])
         values = tuple(self.stream.slots.value(value) for value, _ in code.takes)
         self._emit_code(op, code, values, slots, _of_operands)
 
-    def _function(self, name: str) -> SimtCode | None:
+    def _function(self, op: Operation) -> SimtCode | None:
+        """Return the code of the function that an operation names; None (reported) without one: a
+        snippet has no functions."""
+        name = op.bound["callee"]
         if name not in self._codes:
-            function = self.stream.resolved.functions[name]
-            self._codes[name] = self._compiled(function.op, lambda c: c.function(function))
+            function = self.stream.resolved.functions.get(name)
+            if function is None or not function.has_body:
+                self.stream.refuse(without_body(op, name, function, self.stream.resolved))
+                return None
+            self._codes[name] = self._compiled(lambda c: c.function(function))
         return self._codes[name]
 
     def _called(self, op: Operation) -> Operation | None:
         function = self.stream.resolved.functions.get(op.bound.get("callee", ""))
         return function.op if function is not None else None
 
-    def _compiled(self, op: Operation, make: Callable[[Compiler], SimtCode]) -> SimtCode | None:
+    def _compiled(self, make: Callable[[Compiler], SimtCode]) -> SimtCode | None:
         """Return SIMT code; None (reported) if a part of it is not executed."""
         refused: list[Operation] = []
         stream = self.stream

@@ -4,11 +4,12 @@ operation that it executed, and where threads of a warp went different ways."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.records import NamedTuple
 from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes
 
 

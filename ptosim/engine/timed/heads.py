@@ -3,9 +3,10 @@ loop is."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptosim.engine.core.records import Inst, Kind
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 
 

@@ -4,12 +4,12 @@ become. Nothing here executes those instructions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from ptosim.expand.logical.physical import Control, Instruction, Node, Register, instructions
 from ptosim.expand.logical.pressure import Pressure, pressure
 from ptosim.expand.logical.program import VIEWS, Scope
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
 from ptosim.timing.laws.shapes import Registers, VectorStep
 

@@ -7,9 +7,9 @@ effect, so that its step comes then: the scalar unit waits there, and issues not
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from ptosim.ground.records import replace
 from ptosim.machine import signals
 from ptosim.machine.core import Core
 from ptosim.semantics.base.binding import Binding

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.records import Inst, Kind
@@ -32,7 +31,7 @@ from ptosim.engine.timed.periods import (
     move_fifos,
     moved_values,
 )
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.moving import NO_LINE, Blurred, Moving, Regime, line, moves, now, step_of
 from ptosim.machine.unknown import NeedsValue

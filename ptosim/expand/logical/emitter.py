@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from typing import Any
 
 from ptosim.expand.logical.physical import Instruction, Node, Register
@@ -13,7 +12,7 @@ from ptosim.expand.operands import NotExpandable
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import register_lanes
 from ptosim.ground.isa.dtypes import dtype
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 PATTERNS = (1, 2, 3, 4, 8, 16, 32, 64, 128)
 """Numbers of first lanes that a predicate has a word for."""

@@ -8,7 +8,6 @@ the registers are rearranged there (layout tables of the assembler of 2026-08-21
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
 
 from ptosim.expand.logical import names
 from ptosim.expand.logical.values import canonical
@@ -21,7 +20,7 @@ from ptosim.ground.ir.lane_layout import (
     register_lanes,
     strided,
 )
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 Wish = tuple[Value, LaneLayout]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 
 from ptosim.expand.logical import names
 from ptosim.expand.logical.emitter import Emitter, bits_of, plain_type, refuse, vector_type
@@ -13,7 +12,7 @@ from ptosim.expand.logical.physical import Register
 from ptosim.expand.logical.values import Held, canonical, in_layout
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.lane_layout import LaneLayout
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 @dataclass(slots=True)

@@ -4,10 +4,9 @@ the control flow around them, and their text."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 @dataclass(slots=True, eq=False)

@@ -7,10 +7,9 @@ register through all of it; constants are alive from their first use to their la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
 from ptosim.expand.logical.physical import Control, Instruction, Node, Register
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 KINDS = ("vector", "mask")
 

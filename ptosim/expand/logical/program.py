@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
 from ptosim.expand.logical import names
 from ptosim.expand.logical.emitter import Emitter
@@ -16,7 +15,7 @@ from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.attributes import Symbol
 from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 
 VIEWS = ("vbitcast", "pbitcast")

@@ -7,7 +7,6 @@ import re
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 
 from ptosim.expand.logical import elementwise, groups, memory, names, permute, producers
 from ptosim.expand.logical.emitter import Emitter, mask_type, refuse, vector_type
@@ -20,7 +19,7 @@ from ptosim.expand.operands import NotExpandable
 from ptosim.ground.ir.core import Block, Operation, Region, Value
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout
 from ptosim.ground.ir.types import VirtualMaskType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.passes.verify.checks.unlowered import reason as unlowered
 
 FAMILIES = (elementwise, groups, memory, permute, producers)

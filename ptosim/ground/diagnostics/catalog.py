@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import asdict
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, derived, read_toml
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 
 _FILE = "diagnostics.toml"
 
@@ -47,6 +46,8 @@ class Entry:
 
     def to_dict(self) -> dict[str, str]:
         """Return the entry as JSON data."""
+        from dataclasses import asdict  # brings `inspect`
+
         return asdict(self)
 
     def text(self, code: str) -> str:

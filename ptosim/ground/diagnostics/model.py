@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
 from ptosim.ground.diagnostics.catalog import Standing, standings
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.shown import Shown
 from ptosim.ground.source import Span
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 from ptosim.ground.ir.types import REGISTER_BYTES
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 
 PREFIX = "#pto.vmi.layout"
 BLOCKS = 8

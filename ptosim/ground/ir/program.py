@@ -4,12 +4,11 @@ themselves."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
 from ptosim.ground.ir.attributes import Symbol, attribute_of
 from ptosim.ground.ir.core import Module, Operation, Value
 from ptosim.ground.ir.types import Type
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 @dataclass(slots=True, eq=False)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 DYNAMIC = None
 """A dimension that is known only at run time (`?`)."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import NamedTuple
 
 
 class Coming(NamedTuple):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.ground.isa.data import read_toml
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
     from ptosim.ground.isa.overlay import Overlay

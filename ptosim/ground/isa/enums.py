@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.isa.dates import holds
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,12 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import Accuracy, CostTable
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 
 KIND = "cost overlay"
 CONFIDENCE = "fitted"
@@ -71,10 +70,10 @@ def read_overlay(path: str | Path) -> Overlay:
     """Return the overlay in a file. Raises UsageError (PTO7520) for what is no overlay."""
     path = Path(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except ValueError as problem:  # no UTF-8, no TOML, or a number of thousands of digits
         raise UsageError(f"PTO7520: {path} is no cost overlay: {problem}", help=_HELP) from problem
     try:
         return _overlay(path.name, content)

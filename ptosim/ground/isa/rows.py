@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, derived, read_toml, toml_names
@@ -21,6 +20,7 @@ from ptosim.ground.isa.schema import (
     Variant,
 )
 from ptosim.ground.isa.scratch import scratch_of, scratch_rules
+from ptosim.ground.records import NamedTuple
 
 _OTHER_DIALECTS = (
     *("arith", "math", "scf", "cf", "func", "memref", "builtin", "quant", "llvm", "module"),

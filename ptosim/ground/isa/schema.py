@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 
 
 class Status(StrEnum):

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import NamedTuple
 
 TARGETS = ("a2a3", "a5")
 

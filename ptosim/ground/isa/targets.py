@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_folder
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 
 DEFAULT_TARGET = "a2a3"
 CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed")

@@ -7,14 +7,13 @@ for granted: its results are compared with the bytes that the program stored."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.isa.data import read_toml
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile

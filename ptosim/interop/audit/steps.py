@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.quant import metrics
 from ptosim.quant.causes import Verdict, judge, parts_that_differ
 from ptosim.quant.diff import Setting

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UnsupportedError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop import onnx_run
 from ptosim.interop.conversion import microscaled
 from ptosim.interop.conversion import plan as plans

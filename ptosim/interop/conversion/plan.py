@@ -7,9 +7,8 @@ they keep its scale."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop import host_ops
 from ptosim.interop.explore import GROUP
 from ptosim.interop.fusion.groups import PRODUCTS

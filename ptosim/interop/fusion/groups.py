@@ -9,11 +9,10 @@ as floats ends its group, which then gives floats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.interop import host_ops
 from ptosim.interop.fusion.mx import MxStep, product_step, quantise_step
 from ptosim.interop.onnx_model import Graph, GraphNode

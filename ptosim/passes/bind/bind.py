@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
@@ -29,6 +28,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.passes.bind.clauses import NamedBinder, quoted, shown, without_flags
 from ptosim.passes.bind.names import named_results

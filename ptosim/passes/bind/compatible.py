@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, fields, is_dataclass, replace
+from typing import Any
 
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -12,6 +12,7 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
 )
+from ptosim.ground.records import replace
 
 
 def compatible(actual: Type, declared: Type) -> bool:
@@ -35,6 +36,8 @@ def compatible(actual: Type, declared: Type) -> bool:
 def type_difference(actual: Type, declared: Type) -> str:
     """Return what differs between two types of one kind, to be added to a sentence: `: cols is 64
     there and 32 here`; "" where the kinds differ."""
+    from dataclasses import fields, is_dataclass  # brings `inspect`
+
     if type(actual) is not type(declared) or not is_dataclass(actual):
         return ""
     told = [
@@ -45,7 +48,7 @@ def type_difference(actual: Type, declared: Type) -> str:
     return f": {', '.join(told[:2])}" if told else ""
 
 
-def _shown(type_: Type, field: Field[object]) -> str:
+def _shown(type_: Type, field: Any) -> str:
     part = getattr(type_, field.name)
     if isinstance(part, tuple):
         return "x".join("?" if each is None else str(each) for each in part)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Fix, Label, Sink, finding
@@ -23,6 +22,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.dates import DATES, comes_later, holds
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.blocks import dominated, labels_of
 from ptosim.passes.bind.compatible import compatible, type_difference

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Sink, finding
 from ptosim.ground.ir.core import Operation
@@ -14,6 +13,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.isa.versions import version_of
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
 
 _LINE_THAT_ENDS = re.compile(r"(?:[^\s,(\[{<:=>]|(?<!-)>)[ \t]*\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ptosim.effects.row import access_entry
 from ptosim.effects.storage import operand_value, slot_of
@@ -16,7 +15,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MultiTileType, TileType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.verify.operands import constant, operand_span

@@ -8,7 +8,6 @@ of several blocks what is in use in a cycle of blocks is in use in all of it."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field
 from typing import Any
 
 from ptosim.effects.operands import named_values
@@ -18,7 +17,7 @@ from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import Role
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from bisect import insort
 from collections.abc import Sequence
-from dataclasses import field
 
 from ptosim.effects.operands import named_values
 from ptosim.effects.row import is_uncounted
@@ -22,7 +21,7 @@ from ptosim.ground.ir.types import MemRefType, MultiTileType, TileType
 from ptosim.ground.isa.schema import OpDef, ScratchDef
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
 from ptosim.ground.isa.units import unit_rules
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.passes.place.addresses import address_faults, space_limit, titled
 from ptosim.passes.place.liveness import Lifetime, lifetimes

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import field
-from typing import NamedTuple
 
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value, walk
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.isa.schema import OpDef
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.passes.place.sides import has_registers, is_register, makes_registers
 
 _MEMORY = (PtrType, MemRefType, TileType)

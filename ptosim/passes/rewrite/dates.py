@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
-
 from ptosim.ground.diagnostics.fix import repair
 from ptosim.ground.diagnostics.model import OLD_SPELLINGS, Diagnostic
+from ptosim.ground.records import NamedTuple, replace
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ptosim.ground.ir.core import Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type
+from ptosim.ground.records import replace
 from ptosim.passes.bind.names import for_target
 from ptosim.syntax.types import parse_type
 

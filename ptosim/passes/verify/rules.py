@@ -7,7 +7,6 @@ over. A dimension that is known only at run time agrees with every other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -19,7 +18,7 @@ from ptosim.ground.isa.conversions import (
     simt_rounding,
 )
 from ptosim.ground.isa.enums import enums
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.machine.layout import box_shape
 
 

@@ -4,11 +4,11 @@ through on their way between devices. Each takes operands or lists of operands."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from ptosim.ground.ir.types import TileType, Type
+from ptosim.ground.records import replace
 from ptosim.passes.verify.rules import predicate
 
 

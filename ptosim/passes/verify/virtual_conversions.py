@@ -7,8 +7,9 @@ older operations, whose words have `attr` in them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from ptosim.ground.records import NamedTuple
 from ptosim.passes.verify.rules import Fault, predicate
 
 _F4 = ("f4E1M2x2", "f4E2M1x2")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.quant.mlir.cursor import Cursor, MlirFault
 from ptosim.quant.mlir.parser import read_quant
 from ptosim.quant.mlir.types import QuantType, UniformType

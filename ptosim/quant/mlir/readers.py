@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
+from ptosim.ground.records import replace
 from ptosim.quant.mlir.cursor import Cursor, MlirFault
 from ptosim.quant.mlir.floats import float_text
 from ptosim.quant.mlir.types import (

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.quant.onednn.post_ops import PostOp, accumulate, binary, eltwise
 
 ARGUMENTS = ("src", "weights", "dst")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ptosim.ground.errors import DescriptionError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType
 from ptosim.ground.nearest import nearest
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.source import Span
 from ptosim.machine.space import POISON
 from ptosim.passes.place.cores import peer_functions

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Generic, TypeVar
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 T = TypeVar("T")
 

@@ -27,11 +27,10 @@ y = { rtol = 1e-3, atol = 1e-5 }
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 from ptosim.run.description import (
     COUNT,

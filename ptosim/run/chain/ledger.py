@@ -6,10 +6,9 @@ written, or write over what another one wrote and nobody has read."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.run.chain.extents import Extents
 from ptosim.sanitize.uses import GlobalUse

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import DescriptionError, Trap, UsageError
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.limits import Limits, within
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.shown import Shown
 from ptosim.run.chain.chain import Bound, Chain
 from ptosim.run.chain.ledger import BufferUse, Ledger

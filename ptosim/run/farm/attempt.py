@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 from ptosim.effects.intervals import meeting
 from ptosim.ground.errors import BudgetError, LimitError, Trap
 from ptosim.ground.isa.profiles import Profile
@@ -60,17 +62,18 @@ def _executed(
     instructions = blocks.engine.executed * blocks.count
     if jobs > 1 and can_fork():
         first = blocks.taken()
-        with workers.at_work(blocks, rest, jobs) as futures:
+        with workers.at_work(blocks, rest, jobs) as team:
             if options.timing:
                 cost = cycles.report(front, profile, options, entry, args, instructions)
-            done = [first, *(future.result() for future in futures)]
+            done = [first, *team.finish()]
+        shared = team.shared
     else:
         if options.timing:
             cost = cycles.report(front, profile, options, entry, args, instructions)
         for block in rest:
             _run(blocks, block)
-        done = [blocks.taken()]
-    return _together(blocks, done, cost)
+        done, shared = [blocks.done()], []
+    return _together(blocks, done, shared, cost)
 
 
 def _run(blocks: Blocks, block: int) -> None:
@@ -82,26 +85,31 @@ def _run(blocks: Blocks, block: int) -> None:
         raise Dependent(workers.STOPPED) from problem
 
 
-def _together(blocks: Blocks, done: list[Done], cost: Any) -> Result:
-    """Put the results of all blocks into the memory of the launch."""
+def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: Any) -> Result:
+    """Put the results of all blocks into the memory of the launch; `shared` are those of other
+    processes."""
     launch = blocks.launch
     buffers = launch.machine.buffers
-    _independent(buffers, [reach for one in done for reach in one.reaches])
+    _independent(buffers, sorted((r for one in done for r in one.reaches), key=_block_of))
     blocks.overlay.remove()
     for change in (c for one in done for c in one.changes):
-        apply(buffers, change)
+        apply(buffers, change, shared)
     executed = sum(one.executed for one in done)
     if executed > launch.options.most_instructions:
         raise Dependent(workers.STOPPED)
     return Result(
         outputs=launch.outputs(at_end=True),
         findings=[*launch.front.sink, *launch.sink],
-        prints=[text for one in done for text in one.prints],
+        prints=[text for _, text in sorted((p for one in done for p in one.prints), key=_block_of)],
         generated=launch.generated,
         executed=executed,
         cycles=cost.cycles if cost is not None else None,
         cost=cost,
     )
+
+
+def _block_of(told: tuple[Any, ...]) -> int:
+    return told[0]
 
 
 def _independent(buffers: list[GmBuffer], reaches: list[Reach]) -> None:

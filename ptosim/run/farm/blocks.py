@@ -7,14 +7,14 @@ them reaches what another one writes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.effects.intervals import EMPTY, contains, union
 from ptosim.engine.core.engine import Engine
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import SLOT_BLOCK, Core, MachineState, restore, snapshot
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import WORD, Change, Overlay
@@ -38,12 +38,12 @@ class Reach(NamedTuple):
 @dataclass(slots=True)
 class Done:
     """What some blocks gave: how many instructions they executed, what they reached, what they
-    changed, and what they printed."""
+    changed, and what each of them printed, with its number."""
 
     executed: int
     reaches: list[Reach]
     changes: list[Change]
-    prints: list[str]
+    prints: list[tuple[int, str]]
 
 
 class BlockEngine(Engine):
@@ -112,18 +112,20 @@ class Blocks:
         engine.monitor = self.reach  # type: ignore[assignment]  # it passes on what it is told
         self._begin: MachineState = snapshot(machine, with_buffers=False)
         self.reaches: list[Reach] = []
+        self.prints: list[tuple[int, str]] = []
 
     def run(self, block: int) -> None:
         """Execute a block. Raises Dependent, and whatever an execution raises."""
         self._place(block)
-        prints = len(self.engine.prints)
+        self.engine.prints.clear()
         self.engine.run(self.launch.options.most_instructions)
         if self.monitor is not None:
             self.monitor.finish()
         if len(self.launch.sink) > self._told:
             raise Dependent("there are findings, which are told in order")
-        if self.engine.has_released and len(self.engine.prints) > prints:
+        if self.engine.has_released and self.engine.prints:
             raise Dependent("a block prints after it has waited for another pipe")
+        self.prints += [(block, text) for text in self.engine.prints]
         self.reaches.append(Reach(block, *self.reach.taken()))
 
     def _place(self, block: int) -> None:
@@ -159,9 +161,7 @@ class Blocks:
         """Return what the blocks so far gave, and forget it: what comes is told apart."""
         first = self.done()
         self.overlay.settle()
-        first.prints = list(first.prints)
-        self.reaches, self.engine.executed = [], 0
-        self.engine.prints.clear()
+        self.reaches, self.prints, self.engine.executed = [], [], 0
         return first
 
     def done(self) -> Done:
@@ -174,7 +174,7 @@ class Blocks:
         for buffer in self.launch.machine.buffers:
             if not self._is_accounted(buffer):
                 raise Dependent(f"what the blocks reach of `{buffer.name}` is not known")
-        return Done(self.engine.executed, self.reaches, changes, self.engine.prints)
+        return Done(self.engine.executed, self.reaches, changes, self.prints)
 
     def _is_accounted(self, buffer: GmBuffer) -> bool:
         """True if every page that was touched, and every byte that was changed, is in an account:
@@ -187,5 +187,5 @@ class Blocks:
         np.add.at(pages, (every[:, 1] - 1) // PAGE + 1, -1)
         if not (np.cumsum(pages)[self.overlay.touched(number)] > 0).all():
             return False
-        words = np.stack([written[:, 0] // WORD * WORD, written[:, 1]], 1)
-        return contains(words, self.overlay.changed(number))
+        words = np.stack([written[:, 0] // WORD * WORD, -(-written[:, 1] // WORD) * WORD], 1)
+        return contains(union([words]), self.overlay.changed(number))

@@ -4,7 +4,6 @@ voice."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ptosim.effects.touch import Touches
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view

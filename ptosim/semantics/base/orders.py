@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.fifo import FifoKey
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {

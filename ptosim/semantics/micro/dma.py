@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.types import ScalarType
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.machine.gm import reach
 from ptosim.machine.storage import view_dtype

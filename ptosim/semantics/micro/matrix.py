@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion_name
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.gm import reach
 from ptosim.machine.storage import unpack_nibbles, view_dtype
 from ptosim.numerics import matmul

@@ -6,11 +6,10 @@ mode that it is issued under. One public program's data confirm the sum of 32-bi
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import SLOT_MASKS, SLOT_STORES, Core
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.base.functions import value

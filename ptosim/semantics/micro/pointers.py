@@ -3,11 +3,12 @@ peer's."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.effects.touch import Level, Touch, Touches
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer

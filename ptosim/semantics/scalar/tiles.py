@@ -6,12 +6,12 @@ as tiles of the hardware do.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.types import MemRefType, TileType
+from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown

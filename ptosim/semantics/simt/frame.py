@@ -8,14 +8,13 @@ threads that do not execute an instruction hold anything."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.private import Fragment
 from ptosim.machine.simt import WARP

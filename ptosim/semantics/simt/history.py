@@ -4,11 +4,12 @@ if no thread can have disturbed another one; else it is gone through in order, t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import NamedTuple
 from ptosim.semantics.simt.tracks import Clock, Conflict, Ids, Tracks, Where
 from ptosim.semantics.simt.written import Written
 

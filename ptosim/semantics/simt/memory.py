@@ -3,13 +3,13 @@ step for all threads, with its bounds, its races and what it touches."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes
 from ptosim.semantics.simt.history import Access, History

@@ -7,9 +7,9 @@ the thread. The clock goes on at every barrier, and at every collective of a war
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+
+from ptosim.ground.records import NamedTuple
 
 THREAD = (1 << 11) - 1
 ATOMIC = 1 << 11

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.numerics import elementwise as numerics
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit, Kernel, kernel

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion_name
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.logical import lane_dtype
 from ptosim.numerics.codes import decode_table
 from ptosim.numerics.formats import BF16

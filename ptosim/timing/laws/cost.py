@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ptosim.ground.isa.costs import lowest_confidence
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.timing.laws.shapes import VectorWork
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import ceil
-from typing import NamedTuple
 
 from ptosim.ground.isa.costs import CostTable, lowest_confidence
+from ptosim.ground.records import NamedTuple
 from ptosim.timing.laws.casts import conversion_cycles
 from ptosim.timing.laws.cost import NO_LAW, Cost, Stage
 from ptosim.timing.laws.functions import Function, Nest, frame_stage

@@ -5,11 +5,10 @@ lists the steps, `operation type -> type`, with `stored` and `real` for the type
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.costs import cost_entries
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.records import replace
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.shapes import OpShape, TileShape

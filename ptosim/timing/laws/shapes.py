@@ -4,12 +4,11 @@ attributes."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, TileType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 
 """Bytes that one repeat of a vector instruction covers, on both targets."""
 

@@ -3,9 +3,8 @@ operation each cycle, and memory, collectives and functions take what similar un
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.simt import WARP
 from ptosim.timing.laws.cost import NO_LAW, Cost, Stage
 

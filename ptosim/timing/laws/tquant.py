@@ -8,9 +8,8 @@ nobody has published a measurement."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.records import replace
 from ptosim.timing.laws.casts import conversion_stage, dequantising_stage
 from ptosim.timing.laws.cost import Cost, Stage, derived
 from ptosim.timing.laws.functions import Body, Function, frame_stage, loop_stages, nest_by_rows

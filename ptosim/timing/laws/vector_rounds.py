@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.records import NamedTuple
 from ptosim.timing.laws.instructions import Timed
 from ptosim.timing.laws.shapes import VectorStep
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ptosim.ground.isa.costs import CostTable
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.timing.laws.instructions import timed
 from ptosim.timing.laws.shapes import VectorStep
 from ptosim.timing.laws.vector_rounds import Cursor, is_simple, rounds_of

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.ground.records import NamedTuple
 from ptosim.timing.pipes.records import NO_LOOP, Repeat
 from ptosim.timing.pipes.timers import CoreTimer
 

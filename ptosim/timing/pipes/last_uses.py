@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from operator import itemgetter
 from typing import Any
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.timing.pipes.steps import Placed
 
 HELD = 1 << 62

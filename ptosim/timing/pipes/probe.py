@@ -8,8 +8,9 @@ which move, and the period proves nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.moving import Moving, now, step_of
 from ptosim.timing.pipes.last_uses import HELD, Far, Given, Series
 from ptosim.timing.pipes.order import DataOrder

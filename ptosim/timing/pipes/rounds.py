@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.timing.pipes.steps import Flag, S, Step
 from ptosim.timing.pipes.timers import CoreTimer
 

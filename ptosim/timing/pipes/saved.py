@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ptosim.ground.records import NamedTuple
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.steps import Flag, Step

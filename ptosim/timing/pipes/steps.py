@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, field, replace
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 from ptosim.ground.errors import LimitError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.timing.laws.cost import Cost
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX", "MTE4", "MTE5", "V2")

@@ -4,14 +4,14 @@ data."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict
 from difflib import SequenceMatcher
 from math import floor
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.isa.stages import stage_text
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.timing.laws.cost import Cost, Stage
 
 if TYPE_CHECKING:

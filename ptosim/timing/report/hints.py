@@ -5,10 +5,9 @@ of one core, the one that they cost most; equal cores are named together."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.timing.pipes.steps import PIPES, S
 
 if TYPE_CHECKING:

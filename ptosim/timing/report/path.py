@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.records import cause_of
 from ptosim.timing.pipes.steps import PIPES

@@ -4,8 +4,8 @@ seen."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ptosim.ground.records import NamedTuple
 from ptosim.timing.pipes.records import Records
 from ptosim.timing.pipes.steps import Step
 

@@ -8,10 +8,9 @@ operands and its port allow, one iteration entering a cycle."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 
 from ptosim.ground.isa.costs import CostTable
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.timing.laws.instructions import Timed, timed
 from ptosim.timing.laws.region import chains, handed_on_by, recurrences
 from ptosim.timing.laws.shapes import Registers, VectorStep, VectorWork

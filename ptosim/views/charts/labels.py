@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from ptosim.ground.records import NamedTuple
 
 WIDTHS = (250, 480, 760, 1040)
 """Widths of the picture, in pixels, that are tried: from a phone to a wide screen."""

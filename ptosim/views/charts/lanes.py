@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from html import escape
-from typing import NamedTuple
 
+from ptosim.ground.records import NamedTuple
 from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.chart import legend, said, tick_labels
 from ptosim.views.charts.marks import Key, colour

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.views.charts.axis import Axis
 
 SIDE = 1000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
 from ptosim.views.json_text import document, line
 

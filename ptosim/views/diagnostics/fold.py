@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.records import replace
 
 _VARYING = re.compile(r"`[^`]*`|'[^']*'|%[\w.$-]+|\d+")
 FEWEST = 3

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
 from ptosim.analysis.memory_map import MemoryMap
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.run.compare import Comparison
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result

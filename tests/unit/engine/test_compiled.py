@@ -34,7 +34,7 @@ def report(command: str, name: str, target: str, capsys, *options: str) -> tuple
     return code, found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, 85)
 @pytest.mark.parametrize(("name", "target"), RUNS)
 @pytest.mark.parametrize("options", [(), ("--sanitize", "none")], ids=["watched", "plain"])
 def test_a_shipped_program_runs_the_same(name, target, options, after, capsys):
@@ -44,7 +44,7 @@ def test_a_shipped_program_runs_the_same(name, target, options, after, capsys):
     assert report("run", name, target, capsys, *options) == expected
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, 43)
 @pytest.mark.parametrize(("name", "target"), RUNS)
 def test_a_shipped_program_costs_the_same(name, target, after, capsys):
     after(NEVER)
@@ -107,7 +107,7 @@ def test_loops_in_loops_with_branches_and_carried_values(after):
     assert len(set(results)) == 1
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(5, 24)
 @pytest.mark.parametrize("limit", [*range(1, 60), 333, 1000, 1001])
 def test_a_limit_stops_where_it_always_did(limit, after):
     program = ptosim.load(LOOPS)

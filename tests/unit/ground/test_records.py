@@ -1,11 +1,13 @@
-"""Dataclasses whose methods are made late behave as those of the standard library."""
+"""Dataclasses and named tuples that are made late behave as those of the standard library."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import pickle
-from dataclasses import KW_ONLY, field
+import pprint
+import typing
+from dataclasses import KW_ONLY
 
 import pytest
 
@@ -17,10 +19,10 @@ class Late:
     """A record made late."""
 
     first: int
-    second: list[int] = field(default_factory=list, compare=False)
+    second: list[int] = records.field(default_factory=list, compare=False)
     _: KW_ONLY
-    third: str = field(default="x", repr=False)
-    fourth: int = field(default=4, init=False)
+    third: str = records.field(default="x", repr=False)
+    fourth: int = records.field(default=4, init=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,10 +30,10 @@ class Standard:
     """The same record, made by the standard library."""
 
     first: int
-    second: list[int] = field(default_factory=list, compare=False)
+    second: list[int] = dataclasses.field(default_factory=list, compare=False)
     _: KW_ONLY
-    third: str = field(default="x", repr=False)
-    fourth: int = field(default=4, init=False)
+    third: str = dataclasses.field(default="x", repr=False)
+    fourth: int = dataclasses.field(default=4, init=False)
 
 
 @records.dataclass(slots=True)
@@ -45,7 +47,7 @@ class Open:
 class Derived(Open):
     """A derived record with a step after its making."""
 
-    more: int = field(init=False)
+    more: int = records.field(init=False)
 
     def __post_init__(self) -> None:
         self.more = self.value + 1
@@ -93,6 +95,30 @@ def test_a_copy_is_equal(again):
     assert again(record).second == [2, 3]
 
 
+def test_a_field_that_is_not_that_of_records_is_refused():
+    with pytest.raises(TypeError, match="that of"):
+
+        @records.dataclass()
+        class Wrong:
+            """A record with a field of the standard library."""
+
+            value: list[int] = dataclasses.field(default_factory=list)
+
+
+def test_replace_is_that_of_the_standard_library():
+    late, standard = Late(1, [5], third="y"), Standard(1, [5], third="y")
+    for replace in (dataclasses.replace, records.replace):
+        changed = replace(late, first=7)
+        assert repr(changed) == repr(dataclasses.replace(standard, first=7)).replace(
+            "Standard", "Late"
+        )
+        assert changed.third == "y"
+        with pytest.raises(ValueError, match="fourth"):
+            replace(late, fourth=5)
+        with pytest.raises(TypeError):
+            replace(late, fifth=5)
+
+
 def test_replace_and_match():
     match dataclasses.replace(Late(1, [5]), first=7):
         case Late(first, second):
@@ -108,3 +134,46 @@ def test_a_step_after_making_and_a_factory_for_each_object():
 def test_records_that_may_change_have_no_hash():
     with pytest.raises(TypeError, match="unhashable"):
         hash(Open(1))
+
+
+def test_the_standard_library_knows_the_fields():
+    assert dataclasses.is_dataclass(Derived)
+    late, standard = dataclasses.fields(Late), dataclasses.fields(Standard)
+    assert [repr(f) for f in late] == [repr(f) for f in standard]
+    assert [f.name for f in dataclasses.fields(Derived(1))] == ["value", "more"]
+    assert "Late(first=1" in pprint.pformat(Late(1))
+
+
+class Pair(records.NamedTuple):
+    """A tuple that is made late."""
+
+    left: int
+    right: list[int] | None = None
+
+    @property
+    def both(self) -> tuple[object, ...]:
+        """Both of them."""
+        return (self.left, self.right)
+
+
+class StandardPair(typing.NamedTuple):
+    """The same tuple, made by the standard library."""
+
+    left: int
+    right: list[int] | None = None
+
+
+def test_a_named_tuple_is_that_of_the_standard_library():
+    pair, standard = Pair(1), StandardPair(1)
+    assert pair == standard == (1, None)
+    assert repr(pair) == repr(standard).replace("StandardPair", "Pair")
+    assert (Pair._fields, Pair._field_defaults) == (("left", "right"), {"right": None})
+    assert pair._replace(right=[2]).both == (1, [2])
+    assert pickle.loads(pickle.dumps(pair)) == copy.deepcopy(pair) == pair
+    assert typing.get_type_hints(Pair) == typing.get_type_hints(StandardPair)
+    assert (Pair.__doc__, Pair.__qualname__) == ("A tuple that is made late.", "Pair")
+    match pair:
+        case Pair(left, right=None):
+            assert left == 1
+    with pytest.raises(TypeError):
+        Pair()

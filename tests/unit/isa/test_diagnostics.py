@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.coming import coming
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.rows import isa
+from tests.support.modules import Call, Module, modules
 from tests.support.text import Kernel
 
 # Attributes, and an operation that the language does not have, which is what its example shows.
@@ -63,45 +62,32 @@ MADE_WITH = {"finding", "recoded", "report", "OpFault", "_fault", "_placement_er
 STRENGTHS = {word for severity in Severity for word in (severity.name, severity.word)} | {"warn"}
 
 
-@lru_cache(maxsize=1)
-def _calls() -> list[tuple[Path, ast.Call, str]]:
-    """Every call of the package: its file, itself, and the name that it calls."""
-    return list(_each_call())
-
-
-def _each_call() -> Iterator[tuple[Path, ast.Call, str]]:
-    for path in Path(ptosim.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call):
-                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                yield path, node, name
-
-
-def _texts(node: ast.Call) -> set[str]:
-    return {n.value for a in node.args for n in ast.walk(a) if isinstance(n, ast.Constant)}  # type: ignore[misc]
-
-
 _MAKERS = ("model.py", "check_command.py", "verdicts.py")
 
 
 def test_no_call_says_how_bad_a_finding_is() -> None:
     """`--strict` alone may: it makes errors of warnings. A verdict that was kept says what was
     said."""
-    for path, node, name in _calls():
-        place = f"{path}:{node.lineno}"
-        coded = any(_CODE.fullmatch(str(text)) for text in _texts(node))
-        assert not (coded and name in STRENGTHS), place
-        if "severity" in {k.arg for k in node.keywords} or name == "Diagnostic":
-            is_protocol = path.parts[-2:] == ("lsp", "server.py")  # an editor's diagnostic
-            assert is_protocol or path.name in _MAKERS, place
+    for module, call in _calls():
+        place = f"{module.path}:{call.line}"
+        coded = any(_CODE.fullmatch(str(text)) for text in call.constants)
+        assert not (coded and call.name in STRENGTHS), place
+        if "severity" in call.keywords or call.name == "Diagnostic":
+            is_protocol = module.name == "lsp/server.py"  # an editor's diagnostic
+            assert is_protocol or module.path.name in _MAKERS, place
+
+
+def _calls() -> Iterator[tuple[Module, Call]]:
+    """Every call of the package."""
+    return ((module, call) for module in modules() for call in module.calls)
 
 
 def test_what_stops_a_run_is_an_error() -> None:
     entries = catalog()
-    for path, node, name in _calls():
-        if name == "OpFault":
-            for code in filter(_CODE.fullmatch, map(str, _texts(node))):
-                assert entries[code].severity == "error", f"{path}:{node.lineno}"
+    for module, call in _calls():
+        if call.name == "OpFault":
+            for code in filter(_CODE.fullmatch, map(str, call.constants)):
+                assert entries[code].severity == "error", f"{module.path}:{call.line}"
 
 
 def test_rows_give_codes_and_no_severity() -> None:

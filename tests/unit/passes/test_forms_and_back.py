@@ -16,7 +16,7 @@ from tests.fuzz.corpus import Seed, seeds
 SEEDS = [s for s in seeds() if "//---" not in s.text]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, 110)
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.name)
 def test_every_program(seed: Seed) -> None:
     """Where a program is in other forms or spellings already (the page's `!pto.tile` with `outs`),

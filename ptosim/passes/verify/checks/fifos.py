@@ -7,7 +7,6 @@ The assembler lowers aic/aiv_initialize_pipe to initialize_l2l_pipe (A5) or init
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
@@ -17,7 +16,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.isa.units import unit_rules
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.attributes import attribute_of
@@ -11,6 +10,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.epilogues import Epilogue, Quant, layouts, quants, relus
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.passes.verify.checks.pipe_ends import End, Use, owner
 from ptosim.passes.verify.checks.pipe_pairs import peer_of

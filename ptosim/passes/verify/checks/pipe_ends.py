@@ -5,7 +5,6 @@ A function may have several, each with an `id`; both ends of one name the same r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import Any
 
 from ptosim.ground.ir.attributes import attribute_of
@@ -14,7 +13,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType, Type, ViewType
 from ptosim.ground.isa.epilogues import Epilogue, parse
 from ptosim.ground.isa.schema import OpDef
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 SLOTS = frozenset(("reserves", "imports"))
 DIRECTIONS = {"c2v": 1, "v2c": 2}

@@ -5,14 +5,13 @@ micro-instruction specification, SIMT: persistent fragments)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.isa.units import unit_rules
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.machine.simt import SLOTS
 from ptosim.passes.bind.units import mark_of

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import NamedTuple
 from ptosim.passes.verify.rule_views import environment, evaluate
 
 ASSEMBLER = "not lowered by the assembler of 2026-08-21"
