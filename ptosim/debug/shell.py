@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from ptosim.debug.commands.table import COMMANDS, Command, find, load
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Part, Sheet, Unbroken
@@ -19,6 +17,7 @@ from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.limits import Limits, within
 from ptosim.views import json_text
+from ptosim.views.text import Text
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.
