@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.text import Text as RichText
 
-_CONTROL = dict.fromkeys((7, 8, 11, 12, 13))
+_CONTROL: dict[int, None] = dict.fromkeys((7, 8, 11, 12, 13))
 """Characters that rich leaves out: bell, backspace, vertical tab, form feed, carriage return."""
 _NARROW = frozenset((*map(chr, range(32, 127)), *"─│█░▒▓·…µ±≤≥→✓✗∞\n"))
 """Characters of one column that reports are written with."""

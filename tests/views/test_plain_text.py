@@ -21,7 +21,6 @@ ODD = (
     "end  ",
     "a\tb",
     "two\nlines",
-    "\n",
     "漢字の列",
     "é",
     "[bold]",
