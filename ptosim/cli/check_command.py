@@ -94,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
                           help="show only these; PTO52 is all that begin with it")  # fmt: skip
     findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
-    findings.add_argument("--max-findings", type=_count, metavar="N",
+    findings.add_argument("--max-findings", type=shared.from_one, metavar="N",
                           help="show the N worst and count the rest")  # fmt: skip
     findings.add_argument("--fix", action="store_true",
                           help="apply the fix-its: show a diff, then write the file")  # fmt: skip
@@ -103,12 +103,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
                           help="check again whenever a file changes, until Ctrl-C")  # fmt: skip
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
-    return int(text)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.fix import Check, repair
 from ptosim.ground.errors import UsageError
-from ptosim.ground.source import Source
+from ptosim.ground.source import Source, with_line_feeds
 from ptosim.run.sources import open_file, source_path
 
 
@@ -45,7 +45,7 @@ def fix(
 def byte_order_mark(path: Path, source: Source) -> str:
     """Return the mark that a file begins with, mostly none. Raises UsageError for a file that
     changed meanwhile."""
-    text = path.read_bytes().decode("utf-8", "replace")
+    text = with_line_feeds(path.read_bytes().decode("utf-8", "replace"))
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     if text.removeprefix(mark) != source.whole:
         raise UsageError(

@@ -67,7 +67,7 @@ def choices(options: argparse.Namespace, file: str | None = None) -> Choices:
     those of `each_target`."""
     names = [f.name for f in fields(Choices) if hasattr(options, f.name)]
     given = {name: getattr(options, name) for name in names}
-    given |= {"file": file or options.file, "target": None}
+    given |= {"file": options.file if file is None else file, "target": None}
     pairs = dict(values.split(pair, "--arg") for pair in options.arg)
     return Choices(**given, switches=shared.switches(options.set), args=pairs).completed()
 

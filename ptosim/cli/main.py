@@ -90,6 +90,7 @@ def main(argv: Sequence[str]) -> int:
     options.argv = list(argv)
     terminal = Terminal(options)
     try:
+        _refuse_words(argv)
         wanted_threads()
         with orderly():
             return _run(options, terminal)
@@ -101,20 +102,41 @@ def main(argv: Sequence[str]) -> int:
         told = getattr(stop, "__notes__", None)
         terminal.error(f"interrupted: {told[0]}" if told else "interrupted")
         return EXIT_INTERRUPTED
-    except ProgramError as problem:
+    except Exception as problem:
+        return _ended(problem, argv, terminal)
+
+
+def _ended(problem: Exception, argv: Sequence[str], terminal: Terminal) -> int:
+    """Tell what ended a command; returns its exit code."""
+    if isinstance(problem, ProgramError):
         terminal.findings(problem.diagnostics)
         return problem.exit_code
-    except PtosimError as problem:
+    if isinstance(problem, PtosimError):
         terminal.error(str(problem), getattr(problem, "help", None))
         return problem.exit_code
-    except RecursionError:
+    if isinstance(problem, OSError):  # a name that is too long, a folder that may not be read
+        named = f"`{problem.filename}`: " if problem.filename is not None else ""
+        terminal.error(f"{named}{problem.strerror or problem}")
+        return UsageError.exit_code
+    if isinstance(problem, RecursionError):
         terminal.error("the program is nested too deeply")
         return ProgramError.exit_code
-    except MemoryError as problem:
+    if isinstance(problem, MemoryError):
         terminal.error(f"out of memory: {problem}")
         return LimitError.exit_code
-    except Exception as problem:
-        return _internal(problem, argv, terminal)
+    return _internal(problem, argv, terminal)
+
+
+def _refuse_words(argv: Sequence[str]) -> None:
+    """Raise UsageError for a word that no system passes and no file can be named by: whoever sends
+    command lines to a server can write it."""
+    for word in argv:
+        try:
+            is_usable = b"\0" not in os.fsencode(word)
+        except UnicodeEncodeError:
+            is_usable = False
+        if not is_usable:
+            raise UsageError(f"the word {word!a} has a character that no file's name can have")
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:

@@ -10,6 +10,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
 from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits
+from ptosim.ground.whole import whole
 from ptosim.passes.targets import check_target_word
 
 NO_CACHE = "--no-cache"
@@ -89,7 +90,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     them."""
     group = parser.add_argument_group("limits (exit code 6)")
     group.add_argument(
-        "--max-instructions", type=_whole, metavar="N",
+        "--max-instructions", type=from_one, metavar="N",
         help=f"stop a run that has not ended by then (default {MAX_INSTRUCTIONS:,})",
     )  # fmt: skip
     group.add_argument(
@@ -114,12 +115,6 @@ def limits_of(options: argparse.Namespace) -> Limits:
     return Limits(*(getattr(options, name, None) for name in names))
 
 
-def _whole(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
-    return int(text)
-
-
 def _seconds(text: str) -> float:
     try:
         return Limits(seconds=float(text)).seconds or 0.0
@@ -131,23 +126,26 @@ def _bytes(text: str) -> int:
     number, unit = text, text[-1:].upper()
     if unit in _UNITS:
         number = text[:-1]
-    if not number.isdecimal() or len(number) > 15 or int(number) < 1:
+    size = whole(number)
+    if not size or len(number) > 15:
         raise argparse.ArgumentTypeError(f"takes bytes, or a size such as 512M, not `{text}`")
-    return int(number) << _UNITS.get(unit, 0)
+    return size << _UNITS.get(unit, 0)
 
 
 def from_zero(text: str) -> int:
     """Return a number from 0 on, for argparse."""
-    if not text.isdecimal() or len(text) > 18:
+    number = whole(text)
+    if number is None:
         raise argparse.ArgumentTypeError(f"takes a number from 0 on, not `{text}`")
-    return int(text)
+    return number
 
 
 def from_one(text: str) -> int:
     """Return a number from 1 on, for argparse."""
-    if not text.isdecimal() or len(text) > 18 or not int(text):
+    number = whole(text)
+    if not number:
         raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
-    return int(text)
+    return number
 
 
 def switches(pairs: Sequence[str]) -> dict[str, str]:

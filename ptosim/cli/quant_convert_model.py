@@ -12,6 +12,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple
+from ptosim.ground.whole import whole
 from ptosim.quant.convert.calibration import METHODS, PERCENTILE
 from ptosim.run.values import split
 from ptosim.views.table import Part, table
@@ -104,9 +105,10 @@ def _dims(pairs: list[str]) -> dict[str, int]:
     found = {}
     for pair in pairs:
         name, size = split(pair, "--dim")
-        if not size.isdecimal() or not 0 < int(size) < 1 << 31:
+        number = whole(size)
+        if not number or number >= 1 << 31:
             raise UsageError(f"--dim {name} takes a positive size, not `{size}`")
-        found[name] = int(size)
+        found[name] = number
     return found
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ptosim.cli.options import from_zero
 from ptosim.cli.terminal import write_file
 from ptosim.ground.errors import UsageError
 from ptosim.quant.quantize import as_array
@@ -18,7 +19,7 @@ def add_granularity(parser: argparse.ArgumentParser) -> None:
     """Options on which elements share a scale."""
     parser.add_argument("--axis", type=int, help="one scale for each index of this axis")
     parser.add_argument(
-        "--block", type=int, help="one scale for each block of this size along --axis"
+        "--block", type=from_zero, help="one scale for each block of this size along --axis"
     )
 
 

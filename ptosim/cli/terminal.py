@@ -14,6 +14,7 @@ from ptosim.cli.streams import write_error, write_out
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
 from ptosim.ground.progress import Progress, watched
+from ptosim.ground.whole import whole
 from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
 from ptosim.views.json_text import line
 from ptosim.views.plain_text import is_plain, plain_text
@@ -59,8 +60,8 @@ class Terminal:
         if self.is_screen() if stream is None else stream.isatty():
             with contextlib.suppress(OSError):
                 return os.get_terminal_size((stream or sys.stdout).fileno()).columns
-        columns = os.environ.get("COLUMNS", "")
-        return int(columns) if columns.isdecimal() and 0 < int(columns) < _WIDEST else WIDTH
+        columns = whole(os.environ.get("COLUMNS", "")) or 0
+        return columns if 0 < columns < _WIDEST else WIDTH
 
     def line(self, text: str, indent: int) -> str:
         """Return a line as a screen has room for it, continued below after `indent` blanks; words

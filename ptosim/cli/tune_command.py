@@ -13,6 +13,7 @@ from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple
+from ptosim.ground.whole import whole
 from ptosim.run import values
 from ptosim.search.prove import REASSOCIATED
 from ptosim.search.space import values_of
@@ -122,7 +123,9 @@ def _refuse_misuse(options: argparse.Namespace) -> None:
 
 
 def _blocks(text: str | None) -> int | str | None:
-    return int(text) if text is not None and text.isdecimal() else text
+    """A number, or an expression of the parameters."""
+    number = whole(text) if text is not None else None
+    return text if number is None else number
 
 
 def _space(options: argparse.Namespace) -> Any:

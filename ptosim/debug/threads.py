@@ -21,7 +21,7 @@ MAX_GROUPS = 24
 SHOWN = 3
 """Values beside each lane where none are asked for."""
 
-_PLACE = re.compile(r"\(?\s*(\d+)(?:\s*,\s*(\d+)\s*,\s*(\d+))?\s*\)?")
+_PLACE = re.compile(r"\(?\s*(\d{1,18})(?:\s*,\s*(\d{1,18})\s*,\s*(\d{1,18}))?\s*\)?")
 
 
 class Threads:

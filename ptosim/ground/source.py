@@ -8,11 +8,18 @@ from bisect import bisect_right
 from ptosim.ground.records import dataclass, field
 
 _LINE_END = re.compile(r"\r\n?|\n")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+
+
+def with_line_feeds(text: str) -> str:
+    """Return a text whose lines end in LF or CR LF: a CR alone, as old Macs write it, becomes an
+    LF, so that no place moves."""
+    return _LONE_RETURN.sub("\n", text) if "\r" in text else text
 
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """One program text with the name it is reported under.
+    """One program text with the name it is reported under; a CR alone ends a line as an LF does.
 
     Lines and columns are counted from 1, columns in characters; the line table is made on first use
     because a program without findings never needs it. Of one part of a file `text` has blanks where
@@ -24,6 +31,9 @@ class Source:
     part: str = ""
     around: tuple[str, str] = ("", "")
     _line_starts: list[int] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.text = with_line_feeds(self.text)
 
     @property
     def label(self) -> str:

@@ -8,6 +8,7 @@ import os
 from functools import cache
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.whole import whole
 
 VARIABLE = "PTOSIM_THREADS"
 OF_BLAS = (
@@ -20,9 +21,10 @@ OF_BLAS = (
 def wanted_threads() -> int:
     """Return the threads of a product. Raises UsageError for what is no positive number."""
     word = os.environ.get(VARIABLE, "1")
-    if not (word.isascii() and word.isdigit() and int(word)):
+    number = whole(word)
+    if not number:
         raise UsageError(f"{VARIABLE} is `{word}`", help="give the number of threads: 1 or more")
-    return int(word)
+    return number
 
 
 def tell_blas() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from ptosim.machine.space import MemorySpace
 from ptosim.machine.vector import VectorWindow
 
 _WIDE = np.dtype(np.float64)
+LINE = 64
+"""Bytes of a line of the host's cache; where it is another number nothing is lost."""
 
 # Slots with a fixed meaning; the values of the program start at FIRST_SLOT.
 SLOT_STACK = 0  # return addresses, a linked tuple (pc, rest)
@@ -137,7 +140,7 @@ class Machine:
     definition: MachineDef
     cores: list[Core] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
-    global_counters: dict[Any, int] = field(default_factory=dict)  # flags between blocks
+    global_counters: dict[Any, Any] = field(default_factory=dict)  # flags between blocks
     buffers: list[GmBuffer] = field(default_factory=list)
     # Arrays that operations use again and again for intermediate values; no state.
     scratch: dict[Any, np.ndarray] = field(default_factory=dict)
@@ -155,8 +158,17 @@ class Machine:
         key = (role, shape, dtype)
         array = self.scratch.get(key)
         if array is None:
-            array = self.scratch[key] = np.empty(shape, dtype)
+            array = self.scratch[key] = _aligned(shape, dtype)
         return array
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that begins with a line of the cache. NumPy's begin anywhere at 16 bytes, where half
+    of all wide loads need two lines: an accumulator is added a sixth slower."""
+    size = prod(shape) * dtype.itemsize
+    memory = np.empty(size + LINE, np.uint8)
+    start = -memory.__array_interface__["data"][0] % LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +196,7 @@ class MachineState:
     cores: tuple[CoreState, ...]
     buffers: tuple[bytes, ...]
     clusters: tuple[tuple[dict[Any, int], Fifos], ...]
-    global_counters: dict[Any, int]
+    global_counters: dict[Any, Any]
 
 
 def snapshot(machine: Machine, *, with_buffers: bool = True) -> MachineState:

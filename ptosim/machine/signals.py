@@ -8,7 +8,7 @@ restored with it."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,8 @@ def latest(machine: Machine, number: int, cell: int) -> int:
 def expect(machine: Machine, number: int, cell: int) -> None:
     """Note a signal's first value, before the first notification."""
     value = value_of(machine, number, cell)
-    if value is not None:
-        machine.global_counters.setdefault(("signal", number, cell, INITIAL), value)
+    if value is not None and ("runs", number, cell) not in machine.global_counters:
+        _keep(machine, number, cell, INITIAL, value)
 
 
 def note(machine: Machine, core: Core, number: int, cell: int) -> None:
@@ -43,7 +43,7 @@ def note(machine: Machine, core: Core, number: int, cell: int) -> None:
     entry = counters["signalled", number, cell] = latest(machine, number, cell) + 1
     value = value_of(machine, number, cell)
     if value is not None:
-        counters["signal", number, cell, entry] = value
+        _keep(machine, number, cell, entry, value)
     counters["seen", number, cell, core.index] = entry
 
 
@@ -59,11 +59,46 @@ def _first(machine: Machine, core: Core, sync: Any, cell: int) -> int:
     last = latest(machine, number, cell)
     compare: Callable[[int, int], bool] = sync.comparison
     at = counters.get(("seen", number, cell, core.index), INITIAL)
-    for entry in range(at, last + 1):
-        value = counters.get(("signal", number, cell, entry))
-        if value is not None and compare(value, sync.value):
-            return entry
+    for run in _runs(machine, number, cell, at):
+        for entry in range(max(at, run.first), min(last + 1, run.first + run.length)):
+            if compare(run.value + run.step * (entry - run.first), sync.value):
+                return entry
     return last
+
+
+class Run(NamedTuple):
+    """Values of a signal one after the other that rise by one step: the number of the first, that
+    value, the step, and how many they are."""
+
+    first: int
+    value: int
+    step: int
+    length: int
+
+
+def _keep(machine: Machine, number: int, cell: int, entry: int, value: int) -> None:
+    """Note that a signal's value of a number is this: in the last run, if it goes on with it."""
+    counters = machine.global_counters
+    many = counters.get(("runs", number, cell), 0)
+    last: Run | None = counters.get(("run", number, cell, many))
+    if last is not None and entry == last.first + last.length:
+        step = last.step if last.length > 1 else value - last.value
+        if value == last.value + step * last.length:
+            counters["run", number, cell, many] = Run(last.first, last.value, step, last.length + 1)
+            return
+    counters["runs", number, cell] = many + 1
+    counters["run", number, cell, many + 1] = Run(entry, value, 0, 1)
+
+
+def _runs(machine: Machine, number: int, cell: int, at: int) -> list[Run]:
+    """Return the runs of a signal from the one on that has a value, in their order."""
+    counters, found = machine.global_counters, []
+    for n in range(counters.get(("runs", number, cell), 0), 0, -1):
+        run: Run = counters["run", number, cell, n]
+        found.append(run)
+        if run.first <= at:
+            break
+    return found[::-1]
 
 
 def follow(machine: Machine, core: Core, sync: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
+from ptosim.ground.whole import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,10 @@ class Part:
 def parse_alias(text: str) -> Alias:
     """Return what `@name` or `@R:name` says; raises UsageError for other text."""
     rank, colon, name = text.removeprefix("@").rpartition(":")
-    if not name or (colon and not rank.isdigit()):
+    number = whole(rank) if colon else None
+    if not name or (colon and number is None):
         raise UsageError(f"`{text}` names no argument", help="@NAME, or @R:NAME for that of rank R")
-    return Alias(name.lstrip("%"), int(rank) if colon else None)
+    return Alias(name.lstrip("%"), number)
 
 
 def by_rank(args: Any, ranks: int) -> Any:
@@ -62,12 +64,13 @@ def split_rank(name: str, ranks: int) -> tuple[str, int | None]:
     plain, at, rank = name.rpartition("@")
     if not at:
         return name, None
-    if not rank.isdigit() or int(rank) >= ranks:
+    number = whole(rank)
+    if number is None or number >= ranks:
         raise UsageError(
             f"argument `{name}`: there is no rank `{rank}`",
             help=f"ranks are 0 to {ranks - 1}; launch more with --ranks",
         )
-    return plain, int(rank)
+    return plain, number
 
 
 def shared_parts(arrays: Mapping[str, Any]) -> dict[str, Part]:

@@ -11,6 +11,7 @@ from ptosim.sanitize.shadow import ORIGIN, Atom, Shadow
 def begin_again(monitor: Monitor) -> None:
     """Forget what the operations of a block did."""
     _clocks(monitor.clocks)
+    monitor.notices.forget()
     for shadow in monitor.shadows.values():
         _shadow(shadow)
     monitor.begin_again()

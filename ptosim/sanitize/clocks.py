@@ -139,12 +139,6 @@ class Clocks:
         if held:
             agent.learn(held[0])
 
-    def publish(self, agent: Agent, key: Any, before: Any = None) -> None:
-        """A signal gets a value; what is added to one tells what the value `before` told, too."""
-        message = agent.message()
-        held = self.messages.get(before)
-        self.messages[key] = deque((message.join(held[0]) if held else message,))
-
     def barrier(self, core: Core) -> None:
         """The scalar unit has waited until every pipe of its core is done."""
         self.settled(core, self.pipes)

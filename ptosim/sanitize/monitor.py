@@ -14,6 +14,7 @@ from ptosim.effects.account import (
     REGISTER,
     SPECIAL_REGISTER_BYTES,
     UNDEFINED,
+    Effects,
     reached_by,
 )
 from ptosim.effects.actions import acts_on_memory, effects_of_action
@@ -141,9 +142,13 @@ class Monitor(Ordering):
 
         def watched() -> None:
             commit()
-            if self.is_on and binding.done is not None:
-                for effects in binding.done():
-                    self._check(agent, noted(core, inst, effects, self.shadow), inst)()
+            if not self.is_on or binding.done is None:
+                return
+            known = agent.pending[0] if agent.pending else None
+            for number, effects in enumerate(binding.done() or (Effects(),)):
+                if number and known is not None:  # one operation, issued once
+                    agent.pending.appendleft(known)
+                self._check(agent, noted(core, inst, effects, self.shadow), inst)()
 
         return watched
 

@@ -10,6 +10,7 @@ from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
 from ptosim.sanitize.clocks import Agent, Clocks
 from ptosim.sanitize.flags import FlagBook
+from ptosim.sanitize.notices import Notices
 from ptosim.sanitize.options import Sanitize
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import (
@@ -33,6 +34,7 @@ class Ordering:
     ) -> None:
         self.machine = machine
         self.clocks = clocks
+        self.notices = Notices(machine.cores, clocks)
         self.flags = flags
         self.chosen = chosen
         self.target = target
@@ -101,8 +103,7 @@ class Ordering:
             self.clocks.settled(core, sync.pipes)
             for cell in sync.cells:
                 entry = signals.latest(self.machine, sync.number, cell)
-                key = ("signal", sync.number, cell)
-                self.clocks.publish(agent, (*key, entry + 1), (*key, entry) if sync.adds else None)
+                self.notices.publish(agent, (sync.number, cell), entry + 1, adds=sync.adds)
         elif isinstance(sync, Fence):
             self.clocks.settled(core, sync.pipes)
 
@@ -112,7 +113,7 @@ class Ordering:
         values = [signals.value_of(self.machine, sync.number, cell) for cell in sync.cells]
         if all(value is None or sync.comparison(value, sync.value) for value in values):
             for cell, entry in signals.seen(self.machine, core, sync):
-                self.clocks.acquire(agent, ("signal", sync.number, cell, entry))
+                self.notices.acquire(agent, (sync.number, cell), entry)
 
     def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
         if flag.source == flag.target:

@@ -22,6 +22,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import dataclass, field, replace
+from ptosim.ground.whole import whole
 from ptosim.run.program import LoadedProgram
 from ptosim.search import point_values
 from ptosim.search.judge_bound import least_cycles, untimed
@@ -316,7 +317,7 @@ def _written(program: LoadedProgram, request: Request) -> int:
 def _size(spec: str) -> int:
     _, dtype, shape, *_ = spec.split(":")
     known = plain_dtypes().get(dtype)
-    dims = shape.lower().split("x")
-    if known is None or not all(d.isdecimal() for d in dims):
+    dims = [whole(d) for d in shape.lower().split("x")]
+    if known is None or None in dims:
         return 0
-    return known.bytes_for(math.prod(map(int, dims)))
+    return known.bytes_for(math.prod(d or 0 for d in dims))

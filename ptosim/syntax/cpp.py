@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 
 from ptosim.ground.records import dataclass, replace
+from ptosim.ground.whole import whole
 
 _CALL = re.compile(
     r"^(?P<indent>\s*)(?:pto::)?(?P<name>T[A-Za-z_]\w*)\s*(?:<(?P<params>[^;%()]*)>)?\s*"
@@ -118,7 +119,7 @@ class _Translator:
     def _named(self, names: str, type_: _Tile) -> bool:
         for name, extents in _NAME.findall(names):
             valid = [e.strip() for e in extents.split(",")] if extents else []
-            is_valid = len(valid) == 2 and all(v.isdigit() for v in valid)
+            is_valid = len(valid) == 2 and all(whole(v) is not None for v in valid)
             self.types[name] = replace(type_, valid=(valid[0], valid[1])) if is_valid else type_
         return True
 
@@ -223,20 +224,21 @@ def _tile_type(params: list[str]) -> _Tile | None:
     words = [p.rpartition("::")[2] for p in params]
     if len(words) < 4 or words[0].lower() not in _SPACES or words[1] not in _ELEMENTS:
         return None
-    if not (words[2].isdigit() and words[3].isdigit()):
+    rows, cols = whole(words[2]), whole(words[3])
+    if rows is None or cols is None:
         return None
     layouts = {
         kind.lower(): _LAYOUTS.get(word.lower(), "row_major")
         for kind, _, word in (p.rpartition("::") for p in params[4:])
         if kind.lower() in ("blayout", "slayout")
     }
-    numbers = [w for w in words[4:] if w.lstrip("-").isdigit()]
+    numbers = [w for w in words[4:] if whole(w.removeprefix("-")) is not None]
     valid = None
     if len(numbers) >= 2:
         row, col = ("?" if n.startswith("-") else n for n in numbers[:2])
         valid = (row, col)
     return _Tile(
-        words[0].lower(), _ELEMENTS[words[1]], int(words[2]), int(words[3]), valid,
+        words[0].lower(), _ELEMENTS[words[1]], rows, cols, valid,
         layouts.get("blayout", "row_major"), layouts.get("slayout", "none_box"),
         int(numbers[2]) if len(numbers) > 2 else 512,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Tok
+from ptosim.ground.whole import whole
 
 _QUIET = ("operandSegmentSizes", "operand_segment_sizes")
 
@@ -279,9 +280,13 @@ def numbers(attr: Attr | None) -> list[int] | None:
     text = getattr(attr.atom, "value", "") if attr is not None else ""
     _, colon, listed = text.rstrip("> ").partition(":")
     words: Sequence[str] = listed.split(",") if colon else ()
-    if not words or not all(w.strip().lstrip("-").isdecimal() for w in words):
-        return None
-    return [int(w) for w in words]
+    found = [_signed(w.strip()) for w in words]
+    return None if not found or None in found else [n for n in found if n is not None]
+
+
+def _signed(word: str) -> int | None:
+    number = whole(word.removeprefix("-"))
+    return -number if number is not None and word.startswith("-") else number
 
 
 _READERS: dict[str, Callable[[Any], bool]] = {

@@ -6,6 +6,7 @@ from typing import Any
 
 from ptosim.ground.ir.core import Tok
 from ptosim.ground.ir.types import AbstractTileType, Dim, DType, TileType, Type
+from ptosim.ground.whole import whole
 from ptosim.syntax.type_parts import (
     DatedPart,
     TypeFault,
@@ -64,9 +65,10 @@ def _value(key: str, token: Tok) -> Any:
 def _valid(text: str) -> Dim:
     if text in ("?", "-1"):
         return None
-    if not text.isdecimal():
-        raise TypeFault(f"valid extent {text} must be '?', -1, or a non-negative integer")
-    return int(text)
+    number = whole(text)
+    if number is None:
+        raise TypeFault(f"valid extent {text[:24]} must be '?', -1, or a non-negative integer")
+    return number
 
 
 def unique(pairs: list[tuple[str, Any]], where: str = "") -> Fields:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ptosim.cli.main import main
+from ptosim.ground.isa.paths import programs_directory
 from ptosim.run.values import in_file
 from tests.fuzz import kinds
 from tests.fuzz.case import Case
@@ -26,8 +27,10 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("end", ["\r\n", "\r"], ids=["windows", "old_mac"])
 @pytest.mark.parametrize("kind", TEXTS)
-def test_lines_that_end_in_crlf_say_the_same(kind, tmp_path, monkeypatch) -> None:
+def test_lines_that_end_otherwise_say_the_same(kind, end, tmp_path, monkeypatch) -> None:
     told: list[tuple] = []
 
     def noted(words: list[str]) -> int:
@@ -39,9 +42,7 @@ def test_lines_that_end_in_crlf_say_the_same(kind, tmp_path, monkeypatch) -> Non
     monkeypatch.setattr("tests.fuzz.commands.main", noted)
     for text in TEXTS[kind]:
         for run in RUNNERS[kind].values():
-            codes = [
-                run(Case(t.encode(), kind), tmp_path) for t in (text, text.replace("\n", "\r\n"))
-            ]
+            codes = [run(Case(t.encode(), kind), tmp_path) for t in (text, text.replace("\n", end))]
             one, other = told[-2:]
             assert one == other
             assert codes[0] == codes[1] == one[0]
@@ -118,3 +119,26 @@ def test_a_drive_in_a_description_is_told_how_to_be_written(tmp_path, capsys) ->
     told = capsys.readouterr().err
     assert "k.toml:2:" in told
     assert "'C:\\…'" in told
+
+
+def test_old_line_ends_in_a_program(tmp_path, capsys) -> None:
+    """Places, comments, parts and edits are those of the same text with LF, which edits leave."""
+    text = (programs_directory() / "broken/missing_flag.pto").read_text(encoding="utf-8")
+    path, told = tmp_path / "k.pto", []
+    for end in ("\n", "\r"):
+        path.write_bytes(f"{text}//--- other.pto\n{text}".replace("\n", end).encode())
+        told.append((main(["check", f"{path}#other"]), main(["check", "--fix", str(path)])))
+        told[-1] = (*told[-1], *capsys.readouterr(), path.read_bytes())
+    assert told[0] == told[1]
+    assert told[0][:2] == (1, 0)
+    assert b"PIPE_MTE3" in told[0][4]
+
+
+def test_old_line_ends_in_an_overlay(tmp_path, capsys) -> None:
+    path = tmp_path / "board.toml"
+    path.write_bytes(b"\xef\xbb\xbfkind = 3\rschema = = 1\r")
+    assert main(["cost", "@basics/vadd", "--costs", str(path)]) == 2
+    assert "line 2" in capsys.readouterr().err
+    path.write_text(f"schema = {'1' * 5000}")
+    assert main(["cost", "@basics/vadd", "--costs", str(path)]) == 2
+    assert "PTO7520" in capsys.readouterr().err

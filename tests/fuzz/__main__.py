@@ -22,6 +22,7 @@ from random import Random
 from ptosim.cli import main as command_line
 from ptosim.cli.main import _Parser
 from ptosim.cli.options import NO_CACHE
+from ptosim.cli.quant_command import SUBCOMMANDS
 from tests.fuzz.corpus import seeds
 from tests.fuzz.limits import limit_addresses
 from tests.fuzz.session import Session
@@ -57,15 +58,17 @@ def _prepare() -> None:
 
 
 def _kept(make: Callable[[Sequence[str]], _Parser]) -> Callable[[Sequence[str]], _Parser]:
-    """The parser of a command line, made once for each command (which is in the first word)."""
-    made: dict[str, _Parser] = {}
+    """The parser of a command line, made once for each command: it is in the first word, a
+    subcommand of `quant` in the second, and a parser has the options of what it is made for."""
+    made: dict[tuple[str, ...], _Parser] = {}
 
     def parser(argv: Sequence[str]) -> _Parser:
         if not argv or argv[0] not in command_line.COMMANDS or NO_CACHE in argv:
             return make(argv)
-        if argv[0] not in made:
-            made[argv[0]] = make(argv)
-        return made[argv[0]]
+        key = (*argv[:1], *(w for w in argv[1:2] if argv[0] == "quant" and w in SUBCOMMANDS))
+        if key not in made:
+            made[key] = make(argv)
+        return made[key]
 
     return parser
 

@@ -24,7 +24,7 @@ from tests.fuzz.case import DOCUMENTED, Case, Different, Endless, Finding
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.limits import time_limit
 
-_WITH_ARGUMENTS = ("run", "stats", "diff", "port", "debug")
+_WITH_ARGUMENTS = ("run", "stats", "diff", "port", "debug", "report", "quant audit")
 _WITH_ENTRY = ("run", "cost", "map", "stats", "diff", "port", "debug")
 _LIMIT = ("--max-instructions", "2000", "--max-memory", "500M")
 ROOT = str(Path(ptosim.__file__).parent)
@@ -102,7 +102,8 @@ def _command(*words: str, twice: bool = False) -> Runner:
         entry = ("--entry", case.entry) if case.entry and words[0] in _WITH_ENTRY else ()
         given = _arguments(case) if words[0] in _WITH_ARGUMENTS else []
         files = [str(path)] * (1 + twice)
-        return documented([*words[0].split(), *files, *case.words, *entry, *given, *words[1:]])
+        how = case.words if "--from" not in words else []  # which names the targets itself
+        return documented([*words[0].split(), *files, *how, *entry, *given, *words[1:]])
 
     return run
 
@@ -115,7 +116,7 @@ def _arguments(case: Case) -> list[str]:
     return [word for name, type_ in known for word in ("--arg", f"{name}=randn:{type_}:4096")]
 
 
-_POINTER = re.compile(r"%(\w+)\s*:\s*(?:!pto\.ptr)?<(f32|f16|bf16|i8|i16|i32|ui8|i64)\b")
+_POINTER = re.compile(r"%(\w+)\s*:\s*(?:!pto\.ptr)?<(f32|f16|bf16|u?i(?:8|16|32|64))\b")
 
 
 def _to(form: str) -> Runner:

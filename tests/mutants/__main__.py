@@ -1,6 +1,7 @@
 """`python -m tests.mutants [LEVEL …] [--programs N] [--twice N]`: every mutant of every level.
 
-Each line of synchronisation of each program is dropped, doubled, moved up and down, and renumbered;
+Each line of synchronisation of each program is dropped, doubled, moved up and down, and renumbered,
+between ranks also turned to another rank, transfers too;
 with `--twice` N random pairs of such changes for each program, too. `check` must report a race, a
 deadlock or a token that nobody holds exactly if the graph of `tests/oracle/ordering.py` has one for
 the bytes written down in `levels.py`; the memory barriers of vector regions (`regions`) are dropped,
@@ -16,8 +17,8 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-from tests.mutants.levels import LEVELS, models
 from tests.mutants.model import Model, Mutant, mutants
+from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
 from tests.mutants.verdicts import UNSURE, told, told_of_region
 
@@ -73,7 +74,7 @@ def main() -> int:
                 expected, pair = mutant.model.verdict()
                 found, codes = told(mutant.model)
                 counts[expected] += 1
-                if expected != found:
+                if expected != found and expected not in UNSURE:
                     differences += 1
                     print(
                         f"{model.name} {model.target}: {mutant.what}: {expected} {pair}, not {codes}"

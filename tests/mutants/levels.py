@@ -3,7 +3,7 @@ pointers and vector regions, logical vectors, signals between cores, FIFOs, sign
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from tests.mutants.model import (
@@ -38,11 +38,18 @@ def _module(args: str, head: str, bodies: Sequence[str], target: str, kind: str 
 
 TILE, PART = "!pto.tile_buf<vec, 8x64xf32>", "!pto.partition_tensor_view<8x64xf32>"
 SIZE = 8 * 64 * 4
-VIEWS = "\n".join(
-    f"""%v{p} = pto.make_tensor_view %{p}, shape = [%c8, %c64], strides = [%c64, %c1] : !pto.tensor_view<8x64xf32>
+
+
+def views(names: Sequence[str]) -> str:
+    """Of each array the whole as a view `%vNAME` and as its part `%pNAME`."""
+    return "\n".join(
+        f"""%v{p} = pto.make_tensor_view %{p}, shape = [%c8, %c64], strides = [%c64, %c1] : !pto.tensor_view<8x64xf32>
 %p{p} = pto.partition_view %v{p}, offsets = [%c0, %c0], sizes = [%c8, %c64] : !pto.tensor_view<8x64xf32> -> {PART}"""
-    for p in "xy"
-)
+        for p in names
+    )
+
+
+VIEWS = views("xy")
 TILES = f"%one = arith.constant 1.0 : f32\n{VIEWS}\n" + "\n".join(
     f"%a{n} = arith.constant {n * SIZE} : i64\n%t{n} = pto.alloc_tile addr = %a{n} : {TILE}"
     for n in range(3)
@@ -434,24 +441,3 @@ return
     return Model(
         f"signals{seed}", target, (Part((0,), cube), Part((1,), vector)), around, needs_values=True
     )
-
-
-Make = Callable[[int, str], Model]
-LEVELS: dict[str, tuple[Make, tuple[str, ...], int]] = {
-    "tiles": (tiles, ("a2a3", "a5"), 12),
-    "tokens": (tokens, ("a5",), 8),
-    "pointers": (pointers, ("a5",), 20),
-    "logical": (lambda seed, target: pointers(seed, target, logical=True), ("a5",), 12),
-    "cores": (cores, ("a2a3", "a5"), 1),
-    "fifos": (fifos, ("a2a3", "a5"), 2),
-    "signals": (signals, ("a2a3", "a5"), 1),
-}
-"""Name of a level -> what makes its programs, their targets, how many there are of each."""
-
-
-def models(level: str, count: int | None = None) -> Iterator[Model]:
-    """Yield the programs of a level, the first `count` of each target."""
-    make, targets, every = LEVELS[level]
-    for target in targets:
-        for seed in range(min(every, count or every)):
-            yield make(seed, target)

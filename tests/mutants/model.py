@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from tests.oracle.ordering import Access, Event, Ordering, conflicts
+from tests.oracle.ordering import Access, Event, Ordering, conflicts, with_sums
 
 Bytes = dict[str, int]
 """Memory to its bytes, one bit each."""
@@ -34,7 +34,7 @@ class Line:
     """A line of a program. Work has `reads` and `writes` of the core that executes it (memories on
     chip are the core's own; a name that begins with `=` is one that all cores share);
     synchronisation has `sync`, or tokens that it gives and takes. `again` makes it with another
-    number."""
+    number, `toward` for another rank. A line whose `halves` several pipes execute has their bytes."""
 
     text: str
     pipe: str = "S"
@@ -47,6 +47,9 @@ class Line:
     kinds: tuple[str, ...] = ()
     by_core: Callable[[int], tuple[Bytes, Bytes]] | None = None
     """Bytes that depend on the core, in the place of `reads` and `writes`."""
+    sync_by_core: Callable[[int], tuple[Any, ...]] | None = None
+    toward: Callable[[], Line] | None = None
+    halves: tuple[Line, ...] = ()
 
     @property
     def is_work(self) -> bool:
@@ -57,7 +60,8 @@ class Line:
         """The line as one core executes it."""
         gives = self.gives(core) if self.gives is not None else ()
         takes = self.takes(core) if self.takes is not None else ()
-        return Event(self.pipe, self.sync, core, gives, takes)
+        sync = self.sync_by_core(core) if self.sync_by_core is not None else self.sync
+        return Event(self.pipe, sync, core, gives, takes)
 
     def access(self, core: int) -> Access:
         """The bytes that one core touches."""
@@ -81,7 +85,8 @@ class Part:
 
     def lines(self) -> tuple[Line, ...]:
         """The lines in the order of execution."""
-        return (*self.before, *(self.body * self.times), *self.after)
+        lines = (*self.before, *(self.body * self.times), *self.after)
+        return tuple(half for line in lines for half in line.halves or (line,))
 
     def text(self) -> str:
         """The text of the part; `%c0`, `%c1` and `%times` are defined around it."""
@@ -103,13 +108,17 @@ class Model:
     around: Callable[[Sequence[str]], str] = field(hash=False)
     needs_values: bool = False
     """Whether what a signal in memory holds decides who goes on."""
+    ranks: tuple[dict[str, Any], ...] = field(default=(), hash=False)
+    """The arguments of each rank, where there are several: names of arrays, and numbers."""
 
     def text(self) -> str:
         """The program as text."""
         return self.around([part.text() for part in self.parts])
 
     def verdict(self) -> tuple[str, str]:
-        """What the graph says of it: `stuck`, `misused`, `race` or `ordered`, and an example."""
+        """What the graph says of it: `stuck`, `misused`, `race` or `ordered`, and an example. With
+        `overtaken` a wait for a sum may be let go by other notifications than it is when they come
+        in turn, and then there is a race: one run need not show it."""
         events: list[Event] = []
         work: list[tuple[int, Line]] = []  # event and line
         for part in self.parts:
@@ -118,23 +127,33 @@ class Model:
                     if line.is_work:
                         work.append((len(events), line))
                     events.append(line.event(core))
-        order = Ordering(events, self.target)
+        order = with_sums(events, self.target) if self.ranks else Ordering(events, self.target)
         if order.misused:
             return "misused", ""
         if order.stuck:
             return "stuck", ""
+        found = self._race(order, work)
+        if found and self.ranks:
+            in_turn = Ordering(events, self.target, order.seen)
+            return "race" if self._race(in_turn, work) else "overtaken", found
+        return ("race" if found else "ordered"), found
+
+    def _race(self, order: Ordering, work: Sequence[tuple[int, Line]]) -> str:
+        """Two lines that touch the same bytes in no order; nothing where there are none."""
+        events = order.events
         touched = [line.access(events[at].core) for at, line in work]
         for one, two in conflicts([events[at] for at, _ in work], touched, self.target):
             (a, first), (b, second) = work[one], work[two]
             swapped = events[a].core != events[b].core and order.is_ordered(b, a)
             if not (order.is_ordered(a, b) or swapped):
-                return "race", f"{first.text} | {second.text}"
-        return "ordered", ""
+                return f"{first.text} | {second.text}"
+        return ""
 
 
 # -- changes ---------------------------------------------------------------------------------------
 
 KINDS = ("drop", "double", "up", "down", "renumber")
+BETWEEN_RANKS = (*KINDS, "retarget")
 
 
 @dataclass(frozen=True)
@@ -146,13 +165,12 @@ class Mutant:
 
 
 def mutants(model: Model) -> Iterator[Mutant]:
-    """Yield a model with one line of synchronisation dropped, doubled, moved or renumbered."""
+    """Yield a model with one line of synchronisation, or transfer between ranks, dropped, doubled,
+    moved, renumbered or turned to another rank."""
     for place, part in enumerate(model.parts):
         for name in ("before", "body", "after"):
             lines = getattr(part, name)
             for at, line in enumerate(lines):
-                if line.is_work or not line.kinds:
-                    continue
                 for kind in line.kinds:
                     changed = _changed(lines, at, kind)
                     if changed is None:
@@ -172,6 +190,8 @@ def _changed(lines: tuple[Line, ...], at: int, kind: str) -> tuple[Line, ...] | 
     if kind == "renumber":
         other = line.again(3) if line.again is not None else None
         return None if other is None else (*lines[:at], other, *lines[at + 1 :])
+    if kind == "retarget":
+        return None if line.toward is None else (*lines[:at], line.toward(), *lines[at + 1 :])
     to = at + (-1 if kind == "up" else 1)
     if not 0 <= to < len(lines):
         return None

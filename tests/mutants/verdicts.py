@@ -14,7 +14,8 @@ RACES = frozenset(("PTO5201", "PTO5202", "PTO5203", "PTO5204", "PTO5205", "PTO52
 def told(model: Model) -> tuple[str, list[str]]:
     """Return what the product says of a model, in the graph's words, and its codes: of a check, or
     of a run where values decide who goes on."""
-    codes = _of_run(model) if model.needs_values else _of_check(model)
+    told_by = _of_ranks if model.ranks else _of_run if model.needs_values else _of_check
+    codes = told_by(model)
     if "PTO5004" in codes:
         return "misused", codes
     if "PTO5006" in codes:
@@ -23,8 +24,8 @@ def told(model: Model) -> tuple[str, list[str]]:
 
 
 ORDERS = frozenset(("PTO6610", "PTO6612", "PTO6613"))
-UNSURE = frozenset(("chained", "hidden"))
-"""Verdicts on a region with which either answer is right: see `Region.verdict`."""
+UNSURE = frozenset(("chained", "hidden", "overtaken"))
+"""Verdicts with which either answer is right: see `Region.verdict` and `Model.verdict`."""
 
 
 def told_of_region(region: Region) -> tuple[str, list[str]]:
@@ -50,3 +51,25 @@ def _of_run(model: Model) -> list[str]:
         return [d.code for d in loaded.run({**given, **cells}, timing=False).findings]
     except ptosim.Trap as stopped:
         return [d.code for d in stopped.diagnostics]
+
+
+def _of_ranks(model: Model) -> list[str]:
+    """The arrays of one name are one array, which ranks share."""
+    loaded = ptosim.load(model.text(), sync="manual", target=model.target)
+    made: dict[str, np.ndarray] = {}
+
+    def array(name: str) -> np.ndarray:
+        if name not in made:
+            is_cell = name.startswith("cell")
+            made[name] = np.zeros(1, np.int32) if is_cell else np.ones((8, 64), np.float32)
+        return made[name]
+
+    given = [
+        {name: array(v) if isinstance(v, str) else v for name, v in args.items()}
+        for args in model.ranks
+    ]
+    try:
+        result = loaded.run(given, ranks=len(given), timing=False)
+    except ptosim.Trap as stopped:
+        return [d.code for d in stopped.diagnostics]
+    return [d.code for d in result.findings]

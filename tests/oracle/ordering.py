@@ -9,12 +9,13 @@ before it, on the A2/A3 vector pipe without waiting for its end; the scalar unit
 goes on after its own waits, its loads and barriers of all pipes; a flag, between pipes or between
 cores, fires when everything that its pipe was given before is done; so does the data of a FIFO, and
 the release of a buffer token, for which the next holder waits; all cores that meet know what each had
-done; a notification in memory waits for the stores of its core, on MTE3 and FIX. Slots that come back order nothing here."""
+done; a notification in memory waits for the stores of its core, on MTE3 and FIX; who waits for a sum
+of notifications knows of those without which it is not reached. Slots that come back order nothing here."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,11 @@ class Event:
     core: int = 0
     gives: tuple[Any, ...] = ()
     takes: tuple[Any, ...] = ()
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """What it synchronises, the kind first; that of work is empty."""
+        return self.sync or ("",)
 
     @property
     def lane(self) -> tuple[int, str]:
@@ -60,8 +66,14 @@ class Event:
 class Ordering:
     """The order of events; `before[j]` has bit i if i is done when j begins."""
 
-    def __init__(self, events: Sequence[Event], target: str) -> None:
+    def __init__(
+        self,
+        events: Sequence[Event],
+        target: str,
+        certain: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
         self.events = events
+        self.certain = certain or {}  # wait -> notifications that are done in any case
         lanes = {e.lane for e in events}
         self.in_order = {lane: not (target == "a2a3" and lane[1] == "V") for lane in lanes}
         self.before = [0] * len(events)
@@ -76,6 +88,9 @@ class Ordering:
         self._held: set[tuple[Any, ...]] = set()
         self._released: dict[tuple[Any, ...], int] = {}
         self._arrived: set[int] = set()
+        self.seen: dict[int, list[int]] = {}  # wait -> notifications that came before it here
+        self._cells: Counter[Any] = Counter()
+        self._notified: list[int] = []
         self._scalar = {e.core: 0 for e in events}
         self._walk()
 
@@ -113,11 +128,14 @@ class Ordering:
 
     def _is_ready(self, number: int) -> bool:
         event = self.events[number]
-        if event.flag is not None and event.sync[0] == "wait":
+        if event.flag is not None and event.words[0] == "wait":
             return bool(self._sets.get(event.flag))
-        if event.token is not None and event.sync[0] == "get" and event.token in self._held:
+        if event.token is not None and event.words[0] == "get" and event.token in self._held:
             return False
-        if event.sync == ("notify",) and any(self._lanes.get(lane) for lane in _stores(event)):
+        kind = event.words[0]
+        if kind == "notify" and any(self._lanes.get(lane) for lane in _stores(event)):
+            return False
+        if kind == "await" and self._cells[event.words[1]] < event.words[2]:
             return False
         if event.sync == ("barrier", "ALL"):
             mine = (
@@ -145,7 +163,7 @@ class Ordering:
         if event.sync == ("barrier", "ALL"):
             for lane, issued in self._issued.items():
                 before |= issued if lane[0] == event.core else 0
-        if event.sync == ("notify",):
+        if kind == "notify":
             for lane in _stores(event):
                 before |= self._issued.get(lane, 0)
         return before
@@ -157,10 +175,18 @@ class Ordering:
         waits = event.flag if event.sync is not None and event.sync[0] == "wait" else None
         for key in (*((waits,) if waits is not None else ()), *event.takes):
             before |= self.done[self._sets[key].popleft()]
-        if event.token is not None and event.sync[0] == "get":
+        if event.token is not None and event.words[0] == "get":
             before |= self._released.get(event.token, 0)
+        for told in self.certain.get(number, ()):
+            before |= self.done[told]
         self.before[number] = before
         self.done[number] = before | 1 << number
+        if _adds(event):
+            self._cells[event.words[1]] += event.words[2]
+            self._notified.append(number)
+        if event.words[0] == "await":
+            cell = event.words[1]
+            self.seen[number] = [n for n in self._notified if self.events[n].words[1] == cell]
         if event.flag is not None and waits is None:
             self._sets.setdefault(event.flag, deque()).append(number)
         if event.token is not None:
@@ -169,7 +195,7 @@ class Ordering:
             self._give(number)
         self._issued[lane] |= self.done[number]
         kind = event.sync[0] if event.sync is not None else ""
-        orders = kind in ("wait", "barrier", "get") or bool(event.takes)
+        orders = kind in ("wait", "barrier", "get", "await") or bool(event.takes)
         self._known[lane] |= self.done[number] if orders or self.in_order[lane] else start
         if lane[1] == "S" and (orders or not event.orders):
             self._scalar[event.core] |= self.done[number]
@@ -189,6 +215,40 @@ class Ordering:
 
 def _stores(event: Event) -> tuple[tuple[int, str], ...]:
     return (event.core, "MTE3"), (event.core, "FIX")
+
+
+def _adds(event: Event) -> bool:
+    """True for a notification that adds to a sum, `("notify", cell, amount)`, for which others wait
+    with `("await", cell, least)`."""
+    return event.words[0] == "notify" and len(event.words) > 1
+
+
+def with_sums(events: Sequence[Event], target: str) -> Ordering:
+    """Return the order of events among which some wait for sums of notifications.
+
+    One of them is done before a wait in every execution if the others that may come before the wait
+    do not suffice; which those are follows from the order there is without it, until nothing is
+    added."""
+    certain: dict[int, list[int]] = {}
+    adds = [n for n, event in enumerate(events) if _adds(event)]
+    waits = [n for n, e in enumerate(events) if e.words[0] == "await"]
+    while True:
+        order = Ordering(events, target, certain)
+        found = {wait: _certain(order, wait, adds) for wait in waits}
+        if order.stuck or found == certain:
+            return order
+        certain = found
+
+
+def _certain(order: Ordering, wait: int, adds: Sequence[int]) -> list[int]:
+    _, cell, least = order.events[wait].words
+    there = [n for n in adds if order.events[n].words[1] == cell and not order.is_ordered(wait, n)]
+
+    def others(one: int) -> int:
+        free = (n for n in there if n != one and not order.is_ordered(one, n))
+        return sum(order.events[n].words[2] for n in free)
+
+    return [n for n in there if others(n) < least]
 
 
 @dataclass(frozen=True)

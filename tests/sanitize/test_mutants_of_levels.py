@@ -1,13 +1,13 @@
 """Of each level a sample of programs with one line of synchronisation changed: a race, a deadlock or a
 misused token is reported exactly if a graph says so, for bytes that are written down with the program
-(`tests/mutants/levels.py`) and not taken from the product. All of them: `python -m tests.mutants`."""
+(`tests/mutants/programs.py`) and not taken from the product. All of them: `python -m tests.mutants`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.mutants.levels import LEVELS, models
 from tests.mutants.model import sampled
+from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
 from tests.mutants.verdicts import UNSURE, told, told_of_region
 
@@ -18,7 +18,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 11)
 @pytest.mark.parametrize("model", CASES)
 def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
     assert model.verdict() == ("ordered", "")
@@ -26,10 +26,15 @@ def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
     for mutant in sampled(model, 8):
         expected, pair = mutant.model.verdict()
         found, codes = told(mutant.model)
-        assert found == expected, (mutant.what, pair, codes, mutant.model.text())
+        assert found == expected or expected in UNSURE, (
+            mutant.what,
+            pair,
+            codes,
+            mutant.model.text(),
+        )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 7)
 @pytest.mark.parametrize("logical", [False, True], ids=["registers", "logical"])
 @pytest.mark.parametrize("seed", range(8))
 def test_orders_in_a_region_are_missed_exactly_if_the_elements_say_so(seed, logical) -> None:

@@ -166,9 +166,9 @@ class Case:
                 given |= dict(zip((f"{name}_rows", f"{name}_cols"), operand.valid, strict=True))
         return given
 
-    def run(self) -> ptosim.Result:
+    def run(self, **options: Any) -> ptosim.Result:
         """Load and run the program."""
-        return self.kernel().run(self.arguments())
+        return self.kernel().run(self.arguments(), **options)
 
     # -- model ----------------------------------------------------------------------------------
 
@@ -193,9 +193,9 @@ class Case:
             MODELS[self.op](call)
         return tiles
 
-    def check(self) -> ptosim.Result:
+    def check(self, **options: Any) -> ptosim.Result:
         """Run both and compare every tile."""
-        result = self.run()
+        result = self.run(**options)
         tiles = self.model()
         for name in self.compared or self.storage:
             got = result.outputs[f"{name}_after"]

@@ -345,7 +345,8 @@ def test_tests_that_the_table_names_exist(op):
 
 @pytest.mark.parametrize(("op", "target"), TABLE)
 def test_edges_under_a_dynamic_shape_with_an_odd_tail(op, target):
-    case(Situation(op, target, preferred(op, target)[0], dynamic=True)).check()
+    """As it is run by default, with the clock, which most tests of values leave out."""
+    case(Situation(op, target, preferred(op, target)[0], dynamic=True)).check(timing=True)
 
 
 @pytest.mark.parametrize(("op", "target"), [row for row in TABLE if row[0] != "tsetval"])
@@ -353,7 +354,7 @@ def test_an_empty_shape_changes_nothing(op, target):
     """No rows, or no columns; known only at run time where an operation refuses it in the text.
     `tsetval` sets its element wherever the valid region ends."""
     other = preferred(op, target)[1]
-    case(Situation(op, target, other, rows=0, dynamic=True)).check()
+    case(Situation(op, target, other, rows=0, dynamic=True)).check(timing=True)
     case(Situation(op, target, other, cols=0, dynamic=True)).check()
 
 

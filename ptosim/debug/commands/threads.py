@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ptosim.debug.commands.table import command
 from ptosim.debug.threads import Threads
 from ptosim.ground.errors import UsageError
+from ptosim.ground.whole import whole
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell
@@ -39,6 +40,7 @@ def thread(shell: Shell, args: str) -> None:
 def warp(shell: Shell, args: str) -> None:
     """The lanes of a warp of the last launch as rows, with some values or those made last."""
     words = args.split()
-    if not words or not words[0].isdecimal():
+    number = whole(words[0]) if words else None
+    if number is None:
         raise UsageError("`warp` takes a number", help="warp 0 %v")
-    shell.show(_threads(shell).warp(int(words[0]), words[1:]))
+    shell.show(_threads(shell).warp(number, words[1:]))

@@ -11,6 +11,7 @@ from ptosim.debug.filters import catch
 from ptosim.debug.shell import expression_limits
 from ptosim.debug.stops import Breakpoint
 from ptosim.ground.errors import UsageError
+from ptosim.ground.whole import whole
 
 if TYPE_CHECKING:
     from ptosim.debug.dap.server import Server
@@ -87,10 +88,10 @@ class PointRequests:
             if wanted.get("condition"):
                 point.condition = session.condition(wanted["condition"])
             if wanted.get("hitCondition"):
-                count = str(wanted["hitCondition"]).strip().lstrip(">=").strip()
-                if not count.isdigit() or int(count) < 1:
+                count = whole(str(wanted["hitCondition"]).strip().lstrip(">=").strip())
+                if not count:
                     raise UsageError(f"`{wanted['hitCondition']}` is not a number of hits")
-                point.ignore = int(count) - 1
+                point.ignore = count - 1
             if wanted.get("logMessage"):
                 point.log = self._logger(str(wanted["logMessage"]))
         except UsageError:

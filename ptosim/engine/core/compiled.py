@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ptosim.engine.core.batches import Batches
+from ptosim.engine.batch.batches import Batches
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
@@ -222,12 +222,11 @@ class _Writer:
 
     def _batch(self, head: int, indent: int) -> None:
         """Execute the rounds of a loop at once, as many as may be."""
-        batch = self.batches.at(head)
-        if batch is None:
+        if self.batches.at(head) is None:
             return
         self.names["batch"] = self.batches.run
-        self._line(indent, f"m = batch(core, {head}, s, limit - n)")
-        self._line(indent, f"n += m * {batch.length}; c += m * {batch.scalars}")
+        self._line(indent, f"m, k = batch(core, {head}, s, limit - n)")
+        self._line(indent, "n += m; c += k")
 
     def _check(self, pc: int, indent: int) -> _Path:
         check = _Check(pc, indent)

@@ -14,6 +14,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.records import dataclass, field
+from ptosim.ground.whole import whole
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile
@@ -78,8 +79,9 @@ class Dumper:
 def _operations(resolved: ResolvedModule, dump: Dump) -> list[Operation]:
     source = resolved.module.source
     every = list(resolved.module.walk())
-    if dump.place.isdigit():
-        found = [op for op in every if source.line_column(op.start)[0] == int(dump.place)]
+    line = whole(dump.place)
+    if line is not None:
+        found = [op for op in every if source.line_column(op.start)[0] == line]
     else:
         found = [op for op in every if dump.place in (op.name, op.name.removeprefix("pto."))]
     if not found:

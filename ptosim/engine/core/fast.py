@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.core.batches import Batches
+from ptosim.engine.batch.batches import Batches
 from ptosim.engine.core.compiled import HOT, Compiled, Loop, compile_loop
 from ptosim.engine.core.records import Kind
 from ptosim.machine.core import Core
@@ -85,11 +85,11 @@ def run_fast(engine: Engine, core: Core, limit: int) -> bool:  # noqa: C901 - ho
                 if pc > before or pc < 0 or loops is None or queues:
                     continue
                 loop = compiled.get(pc)
-                if loop is None and (batch := batches.at(pc)) is not None:
-                    rounds = batches.run(core, pc, slots, limit - count)
-                    count += rounds * batch.length
-                    counted += rounds * (batch.length - batch.scalars)
-                    if rounds:
+                if loop is None and batches.at(pc) is not None:
+                    done, scalars = batches.run(core, pc, slots, limit - count)
+                    count += done
+                    counted += done - scalars
+                    if done:
                         continue
                 loop = loop or loops.round(core, pc)
                 if loop is None:

@@ -70,10 +70,10 @@ def read_overlay(path: str | Path) -> Overlay:
     """Return the overlay in a file. Raises UsageError (PTO7520) for what is no overlay."""
     path = Path(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except ValueError as problem:  # no UTF-8, no TOML, or a number of thousands of digits
         raise UsageError(f"PTO7520: {path} is no cost overlay: {problem}", help=_HELP) from problem
     try:
         return _overlay(path.name, content)

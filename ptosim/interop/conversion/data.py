@@ -25,6 +25,10 @@ class Data:
     digest: str
 
 
+_UNREADABLE = (OSError, ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile)
+"""What NumPy raises for a file that is no archive, is damaged, or is empty."""
+
+
 def read(path: str) -> tuple[Feeds, str]:
     """Return the arrays of an .npz file, and the SHA-256 of its bytes. Raises UsageError for a file
     that cannot be read."""
@@ -32,7 +36,7 @@ def read(path: str) -> tuple[Feeds, str]:
         raw = Path(path).read_bytes()
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, AttributeError, TypeError, zipfile.BadZipFile) as problem:
+    except _UNREADABLE as problem:
         why = getattr(problem, "strerror", None) or "it is no .npz archive of arrays"
         raise UsageError(f"cannot read {path}: {why}") from problem
     return arrays, hashlib.sha256(raw).hexdigest()

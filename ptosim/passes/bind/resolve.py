@@ -23,6 +23,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.records import replace
 from ptosim.ground.source import Span
+from ptosim.ground.whole import whole
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.listed import Listed
 from ptosim.passes.bind.meaning import take_meaning
@@ -182,10 +183,9 @@ class _Resolver(Listed, Structured):
     def _placement(self, op: Operation, arguments: Sequence[Value]) -> None:
         """`tassign %argN, …` with a name that nothing else has means the N-th undefined value."""
         name = _placed_name(op) or ""
-        number = name.removeprefix("arg")
-        is_number = name != number and number.isdecimal() and int(number) < len(arguments)
-        if is_number and not self.scope.knows(name):
-            self.scope.alias(name, arguments[int(number)])
+        number = whole(name.removeprefix("arg")) if name.startswith("arg") else None
+        if number is not None and number < len(arguments) and not self.scope.knows(name):
+            self.scope.alias(name, arguments[number])
         self.scope.open_world = None
         self._operation(op)
 
