@@ -45,6 +45,7 @@ def arguments(transcript: Transcript) -> list[str]:
     return words
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("transcript", SHOWN)
 def test_what_is_shown_is_what_comes(transcript, capsys, monkeypatch):
     if transcript.command.endswith(TESTS):

@@ -47,6 +47,7 @@ def adversarial(scale: float, zero: int, count: int = 150) -> np.ndarray:
     )
 
 
+@pytest.mark.sampled(12, 80)
 @pytest.mark.parametrize(("scale", "zero", "out"), SETTINGS)
 @pytest.mark.parametrize("name", schemes())
 def test_formula(name, scale, zero, out):

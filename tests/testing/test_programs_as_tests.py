@@ -120,6 +120,7 @@ def test_pytest_in_a_fresh_project_collects_and_runs(project):
     assert "vadd.toml" in told
 
 
+@pytest.mark.slow
 def test_a_test_of_a_project_has_programs_and_functions(project):
     (project / "test_it.py").write_text("""
 import numpy as np, ptosim, pytest
