@@ -17,6 +17,7 @@ from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
 from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.files import read_text
 from ptosim.ground.limits import Limits, within
 from ptosim.views import json_text
 
@@ -121,12 +122,7 @@ class Shell:
 
     def script(self, path: Path) -> None:
         """Execute the lines of a file, echoing them. Raises UsageError at the first that fails."""
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except OSError as problem:
-            raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-        except UnicodeDecodeError as problem:
-            raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+        text = read_text(path)
         if self._depth > 9:
             raise UsageError(f"{path}: scripts are nested too deeply")
         lines = iter(enumerate(text.splitlines(), 1))
