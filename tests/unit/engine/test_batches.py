@@ -236,9 +236,10 @@ def test_what_is_executed_at_once(name, taken, fewest):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
-def test_loops_made_at_random(seed, fewest):
+@pytest.mark.parametrize("make", [loops.module, loops.logical_module])
+def test_loops_made_at_random(make, seed, fewest):
     rng = Random(seed)
-    program = ptosim.load(loops.module(rng))
+    program = ptosim.load(make(rng))
     n = rng.choice((0, 1, 2, 9, 20, 33, 60, 100))
     args = given(n) | {"lanes": rng.choice((0, 1, 64 * n, 64 * n - 13))}
     results = []
