@@ -304,7 +304,7 @@ class TypeBuilder:
             raise TypeFault("a dimension of !pto.local_array must be a positive static size")
         if prod(shape) > _MOST_CELLS:
             raise TypeFault(
-                f"a !pto.local_array of {prod(shape)} elements is larger than a scalar unit's stack",
+                f"a !pto.local_array of {prod(shape)} elements is larger than any stack",
                 f"at most {_MOST_CELLS} elements",
             )
         elem = parts[2].dtype if isinstance(parts[2], ScalarType) else None
