@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.text import Text
 
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
@@ -23,6 +23,7 @@ from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Values
 from ptosim.quant.storage import storage
 from ptosim.views.table import Part, Table, table
+from ptosim.views.text import Text
 
 _EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
 with [O,C/groups,H,W]; both hold i8 or ui8. Attributes that oneDNN's int8 primitives take: scales of
@@ -91,25 +92,50 @@ def _code(found: Plan, fail_on: str) -> int:
     return int(fail_on != "never" and ("exact" in wrong or (fail_on == "warning" and bool(wrong))))
 
 
+_TEXTS = (
+    "src", "weights", "src_scale", "src_zp", "wei_scales", "dst_scale", "dst_zp", "bias",
+    "dst_before", "dst", "strides", "padding", "dilation", "target", "out", "emit",
+)  # fmt: skip
+_NUMBERS = ("wei_mask", "src_mask", "dst_mask", "groups")
+_LISTS = ("post_op", "mask")
+_KEYS = (*_TEXTS, *_NUMBERS, *_LISTS, "conv")
+"""What a task file can say: options of the command line, with `-` or `_`."""
+
+
 def _read(options: argparse.Namespace) -> None:
     """Take options from the file; those of the command line were parsed before and are replaced."""
     try:
         table = tomllib.loads(Path(options.task).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as problem:  # ValueError: no TOML, or a number of many digits
         raise UsageError(f"{options.task}: {problem}") from problem
-    known = {k.replace("_", "-") for k in vars(options)} - {"task", "subcommand", "command"}
     for key, value in table.items():
-        word = key.replace("_", "-")
-        if word not in known:
-            raise UsageError(
-                f"{options.task}: unknown option `{key}`", help=", ".join(sorted(known))
-            )
-        name = word.replace("-", "_")
-        if isinstance(value, list) and name not in ("post_op", "mask"):
-            value = ",".join(map(str, value))
-        current = getattr(options, name)
-        plain = isinstance(current, str) or current is None
-        setattr(options, name, str(value) if plain and not name.endswith("mask") else value)
+        name = key.replace("-", "_")
+        if name not in _KEYS:
+            known = ", ".join(sorted(k.replace("_", "-") for k in _KEYS))
+            raise UsageError(f"{options.task}: unknown option `{key}`", help=known)
+        setattr(options, name, _told(options.task, key, name, value))
+
+
+def _told(task: str, key: str, name: str, value: Any) -> Any:
+    """Return the value of a key of the task file as the command line would have it."""
+    listed = value if isinstance(value, list) else [value]
+    plain = all(isinstance(v, (str, int, float)) and not isinstance(v, bool) for v in listed)
+    if name == "conv" and isinstance(value, bool):
+        return value
+    if name in _NUMBERS and plain and isinstance(value, int):
+        return value
+    if name in _LISTS and plain:
+        return [str(v) for v in listed]
+    if name in _TEXTS and plain:
+        return ",".join(map(str, listed))
+    wanted = (
+        "true or false"
+        if name == "conv"
+        else "a whole number"
+        if name in _NUMBERS
+        else ("a text, a number or a list of them")
+    )
+    raise UsageError(f"{task}: `{key}` takes {wanted}, not {str(value)[:40]}")
 
 
 # -- the task --------------------------------------------------------------------------------------

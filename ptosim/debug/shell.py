@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from ptosim.debug.commands.table import COMMANDS, Command, find, load
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Part, Sheet, Unbroken
@@ -17,8 +15,10 @@ from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
 from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.files import read_text
 from ptosim.ground.limits import Limits, within
 from ptosim.views import json_text
+from ptosim.views.text import Text
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.
@@ -121,12 +121,7 @@ class Shell:
 
     def script(self, path: Path) -> None:
         """Execute the lines of a file, echoing them. Raises UsageError at the first that fails."""
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except OSError as problem:
-            raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-        except UnicodeDecodeError as problem:
-            raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+        text = read_text(path)
         if self._depth > 9:
             raise UsageError(f"{path}: scripts are nested too deeply")
         lines = iter(enumerate(text.splitlines(), 1))

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Text files that are read, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from ptosim.ground.errors import UsageError
 
 _LONGEST = 200
 """Bytes of a file's name in that of its temporary file; a name has 255."""
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, without a byte order mark. Raises UsageError for a file that
+    cannot be read, a name that none can have, and what is not UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+    except ValueError as problem:  # a NUL in the name
+        raise UsageError(f"cannot read {str(path)!a}: {problem}") from problem
 
 
 def write_file(path: Path, data: str | bytes) -> None:

@@ -34,6 +34,7 @@ class Mask:
     asked for.
 
     There is no granularity above 32 bits: 64-bit lanes are the first 32 lanes of the b32 view.
+    The masks of many rounds of a loop are one whose lanes are rows, without an image.
     """
 
     __slots__ = ("bits", "off1", "off2", "off4", "off8", "on1", "on2", "on4", "on8")
@@ -55,15 +56,32 @@ class Mask:
     def of_lanes(cls, lanes: np.ndarray) -> Mask:
         """Return the mask of boolean lanes; 32 of them are the lanes of 64-bit elements."""
         mask = cls.__new__(cls)
-        setattr(mask, f"on{REGISTER_BYTES // len(lanes)}", lanes)
+        setattr(mask, f"on{REGISTER_BYTES // lanes.shape[-1]}", lanes)
         return mask
+
+    @classmethod
+    def of_image(cls, image: np.ndarray) -> Mask:
+        """Return the mask of the 32 bytes of an image, or of rows of them."""
+        return cls.of_lanes(np.unpackbits(image, axis=-1, bitorder="little").view(np.bool_))
+
+    def image(self) -> np.ndarray:
+        """Return the 32 bytes of the image, or rows of them."""
+        rows = self._rows()
+        if rows is None:
+            return np.frombuffer(self.bits.to_bytes(32, "little"), np.uint8)
+        return np.packbits(_spread(*rows), axis=-1, bitorder="little")
+
+    def of_round(self, at: int) -> Mask:
+        """Return the mask of one round of those of many."""
+        rows = self._rows()
+        return self if rows is None else Mask.of_lanes(rows[0][at].copy())
 
     def __getattr__(self, name: str) -> Any:
         # Called only for a slot that is not filled yet.
         if name == "bits":
             value: Any = self._image()
         elif name.startswith("on"):
-            value = lanes_of(self.bits, int(name[2:]))
+            value = self._lanes(int(name[2:]))
         elif name.startswith("off"):
             on = getattr(self, f"on{name[3:]}")
             value = None if on.all() else ~on
@@ -72,14 +90,31 @@ class Mask:
         object.__setattr__(self, name, value)
         return value
 
-    def _image(self) -> int:
+    def _given(self) -> tuple[np.ndarray, int] | None:
+        """The narrowest lanes that are there, and their bytes; None if there is only an image."""
         for width in WIDTHS:
             try:
-                lanes = object.__getattribute__(self, f"on{width}")
+                return object.__getattribute__(self, f"on{width}"), width
             except AttributeError:
                 continue
-            return image_of(lanes, min(width, 4))
-        raise AttributeError("a mask without content")
+        return None
+
+    def _rows(self) -> tuple[np.ndarray, int] | None:
+        """Rows of lanes, and their bytes; None for a mask that is the same in every round."""
+        given = self._given()
+        return None if given is None or given[0].ndim == 1 else given
+
+    def _image(self) -> int:
+        given = self._given()
+        if given is None:
+            raise AttributeError("a mask without content")
+        return image_of(given[0], min(given[1], 4))
+
+    def _lanes(self, width: int) -> np.ndarray:
+        rows = self._rows()
+        if rows is None:
+            return lanes_of(self.bits, width)
+        return _spread(*rows)[..., :: min(width, 4)][..., : lane_count(width)].copy()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mask) and self.bits == other.bits
@@ -96,6 +131,14 @@ def image_of(lanes: np.ndarray, width: int) -> int:
     image = np.zeros(REGISTER_BYTES, np.bool_)
     image[: len(lanes) * width : width] = lanes
     return int.from_bytes(np.packbits(image, bitorder="little").tobytes(), "little")
+
+
+def _spread(lanes: np.ndarray, width: int) -> np.ndarray:
+    """Rows of lanes at their places in rows of images."""
+    image = np.zeros((*lanes.shape[:-1], REGISTER_BYTES), np.bool_)
+    step = min(width, 4)
+    image[..., : lanes.shape[-1] * step : step] = lanes
+    return image
 
 
 def lanes_of(bits: int, width: int) -> np.ndarray:

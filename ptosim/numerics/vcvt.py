@@ -66,7 +66,7 @@ def vector_conversion(
 def _unpacking(decode: Conversion) -> Conversion:
     def convert(packed: np.ndarray) -> np.ndarray:
         codes = np.stack((packed & 15, packed >> 4), axis=-1)
-        return decode(codes.reshape(-1))
+        return decode(codes.reshape(*packed.shape[:-1], -1))
 
     return convert
 
@@ -74,7 +74,7 @@ def _unpacking(decode: Conversion) -> Conversion:
 def _packing(encode: Conversion) -> Conversion:
     def convert(values: np.ndarray) -> np.ndarray:
         codes = encode(values)
-        return codes[::2] | codes[1::2] << 4
+        return codes[..., ::2] | codes[..., 1::2] << 4
 
     return convert
 

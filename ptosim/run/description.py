@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import DescriptionError, UsageError
+from ptosim.ground.errors import DescriptionError
+from ptosim.ground.files import read_text
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.run.places import Path as KeyPath
@@ -42,12 +43,7 @@ OF_TOLERANCE: dict[str, Check] = {"rtol": SIZE, "atol": SIZE, "ulp": NUMBER}
 def read_description(path: Path) -> tuple[Source, dict[str, Any]]:
     """Return the text and the content of a file. Raises UsageError for a file that cannot be read,
     DescriptionError for one that is not TOML."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+    text = read_text(path).replace("\r\n", "\n")
     import tomllib  # a program without a sidecar needs none
 
     source = Source(str(path), text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_text
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
 from ptosim.run.parts import part_named, the_only
@@ -30,12 +31,7 @@ def read_source(source: str | Path | Source, filename: str | None = None) -> Sou
     path = path_of(source)
     if path is not None:
         part = split_part(str(source))[1]
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except OSError as problem:
-            raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-        except UnicodeDecodeError as problem:
-            raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+        text = read_text(path)
         whole = Source(filename or str(path), snippet_of(text))
         return part_named(whole, part) if part else whole
     return Source(filename or "<text>", snippet_of(str(source)))

@@ -124,7 +124,7 @@ def _dtype(name: str) -> DType:
 
 def _shape(text: str) -> tuple[int, ...]:
     shape = tuple(_number(d, "dimension") for d in text.lower().split("x"))
-    if any(d < 0 for d in shape) or np.prod(shape, dtype=np.float64) > 2**31:
+    if any(d < 0 for d in shape) or math.prod(shape) > 2**31:
         raise UsageError(f"shape `{text}` is negative or too large")
     return shape
 

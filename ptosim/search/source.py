@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.files import read_text
 from ptosim.ground.source import Source, with_line_feeds
 from ptosim.run.sources import read_source, source_path
 from ptosim.search.space import Space
@@ -169,13 +170,7 @@ def _template_text(name: str) -> str:
     from ptosim.ground.isa.paths import programs_directory
 
     path = programs_directory() / name[1:] if name.startswith("@") else Path(name)
-    try:
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-        return with_line_feeds(text)
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+    return with_line_feeds(read_text(path))
 
 
 def function_of(path: Path, name: str) -> Callable[..., Any]:

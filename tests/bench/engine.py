@@ -16,7 +16,8 @@ import numpy as np
 
 import ptosim
 from ptosim.cli.main import main
-from ptosim.engine.core import batches, fast
+from ptosim.engine.batch import batches
+from ptosim.engine.core import fast
 from ptosim.expand.program import expand
 from ptosim.ground.source import Source
 from ptosim.numerics import blas, transcendental

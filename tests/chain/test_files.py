@@ -85,6 +85,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_has_a_line_and_a_cure(name, tmp_path, capsys):
     old, new, code, line = WRONG[name]

@@ -240,8 +240,15 @@ def test_values_that_differ_are_exit_code_1(folder, capsys):
 # -- shipped chains --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mlp", pytest.param("decode_layer", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("mlp", "a2a3"),
+        ("mlp", "a5"),
+        pytest.param("decode_layer", "a2a3", marks=pytest.mark.deep),
+        pytest.param("decode_layer", "a5", marks=pytest.mark.slow),
+    ],
+)
 def test_shipped_chains(name, target):
     result = ptosim.run_chain(PROGRAMS / "model" / f"{name}.toml", target=target)
     assert result.passed

@@ -125,6 +125,7 @@ EMPTY = {(name, form) for name in ("check", "run") for form in ("jsonl", "github
 """Forms with a line for each finding."""
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("name", "form"),
     [(n, f) for n in WITH_FORMAT if n != "selftest" for f in PARSERS[n].get_default("writers")],

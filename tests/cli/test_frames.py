@@ -28,6 +28,7 @@ def frames(lines: list[str]) -> list[str]:
     return [row for row in lines if not re.match(r"(error|warning|note)\[PTO", row)]
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
 @pytest.mark.parametrize("width", [80, 100, 140, None])
 def test_no_frame_is_wider_than_the_terminal(path, width, capsys, monkeypatch) -> None:
@@ -44,6 +45,7 @@ def test_no_word_of_the_program_is_cut(path, capsys, monkeypatch) -> None:
             assert set(re.findall(r"[\w.$!#%@-]+", line[1])) <= words, row
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("width", range(32, len(LONG) + 1))
 def test_marks_are_under_what_they_mark(width: int) -> None:
     names = ("pto.tadd", "%first", "%second", "%third")

@@ -48,6 +48,7 @@ def two_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest_command, "shipped_names", lambda: TWO)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -78,7 +78,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [
@@ -183,6 +183,7 @@ def test_only_the_user_reaches_the_socket_and_a_second_server_is_refused(server,
     assert b"a server listens at" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_socket_that_a_killed_server_left_is_taken_over(tmp_path):
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as dead:
@@ -201,6 +202,7 @@ def test_without_a_server_the_command_runs_here_and_says_so(tmp_path):
     assert b"no server at" in done.stderr
 
 
+@pytest.mark.slow
 def test_requests_on_standard_input_are_all_answered_before_the_end(folder):
     requests = [{"id": i, "argv": ["check", "wrong.pto"], "cwd": str(folder)} for i in range(5)]
     text = "".join(json.dumps(r) + "\n" for r in requests)

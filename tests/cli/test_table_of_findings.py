@@ -149,6 +149,7 @@ def test_check(cli, file, row: Row) -> None:
     assert outcome.code == row.check
 
 
+@pytest.mark.sampled(16)
 @by_name(ROWS)
 def test_the_verdict_is_the_assemblers(cli, file, row: Row) -> None:
     """What only following brings out, or warns, rejects nothing."""

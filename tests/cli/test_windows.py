@@ -27,6 +27,7 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("end", ["\r\n", "\r"], ids=["windows", "old_mac"])
 @pytest.mark.parametrize("kind", TEXTS)
 def test_lines_that_end_otherwise_say_the_same(kind, end, tmp_path, monkeypatch) -> None:

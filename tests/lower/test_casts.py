@@ -58,6 +58,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize(("type_", "expressed"), TYPES, ids=lambda v: str(v)[:40])
 def test_exact_form_keeps_every_result(type_, expressed, target):

@@ -86,6 +86,7 @@ def test_tensors_keep_every_value(given):
     np.testing.assert_array_equal(after["i"].view(want.dtype), want)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("given", [g for g in TYPES if not g[3]], ids=lambda g: f"{g[0]}:{g[1]}")
 def test_scalars_keep_every_value(given):
     text = casts(lambda e: e, *given)

@@ -34,6 +34,7 @@ def tile(element):
     return f"!pto.tile<8x64x{element}>"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("given", CASES, ids=":".join)
 def test_every_value_is_kept(given, target):

@@ -37,6 +37,7 @@ def values(shape, seed):
 # -- numbers that are none, and numbers that are too large -----------------------------------------
 
 
+@pytest.mark.sampled(3, 15)
 @pytest.mark.parametrize(
     "zero", [np.uint8(0), np.uint8(130), np.int8(0), np.int8(-7), np.int8(9), np.int16(-300)]
 )
@@ -63,6 +64,7 @@ def test_nan_infinities_and_large_quotients(zero, name, columns):
 # -- integers as input -----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("opset", [10, 13, 19, 21, 23])
 def test_int32_input_in_every_opset(opset):
     """The reference divides integers in f64: as if the quotient were exact."""
@@ -217,6 +219,7 @@ def test_float4_both_ways():
 # -- the type of the division ----------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, 8)
 @pytest.mark.parametrize("x_type", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("s_type", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", ["reference", "onnx"])

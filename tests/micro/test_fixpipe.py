@@ -341,6 +341,7 @@ MODES = {
 APRIL = [m for m in enums()["pre_quant"].members if m.rpartition("_")[0] in MODES or m in MODES]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", APRIL)
 def test_a_mode_gives_the_type_of_its_name(mode):
     """Where the destination has another type, the run of a program of April says which types there

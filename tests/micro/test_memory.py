@@ -92,6 +92,7 @@ STORES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("word", "elem", "bits"), STORES)
 def test_stores(word, elem, bits):
     """Masks full, empty and partial: only active elements are written (1PT: always)."""

@@ -36,6 +36,7 @@ def run(name: str, target: str, capsys) -> tuple[int, dict]:
     return code, json.loads(out)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("name", "target"), RUNS)
 def test_program(name, target, capsys):
     beside = sidecar(name)
@@ -63,6 +64,7 @@ def test_what_lies_beside_a_program(name):
         assert beside.expect, "a program that is right says what comes out"
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", MAKERS)
 def test_expected_values_are_those_of_the_description(name):
     """The files are never written by the simulator: they are what `expected.py` computes."""

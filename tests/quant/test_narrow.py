@@ -27,6 +27,7 @@ def probes(name: str) -> np.ndarray:
     return np.concatenate([around, -around, [np.inf, -np.inf, np.nan]]).astype(np.float32)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("saturate", [True, False])
 @pytest.mark.parametrize("name", [n for n in oracle.NARROW if n.startswith("f8")])
 def test_fp8(name, saturate):

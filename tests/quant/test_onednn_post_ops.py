@@ -237,6 +237,7 @@ CHAINS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c[1])
 @pytest.mark.parametrize("dst", ["ui8", "i8", "f32"])
 def test_plans_with_post_operations(cli, chain, dst, tmp_path):

@@ -20,9 +20,17 @@ PROGRAMS = sorted(HERE.glob("*.pto"))
 OTHERS = sorted(p for p in HERE.iterdir() if p.suffix in SUFFIXES.values() and p.suffix != ".pto")
 
 
-@pytest.mark.sampled(16)
-@pytest.mark.parametrize("target", ["a2a3", "a5"])
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+TARGETS = ("a2a3", "a5")
+TEXTS = [
+    pytest.param(path, target, id=f"{path.stem}-{target}", marks=[pytest.mark.deep] * (other % 2))
+    for number, path in enumerate(PROGRAMS)
+    for other, target in enumerate(TARGETS, number)
+]
+"""By default each on one target, by turns."""
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(("path", "target"), TEXTS)
 def test_a_text_that_was_found(path: Path, target: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
     case = Case(path.read_bytes(), target=target)

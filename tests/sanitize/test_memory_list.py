@@ -247,6 +247,7 @@ def arguments(program: ptosim.Program, fixed: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.name}-{c.target}")
 def test_the_fault_is_named_and_its_twin_is_not(case):
     found = [d for d in ran(case, wrong=True) if d.code == case.code]
@@ -262,6 +263,7 @@ def test_the_fault_is_named_and_its_twin_is_not(case):
     assert [d.code for d in twin if d.severity.word != "note"] == [], [d.message for d in twin]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.check], ids=lambda c: f"{c.name}-{c.target}"
 )

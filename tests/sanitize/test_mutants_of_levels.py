@@ -18,7 +18,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 11)
 @pytest.mark.parametrize("model", CASES)
 def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
     assert model.verdict() == ("ordered", "")
@@ -34,7 +34,7 @@ def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 7)
 @pytest.mark.parametrize("logical", [False, True], ids=["registers", "logical"])
 @pytest.mark.parametrize("seed", range(8))
 def test_orders_in_a_region_are_missed_exactly_if_the_elements_say_so(seed, logical) -> None:

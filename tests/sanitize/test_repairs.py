@@ -35,6 +35,7 @@ def repaired(text: str, target: str) -> tuple[str, list[str]]:
     return result.source.text, [d.code for d in findings(result.source, target)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("seed", range(3))
 def test_mutants_are_repaired_mechanically(seed, target):
@@ -70,6 +71,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_shape_of_program(name, target):

@@ -106,6 +106,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("target", "form"), FORMS)
 @pytest.mark.parametrize("split", [0, 1, 2])
 def test_cube_to_vector(target, form, split):

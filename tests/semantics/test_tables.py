@@ -78,6 +78,7 @@ def gathered(dtype, valid, indices, mode, table, data, **view) -> ptosim.Result:
     return access.run(table, data)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("mode", ["undefined", "clamp", "wrap", "zero"])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i32", "ui8", "bf16"])
@@ -112,6 +113,7 @@ def model_scatter(dtype, valid, indices, table, data, mode, word, *, by_rows) ->
     return np.frombuffer(bytes(target.memory), np_dtype(dtype))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("word", ["none", "add", "max", "min"])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i32", "i16", "i8", "ui32"])
 def test_atomic_stores_meet_each_other_in_row_order(dtype, word):

@@ -105,7 +105,6 @@ def test_every_shipped_program_passes_its_own_test(capsys):
 
 @pytest.mark.slow
 def test_pytest_in_a_fresh_project_collects_and_runs(project):
-    assert _pytest(project) == (0, "2 passed")
     wrong(project)
     code, told = _pytest(project, whole=True)
     assert code == 1
@@ -120,6 +119,7 @@ def test_pytest_in_a_fresh_project_collects_and_runs(project):
     assert "vadd.toml" in told
 
 
+@pytest.mark.slow
 def test_a_test_of_a_project_has_programs_and_functions(project):
     (project / "test_it.py").write_text("""
 import numpy as np, ptosim, pytest

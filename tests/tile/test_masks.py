@@ -30,6 +30,7 @@ def shapes(pattern: str, axis: str) -> tuple[tuple[int, int], tuple[int, int]]:
     return ((few[0], few[1] * n) if axis == "row" else (few[0] * n, few[1])), few
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("written", ["after the type", "attribute"])
 @pytest.mark.parametrize("axis", ["row", "col"])
 @pytest.mark.parametrize("pattern", PATTERNS)

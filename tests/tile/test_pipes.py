@@ -366,6 +366,7 @@ def converting(target: str, quant: str, layout: str, relu: str) -> str:
     return module(target, cube, vector, more, types)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("relu", ["no_relu", "normal_relu"])
 @pytest.mark.parametrize("quant", WORDS)

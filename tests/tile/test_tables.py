@@ -171,6 +171,7 @@ def scattered(target: str, how: str, indices: np.ndarray, valid: tuple[int, int]
     return x, k.run({"table": TABLE, "x": x, **args})
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("mode", ["skip", "clamp", "wrap"])
 @pytest.mark.parametrize("operation", ["none", "add", "max", "min"])
 @pytest.mark.parametrize("how", ["line", "elem"])

@@ -166,6 +166,7 @@ ALONG_COLUMNS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3, 18)
 @pytest.mark.parametrize("rule", ["ocp", "nv"])
 @pytest.mark.parametrize(("form", "mode", "rows", "cols", "interleaved"), ALONG_COLUMNS)
 def test_groups_along_columns(form, mode, rule, rows, cols, interleaved):
@@ -284,6 +285,7 @@ def test_scales_after_the_last_group_have_no_value():
 # -- as vector instructions ------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, 16)
 @pytest.mark.parametrize(("form", "mode"), FORMS)
 @pytest.mark.parametrize("places", ["flat", "rows", "columns", "interleaved"])
 @pytest.mark.parametrize("rule", ["ocp", "nv"])

@@ -48,6 +48,7 @@ def _same(whole: CoreTimer, folded: CoreTimer) -> None:
     assert folded.stalls == whole.stalls
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "rounds", "least"), [("tiles", 2, 300), ("tiles", 2, 1000), ("vectors", 1500, 300)]
 )

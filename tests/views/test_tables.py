@@ -83,6 +83,7 @@ TYPES = """!quant.uniform<i8:f32, 0.5>
 """
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("width", [80, 100, 140])
 @pytest.mark.parametrize("name", LINES)
 def test_lines_fit_on_a_screen_and_are_whole_in_a_pipe(cli, monkeypatch, tmp_path, name, width):

@@ -60,6 +60,7 @@ def samples(name: str, count: int = 600) -> list[int]:
     return [*found, *(f ^ 1 << (model.bits_of(name) - 1) for f in found[-300:])]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("src", "dst"), NARROW)
 def test_narrower_floats(src, dst):
     for letter, sat in itertools.product((None, "R", "A", "H", "Z"), ("SAT", "NOSAT")):
@@ -90,6 +91,7 @@ def test_every_pattern_of_16_bits(src, dst, step):
         assert plain == saturated
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dst", EIGHT)
 def test_switches_of_8_bit_floats(dst):
     for choices in (
@@ -161,6 +163,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("src", "dst"), PAIRS)
 def test_floats_to_integers(src, dst):
     for letter, sat in itertools.product((None, *"RAFCZ"), ("SAT", "NOSAT")):

@@ -18,7 +18,12 @@ from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, Pieces,
 from ptosim.debug.filters import FILTERS
 from ptosim.debug.session import Debugger
 from ptosim.debug.stops import Stop
-from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.errors import (
+    LimitError,
+    ProgramError,
+    PtosimError,
+    UsageError,
+)
 from ptosim.ground.limits import NO_LIMITS, Limits
 
 CAPABILITIES = {
@@ -48,6 +53,9 @@ _REASONS = {
     "start": "entry",
     "end": "pause",
 }
+_REFUSED = (PtosimError, OSError, TypeError, ValueError, OverflowError, RecursionError)
+"""What a request ends with that asks for what is not there, or in a form that is none; an OSError
+is the system's answer to a name that it cannot look up."""
 TRAPPED = 4
 
 
@@ -138,7 +146,7 @@ class Server:
             self._refuse(reply, "cancelled")
         except KeyError as problem:
             self._refuse(reply, f"the request `{command}` lacks {problem}")
-        except (PtosimError, TypeError, ValueError, OverflowError, RecursionError) as problem:
+        except _REFUSED as problem:
             self._refuse(reply, _words(problem))
         except Exception as problem:
             self.say(traceback.format_exc(), "stderr")

@@ -15,7 +15,8 @@ from ptosim.semantics.base.binding import OpFault
 
 Action = Callable[[Core], None]
 Form = tuple[Any, ...]
-"""What a closure does: `call function sources result`, `copy sources targets`, `start targets` and
+"""What a closure does: `call function sources result`, `copy sources targets`, `start step
+sources targets` and
 `next variable step sources targets` (of a loop), `for variable upper body after`, `if condition
 then otherwise`, `jump target`; slots and places in the program are numbers."""
 
@@ -124,7 +125,8 @@ def loop_start(step: int, sources: list[int], targets: list[int]) -> Callable[[l
             raise OpFault("PTO6006", f"the step of scf.for is {slots[step]}; it must be positive")
         copy(slots)
 
-    return _formed(start, "start", tuple(targets))
+    pairs = list(zip(sources, targets, strict=False))
+    return _formed(start, "start", step, tuple(s for s, _ in pairs), tuple(t for _, t in pairs))
 
 
 def advance(

@@ -204,7 +204,7 @@ def _start(op: Binding, m: int, n: int) -> Reader | None:
     boxes = acc.boxes(m, n)
     if boxes is None:
         return lambda: acc.read(m, n)
-    plain, lines, memory = _by_lines(op, "acc", boxes)
+    plain, lines, memory = _by_lines(op, boxes)
 
     def read() -> np.ndarray:
         np.copyto(lines, memory)
@@ -219,7 +219,7 @@ def _writer(op: Binding, m: int, n: int) -> Callable[[np.ndarray], None]:
     boxes = dst.boxes(m, n)
     if boxes is None:
         return lambda values: dst.write(values.astype(dst.dtype))
-    plain, lines, memory = _by_lines(op, "dst", boxes)
+    plain, lines, memory = _by_lines(op, boxes)
 
     def write(values: np.ndarray) -> None:
         np.copyto(plain, values, casting="same_kind")
@@ -228,12 +228,12 @@ def _writer(op: Binding, m: int, n: int) -> Callable[[np.ndarray], None]:
     return write
 
 
-def _by_lines(op: Binding, role: str, boxes: np.ndarray) -> tuple[np.ndarray, ...]:
+def _by_lines(op: Binding, boxes: np.ndarray) -> tuple[np.ndarray, ...]:
     """A region of whole boxes as an array in logical order to work in, its lines of a box as items,
     and those in memory: NumPy copies long items faster than the elements of short lines."""
     size = boxes.dtype.itemsize
     shape = (boxes.shape[0] * boxes.shape[1], boxes.shape[2] * boxes.shape[3])
-    plain = op.machine.scratch_array(f"{role}.plain", shape, boxes.dtype)
+    plain = op.machine.scratch_array("accumulator", shape, boxes.dtype)
     shaped = plain.reshape(boxes.shape)
     if boxes.strides[3] != size:  # a line is a part of a column: there is nothing to gain
         return plain, shaped, boxes

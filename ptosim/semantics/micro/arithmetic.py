@@ -82,7 +82,7 @@ def _shift(function: np.ufunc, lanes: np.dtype) -> Function:
         amounts = counts.view(raw)
         result = function(values, np.minimum(amounts, raw.type(most - 1)).view(lanes))
         if not keeps_sign:
-            result[amounts >= most] = 0
+            result[..., amounts >= most] = 0
         return result
 
     return shift
@@ -120,6 +120,7 @@ def shift_by_scalar(ctx: VectorContext) -> Run:
         lambda values, count: function(values, amounts[min(count & 0xFFFF, most)]),
         [ctx.register("src", lanes), ctx["scalar"]],
         lanes,
+        many=True,
     )
 
 
@@ -235,13 +236,13 @@ def vexpdif(ctx: VectorContext) -> Run:
     inactive = ctx.inactive(lanes.itemsize)
 
     def compute(mask: Mask, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        result = numerics.exponential_of_difference(left[first::2], right[first::2])
+        result = numerics.exponential_of_difference(left[..., first::2], right[..., first::2])
         off = inactive(mask)
         if off is not None:
-            result[off[first::2]] = 0
+            result[..., off[..., first::2]] = 0
         return result
 
-    return ctx.computed(compute, ctx["mask"], lhs, rhs)
+    return ctx.computed(compute, ctx["mask"], lhs, rhs, many=True)
 
 
 # -- compare and select ----------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def vcmp(ctx: VectorContext) -> Run:
             result &= active(gate)
         return Mask.of_lanes(result)
 
-    return ctx.computed(compare, ctx["mask"], lhs, rhs)
+    return ctx.computed(compare, ctx["mask"], lhs, rhs, many=True)
 
 
 @vector("pto.vsel")
@@ -275,4 +276,4 @@ def vsel(ctx: VectorContext) -> Run:
         return left if inactive(gate) is None else np.where(active(gate), left, right)
 
     lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
-    return ctx.computed(select, ctx["mask"], lhs, rhs)
+    return ctx.computed(select, ctx["mask"], lhs, rhs, many=True)

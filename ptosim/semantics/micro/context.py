@@ -19,56 +19,17 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, MaskType, ScalarType, VRegType
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import Mask
 from ptosim.semantics.base.binding import typed_scalar
 from ptosim.semantics.base.scalar_unit import computed, taker
 from ptosim.semantics.micro.hazards import RegionPlace
+from ptosim.semantics.micro.rows import Computed, Known, Run, with_rows
 
-Run = Callable[[Core], None]
 Function = Callable[..., np.ndarray]
 Inactive = Callable[[Mask], "np.ndarray | None"]
-
-
-class LaneWise(NamedTuple):
-    """What an instruction does that computes lane by lane: what happens in front of it, the
-    function of the registers in slots, which takes those of many rounds too, as rows of arrays, and
-    the slot of the result; the slot of the mask, and the bytes of its lanes."""
-
-    before: tuple[Run, ...]
-    function: Function
-    sources: tuple[int, ...]
-    target: int
-    mask: int | None
-    width: int
-
-
-class WholeAccess(NamedTuple):
-    """What a load or a store of a whole register does: the function of its address, the slot of the
-    register, its lanes, the slot of the mask and the bytes of its lanes, the place among the
-    instructions of its region; the slots that the address is made of."""
-
-    at: Callable[[list], int]
-    register: int
-    lanes: np.dtype
-    mask: int | None
-    width: int
-    place: RegionPlace
-    reads: tuple[int, ...]
-
-
-def as_rows(run: Run) -> LaneWise | WholeAccess | None:
-    """Return what an instruction does to the registers of many rounds at once; None for one that
-    is executed round by round."""
-    return getattr(run, "rows", None)
-
-
-def with_rows(run: Run, rows: LaneWise | WholeAccess) -> Run:
-    """Return the instruction with what it does to many rounds at once."""
-    run.rows = rows  # type: ignore[attr-defined]
-    return run
 
 
 @dataclass(slots=True, eq=False)
@@ -218,29 +179,63 @@ class VectorContext:
         are 0. `lanes` is how the operands are seen, by default as the first one's type says."""
         lanes = lanes or self.lanes(names[0])
         sources = [self.register(name, lanes) for name in names]
-        wanted = self.lanes(result)
-        seen = _seen_as(function, wanted) if wanted != lanes else function
-        mask, target = self.slots.get("mask"), self.slots[result]
-        before = tuple(self._before)
-        rows = LaneWise(before, seen, tuple(sources), target, mask, wanted.itemsize)
-        return with_rows(self.masked(function, sources, lanes, result), rows)
+        return self.masked(function, sources, lanes, result, many=True)
 
     def masked(
-        self, function: Function, sources: list[int], lanes: np.dtype, result: str = "dst"
+        self,
+        function: Function,
+        sources: list[int],
+        lanes: np.dtype,
+        result: str = "dst",
+        *,
+        many: bool = False,
     ) -> Run:
         """Return the instruction `result` = function of the values in slots, which gives a register
-        of `lanes`; inactive lanes are 0."""
+        of `lanes`; inactive lanes are 0. `many`: it takes registers of many rounds too."""
         wanted = self.lanes(result)
         if wanted != lanes:
             function = _seen_as(function, wanted)
         if not self.has("mask"):
-            return self.computed(function, *sources, result=result)
-        inactive, mask = self.inactive(wanted.itemsize), self.slots["mask"]
-        return self.made(_masked(function, sources, mask, inactive, self.slots[result]))
+            return self.computed(function, *sources, result=result, many=many)
+        off, mask = f"off{wanted.itemsize}", self.slots["mask"]
+        target = self.slots[result]
+        run = self.made(_masked(function, sources, mask, attrgetter(off), target))
+        before = tuple(self._before)
+        rows = Computed(function, tuple(sources), (target,), before, mask, off)
+        return with_rows(run, rows if many else None)
 
-    def computed(self, function: Callable[..., Any], *sources: int, result: str = "dst") -> Run:
-        """Return the instruction `result` = function of the values in slots, whatever the mask."""
-        return self.made(computed(function, sources, self.slots[result]))
+    def computed(
+        self, function: Callable[..., Any], *sources: int, result: str = "dst", many: bool = False
+    ) -> Run:
+        """Return the instruction `result` = function of the values in slots, whatever the mask.
+        `many`: it takes registers of many rounds too."""
+        target = self.slots[result]
+        run = self.made(computed(function, sources, target))
+        rows = Computed(function, sources, (target,), tuple(self._before))
+        return with_rows(run, rows if many else None)
+
+    def several(self, function: Callable[..., Any], sources: list[int], results: list[int]) -> Run:
+        """Return the instruction: several results are those of a function of the values in slots,
+        which takes registers of many rounds too."""
+        take = taker(sources)
+
+        def run(core: Core) -> None:
+            slots = core.slots
+            for target, value in zip(results, function(*take(slots)), strict=True):
+                slots[target] = value
+
+        rows = Computed(function, tuple(sources), tuple(results), tuple(self._before))
+        return with_rows(self.made(run), rows)
+
+    def known(self, function: Callable[..., Any], *names: str) -> Run:
+        """Return the instruction: the result is the function of masks and numbers."""
+        sources, target = tuple(self.slots[n] for n in names), self.slots["dst"]
+
+        def run(core: Core) -> None:
+            slots = core.slots
+            slots[target] = function(*[slots[s] for s in sources])
+
+        return with_rows(run, Known(run, sources))
 
 
 def _seen_as(function: Function, lanes: np.dtype) -> Function:

@@ -15,7 +15,6 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.ground.isa.profiles import Profile
-from ptosim.machine.core import Core
 from ptosim.numerics import lanes as numerics
 from ptosim.numerics.vcvt import PAIRS_OF_CODES, Conversion, truncation, vector_conversion
 from ptosim.semantics.base.functions import support, vector
@@ -63,22 +62,23 @@ def _placed(
     taken = slice(part, None, step) if dst.itemsize > src.itemsize else slice(None)
     place = slice(part, None, step) if dst.itemsize < src.itemsize else slice(None)
     mask, inactive, by_source = _gate(ctx, src, dst)
-    target = ctx["dst"]
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = np.zeros(count, dst)
-        values = combine(*[slots[s] for s in sources])[taken]
-        off = None if mask is None else inactive(slots[mask])
+    def cast(off: np.ndarray | None, registers: tuple[np.ndarray, ...]) -> np.ndarray:
+        values = combine(*registers)[..., taken]
         if off is not None and by_source:
             values = values.copy()
-            values[off[taken]] = 0  # which is 0 in every type
-        result[place] = convert(values)
+            values[..., off[..., taken]] = 0  # which is 0 in every type
+        result = np.zeros((*values.shape[:-1], count), dst)
+        result[..., place] = convert(values)
         if off is not None and not by_source:
-            result[off] = 0
-        slots[target] = result
+            result[..., off] = 0
+        return result
 
-    return ctx.made(run)
+    if mask is None:
+        return ctx.computed(lambda *registers: cast(None, registers), *sources, many=True)
+    return ctx.computed(
+        lambda gate, *registers: cast(inactive(gate), registers), mask, *sources, many=True
+    )
 
 
 def _lanes_a_number(ctx: VectorContext, name: str) -> int:
@@ -107,7 +107,7 @@ def vtrc(ctx: VectorContext) -> Run:
 def vbitcast(ctx: VectorContext) -> Run:
     """The same bytes as other lanes."""
     lanes = ctx.lanes("dst")
-    return ctx.computed(lambda register: register.view(lanes), ctx["src"])
+    return ctx.computed(lambda register: register.view(lanes), ctx["src"], many=True)
 
 
 @vector("pto.vaddreluconv")

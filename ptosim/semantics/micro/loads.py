@@ -25,11 +25,13 @@ from ptosim.semantics.micro.access import (
     element_bytes,
     loader,
 )
-from ptosim.semantics.micro.context import Run, VectorContext, WholeAccess, with_rows
+from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.hazards import STORE_LOAD, loads
+from ptosim.semantics.micro.rows import Load, with_rows
 
-Load = Callable[[Core, int], bytearray]
-Spread = Callable[[bytearray], np.ndarray]
+Reader = Callable[[Core, int], bytearray]
+Spread = Callable[[np.ndarray], np.ndarray]
+"""From the bytes that are read to those of a register; of rows of them, row by row."""
 
 
 def _of_width(name: str) -> int:
@@ -37,36 +39,32 @@ def _of_width(name: str) -> int:
     return int(name.rpartition("_B")[2]) // 8
 
 
-def _units(data: bytearray, width: int) -> np.ndarray:
-    return np.frombuffer(data, f"u{width}")
-
-
 def _broadcast(width: int) -> tuple[int, Spread]:
     times = REGISTER_BYTES // width
-    return width, lambda data: np.frombuffer(bytes(data) * times, np.uint8)
+    return width, lambda data: np.repeat(data.view(f"V{width}"), times, axis=-1)
 
 
 def _twice(width: int) -> tuple[int, Spread]:
-    return REGISTER_BYTES // 2, lambda data: np.repeat(_units(data, width), 2)
+    return REGISTER_BYTES // 2, lambda data: np.repeat(data.view(f"u{width}"), 2, axis=-1)
 
 
 def _every(width: int, step: int) -> tuple[int, Spread]:
-    return REGISTER_BYTES * step, lambda data: _units(data, width)[::step].copy()
+    return REGISTER_BYTES * step, lambda data: data.view(f"u{width}")[..., ::step].copy()
 
 
 def _widened(width: int, step: int) -> tuple[int, Spread]:
-    return REGISTER_BYTES // step, lambda data: _units(data, width).astype(f"u{width * step}")
+    return REGISTER_BYTES // step, lambda data: data.view(f"u{width}").astype(f"u{width * step}")
 
 
 def _to_blocks(width: int) -> tuple[int, Spread]:
-    return 8 * width, lambda data: np.repeat(_units(data, width), 32 // width)
+    return 8 * width, lambda data: np.repeat(data.view(f"u{width}"), 32 // width, axis=-1)
 
 
 def distribution(word: str) -> tuple[int, Spread]:
     """Return the bytes that a distribution reads and the function that spreads them over a
     register."""
     if word == "NORM":
-        return REGISTER_BYTES, lambda data: np.frombuffer(data, np.uint8)
+        return REGISTER_BYTES, lambda data: data
     if word == "BRC_BLK":
         return _broadcast(32)
     if word in ("UNPK4", "UNPK4_B8"):
@@ -94,18 +92,25 @@ def vlds(ctx: VectorContext) -> Run:
     size, spread = distribution(word)
     if word == "NORM":
         return _whole(ctx, address(ctx, "src", "offset"))
-    return _loaded(ctx, loader(ctx, size), spread)
+    return _loaded(ctx, size, spread)
 
 
-def _loaded(ctx: VectorContext, load: Load, spread: Spread) -> Run:
-    """dst = bytes at pointer + offset, spread over the register."""
+def _loaded(
+    ctx: VectorContext, size: int, spread: Spread, used: tuple[np.ndarray, int] | None = None
+) -> Run:
+    """dst = bytes at pointer + offset, spread over the register; `used` as in `loader`."""
     lanes, target, at = ctx.lanes("dst"), ctx["dst"], address(ctx, "src", "offset")
+    load = loader(ctx, size, used)
+
+    def register(data: np.ndarray) -> np.ndarray:
+        return spread(data).view(lanes)
 
     def run(core: Core) -> None:
         slots = core.slots
-        slots[target] = spread(load(core, at(slots))).view(lanes)
+        slots[target] = register(np.frombuffer(load(core, at(slots)), np.uint8))
 
-    return run
+    rows = Load(at, size, register, (target,), ctx.place) if used is None else None
+    return with_rows(run, rows)
 
 
 def _whole(ctx: VectorContext, at: Address) -> Run:
@@ -130,8 +135,7 @@ def _whole(ctx: VectorContext, at: Address) -> Run:
             report(*STORE_LOAD)
         slots[target] = make(ub.data[start:end], lanes)
 
-    reads = tuple(ctx[n] for n in ("src", "offset") if ctx.has(n))
-    return with_rows(run, WholeAccess(at, target, lanes, None, 1, ctx.place, reads))
+    return with_rows(run, Load(at, size, lambda data: data.view(lanes), (target,), ctx.place))
 
 
 @vector("pto.vldsx2")
@@ -141,15 +145,19 @@ def vldsx2(ctx: VectorContext) -> Run:
     unit = f"V{32 if word == 'BDINTLV' else _of_width(word)}"
     lanes, low, high = ctx.lanes("low"), ctx["low"], ctx["high"]
     at = address(ctx, "src", "offset")
-    load = loader(ctx, 2 * REGISTER_BYTES)
+    size = 2 * REGISTER_BYTES
+    load = loader(ctx, size)
+
+    def apart(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        units = data.view(unit)
+        return units[..., ::2].copy().view(lanes), units[..., 1::2].copy().view(lanes)
 
     def run(core: Core) -> None:
         slots = core.slots
-        units = np.frombuffer(load(core, at(slots)), unit)
-        slots[low] = units[::2].copy().view(lanes)
-        slots[high] = units[1::2].copy().view(lanes)
+        data = np.frombuffer(load(core, at(slots)), np.uint8)
+        slots[low], slots[high] = apart(data)
 
-    return run
+    return with_rows(run, Load(at, size, apart, (low, high), ctx.place))
 
 
 @vector("pto.vsld")
@@ -159,8 +167,8 @@ def vsld(ctx: VectorContext) -> Run:
     step, width = _stride(ctx.word("stride"))
     count = REGISTER_BYTES // width
     used = np.arange(count) * step * width, width
-    load = loader(ctx, ((count - 1) * step + 1) * width, used)
-    return _loaded(ctx, load, lambda data: np.frombuffer(data, f"V{width}")[::step].copy())
+    size = ((count - 1) * step + 1) * width
+    return _loaded(ctx, size, lambda data: data.view(f"V{width}")[..., ::step].copy(), used)
 
 
 def _stride(word: str) -> tuple[int, int]:

@@ -23,7 +23,8 @@ from ptosim.semantics.micro.context import Run, VectorContext
 @vector("pto.vbr")
 def vbr(ctx: VectorContext) -> Run:
     """A scalar in every lane."""
-    return ctx.computed(lambda register: register, ctx.register("src", ctx.lanes("dst")))
+    source = ctx.register("src", ctx.lanes("dst"))
+    return ctx.computed(lambda register: register, source, many=True)
 
 
 @vector("pto.vdup")
@@ -35,7 +36,11 @@ def vdup(ctx: VectorContext) -> Run:
         return ctx.lane_wise(np.copy, "src", lanes=lanes)
     lane = count - 1 if ctx.word("position") == "HIGHEST" else 0
     sources = [ctx.register("src", lanes)]
-    return ctx.masked(lambda values: np.full(count, values[lane], lanes), sources, lanes)
+
+    def everywhere(values: np.ndarray) -> np.ndarray:
+        return np.repeat(values[..., lane : lane + 1], count, axis=-1)
+
+    return ctx.masked(everywhere, sources, lanes, many=True)
 
 
 @vector("pto.vci")
@@ -51,7 +56,7 @@ def vci(ctx: VectorContext) -> Run:
         first = typed_scalar(scalar, lanes)
         return (steps + first.astype(steps.dtype)).astype(lanes)
 
-    return ctx.computed(count, ctx["src"])
+    return ctx.computed(count, ctx["src"], many=True)
 
 
 # -- two registers ---------------------------------------------------------------------------------
@@ -60,25 +65,29 @@ def vci(ctx: VectorContext) -> Run:
 @vector("pto.vintlv")
 def vintlv(ctx: VectorContext) -> Run:
     """The lanes of two registers in turn, as two registers."""
-    return _two(ctx, lambda a, b: np.stack((a, b), axis=1).reshape(2, -1))
+
+    def in_turn(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        both, count = np.stack((a, b), axis=-1).reshape(*a.shape[:-1], -1), a.shape[-1]
+        return both[..., :count], both[..., count:]
+
+    return _two(ctx, in_turn)
 
 
 @vector("pto.vdintlv")
 def vdintlv(ctx: VectorContext) -> Run:
     """The even and the odd lanes of two registers one after the other."""
-    return _two(ctx, lambda a, b: np.concatenate((a, b)).reshape(-1, 2).T.copy())
+
+    def apart(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        both = np.concatenate((a, b), axis=-1)
+        return both[..., ::2].copy(), both[..., 1::2].copy()
+
+    return _two(ctx, apart)
 
 
-def _two(ctx: VectorContext, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Run:
+def _two(ctx: VectorContext, function: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Run:
     lanes = ctx.lanes("low")
     lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
-    low, high = ctx["low"], ctx["high"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[low], slots[high] = function(slots[lhs], slots[rhs])
-
-    return ctx.made(run)
+    return ctx.several(function, [lhs, rhs], [ctx["low"], ctx["high"]])
 
 
 @vector("pto.vslide")
@@ -90,9 +99,9 @@ def vslide(ctx: VectorContext) -> Run:
 
     def slide(low: np.ndarray, high: np.ndarray, amount: int) -> np.ndarray:
         first = amount % (count + 1)
-        return np.concatenate((low, high))[first : first + count].copy()
+        return np.concatenate((low, high), axis=-1)[..., first : first + count].copy()
 
-    return ctx.computed(slide, low, high, ctx["amount"])
+    return ctx.computed(slide, low, high, ctx["amount"], many=True)
 
 
 # -- one register ----------------------------------------------------------------------------------
@@ -105,7 +114,13 @@ def vselr(ctx: VectorContext) -> Run:
     last = REGISTER_BYTES // lanes.itemsize - 1
     indices = ctx.register("indices", np.dtype(f"u{ctx.width('indices')}"))
     source = ctx.register("src", lanes)
-    return ctx.computed(lambda values, places: values[places & last], source, indices)
+
+    def pick(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+        if values.ndim == 1:
+            return values[places & last]
+        return np.take_along_axis(values, (places & last).astype(np.intp), axis=-1)
+
+    return ctx.computed(pick, source, indices, many=True)
 
 
 @vector("pto.vshift")
@@ -116,14 +131,14 @@ def vshift(ctx: VectorContext) -> Run:
 
     def shift(values: np.ndarray, amount: int) -> np.ndarray:
         by = max(-count, min(amount, count))
-        result = np.zeros(count, lanes)
+        result = np.zeros(values.shape, lanes)
         if by >= 0:
-            result[by:] = values[: count - by]
+            result[..., by:] = values[..., : count - by]
         else:
-            result[:by] = values[-by:]
+            result[..., :by] = values[..., -by:]
         return result
 
-    return ctx.computed(shift, ctx.register("src", lanes), ctx["amount"])
+    return ctx.computed(shift, ctx.register("src", lanes), ctx["amount"], many=True)
 
 
 @vector("pto.vsqz")
@@ -166,11 +181,11 @@ def vpack(ctx: VectorContext) -> Run:
     place = slice(half, None) if ctx.word("half") == "HIGHER" else slice(half)
 
     def pack(values: np.ndarray) -> np.ndarray:
-        result = np.zeros(2 * half, lanes)
-        result[place] = values[::2]
+        result = np.zeros(values.shape, lanes)
+        result[..., place] = values[..., ::2]
         return result
 
-    return ctx.computed(pack, source)
+    return ctx.computed(pack, source, many=True)
 
 
 @vector("pto.vsunpack", "pto.vzunpack")
@@ -184,6 +199,6 @@ def unpack(ctx: VectorContext) -> Run:
 
     def unpack(values: np.ndarray, upper: bool) -> np.ndarray:
         first = half if upper else 0
-        return values[first : first + half].astype(wide).view(wanted)
+        return values[..., first : first + half].astype(wide).view(wanted)
 
-    return ctx.computed(unpack, source, ctx["part"])
+    return ctx.computed(unpack, source, ctx["part"], many=True)

@@ -13,8 +13,8 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.vector import Mask, first_lanes, image_of, lane_count, lanes_of, mask_of_bits
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.base.scalar_unit import constant
 from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.rows import Counted, Known, with_rows
 
 _HALF = (1 << 128) - 1
 
@@ -47,7 +47,8 @@ def pattern(word: str, width: int) -> Mask:
 @vector("pto.pset_b8", "pto.pset_b16", "pto.pset_b32", "pto.pge_b8", "pto.pge_b16", "pto.pge_b32")
 def pset(ctx: VectorContext) -> Run:
     """The lanes that a word names."""
-    return constant(pattern(ctx.word("pattern"), _width(ctx)), ctx["dst"])
+    mask = pattern(ctx.word("pattern"), _width(ctx))
+    return ctx.known(lambda: mask)
 
 
 @vector("pto.plt_b8", "pto.plt_b16", "pto.plt_b32")
@@ -70,7 +71,7 @@ def plt(ctx: VectorContext) -> Run:
             slots[target] = masks[left]
             slots[remaining] = 0
 
-    return run
+    return with_rows(run, Counted(masks[most], most, count, target, remaining, run))
 
 
 @vector("pto.pltm_b8", "pto.pltm_b16", "pto.pltm_b32")
@@ -78,8 +79,8 @@ def pltm(ctx: VectorContext) -> Run:
     """The lanes that a round of a loop has below the bound."""
     masks = first_lanes(_width(ctx))
     most = len(masks) - 1
-    return ctx.computed(
-        lambda loop, bound: masks[min(max(bound - loop * most, 0), most)], ctx["loop"], ctx["bound"]
+    return ctx.known(
+        lambda loop, bound: masks[min(max(bound - loop * most, 0), most)], "loop", "bound"
     )
 
 
@@ -97,26 +98,24 @@ _LOGIC: dict[str, Callable[[int, int, int], int]] = {
 def logic(ctx: VectorContext) -> Run:
     """Bit by bit on the images, under a governing mask."""
     function = _LOGIC[ctx.op.name]
-    return ctx.computed(
+    return ctx.known(
         lambda lhs, rhs, gate: mask_of_bits(function(lhs.bits, rhs.bits, gate.bits)),
-        ctx["lhs"],
-        ctx["rhs"],
-        ctx["mask"],
+        "lhs",
+        "rhs",
+        "mask",
     )
 
 
 @vector("pto.pnot")
 def pnot(ctx: VectorContext) -> Run:
     """Not, under a governing mask."""
-    return ctx.computed(
-        lambda mask, gate: mask_of_bits(~mask.bits & gate.bits), ctx["src"], ctx["mask"]
-    )
+    return ctx.known(lambda mask, gate: mask_of_bits(~mask.bits & gate.bits), "src", "mask")
 
 
 @vector("pto.pbitcast")
 def pbitcast(ctx: VectorContext) -> Run:
     """The same image."""
-    return ctx.computed(lambda mask: mask, ctx["src"])
+    return ctx.known(lambda mask: mask, "src")
 
 
 # -- rearrangement ---------------------------------------------------------------------------------
@@ -147,7 +146,7 @@ def punpack(ctx: VectorContext) -> Run:
 
 
 def _on_image(ctx: VectorContext, function: Callable[[int], int]) -> Run:
-    return ctx.computed(lambda mask: mask_of_bits(function(mask.bits)), ctx["src"])
+    return ctx.known(lambda mask: mask_of_bits(function(mask.bits)), "src")
 
 
 @vector("pto.pintlv_b8", "pto.pintlv_b16", "pto.pintlv_b32")
@@ -171,4 +170,4 @@ def _on_lanes(ctx: VectorContext, function: Callable[[np.ndarray, np.ndarray], n
         first, second = function(lanes(slots[lhs]), lanes(slots[rhs]))
         slots[low], slots[high] = Mask.of_lanes(first.copy()), Mask.of_lanes(second.copy())
 
-    return run
+    return with_rows(run, Known(run, (lhs, rhs)))

@@ -26,10 +26,10 @@ def _reduced(ctx: VectorContext, function: Function, fill: object) -> Run:
         off = inactive(mask)
         if off is not None:
             values = values.copy()
-            values[off] = fill
+            values[..., off] = fill
         return function(values).view(wanted)
 
-    return ctx.computed(reduce, ctx.register("src", lanes), ctx["mask"])
+    return ctx.computed(reduce, ctx.register("src", lanes), ctx["mask"], many=True)
 
 
 @vector("pto.vcadd", "pto.vcgadd", "pto.vcpadd")
@@ -41,8 +41,8 @@ def sums(ctx: VectorContext) -> Run:
     tree = PairTree(wanted if wanted.itemsize > lanes.itemsize else lanes, count, results)
 
     def add(values: np.ndarray) -> np.ndarray:
-        result = np.zeros(length, wanted)
-        result[:results] = tree(values)
+        result = np.zeros((*values.shape[:-1], length), wanted)
+        result[..., :results] = tree(values)
         return result
 
     return _reduced(ctx, add, 0)
@@ -63,7 +63,12 @@ def extremum(ctx: VectorContext) -> Run:
     raw = unsigned(lanes)
 
     def best(values: np.ndarray) -> np.ndarray:
-        result = np.zeros(len(values), raw)
+        result = np.zeros(values.shape, raw)
+        if values.ndim > 1:
+            places = find(values, axis=-1)[..., None]
+            result[..., :1] = np.take_along_axis(values.view(raw), places, axis=-1)
+            result[..., 1:2] = places
+            return result
         at = int(find(values))
         result[0] = values.view(raw)[at]
         result[1] = at
@@ -122,8 +127,12 @@ def group_extrema(ctx: VectorContext) -> Run:
     starts = np.arange(8) * (REGISTER_BYTES // lanes.itemsize // 8)
 
     def best(values: np.ndarray) -> np.ndarray:
-        result = np.zeros_like(values)
-        result[:8] = values[find(values.reshape(8, -1), axis=1) + starts]
+        result = np.zeros(values.shape, values.dtype)
+        places = find(values.reshape(*values.shape[:-1], 8, -1), axis=-1) + starts
+        if values.ndim > 1:
+            result[..., :8] = np.take_along_axis(values, places, axis=-1)
+        else:
+            result[:8] = values[places]
         return result
 
     return _reduced(ctx, best, worst(lanes))

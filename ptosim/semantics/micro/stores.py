@@ -18,8 +18,9 @@ from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import address, check, write
-from ptosim.semantics.micro.context import Run, VectorContext, WholeAccess, with_rows
+from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.loads import BLOCK, block_addresses, lane_addresses
+from ptosim.semantics.micro.rows import Store, bytes_of, with_rows
 
 Narrow = Callable[[np.ndarray], np.ndarray]
 
@@ -35,10 +36,14 @@ def vsts(ctx: VectorContext) -> Run:
     if kind == "1PT":
         return _store_point(ctx, width)
     if kind == "PK4":
-        return _store_narrow(ctx, width, lambda register: register.view(np.uint8)[::4])
+        return _store_narrow(
+            ctx, width, lambda register: register.view(np.uint8)[..., ::4], REGISTER_BYTES // 4
+        )
     if kind == "PK":
         half = width // 2
-        return _store_narrow(ctx, width, lambda register: register.view(f"V{half}")[::2])
+        return _store_narrow(
+            ctx, width, lambda register: register.view(f"V{half}")[..., ::2], REGISTER_BYTES // 2
+        )
     if kind.startswith("MRG"):
         return _store_merged(ctx, int(kind[3]), width)
     return _store(ctx, width)
@@ -73,13 +78,15 @@ def _store(ctx: VectorContext, width: int) -> Run:
             units = slots[value].view(f"V{width}")
             store_units(ctx, ub, start, units, active(slots[mask]))
 
-    reads = tuple(ctx[n] for n in ("base", "offset") if ctx.has(n))
-    rows = WholeAccess(at, value, ctx.lanes("value"), mask, width, ctx.place, reads)
-    return with_rows(run, rows)
+    sources = (value,)
+    return with_rows(
+        run, Store(at, full, bytes_of, sources, ctx.place, mask, active, width, entry=full)
+    )
 
 
-def _store_narrow(ctx: VectorContext, width: int, narrow: Narrow) -> Run:
-    """Store what `narrow` makes of a register, under the mask of lanes of `width` bytes."""
+def _store_narrow(ctx: VectorContext, width: int, narrow: Narrow, size: int) -> Run:
+    """Store what `narrow` makes of a register, `size` bytes, under the mask of lanes of `width`
+    bytes."""
     value, mask, active = ctx["value"], ctx["mask"], ctx.active(width)
     at = address(ctx, "base", "offset")
 
@@ -87,7 +94,13 @@ def _store_narrow(ctx: VectorContext, width: int, narrow: Narrow) -> Run:
         slots = core.slots
         store_units(ctx, core.ub, at(slots), narrow(slots[value]), active(slots[mask]))
 
-    return run
+    def image(register: np.ndarray) -> np.ndarray:
+        return bytes_of(narrow(register))
+
+    units = size * width // REGISTER_BYTES
+    return with_rows(
+        run, Store(at, size, image, (value,), ctx.place, mask, active=active, width=units)
+    )
 
 
 def store_units(
@@ -115,18 +128,22 @@ def _store_point(ctx: VectorContext, width: int) -> Run:
         slots = core.slots
         write(ctx, core.ub, at(slots), slots[value].tobytes()[:width])
 
-    return run
+    def image(register: np.ndarray) -> np.ndarray:
+        return bytes_of(register)[..., :width]
+
+    return with_rows(run, Store(at, width, image, (value,), ctx.place))
 
 
 def _store_merged(ctx: VectorContext, channels: int, width: int) -> Run:
     """Documentation only: block c of 32 bytes holds elements of channel c mod `channels`."""
 
     def merge(register: np.ndarray) -> np.ndarray:
-        blocks = register.view(f"V{width}").reshape(-1, channels, 32 // width)
-        merged = np.ascontiguousarray(blocks.transpose(0, 2, 1)).reshape(-1)
+        rows = register.shape[:-1]
+        blocks = register.view(f"V{width}").reshape(*rows, -1, channels, 32 // width)
+        merged = np.ascontiguousarray(blocks.swapaxes(-1, -2)).reshape(*rows, -1)
         return merged.view(f"V{channels * width}")
 
-    return _store_narrow(ctx, channels * width, merge)
+    return _store_narrow(ctx, channels * width, merge, REGISTER_BYTES)
 
 
 @vector("pto.vstsx2")
@@ -135,12 +152,16 @@ def vstsx2(ctx: VectorContext) -> Run:
     unit = f"V{int(ctx.word('dist').rpartition('_B')[2]) // 8}"
     low, high, at = ctx["low"], ctx["high"], address(ctx, "base", "offset")
 
+    def image(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        both = np.stack((first.view(unit), second.view(unit)), axis=-1)
+        return both.reshape(*first.shape[:-1], -1).view(np.uint8)
+
     def run(core: Core) -> None:
         slots = core.slots
-        both = np.stack((slots[low].view(unit), slots[high].view(unit)), axis=1)
-        write(ctx, core.ub, at(slots), both.tobytes())
+        write(ctx, core.ub, at(slots), image(slots[low], slots[high]).tobytes())
 
-    return run
+    size = 2 * REGISTER_BYTES
+    return with_rows(run, Store(at, size, image, (low, high), ctx.place))
 
 
 @vector("pto.vsst")

@@ -14,7 +14,7 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
-from ptosim.machine.vector import Align, mask_of_bits
+from ptosim.machine.vector import Align, Mask, mask_of_bits
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.base.scalar_unit import constant
 from ptosim.semantics.micro.access import (
@@ -26,6 +26,7 @@ from ptosim.semantics.micro.access import (
 )
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.predicates import pack_image, spread_image
+from ptosim.semantics.micro.rows import Load, Store, with_rows
 
 Bytes = Callable[[Core, list], bytes]
 
@@ -198,7 +199,9 @@ def plds(ctx: VectorContext) -> Run:
             image = pack_image(image & half) | pack_image(image >> 256) << 128
         slots[target] = mask_of_bits(image)
 
-    return run
+    if word != "NORM":
+        return run
+    return with_rows(run, Load(at, 32, Mask.of_image, (target,), ctx.place))
 
 
 @vector("pto.psts", "pto.psti", "pto.pst")
@@ -214,7 +217,9 @@ def psts(ctx: VectorContext) -> Run:
         data = (pack_image(image) if packs else image).to_bytes(32, "little")
         write(ctx, core.ub, at(slots), data[:16] if packs else data)
 
-    return run
+    if packs:
+        return run
+    return with_rows(run, Store(at, 32, Mask.image, (source,), ctx.place))
 
 
 @vector("pto.pstu")

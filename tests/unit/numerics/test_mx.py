@@ -326,6 +326,7 @@ def hard_patterns(src: str, seed: int, groups: int) -> np.ndarray:
 
 
 class TestAgainstTheOracle:
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize(("src", "dst", "algorithm"), ALL)
     def test_hard_groups_in_rows(self, src, dst, algorithm):
         patterns = hard_patterns(src, 5, 120)
