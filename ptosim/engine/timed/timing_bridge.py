@@ -13,11 +13,11 @@ from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
+from ptosim.engine.timed.estimates import estimated
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
 from ptosim.engine.timed.operand_shapes import (
     fixed_part,
     forms_of,
-    shape_of,
 )
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
@@ -38,7 +38,6 @@ from ptosim.passes.verify.checks.unlowered import reason
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.laws.estimate import estimate
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.laws.shapes import VectorWork
 from ptosim.timing.laws.simt import launch_cost
@@ -46,6 +45,7 @@ from ptosim.timing.pipes import saved
 from ptosim.timing.pipes.fast import issuer, ordered_issuer
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.order import DataOrder
+from ptosim.timing.pipes.rounds import Rounds
 from ptosim.timing.pipes.sites import Loop, Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
@@ -89,6 +89,7 @@ class TimingBridge:
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
+        self.in_rounds = not is_ordered  # where data order a program, each window matters
         self.memory = SharedMemory(program, resolved, machine, table, copies)
         totals = self._totals(copies)
         scalar = round(table["machine.scalar"]["cycles"])
@@ -143,6 +144,14 @@ class TimingBridge:
         if self.is_ordered:
             return ordered_issuer(self.orders[core.index])
         return issuer(self.model.cores[core.index])
+
+    def rounds(self, core: Core, pending: tuple[int, ...], tail: int) -> Rounds:
+        """Return the function that issues rounds of a loop on a core; see `Rounds`."""
+        return Rounds(self.model.cores[core.index], self.issuer(core), pending, tail)
+
+    def may_be_late(self, bound: Any) -> bool:
+        """True for an operation whose effect does not look at the time."""
+        return not is_signal(bound.binding)
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Issued:
         """Return the step of an instruction with its operands, and keep it there. A pop hands out
@@ -315,11 +324,11 @@ class TimingBridge:
 
     def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
         """Return the cost of an instruction with the shapes of its operands."""
-        key = (inst.pc, *forms_of(inst, values))
+        forms = forms_of(inst, values)
+        key = (inst.pc, *forms)
         cost = self._costs.get(key)
         if cost is None:
-            shape = shape_of(inst.operation, self.table.target, values, attrs)
-            cost = self._costs[key] = estimate(shape, self.table)
+            cost = self._costs[key] = estimated(self.table, inst.operation, values, attrs, forms)
         return cost
 
     # -- synchronisation ---------------------------------------------------------------------------

@@ -293,7 +293,7 @@ def test_a_limit_stops_where_it_always_did(limit, fewest):
     assert told[0] == told[1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, 7)
 @pytest.mark.parametrize("position", range(30, 600, 41))
 def test_every_position_can_be_gone_to(position, fewest):
     program = ptosim.load(text(BODIES["in place"]))
