@@ -10,12 +10,15 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ALLOCATIONS = 20_000
 """Objects made between two collections; 700 by default."""
+FAST_CASES = 4
+"""Cases of a test in the fast tier, evenly spread, where the test does not say how many."""
 
 
 def pytest_configure() -> None:
@@ -35,16 +38,17 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of each test that is marked `sampled(n, m)` leave `n` cases in the fast tier and `m` in the
-    default one (all, if it does not say). What is deep is slow too, so that `-m "not slow"`, which
-    takes the place of the default choice, leaves it out."""
+    default one (all, if it does not say); of one without a mark `FAST_CASES`. What is deep is slow
+    too, so that `-m "not slow"`, which takes the place of the default choice, leaves it out."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("deep") is not None:
             item.add_marker("slow")
-        elif item.get_closest_marker("sampled") is not None:
+        else:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for group in cases.values():
-        few, many = (*group[0].get_closest_marker("sampled").args, len(group))[:2]
+        mark = group[0].get_closest_marker("sampled")
+        few, many = (*(mark.args if mark else (FAST_CASES,)), len(group))[:2]
         fast, default = _spread(few, len(group)), _spread(many, len(group))
         for place, item in enumerate(group):
             if place not in fast:
@@ -58,8 +62,13 @@ def _spread(count: int, of: int) -> set[int]:
     return {index * of // count for index in range(count)}
 
 
-def pytest_collection_finish() -> None:
-    """The tests themselves stay until the end."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(ALLOCATIONS, 10, 10)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The tests themselves stay until the end: what is made for them is never gone through."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(ALLOCATIONS, 10, 10)
+        gc.enable()

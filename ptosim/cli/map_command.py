@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.text import Text
-
 from ptosim.analysis.memory_map import MemoryMap, memory_map
 from ptosim.cli import launching
 from ptosim.cli import options as shared
@@ -18,6 +16,7 @@ from ptosim.run.program import LoadedProgram
 from ptosim.views.header import header, header_line
 from ptosim.views.map_html import map_page
 from ptosim.views.map_text import renderables
+from ptosim.views.text import Text
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
 """Faults that a map is there to explain."""

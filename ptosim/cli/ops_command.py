@@ -6,8 +6,6 @@ import argparse
 import difflib
 from collections import Counter
 
-from rich.text import Text
-
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats
 from ptosim.cli.terminal import Terminal
@@ -20,6 +18,7 @@ from ptosim.views.json_text import document
 from ptosim.views.op_card import card
 from ptosim.views.op_reference import reference, section
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 _WIDE = 400
 """Columns of the list in a pipe or a file: more than the longest line."""

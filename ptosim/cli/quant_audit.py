@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from rich.text import Text
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
@@ -19,6 +18,7 @@ from ptosim.interop.audit.steps import Line, Step
 from ptosim.quant.causes import CAUSES
 from ptosim.views.header import header, header_line
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 _EPILOG = """SOURCE is run (a program on its arguments, a model by onnx.reference), and every step
 that makes integers of numbers is compared with the formulas of ONNX, MLIR, oneDNN and PyTorch (of a

@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
@@ -18,6 +16,7 @@ from ptosim.ground.whole import whole
 from ptosim.quant.convert.calibration import METHODS, PERCENTILE
 from ptosim.run.values import split
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 SUFFIXES = (".onnx", ".mlir", ".pto")
 STEPS = ("collect", "couple", "choose", "rewrite", "fold", "strip")

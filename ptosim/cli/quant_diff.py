@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.text import Text
-
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats
@@ -24,6 +22,7 @@ from ptosim.quant.diff import (
 from ptosim.quant.storage import storage
 from ptosim.views.json_text import document
 from ptosim.views.table import Part, markdown, table
+from ptosim.views.text import Text
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC, randn:dtype:RxC[:seed] or a
 number. A tie is a result that is off by one where x/scale is within two ulp of the middle between

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.text import Text
-
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats, data, tables, text
@@ -17,6 +15,7 @@ from ptosim.interop.explore import FORMATS as FORMATS_TRIED
 from ptosim.interop.explore import Candidate, explore
 from ptosim.run.farm.wanted import available_cores
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC or randn:dtype:RxC[:seed]; rows
 are those of its last dimension. Every line is a generated program that was run: SQNR is that of its

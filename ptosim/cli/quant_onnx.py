@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from rich.text import Text
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
@@ -19,6 +18,7 @@ from ptosim.interop.conversion.source import is_quantised
 from ptosim.interop.onnx_run import Line, Outcome
 from ptosim.run.values import parse_spec, split
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 _EPILOG = """Every node becomes PTO kernels, products with the nodes that quantise
 around them one integer kernel, in two forms: fast is what the hardware has

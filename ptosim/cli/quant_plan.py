@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.text import Text
 
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
@@ -24,6 +23,7 @@ from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Values
 from ptosim.quant.storage import storage
 from ptosim.views.table import Part, Table, table
+from ptosim.views.text import Text
 
 _EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
 with [O,C/groups,H,W]; both hold i8 or ui8. Attributes that oneDNN's int8 primitives take: scales of

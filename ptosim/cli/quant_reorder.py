@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from rich.text import Text
 
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
@@ -20,6 +19,7 @@ from ptosim.quant.onednn.attributes import Mask
 from ptosim.quant.statistics import symmetric_scale
 from ptosim.quant.storage import storage
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 _EPILOG = """Computes weights_s8 <- weights_f32 / scale with a scale for each index of the
 dimensions that the mask names: bit d for dimension d, so that mask 1 of weights [O,I,H,W] has one

@@ -52,7 +52,7 @@ def _data() -> Check:
     from ptosim.semantics.base import families
     from ptosim.semantics.base.functions import KERNELS, VALUES
 
-    families.load()
+    families.load_all()
 
     names = isa().names()
     known = {n.partition(":")[0] for n in (*KERNELS, *VALUES)}

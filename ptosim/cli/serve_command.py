@@ -11,6 +11,7 @@ from pathlib import Path
 from ptosim.cli.signals import Terminated
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.ground.installed import installed
 from ptosim.serve import protocol
 
 _EPILOG = """With PTOSIM_SERVER set to the socket, every command that does not talk to its user
@@ -60,11 +61,13 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _warm_up() -> None:
-    """Load what commands load, by running some."""
+    """Load what commands load, by running some, and the functions of every operation."""
     from ptosim.cli.main import main
     from ptosim.run import verdicts
+    from ptosim.semantics.base import families
 
-    verdicts.installation()  # that of now, whose code is the one that is loaded
+    families.load_all()
+    installed()  # that of now, whose code is the one that is loaded
     verdicts.ENABLED = False  # a check that is only remembered loads nothing
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         streams = sys.stdout, sys.stderr

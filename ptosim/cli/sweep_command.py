@@ -9,8 +9,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
@@ -32,6 +30,7 @@ from ptosim.search.store import Store, default_store
 from ptosim.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
 from ptosim.views import sweep_page, sweep_tables
 from ptosim.views.json_text import line
+from ptosim.views.text import Text
 
 _EPILOG = """SOURCE is a Jinja2 template (kernel.pto.j2), a function (make.py:kernel), a program
 whose constants --const or the space name, or the rows of an earlier sweep (rows.jsonl). What was

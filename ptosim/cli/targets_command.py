@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from rich.text import Text
-
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
@@ -15,6 +13,7 @@ from ptosim.ground.isa.costs import Accuracy, KernelAccuracy, accuracy, cost_tab
 from ptosim.ground.isa.targets import MachineDef, architecture, architectures, chips, machine
 from ptosim.views.accuracy_tables import renderables
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

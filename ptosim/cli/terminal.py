@@ -17,6 +17,7 @@ from ptosim.ground.progress import Progress, watched
 from ptosim.ground.whole import whole
 from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
 from ptosim.views.json_text import line
+from ptosim.views.plain_text import is_plain, plain_text
 
 _WIDEST = 10_000
 """Columns that `COLUMNS` may ask for."""
@@ -95,14 +96,18 @@ class Terminal:
         """Write a report in the form that was asked for, one of those that the command declares."""
         self.write(self._writers[self.format](report, self))
 
-    def render(self, renderables: Iterable[object], width: int | None = None) -> str:
-        """Return rich renderables as text, of the report's width unless another is given."""
+    def render(self, parts: Iterable[object], width: int | None = None) -> str:
+        """Return tables and lines, or what else rich shows, as text of the report's width, unless
+        another is given."""
+        given, width = list(parts), width or self.width()
+        color = self._target is None and self.uses_color(sys.stdout)
+        if not color and is_plain(given):
+            return plain_text(given, width)
         from ptosim.views.console import text_console, text_of
 
-        color = self._target is None and self.uses_color(sys.stdout)
-        console, buffer = text_console(width or self.width(), color=color)
-        for renderable in renderables:
-            console.print(renderable, crop=False)  # code in the manual is whole
+        console, buffer = text_console(width, color=color)
+        for part in given:
+            console.print(part, crop=False)  # code in the manual is whole
         return text_of(buffer, color=color)
 
     @contextlib.contextmanager

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.text import Text
-
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.views.table import Table, table
+from ptosim.views.text import Text
 
 
 class Unbroken(NamedTuple):

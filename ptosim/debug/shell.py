@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from ptosim.debug.commands.table import COMMANDS, Command, find, load
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Part, Sheet, Unbroken
@@ -20,6 +18,7 @@ from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.limits import Limits, within
 from ptosim.views import json_text
+from ptosim.views.text import Text
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.

@@ -3,6 +3,7 @@ what was prepared; standard `concurrent.futures`."""
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import signal
 import threading
@@ -51,23 +52,23 @@ class Turns:
     """Numbers of which each is given to one of several processes, in their order."""
 
     def __init__(self, numbers: range) -> None:
-        context = multiprocessing.get_context("fork")
-        self._next, self._stop = context.Value("q", numbers.start), numbers.stop
-        self._ended = context.RawValue("b", 0)  # without the lock: a killed process may hold that
+        self._lock = multiprocessing.get_context("fork").Lock()
+        self._shared = memoryview(mmap.mmap(-1, 16)).cast("q")  # the next one, and if it is the end
+        self._shared[0], self._stop = numbers.start, numbers.stop
 
     def __iter__(self) -> Iterator[int]:
         """Yield one number after the other, as long as there are any."""
         while True:
-            with self._next.get_lock():
-                number = self._next.value
-                if self._ended.value or number >= self._stop:
+            with self._lock:
+                number = self._shared[0]
+                if self._shared[1] or number >= self._stop:
                     return
-                self._next.value = number + 1
+                self._shared[0] = number + 1
             yield number
 
     def end(self) -> None:
-        """Give no more."""
-        self._ended.value = 1
+        """Give no more. Without the lock, which a process may hold that was killed."""
+        self._shared[1] = 1
 
 
 LEAST_SECONDS = 0.2

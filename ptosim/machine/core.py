@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from ptosim.machine.space import MemorySpace
 from ptosim.machine.vector import VectorWindow
 
 _WIDE = np.dtype(np.float64)
+LINE = 64
+"""Bytes of a line of the host's cache; where it is another number nothing is lost."""
 
 # Slots with a fixed meaning; the values of the program start at FIRST_SLOT.
 SLOT_STACK = 0  # return addresses, a linked tuple (pc, rest)
@@ -155,8 +158,17 @@ class Machine:
         key = (role, shape, dtype)
         array = self.scratch.get(key)
         if array is None:
-            array = self.scratch[key] = np.empty(shape, dtype)
+            array = self.scratch[key] = _aligned(shape, dtype)
         return array
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that begins with a line of the cache. NumPy's begin anywhere at 16 bytes, where half
+    of all wide loads need two lines: an accumulator is added a sixth slower."""
+    size = prod(shape) * dtype.itemsize
+    memory = np.empty(size + LINE, np.uint8)
+    start = -memory.__array_interface__["data"][0] % LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)

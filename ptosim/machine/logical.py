@@ -36,7 +36,11 @@ class LogicalMask:
         return value
 
     def __len__(self) -> int:
-        return len(self.on)
+        return self.on.shape[-1]
+
+    def of_round(self, at: int) -> LogicalMask:
+        """Return the mask of one round of those of many, whose lanes are rows."""
+        return self if self.on.ndim == 1 else LogicalMask(self.on[at].copy())
 
     def __repr__(self) -> str:
         return f"LogicalMask({int(self.on.sum())} of {len(self.on)})"

@@ -24,13 +24,10 @@ from ptosim.run.options import Args, RunOptions
 from ptosim.run.results import Result
 from ptosim.run.sidecar import Sidecar
 from ptosim.run.tolerance import Tolerance
-from ptosim.semantics.base import families
 
 if TYPE_CHECKING:
     from ptosim.run.what_if import Costs
     from ptosim.timing.report.totals import CostReport
-
-families.load()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

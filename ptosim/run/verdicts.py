@@ -6,16 +6,12 @@ they depend on: the text and its name, the options, and the files of this instal
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
+from ptosim.ground.installed import installed
 from ptosim.ground.isa.cache import keep, recalled
-from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 
@@ -76,7 +72,7 @@ def kept_verdict(
 ) -> Verdict:
     """Return what `check` says of a source with some options, or what it said before. Of options
     that read files, and of limits, the caller asks `check` itself. Raises what `check` does."""
-    files = installation() if ENABLED else None
+    files = installed() if ENABLED else None
     if files is None:
         return verdict_of(check())
     given = (source.name, source.part, source.text, source.around, sorted(options.items()))
@@ -89,29 +85,6 @@ def kept_verdict(
     if plain is not None:
         keep(_KIND, inputs, plain, one_of_many=True)
     return verdict
-
-
-@lru_cache(maxsize=1)
-def installation() -> tuple[tuple[str, int, int], ...] | None:
-    """Name, time and size of every file that a verdict may depend on: whoever changes a line of
-    code or of `isa/`, or installs another version, gets new verdicts. None where they cannot be
-    listed: in an archive, or without the data."""
-    with contextlib.suppress(OSError):
-        return _files([str(Path(__file__).parents[1]), str(isa_directory())])
-    return None
-
-
-def _files(folders: list[str]) -> tuple[tuple[str, int, int], ...]:
-    found: list[tuple[str, int, int]] = []
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.name.endswith((".py", ".toml", ".lark")):
-                    status = entry.stat()
-                    found.append((entry.path, status.st_mtime_ns, status.st_size))
-                elif entry.name != "__pycache__" and entry.is_dir():
-                    folders.append(entry.path)
-    return tuple(sorted(found))
 
 
 # -- findings as plain data ------------------------------------------------------------------------

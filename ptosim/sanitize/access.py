@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ptosim.effects.account import HIDDEN, Bound, Effects, Reached, effects_of
+from ptosim.effects.account import DEFINED, HIDDEN, Bound, Effects, Reached, effects_of
 from ptosim.effects.storage import allocation_of
 from ptosim.effects.strided import Strided, touched_bytes
 from ptosim.effects.touch import Touch
@@ -36,12 +36,17 @@ class Access:
         """Return the accesses of the same operation with its window of global memory so many bytes
         farther on."""
         made = Access(self.core, self.inst)
-        made.reads = tuple(p.moved(distance) for p in self.reads)
-        made.writes = tuple(p.moved(distance) for p in self.writes)
-        made.found = tuple(p.moved(distance) for p in self.found)
+        made.reads = tuple([p.moved(distance) for p in self.reads])
+        made.writes = tuple([p.moved(distance) for p in self.writes])
+        made.found = tuple([p.moved(distance) for p in self.found])
         made.spoils = self.spoils
         made.is_atomic = self.is_atomic
         return made
+
+    @property
+    def all_writes(self) -> tuple[tuple[Footprint, int | None], ...]:
+        """What it writes, each with the state that its bytes get (None: they keep it)."""
+        return (*[(print_, DEFINED) for print_ in self.writes], *self.spoils)
 
     @property
     def is_empty(self) -> bool:

@@ -23,7 +23,7 @@ def _clocks(clocks: Clocks) -> None:
         agent.count = 0
         agent.seen = None
         agent.pending.clear()
-    clocks.messages.clear()
+    clocks.forget()
 
 
 def _shadow(shadow: Shadow) -> None:

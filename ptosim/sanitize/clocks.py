@@ -19,31 +19,28 @@ READS = "S reads"
 """The scalar unit's loads: done before the next instruction is issued."""
 
 
-class Clock(dict[int, int]):
-    """What is known of each agent: how many of its operations are done. Of an agent that is not
-    among the keys nothing is known; so a clock has the size of what an agent has heard of, however
-    many cores there are."""
+Clock = dict[int, int]
+"""What is known of each agent: how many of its operations are done. Of an agent that is not among
+the keys nothing is known; so a clock has the size of what an agent has heard of, however many cores
+there are."""
 
-    __slots__ = ()
 
-    def __missing__(self, agent: int) -> int:
-        return 0
+def with_count(clock: Clock, agent: int, count: int) -> Clock:
+    """Return a copy that knows so much of an agent."""
+    made = clock.copy()
+    made[agent] = count
+    return made
 
-    def with_(self, agent: int, count: int) -> Clock:
-        """Return a copy that knows so much of an agent."""
-        clock = Clock(self)
-        clock[agent] = count
-        return clock
 
-    def join(self, other: Clock) -> Clock:
-        """Return what both know together: this one if the other adds nothing."""
-        clock, get = self, self.get
-        for agent, count in other.items():
-            if count > get(agent, 0):
-                if clock is self:
-                    clock = Clock(self)
-                clock[agent] = count
-        return clock
+def joined(one: Clock, other: Clock) -> Clock:
+    """Return what both know together: the first if the other adds nothing."""
+    clock, get = one, one.get
+    for agent, count in other.items():
+        if count > get(agent, 0):
+            if clock is one:
+                clock = one.copy()
+            clock[agent] = count
+    return clock
 
 
 @dataclass(slots=True, eq=False)
@@ -64,11 +61,11 @@ class Agent:
 
     def message(self) -> Clock:
         """What an event says that fires when everything issued to the pipe is done."""
-        return self.clock.with_(self.index, self.count)
+        return with_count(self.clock, self.index, self.count)
 
     def learn(self, clock: Clock) -> None:
         """Take over what another clock knows."""
-        self.clock = self.clock.join(clock)
+        self.clock = joined(self.clock, clock)
 
 
 class Clocks:
@@ -83,7 +80,7 @@ class Clocks:
         for core in cores:
             for name in names:
                 in_order = not (target == "a2a3" and name == "V")
-                agent = Agent(len(self.by_index), core, name, Clock(), in_order)
+                agent = Agent(len(self.by_index), core, name, {}, in_order)
                 self.agents[core.index, name] = agent
                 self.by_index.append(agent)
         for agent in self.agents.values():
@@ -95,7 +92,7 @@ class Clocks:
         """Return the clock of an agent at the beginning. It has the pipes of its core as keys: they
         are asked for all the time."""
         own = (self.agents[agent.core.index, name].index for name in self.pipes)
-        return Clock.fromkeys((0, *own), 0)  # type: ignore[return-value]
+        return dict.fromkeys((0, *own), 0)
 
     def agent(self, core: Core, pipe: str) -> Agent:
         """Return the agent of a pipe; one that no instruction names is the scalar unit's."""
@@ -117,9 +114,21 @@ class Clocks:
             agent.seen = known
         agent.count += 1
 
+    def under_way(self, key: Any) -> deque[Clock]:
+        """Return the messages of an event, in the order in which they were given."""
+        waiting = self.messages.get(key)
+        if waiting is None:
+            waiting = self.messages[key] = deque()
+        return waiting
+
+    def forget(self) -> None:
+        """No message is under way, as at first; events keep their identity."""
+        for waiting in self.messages.values():
+            waiting.clear()
+
     def give(self, agent: Agent, key: Any) -> None:
         """An event is signalled."""
-        self.messages.setdefault(key, deque()).append(agent.message())
+        self.under_way(key).append(agent.message())
 
     def take(self, agent: Agent, key: Any) -> None:
         """An event is waited for, and consumed."""
@@ -131,7 +140,7 @@ class Clocks:
         """A token is given back: whoever takes it knows everything that its holders did."""
         held = self.messages.get(key)
         message = agent.message()
-        self.messages[key] = deque((message.join(held[0]) if held else message,))
+        self.messages[key] = deque((joined(message, held[0]) if held else message,))
 
     def acquire(self, agent: Agent, key: Any) -> None:
         """A token is taken."""

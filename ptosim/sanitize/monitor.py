@@ -26,18 +26,16 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
-from ptosim.machine.values import Pointer
 from ptosim.sanitize import quantisation as quant
 from ptosim.sanitize.access import Access, access_of, footprint, noted
-from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
+from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks, with_count
 from ptosim.sanitize.control import ControlBook
 from ptosim.sanitize.copies import copier
-from ptosim.sanitize.flags import FlagBook
+from ptosim.sanitize.marks import Marks
 from ptosim.sanitize.options import Sanitize
-from ptosim.sanitize.ordering import Ordering
 from ptosim.sanitize.overlaps import Overlaps
 from ptosim.sanitize.report import Reporter
-from ptosim.sanitize.shadow import Atom, Entry, Footprint, Shadow, shadow_of
+from ptosim.sanitize.shadow import Shadow, shadow_of
 from ptosim.sanitize.vector import VectorWatch
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import (
@@ -49,7 +47,7 @@ from ptosim.semantics.base.orders import (
 Effect = Callable[[], object]
 
 
-class Monitor(Ordering):
+class Monitor(Marks):
     """The sanitizers of one run."""
 
     def __init__(
@@ -60,17 +58,14 @@ class Monitor(Ordering):
         sink: Sink,
         chosen: Sanitize,
     ) -> None:
-        self.program = program
         pipes = {i.pipe for i in program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
         clocks = Clocks(machine.cores, pipes, resolved.target)
-        self.report = Reporter(resolved, machine, sink, clocks)
-        super().__init__(machine, clocks, FlagBook(self.report), chosen, resolved.target)
+        report = Reporter(resolved, machine, sink, clocks)
+        super().__init__(program, machine, clocks, report, chosen, resolved.target)
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, program, self.target)
         self.shadows: dict[tuple[int, Any], Shadow] = {}
         self._times = [[0] * len(program.insts) for _ in machine.cores]
-        self._seen: set[tuple[Any, ...]] = set()
-        self.inputs: set[Value] = set()  # tiles that have values from the start
         self.vector = VectorWatch(self)
         for core in machine.cores:
             core.simt.watched = chosen.races or chosen.defined
@@ -90,12 +85,31 @@ class Monitor(Ordering):
             bound.commit = self._afterwards(core, inst, agent, binding, commit)
             return
         access = self._access(core, inst, bound, first)
-        check = self._check(agent, access, inst)
-        spreads = copier(binding.touches, self.shadow)
+        mode, commit = self.control.around(core, inst, commit)
+        others = self._others(core, inst, binding)
+        if mode is not None:
+            others = (*others, mode)
+        if others or not self._is_usual(agent, access, inst):
+            check = self._check(agent, access, inst)
+            bound.commit = self._watched(check, others, commit, binding)
+        else:
+            bound.commit = self._usual(agent, access, inst, commit, binding)
+
+    def _others(self, core: Core, inst: Inst, binding: Binding) -> tuple[Callable[[], None], ...]:
+        """What else is looked at each time that a binding takes effect; nothing for most."""
         numbers = quant.check_of(binding) if self.chosen.quant else None
         touches = self.library_events(core, inst)
-        mode, commit = self.control.around(core, inst, commit)
-        others = tuple(c for c in (numbers, touches, spreads, mode) if c is not None)
+        spreads = copier(binding.touches, self.shadow)
+        return tuple(c for c in (numbers, touches, spreads) if c is not None)
+
+    def _watched(
+        self,
+        check: Callable[[], None],
+        others: tuple[Callable[[], None], ...],
+        commit: Effect,
+        binding: Binding,
+    ) -> Effect:
+        """An effect with what is looked at before it."""
 
         def watched() -> None:
             if self.is_on:
@@ -106,7 +120,34 @@ class Monitor(Ordering):
             if binding.made:
                 self._define_made(binding)
 
-        bound.commit = watched
+        return watched
+
+    def _is_usual(self, agent: Agent, access: Access, inst: Inst) -> bool:
+        """True for an operation of which nothing is known but what it reads, and then writes."""
+        is_loaded = inst.op is not None and source_pipe(inst.op, self.target) is not None
+        return agent.pipe != SCALAR and not is_loaded and not access.found
+
+    def _usual(
+        self, agent: Agent, access: Access, inst: Inst, commit: Effect, binding: Binding
+    ) -> Effect:
+        """What `_watched` does with `_check`, in one piece."""
+        begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
+        reads, writes, pc = access.reads, access.all_writes, inst.pc
+        times = self._times[access.core.index]
+
+        def watched() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    begin(agent)
+                else:  # it knows already what the scalar unit knows
+                    agent.count += 1
+                times[pc] = time = times[pc] + 1
+                note((index, agent.count, access, time), agent, reads, writes, index)
+            commit()
+            if binding.made:
+                self._define_made(binding)
+
+        return watched
 
     def _ordering(
         self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect
@@ -206,7 +247,7 @@ class Monitor(Ordering):
             access = Access(core, inst)
             access.writes = (found,)
             entry = (agent.index, agent.count, access, self._times[core.index][inst.pc])
-            self.write(entry, agent, ((found, DEFINED),))
+            self.note(entry, agent, (), ((found, DEFINED),), agent.index)
 
     def finish(self) -> None:
         """The program has ended: report what is left over."""
@@ -251,30 +292,26 @@ class Monitor(Ordering):
 
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
-        clocks, scalar, index, pc = self.clocks, agent.scalar, agent.index, inst.pc
-        reads, found, spoils = access.reads, access.found, access.spoils
-        writes = tuple((p, DEFINED) for p in access.writes) + spoils
+        begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
+        reads, found, writes, pc = access.reads, access.found, access.all_writes, inst.pc
         times = self._times[access.core.index]
-        reader = clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
+        reader = self.clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
         op = inst.op
         loader = source_pipe(op, self.target) if op is not None else None
-        source = clocks.agent(access.core, loader) if loader is not None else None
+        source = self.clocks.agent(access.core, loader) if loader is not None else None
 
         def check() -> None:
             if agent.pending or agent.seen is not scalar.clock:
-                clocks.begin(agent)
+                begin(agent)
             else:  # it knows already what the scalar unit knows
                 agent.count += 1
-            times[pc] += 1
-            entry = (index, agent.count, access, times[pc])
+            times[pc] = time = times[pc] + 1
+            entry = (index, agent.count, access, time)
             if source is not None:
-                self._loaded(agent, source, access, times[pc])
+                self._loaded(agent, source, access, time)
             if found:
-                self.read(entry, agent, found, reader.index, as_found=True)
-            if reads and source is None:
-                self.read(entry, agent, reads, reader.index)
-            if writes:
-                self.write(entry, agent, writes)
+                note(entry, agent, found, (), reader.index, as_found=True)
+            note(entry, agent, () if source is not None else reads, writes, reader.index)
             if reader is not agent:
                 self._scalar_reads(agent, reader)
 
@@ -286,8 +323,7 @@ class Monitor(Ordering):
         source.learn(agent.seen if agent.seen is not None else agent.clock)
         source.count += 1
         entry = (source.index, source.count, access, time)
-        self.read(entry, source, access.reads, source.index)
-        self.write(entry, source, access.spoils)
+        self.note(entry, source, access.reads, access.spoils, source.index)
         agent.learn(source.message())
 
     def count(self, core: Core, inst: Inst) -> int:
@@ -296,111 +332,9 @@ class Monitor(Ordering):
         times[inst.pc] += 1
         return times[inst.pc]
 
-    def read(
-        self,
-        entry: Entry,
-        agent: Agent,
-        reads: tuple[Footprint, ...],
-        reader: int,
-        *,
-        as_found: bool = False,
-    ) -> None:
-        """Check and note reads; those of bytes `as_found` need no value there."""
-        clock, index, in_order = agent.clock, agent.index, agent.in_order
-        for print_ in reads:
-            for atom in print_.atoms():
-                write = atom.write
-                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
-                    self._race("read", atom, write, entry, print_)
-                if atom.defined != DEFINED and not as_found:
-                    self.undefined(atom, entry, print_)
-                if atom.lost is not None and atom.lost is print_.owner:
-                    self._overwritten(atom, entry, print_)
-                atom.reads[reader] = entry
-
-    def write(
-        self, entry: Entry, agent: Agent, writes: tuple[tuple[Footprint, int | None], ...]
-    ) -> None:
-        """Check and note writes, each with the state that its bytes get."""
-        clock, index, in_order = agent.clock, agent.index, agent.in_order
-        for print_, state in writes:
-            for atom in print_.atoms():
-                write = atom.write
-                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
-                    self._race("write", atom, write, entry, print_)
-                if atom.reads:
-                    for other, read in atom.reads.items():
-                        if clock[other] < read[1] and other != index:
-                            self._race("overwrite", atom, read, entry, print_)
-                    atom.reads = {}
-                    atom.taken |= write[2] is None
-                atom.taken |= write[2] is None and entry[2].is_atomic
-                atom.write = entry
-                if state is not None:
-                    atom.defined = state
-                if atom.owner is not print_.owner:
-                    atom.lost, atom.owner = atom.owner, print_.owner
-
     def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
         """A load of the scalar unit is done before the next instruction is issued."""
-        agent.clock = agent.clock.with_(reader.index, agent.count)
-
-    def _race(
-        self,
-        kind: str,
-        atom: Atom,
-        earlier: Entry,
-        later: Entry,
-        print_: Footprint,
-    ) -> None:
-        if not self.chosen.races or _hand_over(earlier[2], later[2]):
-            return
-        if kind == "write" and _may_swap(earlier[2], later[2]):
-            return
-        first, second = earlier[2].inst.pc, later[2].inst.pc
-        kinds = (
-            "order" if earlier[0] == later[0] else kind
-        )  # one report where one barrier is missing
-        key = (kinds, first, second, earlier[0], later[0])
-        if key in self._seen:
-            return
-        self._seen.add(key)
-        self.report.race(kind, earlier, later, print_, print_.shadow.extent(atom))
-
-    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
-        """Report a read of bytes without a value, once for each instruction and operand."""
-        key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
-        if not self.chosen.defined or key in self._seen:
-            return
-        self._seen.add(key)
-        self.report.undefined(atom, entry, print_)
-
-    def _overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
-        """A buffer is read after another one was written over a part of it. Two names of the same
-        bytes are meant; two buffers that overlap in part are not, nor are two inputs."""
-        core, pc = entry[2].core, entry[2].inst.pc
-        key = ("overwritten", pc, print_.name)
-        if not self.chosen.defined or key in self._seen or print_.shadow.is_global:
-            return
-        if atom.owner is None or atom.lost is None or self._are_names(core, atom):
-            return
-        self._seen.add(key)
-        self.report.overwritten(atom, entry, print_)
-
-    def _are_names(self, core: Core, atom: Atom) -> bool:
-        """True if the buffer that wrote last and the one that it overwrote may be two names of one,
-        or if it is not known where they are."""
-        places = []
-        for value in (atom.owner, atom.lost):
-            slot = self.program.slots.get(value)
-            place = _place_of(core.slots[slot]) if slot is not None else None
-            if place is None or (value.is_argument and value not in self.inputs):
-                return True
-            places.append(place)
-        (one, size), (other, limit) = places
-        if one != other or atom.write[2] is None:
-            return False
-        return size == limit or None in (size, limit)
+        agent.clock = with_count(agent.clock, reader.index, agent.count)
 
     # -- operations that the scalar unit executes itself ------------------------------------------
 
@@ -436,22 +370,3 @@ class Monitor(Ordering):
                 self._check(self.clocks.agent(core, inst.pipe), access, inst)()
 
         return watched
-
-
-def _place_of(held: Any) -> tuple[int, int | None] | None:
-    """The address and the bytes of a buffer, None for bytes that nobody knows."""
-    if isinstance(held, TileRef):
-        return held.addr, held.type.bytes
-    return (held.byte, None) if isinstance(held, Pointer) else None
-
-
-def _hand_over(earlier: Access, later: Access) -> bool:
-    """True for a product and a move of its accumulator that pass it on block by block: the unit
-    flag of both is the order between them (PTO micro-instruction specification, AccPhase)."""
-    ops = earlier.inst.op, later.inst.op
-    return all(op is not None and op.bound.get("unit_flag") is not None for op in ops)
-
-
-def _may_swap(first: Access, second: Access) -> bool:
-    """Atomic additions come to the same sum in any order."""
-    return first.is_atomic and second.is_atomic

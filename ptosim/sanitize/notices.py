@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
-from ptosim.sanitize.clocks import Agent, Clock, Clocks
+from ptosim.sanitize.clocks import Agent, Clock, Clocks, joined
 
 Cell = tuple[int, int]
 """The number of a buffer, and the first byte of the signal in it."""
@@ -36,7 +36,7 @@ class Notices:
         told = self._told.setdefault(cell, {})
         message, before = agent.message(), told.get(entry - 1) if adds else None
         if before is not None:
-            message = message.join(before.message)
+            message = joined(message, before.message)
         told[entry] = _Told(agent.index, agent.count, message)
         self._forget_known(told)
 
@@ -63,7 +63,7 @@ class Notices:
         """True if all cores that go on know it. One that does not comes first the next time."""
         scalars = self._scalars
         for at, scalar in enumerate(scalars):
-            if scalar.clock[one.agent] < one.count and not scalar.core.halted:
+            if scalar.clock.get(one.agent, 0) < one.count and not scalar.core.halted:
                 scalars[0], scalars[at] = scalar, scalars[0]
                 return False
         return True

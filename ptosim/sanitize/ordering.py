@@ -8,7 +8,7 @@ from ptosim.effects.row import library_events
 from ptosim.engine.core.records import Inst
 from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
-from ptosim.sanitize.clocks import Agent, Clocks
+from ptosim.sanitize.clocks import Agent, Clocks, joined, with_count
 from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.notices import Notices
 from ptosim.sanitize.options import Sanitize
@@ -24,6 +24,9 @@ from ptosim.semantics.base.orders import (
     Sync,
     WaitFlag,
 )
+
+Effect = Callable[[], object]
+What = tuple[Core, Inst, Agent]
 
 
 class Ordering:
@@ -42,32 +45,62 @@ class Ordering:
 
     def flagged(
         self,
-        what: tuple[Core, Inst, Agent],
+        what: What,
         flag: SetFlag | WaitFlag,
-        commit: Callable[[], object],
+        commit: Effect,
         times: list[int],
     ) -> Callable[[], None]:
         """The effect of a flag between two pipes, which programs set and wait for all the time.
         `times` counts the executions of each instruction."""
+        make = self._setting if isinstance(flag, SetFlag) else self._waiting
+        return make(what, flag, commit, times)
+
+    def _setting(
+        self, what: What, flag: SetFlag | WaitFlag, commit: Effect, times: list[int]
+    ) -> Callable[[], None]:
         core, inst, agent = what
-        clocks, pc, scalar = self.clocks, inst.pc, agent.scalar
-        key = (core.index, flag.source, flag.target, flag.event)
-        is_set = isinstance(flag, SetFlag)
-        tell = clocks.give if is_set else clocks.take
-        note = (self.flags.set if is_set else self.flags.wait) if self.chosen.flags else None
+        begin, pc, scalar, index = self.clocks.begin, inst.pc, agent.scalar, agent.index
         is_between = flag.source != flag.target
+        key = (core.index, flag.source, flag.target, flag.event)
+        messages = self.clocks.under_way(key)
+        note = self.flags.setter(core, inst, key) if self.chosen.flags else None
 
         def watched() -> None:
             if self.is_on:
                 if agent.pending or agent.seen is not scalar.clock:
-                    clocks.begin(agent)
+                    begin(agent)
                 else:  # it knows already what the scalar unit knows
                     agent.count += 1
                 times[pc] += 1
                 if is_between:
-                    tell(agent, key)
+                    messages.append(with_count(agent.clock, index, agent.count))
                     if note is not None:
-                        note(core, inst, key)
+                        note()
+            commit()
+
+        return watched
+
+    def _waiting(
+        self, what: What, flag: SetFlag | WaitFlag, commit: Effect, times: list[int]
+    ) -> Callable[[], None]:
+        core, inst, agent = what
+        begin, pc, scalar = self.clocks.begin, inst.pc, agent.scalar
+        is_between = flag.source != flag.target
+        key = (core.index, flag.source, flag.target, flag.event)
+        messages, pending = self.clocks.under_way(key), self.flags.of(key)
+
+        def watched() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    begin(agent)
+                else:
+                    agent.count += 1
+                times[pc] += 1
+                if is_between:
+                    if messages:
+                        agent.clock = joined(agent.clock, messages.popleft())
+                    if pending:
+                        pending.popleft()
             commit()
 
         return watched

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.effects.strided import Strided
-from ptosim.ground.records import dataclass, field, replace
+from ptosim.ground.records import dataclass, field
 
 UNIT = 32
 REGION = 4 << 20
@@ -52,13 +52,19 @@ class Atom:
     def split(self, label: int, size: int) -> Atom:
         """Return a new atom for `size` units of this one."""
         self.size -= size
-        return replace(self, label=label, size=size, reads=dict(self.reads))
+        return Atom(
+            label, size, self.defined, self.write, dict(self.reads), self.owner, self.lost,
+            self.taken,
+        )  # fmt: skip
 
 
 class Shadow:
-    """The atoms of one memory: a space of a core, or a buffer of global memory."""
+    """The atoms of one memory: a space of a core, or a buffer of global memory. `version` counts
+    cuts, `epoch` how often everything was forgotten."""
 
-    __slots__ = ("at_first", "atoms", "bytes", "is_global", "labels", "name", "unit", "version")
+    __slots__ = (
+        "at_first", "atoms", "bytes", "epoch", "is_global", "labels", "name", "unit", "version",
+    )  # fmt: skip
 
     def __init__(self, name: str, size: int, defined: int) -> None:
         self.name = name
@@ -68,7 +74,7 @@ class Shadow:
         units = -(-size // self.unit)
         self.labels = np.zeros(units, np.int32)
         self.atoms = [Atom(0, units, defined)]
-        self.version = 0
+        self.version = self.epoch = 0
         self.is_global = False
 
     def forget(self) -> None:
@@ -78,6 +84,7 @@ class Shadow:
         self.labels = np.zeros(units, np.int32)
         self.atoms = [Atom(0, units, self.at_first)]
         self.version += 1
+        self.epoch += 1
 
     def release(self) -> None:
         """Let go of what accessed the bytes, and of all else: it is not used any more."""
@@ -98,9 +105,9 @@ class Shadow:
         if granule < self.unit:
             self._refine(granule)
         view = self._view(part)
-        first = int(view[(0,) * view.ndim])
+        first = int(view.flat[0])
         if (view == first).all():
-            return [self._whole(view, first, view.size)]
+            return [self._all(view, first)]
         labels, counts = np.unique(view, return_counts=True)
         return [
             self._whole(view, int(label), int(count))
@@ -109,17 +116,32 @@ class Shadow:
 
     def _view(self, part: Strided) -> np.ndarray:
         unit, size = self.unit, self.labels.itemsize
+        if not part.dims:
+            return self.labels[part.start // unit : (part.start + part.run) // unit]
         shape = (*(n for n, _ in part.dims), part.run // unit)
         strides = (*(d // unit * size for _, d in part.dims), size)
         return np.ndarray(shape, np.int32, self.labels, part.start // unit * size, strides)
+
+    def _all(self, view: np.ndarray, label: int) -> Atom:
+        """Return the atom of units that all belong to one."""
+        atom = self.atoms[label]
+        if view.size == atom.size:
+            return atom
+        part = self._cut(atom, view.size)
+        view.fill(part.label)
+        return part
 
     def _whole(self, view: np.ndarray, label: int, count: int) -> Atom:
         atom = self.atoms[label]
         if count == atom.size:
             return atom
+        part = self._cut(atom, count)
+        view[view == label] = part.label
+        return part
+
+    def _cut(self, atom: Atom, count: int) -> Atom:
         part = atom.split(len(self.atoms), count)
         self.atoms.append(part)
-        view[view == label] = part.label
         self.version += 1
         return part
 
@@ -167,6 +189,7 @@ class WideShadow(Shadow):
         self._defined = self.at_first
         self._regions.clear()
         self.version += 1
+        self.epoch += 1
 
     def release(self) -> None:
         """Let go of the regions."""
@@ -253,27 +276,37 @@ def _pieces(part: Strided) -> Iterator[tuple[int, Strided]]:
 
 @dataclass(slots=True, eq=False)
 class Footprint:
-    """The bytes of one operand, and the atoms they are made of at present."""
+    """The bytes of one operand, and the atoms they are made of at present: `known`, as long as the
+    shadow has the same `version`."""
 
     shadow: Shadow
     parts: tuple[Strided, ...]
     name: str
     owner: Any  # the allocation that the bytes belong to, if it is known
-    _atoms: tuple[Atom, ...] = ()
-    _version: int = -1
+    known: tuple[Atom, ...] = ()
+    version: int = -1
+    _epoch: int = -1
+    _units: int = -1
 
     def atoms(self) -> tuple[Atom, ...]:
         """Return the atoms of the footprint."""
-        if self._version != self.shadow.version:
-            self._atoms = self.shadow.resolve(self.parts)
-            self._version = self.shadow.version
-        return self._atoms
+        shadow = self.shadow
+        if self.version != shadow.version:
+            if self._epoch != shadow.epoch or self._size() != self._units:
+                self.known = shadow.resolve(self.parts)
+                self._epoch, self._units = shadow.epoch, self._size()
+            self.version = shadow.version
+        return self.known
+
+    def _size(self) -> int:
+        """The units of the atoms: they change if one is cut, or if units are."""
+        return sum([atom.size for atom in self.known])
 
     def moved(self, distance: int) -> Footprint:
         """Return the same bytes of global memory farther on; the very same of other memories."""
         if not self.shadow.is_global:
             return self
-        parts = tuple(Strided(p.start + distance, p.run, p.dims) for p in self.parts)
+        parts = tuple([Strided(p.start + distance, p.run, p.dims) for p in self.parts])
         return Footprint(self.shadow, parts, self.name, self.owner)
 
     @property

@@ -116,7 +116,7 @@ class VectorWatch:
             entry = (agent.index, agent.count, access, monitor.count(core, row.inst))
             entries.append((row, entry))
             if access.reads:
-                monitor.read(entry, agent, access.reads, agent.index, as_found=True)
+                monitor.note(entry, agent, access.reads, (), agent.index, as_found=True)
                 is_defined = is_defined and all(
                     a.defined == DEFINED for p in access.reads for a in p.atoms()
                 )
@@ -125,7 +125,7 @@ class VectorWatch:
         for _, entry in entries:
             writes = entry[2].writes
             if writes:
-                monitor.write(entry, agent, tuple((p, DEFINED) for p in writes))
+                monitor.note(entry, agent, (), tuple((p, DEFINED) for p in writes), agent.index)
 
     def _close_scalars(self, agent: Agent) -> None:
         """Scalar operations of a region belong to the vector unit, in whose order they are done;
@@ -134,8 +134,9 @@ class VectorWatch:
         self._scalars = []
         for access in accesses:
             entry = (agent.index, agent.count, access, monitor.count(access.core, access.inst))
-            monitor.read(entry, agent, access.reads, agent.index, as_found=True)
-            monitor.write(entry, agent, tuple((p, DEFINED) for p in access.writes))
+            monitor.note(entry, agent, access.reads, (), agent.index, as_found=True)
+            written = tuple((p, DEFINED) for p in access.writes)
+            monitor.note(entry, agent, (), written, agent.index)
 
     def _accesses(
         self, core: Core, head: Inst, table: dict[int, _Instruction], shadow: Shadow

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean, median
 
-from rich.text import Text
-
 from ptosim.ground.isa.costs import Accuracy, KernelAccuracy
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 
 def renderables(operations: Sequence[Accuracy], kernels: Sequence[KernelAccuracy]) -> list[Part]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from rich.text import Text
-
 from ptosim.analysis.calibrate.calibration import Calibration, FamilyError
 from ptosim.analysis.calibrate.fit import Refit
 from ptosim.ground.version import __version__
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 
 def renderables(found: Calibration) -> list[Part]:

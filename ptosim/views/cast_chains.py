@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.text import Text
-
 from ptosim.timing.report.chains import Cell, Chain, ChainRow
 from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.lanes import Lane, Span, lanes
 from ptosim.views.charts.page import html_table, paragraph, section
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 SHOWN = 3
 """Chains that are shown whole; of more the rest is counted."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from rich.text import Text
 
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.version import __version__
@@ -15,6 +14,7 @@ from ptosim.run.compare import Comparison
 from ptosim.views.run_report import extremes, summary_of
 from ptosim.views.signs import verdict
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 
 def renderables(chain: Chain, results: Sequence[ChainResult]) -> list[Part]:

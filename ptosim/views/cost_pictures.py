@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from ptosim.timing.pipes.steps import PIPES
 from ptosim.timing.pipes.timers import CoreTimer
 from ptosim.timing.report.alike import alike_cores
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.table import SHOWN, Table, table
+from ptosim.views.text import Text
 
 NARROW, WIDTH = 24, 72
 """Columns of the timeline, at least and at most."""

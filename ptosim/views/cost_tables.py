@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from rich.text import Text
-
 from ptosim.ground.isa.costs import error_of
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.alike import by_core, of_all
@@ -19,6 +17,7 @@ from ptosim.views.cost_pictures import hints, roofline, timeline
 from ptosim.views.header import heading
 from ptosim.views.signs import confidence
 from ptosim.views.table import SHOWN, Part, Table, table
+from ptosim.views.text import Text
 from ptosim.views.vector_tables import logical, regions
 
 VIEWS = (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from ptosim.analysis.differences import Difference, Side
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.views.table import Part, Table, table
+from ptosim.views.text import Text
 
 
 def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> list[Part]:

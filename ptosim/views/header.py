@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.passes.frontend import Front
 from ptosim.run.program import LoadedProgram
+from ptosim.views.text import Text
 
 
 def header(program: LoadedProgram, entry: str) -> dict[str, object]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 NARROW, COLUMNS = 16, 32
 """Characters of the time axis, at least and at most."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from rich.text import Text
 
 from ptosim.engine.core.dump import Dump
 from ptosim.ground.records import NamedTuple
@@ -18,6 +17,7 @@ from ptosim.views import cost_tables
 from ptosim.views.header import header, heading
 from ptosim.views.signs import verdict
 from ptosim.views.table import Part, Table, table
+from ptosim.views.text import Text
 
 SHOWN_VALUES = 6
 _MOST_ULP = 10_000

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from ptosim.ground.isa.costs import CONFIDENCES
+from ptosim.views.text import Text
 
 PASS, FAIL, DOUBT = "✓", "✗", "?"
 

@@ -8,9 +8,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
-
 from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 Row = Mapping[str, Any]
 FIGURES = ("cycles", "us", "ub_bytes", "gm_bytes")

@@ -6,14 +6,14 @@ page it is HTML."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from ptosim.ground.records import dataclass, replace
+from ptosim.views.text import Text, columns_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table as RichTable
 
 SHOWN = 24
 """Rows of a table that are shown where there may be very many."""
@@ -63,15 +63,22 @@ class Table:
                 kept = kept.without(name)
         return kept
 
+    def laid_out(self, width: int) -> tuple[Table, list[int]]:
+        """Return the table as so many columns have room for it, with the width of each column;
+        where even words and numbers have no room, lines are longer than that."""
+        kept = self.fitted(width)
+        return kept, kept._widths(width)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table in the width that there is; where even words and numbers have no room,
-        lines are longer than that."""
-        kept = self.fitted(options.max_width)
-        widths = kept._widths(options.max_width)
+        """Yield the table in the width that there is."""
+        kept, widths = self.laid_out(options.max_width)
         needed = max(sum(widths) + kept._between(), options.max_width)
         yield from console.render(kept._rich(widths), options.update(width=needed))
 
     def _rich(self, widths: Sequence[int]) -> RichTable:
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
+
         made = RichTable(
             title=self.title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD,
             pad_edge=False, padding=0 if self.tight else (0, 1), show_header=self.head,
@@ -146,12 +153,12 @@ class Table:
 
 
 def _widest(cells: Iterable[str]) -> int:
-    return max((cell_len(line) for cell in cells for line in cell.split("\n")), default=0)
+    return max((columns_of(line) for cell in cells for line in cell.split("\n")), default=0)
 
 
 def _longest(cells: Iterable[str]) -> int:
     """The width of the longest word of cells."""
-    return max((cell_len(word) for cell in cells for word in cell.split()), default=0)
+    return max((columns_of(word) for cell in cells for word in cell.split()), default=0)
 
 
 Part = Table | Text

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from ptosim.timing.laws.window import Executed
 from ptosim.timing.report.timeline import Block, Placed, RegionUse
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.table import SHOWN, Part, Table, table
+from ptosim.views.text import Text
 
 WIDTH = 72
 """Cycles of a timeline that are shown."""

@@ -55,6 +55,7 @@ COMMANDS = [
 
 @pytest.mark.skipif(os.name != "posix", reason="names of files of POSIX")
 @pytest.mark.slow  # processes of their own, without a cache
+@pytest.mark.sampled(0, 4)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c.split()[0])
 def test_only_named_files_are_written_and_nothing_is_started(tmp_path, command):
     """A program with a sidecar and arrays beside it, in each command."""

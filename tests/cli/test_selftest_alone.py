@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep  # the gate runs it in an empty environment
 
 
 def test_selftest_in_a_process_of_its_own() -> None:

@@ -125,6 +125,7 @@ LONG_BLOCKS = """module {
 
 @pytest.mark.slow  # blocks of seconds
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks Linux for its processes")
+@pytest.mark.sampled(0, 2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("is_group", [True, False], ids=["terminal", "kill"])
 def test_130_with_workers(tmp_path, number, is_group):

@@ -10,6 +10,7 @@ import pytest
 
 import ptosim.api as api
 from ptosim.cli.check_command import FORMATS
+from ptosim.ground import installed
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source, Span
@@ -74,7 +75,7 @@ def test_what_changes_is_checked_again(cli, counted, tmp_path, monkeypatch):
     shutil.copy(path, other)
     cli("check", other)
     assert counted[6:] == ["other.pto"]
-    monkeypatch.setattr(verdicts, "installation", lambda: (("somewhere.py", 1, 1),))
+    monkeypatch.setattr(verdicts, "installed", lambda: (("somewhere.py", 1, 1),))
     cli("check", other)
     assert counted[6:] == ["other.pto", "other.pto"]
 
@@ -100,10 +101,10 @@ def test_arguments_limits_and_no_cache_check_each_time(cli, counted):
 def test_an_installation_that_cannot_be_listed_remembers_nothing(cli, counted, monkeypatch):
     """In an archive, or where the folder of the data is gone."""
     program = programs_directory() / CLEAN
-    monkeypatch.setattr(verdicts, "isa_directory", lambda: Path("nowhere"))
-    verdicts.installation.cache_clear()
+    monkeypatch.setattr(installed, "isa_directory", lambda: Path("nowhere"))
+    installed.installed.cache_clear()
     codes = [cli("check", program).code for _ in range(2)]
-    verdicts.installation.cache_clear()
+    installed.installed.cache_clear()
     assert (codes, len(counted)) == ([0, 0], 2)
 
 

@@ -219,6 +219,7 @@ def test_float4_both_ways():
 # -- the type of the division ----------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, 8)
 @pytest.mark.parametrize("x_type", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("s_type", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", ["reference", "onnx"])

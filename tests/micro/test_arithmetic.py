@@ -101,6 +101,7 @@ def scalar_type(elem: str) -> str:
     return elem.lstrip("us") if elem not in FLOATS else elem
 
 
+@pytest.mark.sampled(4, 18)
 @pytest.mark.parametrize(("op", "elem"), pairs(WITH_SCALAR))
 def test_register_and_scalar(op, elem):
     """With a constant, and with a scalar that is not known at decoding."""

@@ -58,6 +58,7 @@ def _up(n: int, unit: int) -> int:
     return -(-n // unit)
 
 
+@pytest.mark.sampled(1, 3)
 @pytest.mark.parametrize("low", [False, True])
 @pytest.mark.parametrize(("elem", "size"), [("f16", 2), ("f32", 4), ("i8", 1), ("f8E4M3FN", 1)])
 def test_transposed_fractals(elem, size, low):
@@ -120,6 +121,7 @@ def nibbles(codes: model.Matrix) -> list[list[int]]:
     return [[x | y << 4 for x, y in zip(line[::2], line[1::2], strict=True)] for line in codes]
 
 
+@pytest.mark.sampled(1, 3)
 @pytest.mark.parametrize("form", ["shape", "full", "s4"])
 @pytest.mark.parametrize(("left", "right"), [("f4E2M1", "f4E2M1"), ("f4E1M2", "f4E2M1")])
 def test_products_of_nibbles(form, left, right):

@@ -122,6 +122,7 @@ def cases(names: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(name, elem) for name in names for elem in elements(name)]
 
 
+@pytest.mark.sampled(5, 16)
 @pytest.mark.parametrize(("name", "elem"), cases(PAIRS))
 def test_two_sources(name, elem):
     """Whole repeats, and blocks at a stride whose mask leaves lanes out."""
@@ -140,6 +141,7 @@ def test_one_source(name, elem):
 SCALAR = {"f32": 0x40200000, "f16": 0xC100, "i32": -7, "i16": 12345, "ui32": 5, "ui16": 9}
 
 
+@pytest.mark.sampled(5, 13)
 @pytest.mark.parametrize(("name", "elem"), cases((*SCALARS, "dup")))
 def test_with_a_scalar(name, elem):
     """The low bits of the number are the element, whatever is above them."""

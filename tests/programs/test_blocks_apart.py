@@ -4,6 +4,8 @@ comes out is what the launch in order gives. Where they do depend on each other 
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import ptosim
 from ptosim.effects.account import Effects
 from ptosim.run.choices import Choices
-from ptosim.run.farm import attempt, cycles, wanted
+from ptosim.run.farm import attempt, cycles, wanted, workers
 from ptosim.sanitize import reach
 from tests.programs.expected import PROGRAMS
 
@@ -237,6 +239,16 @@ def test_one_process_where_none_can_be_made(monkeypatch):
 
     monkeypatch.setattr(attempt, "can_fork", lambda: False)
     assert run(COPY, monkeypatch) == ""
+
+
+def _ended() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_ended_from_outside(monkeypatch):
+    """What it had taken is executed in order, with all the others."""
+    monkeypatch.setattr(workers, "_work", _ended)
+    assert run(COPY, monkeypatch, sanitize="none", timing=False) == workers.LOST
 
 
 def test_rounds_that_repeat_are_timed_once(monkeypatch):

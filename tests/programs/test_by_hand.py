@@ -56,7 +56,7 @@ def test_with_all_flags_nothing_is_found(name, target):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(6, 40)
+@pytest.mark.sampled(4, 30)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize(("name", "start"), lines(FLAG))
 def test_without_one_flag_something_is_found(name, start, target):

@@ -64,6 +64,7 @@ def test_formula(name, scale, zero, out):
     assert not wrong, f"{len(wrong)} differ, first {wrong[:5]}"
 
 
+@pytest.mark.sampled(8, 40)
 @pytest.mark.parametrize("out", ["i2", "ui2", "i4", "ui4", "i16", "ui16", "i32", "ui32"])
 @pytest.mark.parametrize(
     "name", [n for n, s in schemes().items() if not s.outputs and n != "onnx-ref"]

@@ -36,6 +36,7 @@ def job_of(path: Path, kept: Sidecar) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0, 24)
 @pytest.mark.parametrize(("path", "kept"), SHIPPED)
 def test_a_program_that_is_right_is_accepted(path: Path, kept: Sidecar) -> None:
     (verdict,) = ptosim.judge([job_of(path, kept)])

@@ -89,6 +89,7 @@ def outcome(reference: Followed, name: str, text: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_change_of_a_shipped_program_is_found(name: str) -> None:
     """What is left equal is a tile that moved to bytes which nothing else uses then."""

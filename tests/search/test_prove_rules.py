@@ -170,7 +170,7 @@ A5_TOO = ("rowsum", "rowmax", "colsum", "quant", "matmul", "cvt", "rowexpandmul"
 CASES = [(name, "a2a3") for name in RULES] + [(f"pto.t{name}", "a5") for name in A5_TOO]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, 28)
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_what_changes_a_result_is_part_of_its_hash(name: str, target: str) -> None:
     program = accepted(name, target) or accepted(name, "a5")

@@ -201,7 +201,7 @@ def test_killed_and_resumed_the_rows_are_those_of_one_process(tmp_path: Path) ->
     assert len(one.read_text().splitlines()) == 3 * 2 * 2 * 2 * 2
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_cluster_of_which_a_worker_is_killed_gives_the_same(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     command = [sys.executable, "-m", "tests.search.killed_worker", str(tmp_path / "rows.json")]

@@ -148,6 +148,7 @@ def test_the_loop_of_the_ocp_rule_writes_whole_steps(rule):
     assert findings == (["PTO6105"] if rule == "ocp" else [])
 
 
+@pytest.mark.sampled(4, 13)
 @pytest.mark.parametrize(("form", "dst", "rule"), FORMS)
 @pytest.mark.parametrize("cols", [128, 70, 33])
 def test_a_row_of_exponents_for_each_row(form, dst, rule, cols):
@@ -180,6 +181,7 @@ def test_many_groups_leave_the_last_windows():
     assert not findings
 
 
+@pytest.mark.sampled(4, 13)
 @pytest.mark.parametrize(("form", "dst", "rule"), FORMS)
 @pytest.mark.parametrize(
     ("rows", "cols", "interleaved"), [(32, 32, False), (64, 20, False), (64, 20, True)]

@@ -83,6 +83,7 @@ def test_counts_that_a_row_does_not_have_stop_the_run(wrong):
     assert "of row 1" in fault.message
 
 
+@pytest.mark.sampled(0, 15)
 @pytest.mark.parametrize("extent", ["valid", "static"])
 @pytest.mark.parametrize("dtype", [*DTYPES, "ui32", "i16", "ui8"])
 @pytest.mark.parametrize("target", TARGETS)

@@ -20,7 +20,7 @@ from tests.semantics.rows import TARGETS, executed
 from tests.semantics.test_every_operation import OWN
 from tests.support.witness import KINDS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep  # calls every test that is named in `OWN` once more
 
 HERE = Path(__file__)
 LIST = tomllib.loads(HERE.with_name("not_shown.toml").read_text())["absent"]

@@ -105,7 +105,6 @@ def test_every_shipped_program_passes_its_own_test(capsys):
 
 @pytest.mark.slow
 def test_pytest_in_a_fresh_project_collects_and_runs(project):
-    assert _pytest(project) == (0, "2 passed")
     wrong(project)
     code, told = _pytest(project, whole=True)
     assert code == 1

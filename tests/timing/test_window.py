@@ -108,7 +108,12 @@ def test_carried_values_wait_for_the_iteration_before():
 
 
 @pytest.mark.parametrize(
-    "every", [pytest.param(97, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+    "every",
+    [
+        pytest.param(97, id="some"),
+        pytest.param(12, id="many", marks=pytest.mark.slow),
+        pytest.param(1, id="all", marks=pytest.mark.deep),
+    ],
 )
 def test_published_vector_functions(every):
     """3,327: half a per cent in the mean, where the in-order model is 9 % off. The worst are copies, of

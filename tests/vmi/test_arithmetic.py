@@ -82,6 +82,7 @@ def literal(pattern: int, elem: str) -> str:
     return f"0x{pattern:0{model.bits_of(elem) // 4}X}"
 
 
+@pytest.mark.sampled(4, 15)
 @pytest.mark.parametrize(("op", "elem"), pairs(SCALAR))
 def test_vector_and_scalar(op, elem):
     a, mask = vector(op, elem), bools(op)

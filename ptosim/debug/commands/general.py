@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from ptosim.debug.commands.table import COMMANDS, TOPICS, command, find
 from ptosim.debug.sheet import Sheet
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.errors import UsageError
+from ptosim.views.text import Text
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from ptosim.debug.clock import NO_TIMING
 from ptosim.debug.names import brief, callers
 from ptosim.debug.session import Debugger
@@ -12,6 +10,7 @@ from ptosim.debug.stops import Stop
 from ptosim.debug.tables.memory import core_name
 from ptosim.ground.ir.core import Operation
 from ptosim.views.diagnostics.render import plain, render
+from ptosim.views.text import Text
 
 AROUND = 5
 

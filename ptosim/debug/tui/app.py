@@ -180,7 +180,7 @@ class View(App[int]):
         here = self.session.line() or 1
         first = max(here - rows // 2, 1)
         lines = code.listing(self.session, first, first + rows - 1, self._width())
-        return Text("\n").join(lines)
+        return Text("\n").join(line.__rich__() for line in lines)
 
 
 def _panel(sheet: Sheet) -> Group:

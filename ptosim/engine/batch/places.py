@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,6 +40,9 @@ class Access(NamedTuple):
 
     def pages(self) -> set[int]:
         """Pages that a window remembers for it."""
+        if not self.pages_of_all and abs(self.step) >> PAGE_BITS == 0:
+            ends = (int(self.starts[0]) >> PAGE_BITS, int(self.starts[-1]) >> PAGE_BITS)
+            return set(range(min(ends), max(ends) + 1))
         found = set((self.starts >> PAGE_BITS).tolist())
         if self.pages_of_all:
             for first, last in zip(
@@ -116,8 +120,45 @@ def _is_known(band: Band, known: bytes, ub: VectorWindow) -> bool:
 def places_of_rounds(accesses: list[Access], rounds: int) -> Places | None:
     """Return what the accesses of independent rounds reach, in the order of a round; None if the
     rounds have to be executed one after the other."""
-    if not accesses:
-        return Places([], [], [], [], set())
+    return _apart(accesses, rounds) or _in_pieces(accesses, rounds)
+
+
+def _apart(accesses: list[Access], rounds: int) -> Places | None:
+    """The same of accesses that have nothing to do with one another, but that a store may be where
+    loads before it are: what most loops do, in a fraction of the time. None of any others."""
+    streams: dict[tuple[int, int, int], list[RegionPlace]] = {}
+    for access in accesses:
+        key = (int(access.starts[0]), access.step, access.size)
+        streams.setdefault(key, []).append(access.place)
+    found = sorted((_band_of(*key, rounds), key, places) for key, places in streams.items())
+    if any(one.high > other.low for (one, *_), (other, *_) in pairwise(found)):
+        return None
+    reached = Places([], [], [], [], set().union(*(a.pages() for a in accesses)))
+    for band, (_, step, size), (*before, last) in found:
+        if any(place.is_store for place in before):
+            return None
+        reached.last.append((band, last.number))
+        if before or not last.is_store:
+            reached.loaded.append(band)
+        if not last.is_store:
+            continue
+        if abs(step) < size or (before and before[-1].number not in last.known):
+            return None
+        reached.stored.append(band)
+        if not before:
+            reached.first_stored.append((band, last.known))
+    return reached
+
+
+def _band_of(first: int, step: int, size: int, rounds: int) -> Band:
+    """The bytes of all rounds of an access."""
+    low = min(first, first + step * (rounds - 1))
+    if abs(step) > size and rounds > 1:
+        return Band(low, size, abs(step), rounds)
+    return Band(low, abs(step) * (rounds - 1) + size, 0, 1)
+
+
+def _in_pieces(accesses: list[Access], rounds: int) -> Places | None:
     unit = _unit(accesses)
     if rounds * sum(a.size for a in accesses) // unit > MOST_PIECES:
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.machine.logical import LogicalMask
 from ptosim.machine.vector import Mask, VectorWindow
 from ptosim.semantics.micro.rows import Computed
 
@@ -156,4 +157,4 @@ def of_last_round(value: Any) -> Any:
     """Return what a slot holds after the last round."""
     if type(value) is np.ndarray:
         return value[-1].copy() if value.ndim == 2 else value
-    return value.of_round(-1) if isinstance(value, Mask) else value
+    return value.of_round(-1) if isinstance(value, Mask | LogicalMask) else value

@@ -350,6 +350,8 @@ class _Tracer:
         )
 
     def _starts(self, what: Load | Store) -> np.ndarray | int:
+        if what.when is not None and self.value(what.when[0]) != what.when[1]:
+            raise NotAtOnceError
         starts = what.at(self.values)
         if isinstance(starts, np.ndarray):
             if starts.dtype != np.int64 or int(np.abs(starts).max()) >= LARGEST:

@@ -11,124 +11,26 @@ off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import CodeType, FrameType, TracebackType
+from collections.abc import Iterator
 from typing import Any
 
 from ptosim.engine.batch.batches import Batches
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.loop_function import Compiled
+from ptosim.engine.core.loop_path import Check, Path, Place
+from ptosim.engine.core.loop_rounds import Round, steps_in_rounds
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import FIRST_SLOT, Core
 
-HOT = 100
-"""Rounds of a loop before it is compiled, which takes about as long."""
+HOT = 50
+"""Rounds of a loop before it is compiled, which takes about as long; half as many where each round
+takes longer because it is timed or watched."""
 MOST = 800
 """Instructions in one function; what comes after is left to the engine."""
 DEEPEST = 15
 """Loops in one another in a function; Python takes twenty."""
-
-Loop = Callable[[list[Any], int, int, bool], tuple[int, int, int, bool]]
-"""From slots, the number of instructions that may be executed, the scalar ones that no issue has
-told of, and True if no pipe of any core waits, to the place where the engine goes on, what was
-executed, such scalar ones, and False if the core waits or gives way."""
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """Where a line of a function is: the instruction, how many come before it since `n` was counted
-    up, and the scalar instructions before it that no issue has told of: `pending`, and those of `c`
-    if they are `carried`; where the core is if it fails there."""
-
-    inst: Inst
-    before: int
-    carried: bool
-    pending: int
-    following: int
-
-
-@dataclass(slots=True, eq=False)
-class _Path:
-    """What holds at a point of the text: instructions since `n` was counted up, the check that
-    covers them, and scalar instructions since an issue (more than `c` if `carried`)."""
-
-    check: _Check
-    count: int = 0
-    carried: bool = True
-    pending: int = 0
-
-    def copy(self) -> _Path:
-        return _Path(self.check, self.count, self.carried, self.pending)
-
-    def step(self, *, scalar: bool) -> None:
-        self.count += 1
-        self.pending += scalar
-        self.check.most = max(self.check.most, self.count)
-
-    def told(self) -> None:
-        self.carried, self.pending = False, 0
-
-    @property
-    def scalars(self) -> str:
-        """The expression of the scalar instructions since an issue."""
-        if not self.carried:
-            return str(self.pending)
-        return f"c + {self.pending}" if self.pending else "c"
-
-
-@dataclass(slots=True, eq=False)
-class _Check:
-    """A place where the limit is looked at, for the longest way to the next one."""
-
-    pc: int
-    indent: int
-    most: int = 0
-
-    def text(self) -> str:
-        return f"{' ' * self.indent}if n > limit - {self.most}: return {self.pc}, n, c, True"
-
-
-@dataclass(slots=True, eq=False)
-class Compiled:
-    """A loop of a program as a function of what a core has."""
-
-    code: CodeType
-    places: dict[int, Place]
-    names: dict[str, Any]
-    looked_up: list[Inst]
-
-    def instance(self, engine: Any, core: Core) -> Loop:
-        """Return the function on the bindings of a core."""
-        timing = engine.timing
-        names = self.names | {
-            "at_once": _at_once, "core": core, "bounds": core.bounds, "bind": engine.bind,
-            "wait": engine._issue,
-            "enter": engine._enter, "issue": engine._issuers[core.index],
-            "prepare": timing.prepare if timing else None,
-            "region": timing.region if timing else None,
-            "action": timing.action if timing else None,
-        }  # fmt: skip
-        exec(self.code, names)
-        return names["loop"]
-
-    def fault(self, trace: TracebackType | None) -> tuple[Place | None, int, int]:
-        """Return, of an exception that came out of the function, where it was, how many
-        instructions were executed with that one, and the scalar ones before it that no issue has
-        told of; None for the place before all."""
-        frame: FrameType | None = None
-        line = 0
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == self.code.co_filename:
-                frame, line = trace.tb_frame, trace.tb_lineno
-            trace = trace.tb_next
-        at = max((x for x in self.places if x <= line), default=None)
-        if frame is None or at is None:
-            return None, 0, 0
-        place, local = self.places[at], frame.f_locals
-        pending = place.pending + (local["c"] if place.carried else 0)
-        return place, local["n"] + place.before + 1, pending
 
 
 @dataclass(eq=False)
@@ -140,13 +42,16 @@ class _Writer:
     core: Core
     timing: Any
     batches: Batches
-    lines: list[str | _Check] = field(default_factory=list)
+    lines: list[str | Check] = field(default_factory=list)
     places: dict[int, Place] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     executed: list[Inst] = field(default_factory=list)
     written: int = 0
     fixed: set[int] = field(default_factory=set)
+    without_guard: set[int] = field(default_factory=set)  # of those
+    round: Round | None = None  # the one that is being written
+    rounds: list[Round] = field(default_factory=list)
 
     def compile(self) -> Compiled:
         """Write the loop twice: which operands it leaves alone is known when it is written once."""
@@ -154,21 +59,36 @@ class _Writer:
         changed = self._changed()
         self.fixed = {i.pc for i in self.executed if self._is_fixed(i, changed)}
         self.lines, self.places, self.executed, self.written = [], {}, [], 0
+        self.rounds = []
         self._function()
         text = "\n".join(x if isinstance(x, str) else x.text() for x in self.lines)
-        looked_up = [i for i in self.executed if i.pc in self.fixed]
         code = compile(text, f"<ptosim loop at {self.head}>", "exec")
-        return Compiled(code, self.places, self.names, looked_up)
+        looked_up = [self.program.insts[pc] for pc in sorted(self.fixed)]
+        return Compiled(code, self.places, self.names, looked_up, self.without_guard, self.rounds)
 
     def _function(self) -> None:
         self._line(0, "def loop(s, limit, c, quick):")
         self._line(1, "n = 0")
-        for pc in sorted(self.fixed):
-            self._look_up(self.program.insts[pc])
+        self._look_up()
         self._batch(self.head, 1)
-        self._line(1, "while True:")
-        path = self._check(self.head, 2)
-        self._from(self.head, 2, path, (self.head,))
+        self._rounds(self.head, 1, (self.head,))
+
+    def _rounds(self, head: int, indent: int, heads: tuple[int, ...]) -> None:
+        """Write the rounds of a loop."""
+        core, timing = self.core, self.timing
+        steps = steps_in_rounds(self.program, head, self.fixed, core.bounds, timing)
+        if steps is not None:
+            self.round = Round(head, varies=not self.fixed.issuperset(steps))
+            self.rounds.append(self.round)
+            self._line(indent, self.round.begin(steps))
+            self._line(indent, "try:")
+            indent += 1
+        self._line(indent, "while True:")
+        self._from(head, indent + 1, self._check(head, indent + 1), heads)
+        if self.round is not None:
+            self._line(indent - 1, "finally:")
+            self._line(indent, self.round.leave())
+            self.round = None
 
     # -- what a loop changes ----------------------------------------------------------------------
 
@@ -202,18 +122,22 @@ class _Writer:
         bound = cache.get(inst.getter(self.core.slots)) if cache is not None else None
         return bound is not None and (self.timing is None or bool(bound.cost))
 
-    def _look_up(self, inst: Inst) -> None:
-        pc = inst.pc
-        self.names[f"g{pc}"] = inst.getter
-        self._line(1, f"b{pc} = bounds[{pc}]")
-        self._line(1, f"if b{pc} is None: return {self.head}, 0, c, True")
-        self._line(1, f"b{pc} = b{pc}.get(g{pc}(s))")
-        self._line(1, f"if b{pc} is None: return {self.head}, 0, c, True")
-        self._line(1, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
-        self._line(1, f"q{pc} = quick and at_once(b{pc})")
-        if self.timing is not None:
-            self._line(1, f"t{pc} = b{pc}.cost")
-            self._line(1, f"if not t{pc}: return {self.head}, 0, c, True")
+    def _look_up(self) -> None:
+        """Find the bindings of operations that the loop does not change."""
+        if not self.fixed:
+            return
+        names: list[str] = []
+        for pc in sorted(self.fixed):
+            cache = self.core.bounds[pc]
+            found = cache.get(self.program.insts[pc].getter(self.core.slots)) if cache else None
+            if found is not None and found.guard is None:
+                self.without_guard.add(pc)
+            names.append(f"k{pc}")
+            names += [f"{x}{pc}" for x in "buq" if pc not in self.without_guard]
+            names += [f"t{pc}"] if self.timing is not None else []
+        self._line(1, "found = look(s, quick)")
+        self._line(1, f"if found is None: return {self.head}, 0, c, True")
+        self._line(1, f"{', '.join(names)}, = found")
 
     # -- text -------------------------------------------------------------------------------------
 
@@ -228,28 +152,33 @@ class _Writer:
         self._line(indent, f"m, k = batch(core, {head}, s, limit - n)")
         self._line(indent, "n += m; c += k")
 
-    def _check(self, pc: int, indent: int) -> _Path:
-        check = _Check(pc, indent)
+    def _check(self, pc: int, indent: int) -> Path:
+        check = Check(pc, indent)
         self.lines.append(check)
-        return _Path(check)
+        return Path(check)
 
-    def _settle(self, indent: int, path: _Path) -> None:
+    def _settle(self, indent: int, path: Path) -> None:
         """Count up what was executed, before the function goes elsewhere."""
         if path.count:
             self._line(indent, f"n += {path.count}")
         if self.timing is not None and path.scalars != "c":
             self._line(indent, f"c = {path.scalars}")
 
-    def _leave(self, indent: int, path: _Path, pc: str | int, *, goes_on: bool = True) -> None:
+    def _leave(self, indent: int, path: Path, pc: str | int, *, goes_on: bool = True) -> None:
+        if self.round is not None and self.round.told:
+            self._line(indent, f"x = {self.round.steps}")
         self._settle(indent, path)
         self._line(indent, f"return {pc}, n, c, {goes_on}")
 
-    def _placed(self, inst: Inst, path: _Path, *, is_issued: bool = False) -> None:
+    def _placed(self, inst: Inst, path: Path, *, is_issued: bool = False) -> None:
         """The next line is the one of an instruction."""
         at, following = len(self.lines) + 1, inst.pc + is_issued
-        self.places[at] = Place(inst, path.count, path.carried, path.pending, following)
+        issued = len(self.round.told) if self.round is not None else 0
+        self.places[at] = Place(
+            inst, path.count, path.carried, path.pending, following, self.round, issued
+        )
 
-    def _from(self, pc: int, indent: int, path: _Path, heads: tuple[int, ...]) -> None:
+    def _from(self, pc: int, indent: int, path: Path, heads: tuple[int, ...]) -> None:
         """Write what is executed from a place on, until it leaves or goes back."""
         while True:
             inst = self.program.insts[pc] if pc >= 0 else None
@@ -267,7 +196,7 @@ class _Writer:
                 return
             pc = following
 
-    def _branch(self, inst: Inst, indent: int, path: _Path, heads: tuple[int, ...]) -> int | None:
+    def _branch(self, inst: Inst, indent: int, path: Path, heads: tuple[int, ...]) -> int | None:
         """Write a branch; return where the text goes on, None if it has ended."""
         form: tuple[Any, ...] = form_of(inst.run) or ("",)
         if form[0] == "jump":
@@ -292,11 +221,15 @@ class _Writer:
         self._leave(indent, path, "to")
         return None
 
-    def _goto(self, target: int, indent: int, path: _Path, heads: tuple[int, ...]) -> int | None:
+    def _goto(self, target: int, indent: int, path: Path, heads: tuple[int, ...]) -> int | None:
         """Go to a place: on with the text, or back to the head of a loop."""
         if target not in heads:
             return target
         if target == heads[-1]:
+            if self.round is not None:
+                self.round.tail = path.pending
+                for line in self.round.end():
+                    self._line(indent, line)
             self._settle(indent, path)
             self._line(indent, "continue")
         else:
@@ -304,7 +237,7 @@ class _Writer:
         return None
 
     def _loop(
-        self, inst: Inst, form: tuple[Any, ...], indent: int, path: _Path, heads: tuple[int, ...]
+        self, inst: Inst, form: tuple[Any, ...], indent: int, path: Path, heads: tuple[int, ...]
     ) -> int | None:
         """Write the test of a loop: of the one that is being written, or of one in it."""
         _, variable, upper, body, after = form
@@ -324,15 +257,14 @@ class _Writer:
             return None
         self._settle(indent, path)
         self._batch(inst.pc, indent)
-        self._line(indent, "while True:")
-        self._from(inst.pc, indent + 1, self._check(inst.pc, indent + 1), (*heads, inst.pc))
+        self._rounds(inst.pc, indent, (*heads, inst.pc))
         on = self._check(after, indent)
         path.check, path.count, path.carried, path.pending = on.check, 0, True, 0
         return after
 
     # -- instructions -----------------------------------------------------------------------------
 
-    def _instruction(self, inst: Inst, indent: int, path: _Path) -> None:
+    def _instruction(self, inst: Inst, indent: int, path: Path) -> None:
         if inst.kind is Kind.EXEC:
             self.executed.append(inst)
             self._execute(inst, indent, path)
@@ -380,33 +312,52 @@ class _Writer:
         self.names[f"r{inst.pc}"] = inst.run
         return f"r{inst.pc}(s)"
 
-    def _tell(self, inst: Inst, step: str, indent: int, path: _Path) -> None:
+    def _tell(self, inst: Inst, step: str, indent: int, path: Path) -> None:
         """Issue an instruction in time."""
         if self.timing is not None:
             self._placed(inst, path)
             self._line(indent, f"issue({step}, {path.scalars})")
 
-    def _execute(self, inst: Inst, indent: int, path: _Path) -> None:
+    def _execute(self, inst: Inst, indent: int, path: Path) -> None:
         pc = inst.pc
-        self.names[f"i{pc}"] = inst
-        if pc in self.fixed:
-            self._tell(inst, f"t{pc}", indent, path)
-        else:
+        is_fixed = pc in self.fixed
+        if not is_fixed:
             self._bind(inst, indent, path)
+        self._issue(inst, is_fixed, indent, path)
         path.told()
-        quick = f"q{pc}" if pc in self.fixed else f"quick and at_once(b{pc})"
-        for text in (
-            f"if u{pc} is None: k{pc}()",
-            f"elif {quick} and u{pc}(): k{pc}()",
+        if pc in self.without_guard:
+            self._placed(inst, path, is_issued=True)
+            self._line(indent, f"k{pc}()")
+            path.step(scalar=False)
+            return
+        self.names[f"i{pc}"] = inst
+        texts = [
+            f"if {f'q{pc}' if is_fixed else f'quick and at_once(b{pc})'} and u{pc}(): k{pc}()",
             f"elif not wait(core, i{pc}, b{pc}):",
-        ):
+        ]
+        if not is_fixed:
+            texts = [f"if u{pc} is None: k{pc}()", f"el{texts[0]}", texts[1]]
+        for text in texts:
             self._placed(inst, path, is_issued=True)
             self._line(indent, text)
         path.step(scalar=False)
         self._leave(indent + 1, path.copy(), pc + 1, goes_on=False)
 
-    def _bind(self, inst: Inst, indent: int, path: _Path) -> None:
+    def _issue(self, inst: Inst, is_fixed: bool, indent: int, path: Path) -> None:
+        """Issue an operation in time, or note that the round has."""
         pc = inst.pc
+        step = f"t{pc}" if is_fixed else f"b{pc}.cost or prepare(core, i{pc}, b{pc})"
+        if self.round is None:
+            self._tell(inst, step, indent, path)
+            return
+        if not is_fixed:
+            self._placed(inst, path)
+            self._line(indent, f"t{pc} = {step}")
+        self.round.tell(pc, path.pending)
+
+    def _bind(self, inst: Inst, indent: int, path: Path) -> None:
+        pc = inst.pc
+        self.names[f"i{pc}"] = inst
         self.names[f"g{pc}"] = inst.getter
         for text in (
             f"b{pc} = bounds[{pc}]",
@@ -415,16 +366,7 @@ class _Writer:
         ):
             self._placed(inst, path)
             self._line(indent, text)
-        self._tell(inst, f"b{pc}.cost or prepare(core, i{pc}, b{pc})", indent, path)
         self._line(indent, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
-
-
-def _at_once(bound: Bound) -> bool:
-    """True for an operation that waits, of which nobody need know before its event has come."""
-    if bound.at_issue is not None:
-        return False
-    binding = bound.binding
-    return not (binding.signals and binding.awaits)
 
 
 def _slots_of(inst: Inst) -> Iterator[int]:

@@ -31,6 +31,7 @@ from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
 from ptosim.passes.place.planner import Placed, Placement
 from ptosim.passes.place.sides import has_registers
+from ptosim.semantics.base import families
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.base.scalar_unit import ValueContext
 from ptosim.semantics.micro.context import VectorContext
@@ -77,6 +78,7 @@ class Decoder:
 
     def run(self, entries: Sequence[Function]) -> DecodedProgram:
         """Return the decoded program."""
+        families.load({name for op in self.resolved.ops for name in (op.name, op.meaning)})
         for entry in entries:
             self._function(entry)
         pending = True

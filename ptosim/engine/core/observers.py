@@ -45,13 +45,22 @@ class Monitor(Protocol):
 class Timing(Protocol):
     """A timing model that is told of instructions in the order of their issue. `timed` are the
     actions of the scalar unit that take time of their own; `ends` is where vector regions end,
-    whose scalar instructions are part of their cost."""
+    whose scalar instructions are part of their cost. `in_rounds`: rounds of a loop may be issued
+    when it ends."""
 
     timed: frozenset[int]
     ends: frozenset[int]
+    in_rounds: bool
 
     def issuer(self, core: Core) -> Callable[[Any, int], None]:
         """Return the function of (step, scalar instructions before it) that issues on a core."""
+        ...
+
+    def rounds(self, core: Core, pending: tuple[int, ...], tail: int) -> Any:
+        """Return the function that issues rounds of a loop on a core."""
+
+    def may_be_late(self, bound: Bound) -> bool:
+        """True for an operation that may be issued after it took effect."""
         ...
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Any:

@@ -45,6 +45,7 @@ class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
     def watch_loops(self) -> None:
         """From the start on execute one period of loops that repeat. With more buffers than the
         program has, or with transfers that compete, every round is executed."""
+        self.bridge.in_rounds = False
         if self.bridge.model.shares:
             self.in_full[0] = "its transfers compete for bandwidth"
         elif self.bridge.buffers:

@@ -6,26 +6,23 @@ The timing model sees no values and no memory; this is the only place that looks
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
 from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
+from ptosim.engine.timed.estimates import estimated
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
-from ptosim.engine.timed.logical_regions import LogicalRegion
 from ptosim.engine.timed.operand_shapes import (
     fixed_part,
     forms_of,
-    shape_of,
 )
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.engine.timed.signal_events import is_signal, timed
 from ptosim.expand.logical.names import has_logical
-from ptosim.expand.logical.program import Lowered
-from ptosim.expand.logical.scope import NotLowered
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
@@ -41,7 +38,6 @@ from ptosim.passes.verify.checks.unlowered import reason
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.laws.estimate import estimate
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.laws.shapes import VectorWork
 from ptosim.timing.laws.simt import launch_cost
@@ -49,8 +45,13 @@ from ptosim.timing.pipes import saved
 from ptosim.timing.pipes.fast import issuer, ordered_issuer
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.order import DataOrder
+from ptosim.timing.pipes.rounds import Rounds
 from ptosim.timing.pipes.sites import Loop, Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
+
+if TYPE_CHECKING:
+    from ptosim.engine.timed.logical_regions import LogicalRegion
+    from ptosim.expand.logical.program import Lowered
 
 # How late a pipe is on the way of data: a flag to an earlier pipe hands a buffer back.
 _STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
@@ -88,6 +89,7 @@ class TimingBridge:
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
+        self.in_rounds = not is_ordered  # where data order a program, each window matters
         self.memory = SharedMemory(program, resolved, machine, table, copies)
         totals = self._totals(copies)
         scalar = round(table["machine.scalar"]["cycles"])
@@ -143,6 +145,14 @@ class TimingBridge:
             return ordered_issuer(self.orders[core.index])
         return issuer(self.model.cores[core.index])
 
+    def rounds(self, core: Core, pending: tuple[int, ...], tail: int) -> Rounds:
+        """Return the function that issues rounds of a loop on a core; see `Rounds`."""
+        return Rounds(self.model.cores[core.index], self.issuer(core), pending, tail)
+
+    def may_be_late(self, bound: Any) -> bool:
+        """True for an operation whose effect does not look at the time."""
+        return not is_signal(bound.binding)
+
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Issued:
         """Return the step of an instruction with its operands, and keep it there. A pop hands out
         another slot every time: where data order the program, it has a step for each execution."""
@@ -195,6 +205,11 @@ class TimingBridge:
         """Return the instructions of a region of logical operations, None for any other."""
         if inst.op is None or not has_logical(inst.op.walk()[1:]):
             return None
+        # Most programs have none, and what lowers them are twenty modules.
+        from ptosim.engine.timed.logical_regions import LogicalRegion
+        from ptosim.expand.logical.program import Lowered
+        from ptosim.expand.logical.scope import NotLowered
+
         for op in inst.op.walk():
             meant = reason(op, is_open=True) if op.has("virtual") else None
             if meant is not None:
@@ -309,11 +324,11 @@ class TimingBridge:
 
     def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
         """Return the cost of an instruction with the shapes of its operands."""
-        key = (inst.pc, *forms_of(inst, values))
+        forms = forms_of(inst, values)
+        key = (inst.pc, *forms)
         cost = self._costs.get(key)
         if cost is None:
-            shape = shape_of(inst.operation, self.table.target, values, attrs)
-            cost = self._costs[key] = estimate(shape, self.table)
+            cost = self._costs[key] = estimated(self.table, inst.operation, values, attrs, forms)
         return cost
 
     # -- synchronisation ---------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.expand.logical.names import has_logical
-from ptosim.expand.logical.scope import NotLowered
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import machine
@@ -21,6 +20,7 @@ def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
     # Most programs have none, and what lowers them takes as long to load as a small one to parse.
     from ptosim.expand.logical.pressure import KINDS, pressure
     from ptosim.expand.logical.program import Lowered, takes_logical, vector_scopes
+    from ptosim.expand.logical.scope import NotLowered
 
     lowered = Lowered(resolved, estimates=True)
     for function in resolved.functions.values():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
-from ptosim.ground.records import NamedTuple, dataclass, replace
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
     from ptosim.ground.isa.overlay import Overlay
@@ -53,6 +53,8 @@ class CostTable:
     units: Mapping[str, str]
     overlay: Overlay | None = None
     """The board's own figures among them, if there are any."""
+    known: dict[Any, Any] = field(init=False, compare=False, repr=False, default_factory=dict)
+    """Costs that were computed from these figures, by all that they depend on."""
 
     def __getitem__(self, name: str) -> CostRow:
         return self.rows[name]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,6 +19,7 @@ from ptosim.run.farm.blocks import Blocks, Done
 from ptosim.sanitize.reach import Dependent
 
 STOPPED = "a block does not run to its end, which is told in order"
+LOST = "a process was ended from outside"
 
 
 class Failure(NamedTuple):
@@ -50,7 +52,11 @@ class Team:
     def finish(self) -> list[Done]:
         """Execute blocks until there are none left; return what each process has done. Raises
         Dependent."""
-        parts = [_execute(self._blocks, self._turns), *(o.result() for o in self._others)]
+        parts = [_execute(self._blocks, self._turns)]
+        try:
+            parts += [other.result() for other in self._others]
+        except BrokenProcessPool as problem:  # as a system that lacks memory does
+            raise Dependent(LOST) from problem
         failures = [part for part in parts if isinstance(part, Failure)]
         if failures:
             raise Dependent(min(failures).why)

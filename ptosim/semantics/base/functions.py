@@ -10,6 +10,7 @@ Three kinds of function:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,12 +40,28 @@ EVENTS: set[str] = set()
 """Operations whose kernels move events, counters and handles, and look at no data."""
 STATE: dict[str, tuple[tuple[str, int], ...]] = {}
 """Slots of the machine that operations read beside their operands, by the names they have there."""
+HOMES: dict[str, set[str]] = {}
+"""The modules that were loaded and have something of an operation: see `families`."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _registrar(table: dict[str, Any], names: tuple[str, ...]) -> Callable[[Function], Function]:
+def at_home(*names: str) -> None:
+    """Note that the module whose import is under way is needed where one of these operations is
+    executed."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back  # what helps it to register may be in another one
+    for name in names:
+        HOMES.setdefault(name.partition(":")[0], set()).add(frame.f_globals["__name__"])
+
+
+def registrar(table: dict[str, Any], names: tuple[str, ...]) -> Callable[[Function], Function]:
+    """Return the decorator that puts a function into a table under each name. Raises ValueError
+    where there is one already."""
+    at_home(*names)
+
     def register(function: Function) -> Function:
         for name in names:
             if name in table:
@@ -61,7 +78,7 @@ def kernel(*names: str, over: str = "", events: bool = False) -> Callable[[Kerne
     its effect is on events, counters and handles (see EVENTS)."""
     if events:
         EVENTS.update(names)
-    tiles, register = over.split(), _registrar(KERNELS, names)
+    tiles, register = over.split(), registrar(KERNELS, names)
     return lambda function: register(_covering(tiles, function) if tiles else function)
 
 
@@ -92,7 +109,7 @@ def _refuse_empty_source(op: Binding) -> None:
 def support(*names: str) -> Callable[[Support], Support]:
     """Register a function of operation and profile that says, before the run, why an operation
     cannot be executed (None if it can)."""
-    return _registrar(SUPPORT, names)
+    return registrar(SUPPORT, names)
 
 
 def written_type(op: Operation, name: str) -> TileType | None:
@@ -106,12 +123,12 @@ def written_type(op: Operation, name: str) -> TileType | None:
 
 def value(*names: str) -> Callable[[ValueMaker], ValueMaker]:
     """Register the maker of an operation that gives a handle."""
-    return _registrar(VALUES, names)
+    return registrar(VALUES, names)
 
 
 def vector(*names: str) -> Callable[[VectorMaker], VectorMaker]:
     """Register the maker of an operation on vector registers."""
-    return _registrar(VECTORS, names)
+    return registrar(VECTORS, names)
 
 
 def nothing() -> None:

@@ -7,7 +7,7 @@ from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.cluster import owned_tile
 from ptosim.semantics.base.faults import check_window
-from ptosim.semantics.base.functions import Commit, kernel
+from ptosim.semantics.base.functions import Commit, at_home, kernel
 from ptosim.semantics.cube.outward import accumulator_to_ub, accumulator_window, halves
 from ptosim.semantics.move.boxes import copy_window, extent
 from ptosim.semantics.move.window import EXTRACT, INSERT, start_of
@@ -64,6 +64,7 @@ def acc_into_ub(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Com
     return accumulator_to_ub(op, part, (0, 0), (row, col), (part.v_row, part.v_col))
 
 
+at_home("pto.textract", "pto.tinsert")  # whose functions look into these tables
 EXTRACT["mat", "left"] = to_l0
 EXTRACT["mat", "right"] = to_l0
 EXTRACT["mat", "scaling"] = to_l0

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ptosim.semantics.micro.hazards import RegionPlace
 
 Run = Callable[["Core"], None]
+MOST_OF_ENTRY = 4095
+"""Bytes that one entry of the log of accesses can say."""
 
 
 class Computed(NamedTuple):
@@ -56,7 +58,8 @@ class Counted(NamedTuple):
 class Load(NamedTuple):
     """A load: the function of its address, its bytes, what their rows (uint8) become, the slots of
     the results; the place among the instructions of its region. Addresses are multiples of `unit`,
-    and `beyond` more bytes are in UB: else there is something to report."""
+    and `beyond` more bytes are in UB: else there is something to report. `when`: a slot, and what
+    it holds where the load is this one."""
 
     at: Callable[[Any], Any]
     size: int
@@ -66,11 +69,12 @@ class Load(NamedTuple):
     unit: int = 1
     beyond: int = 0
     pages_of_all: bool = False
+    when: tuple[int, int] | None = None
 
     @property
     def entry(self) -> int:
         """The bytes of an access that is one entry of a log."""
-        return self.size
+        return self.size if self.size <= MOST_OF_ENTRY else 0
 
 
 class Store(NamedTuple):
@@ -88,6 +92,7 @@ class Store(NamedTuple):
     width: int = 1
     unit: int = 1
     pages_of_all: bool = False
+    when: tuple[int, int] | None = None
     entry: int = 0
 
 

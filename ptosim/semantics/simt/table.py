@@ -19,6 +19,7 @@ from ptosim.machine.private import Fragment
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
+from ptosim.semantics.base.functions import registrar
 from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
 
 Maker = Callable[["LaneContext"], Run]
@@ -28,15 +29,7 @@ LANE_OPS: dict[str, Maker] = {}
 
 def lanes(*names: str) -> Callable[[Maker], Maker]:
     """Register the maker of operations in SIMT code."""
-
-    def register(maker: Maker) -> Maker:
-        for name in names:
-            if name in LANE_OPS:
-                raise ValueError(f"two functions for {name} in SIMT code")
-            LANE_OPS[name] = maker
-        return maker
-
-    return register
+    return registrar(LANE_OPS, names)
 
 
 @dataclass(slots=True)

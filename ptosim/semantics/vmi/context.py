@@ -23,6 +23,7 @@ from ptosim.semantics.base.faults import OpFault
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.base.scalar_unit import computed, taker
 from ptosim.semantics.micro.context import VectorContext
+from ptosim.semantics.micro.rows import Computed, with_rows
 from ptosim.semantics.vmi import doubt
 from ptosim.semantics.vmi.static import is_all_true
 
@@ -160,26 +161,45 @@ class LogicalContext:
 
     # -- instructions -----------------------------------------------------------------------------
 
-    def computed(self, function: Function, *names: str, result: str = "dst") -> Run:
-        """Return the instruction: a result is the function of operands, whatever the mask."""
-        return computed(function, [self[name] for name in names], self[result])
+    def computed(
+        self, function: Function, *names: str, result: str = "dst", many: bool = False
+    ) -> Run:
+        """Return the instruction: a result is the function of operands, whatever the mask. `many`,
+        here and below: the function takes vectors of many rounds too, as rows."""
+        return _several(function, [self[name] for name in names], [self[result]], many=many)
 
-    def zeroing(self, function: Function, *names: str, results: Sequence[str] = ("dst",)) -> Run:
+    def known(self, function: Function, *names: str) -> Run:
+        """Return the instruction: the result is the function of numbers."""
+        return self.base.known(function, *names)
+
+    def zeroing(
+        self,
+        function: Function,
+        *names: str,
+        results: Sequence[str] = ("dst",),
+        many: bool = False,
+    ) -> Run:
         """Return the instruction: results are the function of operands, 0 in inactive lanes.
         Several results come as a tuple."""
         sources, targets = [self[n] for n in names], [self[r] for r in results]
         if not self.has("mask") or self.mask_is_full:
-            return _several(function, sources, targets)
-        return _zeroing(function, sources, targets, self["mask"])
+            return _several(function, sources, targets, many=many)
+        return _zeroing(function, sources, targets, self["mask"], many=many)
 
-    def dropping(self, function: Function, *names: str, results: Sequence[str] = ("dst",)) -> Run:
+    def dropping(
+        self,
+        function: Function,
+        *names: str,
+        results: Sequence[str] = ("dst",),
+        many: bool = False,
+    ) -> Run:
         """Return the instruction of an operation whose mask the assembler drops: by the switch all
         lanes are computed, or inactive ones are 0."""
         sources, targets = [self[n] for n in names], [self[r] for r in results]
-        every = _several(function, sources, targets)
+        every = _several(function, sources, targets, many=many)
         if not self.has("mask") or self.mask_is_full:
             return every
-        zeroing = _zeroing(function, sources, targets, self["mask"])
+        zeroing = _zeroing(function, sources, targets, self["mask"], many=many)
         self.gate = self["mask"]
         if self.switch("vmi.mask") == "assembler":
             self.other = zeroing
@@ -209,12 +229,12 @@ class LogicalContext:
         operand = self.op.bound.get("mask")
         return isinstance(operand, Operand) and is_all_true(operand.value)
 
-    def of_first(self, function: Function, *names: str, drops: bool) -> Run:
+    def of_first(self, function: Function, *names: str, drops: bool, many: bool = False) -> Run:
         """Return the instruction of an operation on one vector (and a scalar), where `merge` means
         that inactive lanes pass it through."""
         if self.merges and self.has("mask"):
             return self.passing(function, *names)
-        return (self.dropping if drops else self.zeroing)(function, *names)
+        return (self.dropping if drops else self.zeroing)(function, *names, many=many)
 
     def only_full(self, run: Run) -> Run:
         """Return an instruction that has no meaning under `merge` unless every lane is active."""
@@ -271,9 +291,12 @@ def _one_lane(value: Any, lanes: np.dtype) -> np.ndarray:
     return np.full(1, typed_scalar(value, lanes), lanes)
 
 
-def _several(function: Function, sources: list[int], targets: list[int]) -> Run:
+def _several(
+    function: Function, sources: list[int], targets: list[int], *, many: bool = False
+) -> Run:
+    rows = Computed(function, tuple(sources), tuple(targets)) if many else None
     if len(targets) == 1:
-        return computed(function, sources, targets[0])
+        return with_rows(computed(function, sources, targets[0]), rows)
     take = taker(sources)
 
     def run(core: Core) -> None:
@@ -281,10 +304,12 @@ def _several(function: Function, sources: list[int], targets: list[int]) -> Run:
         for target, result in zip(targets, function(*take(slots)), strict=True):
             slots[target] = result
 
-    return run
+    return with_rows(run, rows)
 
 
-def _zeroing(function: Function, sources: list[int], targets: list[int], mask: int) -> Run:
+def _zeroing(
+    function: Function, sources: list[int], targets: list[int], mask: int, *, many: bool
+) -> Run:
     take = taker(sources)
     if len(targets) == 1:
         (only,) = targets
@@ -297,7 +322,8 @@ def _zeroing(function: Function, sources: list[int], targets: list[int], mask: i
                 result[off] = 0
             slots[only] = result
 
-        return run
+        rows = Computed(function, tuple(sources), (only,), (), mask, "off")
+        return with_rows(run, rows if many else None)
 
     def run_several(core: Core) -> None:
         slots = core.slots

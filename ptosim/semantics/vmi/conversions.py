@@ -65,7 +65,7 @@ def convert(ctx: LogicalContext) -> Run:
     )
     least = _EXCESS.get((conversion_name(target), ctx.attr("rounding", "")))
     if least is None or ctx.attr("saturate") != "SAT" or choices.fp8_round != "table":
-        return ctx.computed(function, "src")
+        return ctx.computed(function, "src", many=True)
     return ctx.computed(_reporting(ctx, function, least), "src")
 
 
@@ -393,6 +393,6 @@ def _packed(name: str, letter: str, choices: Choices) -> Function:
 
     def pack(values: np.ndarray) -> np.ndarray:
         codes = table.take(np.ascontiguousarray(values).view(np.uint16))
-        return codes[::2] | codes[1::2] << 4
+        return codes[..., ::2] | codes[..., 1::2] << 4
 
     return pack

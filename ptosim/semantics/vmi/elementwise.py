@@ -64,7 +64,7 @@ def two_vectors(ctx: LogicalContext) -> Run:
         logic = MASK_LOGIC[name]
         return ctx.computed(lambda a, b: LogicalMask(logic(a.on, b.on)), "lhs", "rhs")
     function = PAIRS[name](ctx.lanes("lhs"))
-    return ctx.only_full(ctx.dropping(function, "lhs", "rhs"))
+    return ctx.only_full(ctx.dropping(function, "lhs", "rhs", many=True))
 
 
 @logical("vadds", "vmuls", "vmaxs", "vmins")
@@ -72,7 +72,9 @@ def vector_and_scalar(ctx: LogicalContext) -> Run:
     """dst = function of a vector and a scalar in every lane."""
     lanes = ctx.lanes("src")
     function, scalar = PAIRS[ctx.name[1:-1]](lanes), ctx.scalar("scalar", lanes)
-    return ctx.of_first(lambda a, s: function(a, scalar(s)), "src", "scalar", drops=False)
+    return ctx.of_first(
+        lambda a, s: function(a, scalar(s)), "src", "scalar", drops=False, many=True
+    )
 
 
 # -- shifts ---------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def shift(ctx: LogicalContext) -> Run:
 def shift_by_scalar(ctx: LogicalContext) -> Run:
     """dst = src shifted by one count, the unsigned number of 16 bits."""
     function, count = _shift(ctx, "src"), ctx.scalar("scalar", np.dtype(np.uint16))
-    return ctx.of_first(lambda a, s: function(a, count(s)), "src", "scalar", drops=False)
+    return ctx.of_first(lambda a, s: function(a, count(s)), "src", "scalar", drops=False, many=True)
 
 
 # -- one vector -----------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ def shift_by_scalar(ctx: LogicalContext) -> Run:
 def one_vector(ctx: LogicalContext) -> Run:
     """dst = function of src."""
     function = SINGLES[ctx.name.removeprefix("v")](ctx.lanes("src"))
-    return ctx.of_first(function, "src", drops=True)
+    return ctx.of_first(function, "src", drops=True, many=True)
 
 
 @logical("vnot", drops=True)
@@ -136,7 +138,7 @@ def invert(ctx: LogicalContext) -> Run:
     """dst = not src, bit by bit; of masks lane by lane."""
     if isinstance(ctx.type("src"), VirtualMaskType):
         return ctx.computed(lambda mask: LogicalMask(~mask.on), "src")
-    return ctx.of_first(np.invert, "src", drops=True)
+    return ctx.of_first(np.invert, "src", drops=True, many=True)
 
 
 # -- sums with products ---------------------------------------------------------------------------
@@ -153,7 +155,8 @@ def _multiply_add(ctx: LogicalContext, lanes: np.dtype) -> Function:
 def vmula(ctx: LogicalContext) -> Run:
     """dst = acc + lhs * rhs."""
     function = _multiply_add(ctx, ctx.lanes("acc"))
-    return ctx.only_full(ctx.dropping(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs"))
+    run = ctx.dropping(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs", many=True)
+    return ctx.only_full(run)
 
 
 @logical("vaxpy", drops=True)
@@ -165,7 +168,7 @@ def vaxpy(ctx: LogicalContext) -> Run:
     def axpy(x: np.ndarray, acc: np.ndarray, a: object) -> np.ndarray:
         return function(np.broadcast_to(alpha(a), x.shape), x, acc)
 
-    return ctx.only_full(ctx.dropping(axpy, "src", "acc", "alpha"))
+    return ctx.only_full(ctx.dropping(axpy, "src", "acc", "alpha", many=True))
 
 
 def _leaky(lanes: np.dtype) -> Function:
@@ -183,20 +186,20 @@ def vlrelu(ctx: LogicalContext) -> Run:
     """dst = max(src, 0) + slope * min(src, 0)."""
     lanes = ctx.lanes("src")
     function, slope = _leaky(lanes), ctx.scalar("slope", lanes)
-    run = ctx.dropping(lambda x, s: function(x, slope(s)), "src", "slope")
+    run = ctx.dropping(lambda x, s: function(x, slope(s)), "src", "slope", many=True)
     return ctx.only_full(run)
 
 
 @logical("vprelu", drops=True)
 def vprelu(ctx: LogicalContext) -> Run:
     """dst = max(src, 0) + slope * min(src, 0)."""
-    return ctx.only_full(ctx.dropping(_leaky(ctx.lanes("src")), "src", "slope"))
+    return ctx.only_full(ctx.dropping(_leaky(ctx.lanes("src")), "src", "slope", many=True))
 
 
 @logical("vexpdif")
 def vexpdif(ctx: LogicalContext) -> Run:
     """dst = e^(src - max) in f32."""
-    run = ctx.zeroing(numerics.exponential_of_difference, "src", "max")
+    run = ctx.zeroing(numerics.exponential_of_difference, "src", "max", many=True)
     return ctx.only_full(run)
 
 

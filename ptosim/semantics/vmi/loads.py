@@ -14,10 +14,18 @@ from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
 from ptosim.numerics.lanes import unsigned
 from ptosim.semantics.base.functions import support
+from ptosim.semantics.micro.rows import Load, with_rows
 from ptosim.semantics.vmi.blocks import block_starts, gated
 from ptosim.semantics.vmi.context import LogicalContext, Run, logical
 from ptosim.semantics.vmi.producers import groups
-from ptosim.semantics.vmi.reach import address, element_bytes, gathered, loader
+from ptosim.semantics.vmi.reach import (
+    address,
+    element_bytes,
+    gathered,
+    loader,
+    start_of,
+    unit_of,
+)
 
 
 @logical("vload")
@@ -35,13 +43,30 @@ def vload(ctx: LogicalContext) -> Run:
     if word == "unpack":
         return _unpacked(ctx)
     lanes, target, at = ctx.lanes("dst"), ctx["dst"], address(ctx, "base")
-    load = loader(ctx, ctx.count("dst") * lanes.itemsize)
+    size = ctx.count("dst") * lanes.itemsize
+    load = loader(ctx, size)
 
     def run(core: Core) -> None:
         slots = core.slots
         slots[target] = np.frombuffer(load(core, at(slots)), lanes)
 
-    return run
+    return with_rows(run, _many(ctx, size, lambda data: data.view(lanes), (target,)))
+
+
+def _many(
+    ctx: LogicalContext,
+    size: int,
+    spread: Callable[[np.ndarray], Any],
+    targets: tuple[int, ...],
+    *,
+    rest: bool = True,
+    aligned: bool = True,
+    when: tuple[int, int] | None = None,
+) -> Load:
+    """The load of many rounds: bytes one after the other; `rest` and `aligned` as in `reach`."""
+    unit, beyond = unit_of(ctx, "base", aligned=aligned), -size % REGISTER_BYTES if rest else 0
+    at = start_of(ctx, "base")
+    return Load(at, size, spread, targets, ctx.place, unit, beyond, pages_of_all=True, when=when)
 
 
 @support("pto.vmi.vload")
@@ -68,25 +93,33 @@ def one_register(op: Operation, type_: object) -> str | None:
 
 def _deinterleaved(ctx: LogicalContext) -> Run:
     lanes, low, high = ctx.lanes("dst"), ctx["dst"], ctx["high"]
-    at, load = address(ctx, "base"), loader(ctx, 2 * ctx.count("dst") * lanes.itemsize)
+    size = 2 * ctx.count("dst") * lanes.itemsize
+    at, load = address(ctx, "base"), loader(ctx, size)
+
+    def apart(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        both = data.view(lanes)
+        return both[..., ::2].copy(), both[..., 1::2].copy()
 
     def run(core: Core) -> None:
         slots = core.slots
-        both = np.frombuffer(load(core, at(slots)), lanes)
-        slots[low], slots[high] = both[::2].copy(), both[1::2].copy()
+        slots[low], slots[high] = apart(np.frombuffer(load(core, at(slots)), np.uint8))
 
-    return run
+    return with_rows(run, _many(ctx, size, apart, (low, high)))
 
 
 def _every_lane(ctx: LogicalContext) -> Run:
     lanes, target, count = ctx.lanes("dst"), ctx["dst"], ctx.count("dst")
     at, load = address(ctx, "base", aligned=False), loader(ctx, lanes.itemsize, rest=False)
 
+    def spread(data: np.ndarray) -> np.ndarray:
+        return np.repeat(data.view(lanes), count, axis=-1)
+
     def run(core: Core) -> None:
         slots = core.slots
-        slots[target] = np.repeat(np.frombuffer(load(core, at(slots)), lanes), count)
+        slots[target] = spread(np.frombuffer(load(core, at(slots)), np.uint8))
 
-    return run
+    rows = _many(ctx, lanes.itemsize, spread, (target,), rest=False, aligned=False)
+    return with_rows(run, rows)
 
 
 def _unpacked(ctx: LogicalContext) -> Run:
@@ -95,12 +128,14 @@ def _unpacked(ctx: LogicalContext) -> Run:
     at, load = address(ctx, "base"), loader(ctx, count * width)
     narrow, wide = f"u{width}", unsigned(lanes)
 
+    def widened(data: np.ndarray) -> np.ndarray:
+        return data.view(narrow).astype(wide).view(lanes)
+
     def run(core: Core) -> None:
         slots = core.slots
-        units = np.frombuffer(load(core, at(slots)), narrow)
-        slots[target] = units.astype(wide).view(lanes)
+        slots[target] = widened(np.frombuffer(load(core, at(slots)), np.uint8))
 
-    return run
+    return with_rows(run, _many(ctx, count * width, widened, (target,)))
 
 
 def _rows(ctx: LogicalContext, *, one_each: bool) -> Run:
@@ -123,7 +158,13 @@ def _rows(ctx: LogicalContext, *, one_each: bool) -> Run:
         found = gathered(ctx, core, starts, width).view(lanes)
         slots[target] = np.repeat(found, times) if times > 1 else found
 
-    return run
+    if times > 1:
+        return run
+    rows = _many(
+        ctx, count * width, lambda data: data.view(lanes), (target,),
+        rest=False, aligned=False, when=(stride, size),
+    )  # fmt: skip
+    return with_rows(run, rows)
 
 
 def _blocks(ctx: LogicalContext) -> Run:

@@ -11,6 +11,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, first_lanes
 from ptosim.numerics.lanes import unsigned
 from ptosim.semantics.base.scalar_unit import constant
+from ptosim.semantics.micro.rows import Counted, with_rows
 from ptosim.semantics.vmi.context import LogicalContext, Run, logical
 
 _COMPARE: dict[str, np.ufunc] = {
@@ -38,7 +39,7 @@ def _word(ctx: LogicalContext, name: str) -> str:
 def create_mask(ctx: LogicalContext) -> Run:
     """The first lanes."""
     count = ctx.count("dst")
-    return ctx.computed(lambda n: first_lanes(count, min(max(n, 0), count)), "count")
+    return ctx.known(lambda n: first_lanes(count, min(max(n, 0), count)), "count")
 
 
 @logical("create_group_mask")
@@ -46,7 +47,7 @@ def create_group_mask(ctx: LogicalContext) -> Run:
     """The first lanes of each group."""
     count, size = ctx.count("dst"), int(ctx.attr("group_size"))
     masks = _of_groups(count, size)
-    return ctx.computed(lambda n: masks(min(max(n, 0), size)), "count")
+    return ctx.known(lambda n: masks(min(max(n, 0), size)), "count")
 
 
 def _of_groups(count: int, size: int) -> Callable[[int], LogicalMask]:
@@ -67,10 +68,10 @@ def pattern(ctx: LogicalContext) -> Run:
     """Every lane, or the first ones of each group."""
     count, word = ctx.count("dst"), _word(ctx, "pattern")
     if word == "PAT_ALL":
-        return constant(first_lanes(count, count), ctx["dst"])
+        return ctx.known(lambda: first_lanes(count, count))
     size = count // int(ctx.attr("group", 1))
     mask = LogicalMask(np.arange(count) % size < int(word.removeprefix("PAT_VL")))
-    return constant(mask, ctx["dst"])
+    return ctx.known(lambda: mask)
 
 
 @logical("plt")
@@ -84,7 +85,8 @@ def plt(ctx: LogicalContext) -> Run:
         active = min(left, count)
         slots[target], slots[rest] = first_lanes(count, max(active, 0)), left - active
 
-    return run
+    full = first_lanes(count, count)
+    return with_rows(run, Counted(full, count, source, target, rest, run))
 
 
 @logical("constant_mask")
@@ -138,11 +140,12 @@ def compare_with_scalar(ctx: LogicalContext) -> Run:
 
 def _gated(ctx: LogicalContext, function: Callable[..., np.ndarray], *names: str) -> Run:
     if not ctx.has("mask") or ctx.mask_is_full:
-        return ctx.computed(lambda *operands: LogicalMask(function(*operands)), *names)
+        return ctx.computed(lambda *operands: LogicalMask(function(*operands)), *names, many=True)
     return ctx.computed(
         lambda mask, *operands: LogicalMask(np.logical_and(function(*operands), mask.on)),
         "mask",
         *names,
+        many=True,
     )
 
 
@@ -152,10 +155,13 @@ def select(ctx: LogicalContext) -> Run:
     lanes = ctx.lanes("dst")
     raw = unsigned(lanes)
     if lanes.kind != "V":
-        return ctx.computed(lambda m, a, b: np.where(m.on, a, b), "mask", "on_true", "on_false")
+        return ctx.computed(
+            lambda m, a, b: np.where(m.on, a, b), "mask", "on_true", "on_false", many=True
+        )
     return ctx.computed(
         lambda m, a, b: np.where(m.on, a.view(raw), b.view(raw)).view(lanes),
         "mask",
         "on_true",
         "on_false",
+        many=True,
     )

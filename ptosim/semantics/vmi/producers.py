@@ -32,10 +32,11 @@ def broadcast(ctx: LogicalContext) -> Run:
         scalar = ctx.scalar("src", lanes)
         fixed = ctx.const("src")
         if fixed is not None:
-            return constant(np.full(count, scalar(fixed)[0], lanes), ctx["dst"])
-        return ctx.computed(lambda value: np.repeat(scalar(value), count), "src")
+            register = np.full(count, scalar(fixed)[0], lanes)
+            return ctx.computed(lambda: register, many=True)
+        return ctx.computed(lambda value: np.repeat(scalar(value), count), "src", many=True)
     times = count // ctx.count("src")
-    return ctx.computed(lambda values: np.repeat(values, times), "src")
+    return ctx.computed(lambda values: np.repeat(values, times, axis=-1), "src", many=True)
 
 
 @logical("vci")

@@ -18,11 +18,10 @@ from ptosim.machine.values import GmView
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.faults import OpFault, outside_space
 from ptosim.semantics.micro.hazards import STORE_LOAD, stores, unordered_places
+from ptosim.semantics.micro.rows import MOST_OF_ENTRY
 from ptosim.semantics.vmi.context import LogicalContext
 
 Address = Callable[[list], int]
-MAX_ENTRY = 4095
-"""Bytes that one entry of the log of accesses can say."""
 
 
 def element_bytes(ctx: LogicalContext, name: str) -> int:
@@ -30,21 +29,31 @@ def element_bytes(ctx: LogicalContext, name: str) -> int:
     return max(ctx.type(name).elem.bits // 8, 1)
 
 
-def address(ctx: LogicalContext, pointer: str, *, aligned: bool = True) -> Address:
-    """Return the function that computes where an access begins: pointer + offset in elements.
-    `aligned` says that a place which is no multiple of 32 bytes is worth a warning."""
+def start_of(ctx: LogicalContext, pointer: str) -> Address:
+    """Return the function that computes where an access begins: pointer + offset in elements."""
     at, size = ctx[pointer], element_bytes(ctx, pointer)
     has_offset = ctx.has("offset")
     index = ctx["offset"] if has_offset else at
     const = ctx.const("offset") if has_offset else 0
 
-    def of_element(slots: list) -> int:
+    def start(slots: list) -> int:
         base = slots[at]
         try:
-            start = base.byte
+            first = base.byte
         except AttributeError:
-            start = _start(base)
-        start += (slots[index] if const is None else const) * size
+            first = _start(base)
+        return first + (slots[index] if const is None else const) * size
+
+    return start
+
+
+def address(ctx: LogicalContext, pointer: str, *, aligned: bool = True) -> Address:
+    """Return the function that computes where an access begins, and checks it. `aligned` says that
+    a place which is no multiple of 32 bytes is worth a warning."""
+    begin, size = start_of(ctx, pointer), element_bytes(ctx, pointer)
+
+    def of_element(slots: list) -> int:
+        start = begin(slots)
         if start % size:
             raise misaligned(ctx, start, size)
         return start
@@ -59,6 +68,11 @@ def address(ctx: LogicalContext, pointer: str, *, aligned: bool = True) -> Addre
         return start
 
     return of_block
+
+
+def unit_of(ctx: LogicalContext, pointer: str, *, aligned: bool = True) -> int:
+    """Return what an address is a multiple of where there is nothing to report of it."""
+    return max(element_bytes(ctx, pointer), BLOCK_BYTES if aligned else 1)
 
 
 def _start(base: object) -> int:
@@ -106,7 +120,7 @@ def loader(
         if start < 0 or end > ub.size:
             raise outside_space(ctx.op.name, "UB", start, end, ub.size)
         if ub.log is not None:
-            if size <= MAX_ENTRY:
+            if size <= MOST_OF_ENTRY:
                 ub.log.append(entry + start)
             else:
                 ub.note(place.code, noted + start, size)

@@ -7,7 +7,7 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
 from ptosim.numerics.lanes import unsigned
-from ptosim.semantics.vmi.context import LogicalContext, Run, logical
+from ptosim.semantics.vmi.context import Function, LogicalContext, Run, logical
 from ptosim.semantics.vmi.producers import register_lanes
 
 
@@ -16,10 +16,10 @@ def interleave(ctx: LogicalContext) -> Run:
     """The lanes of lhs and rhs in turn: the first half of them, and the last."""
 
     def function(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        both = np.stack((a, b), axis=1).reshape(-1)
-        return both[: len(a)].copy(), both[len(a) :].copy()
+        both, count = np.stack((a, b), axis=-1).reshape(*a.shape[:-1], -1), a.shape[-1]
+        return both[..., :count].copy(), both[..., count:].copy()
 
-    return ctx.only_full(ctx.dropping(function, "lhs", "rhs", results=("low", "high")))
+    return ctx.only_full(_halves(ctx, function))
 
 
 @logical("vdintlv", drops=True)
@@ -27,17 +27,21 @@ def deinterleave(ctx: LogicalContext) -> Run:
     """The even and the odd lanes of lhs and rhs one after the other."""
 
     def function(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        both = np.concatenate((a, b))
-        return both[::2].copy(), both[1::2].copy()
+        both = np.concatenate((a, b), axis=-1)
+        return both[..., ::2].copy(), both[..., 1::2].copy()
 
-    return ctx.only_full(ctx.dropping(function, "lhs", "rhs", results=("low", "high")))
+    return ctx.only_full(_halves(ctx, function))
+
+
+def _halves(ctx: LogicalContext, function: Function) -> Run:
+    return ctx.dropping(function, "lhs", "rhs", results=("low", "high"), many=True)
 
 
 @logical("vinterpret_cast")
 def interpret(ctx: LogicalContext) -> Run:
     """The same bits as other lanes."""
     lanes = ctx.lanes("dst")
-    return ctx.computed(lambda values: np.ascontiguousarray(values).view(lanes), "src")
+    return ctx.computed(lambda values: np.ascontiguousarray(values).view(lanes), "src", many=True)
 
 
 @logical("vselr")
@@ -71,7 +75,7 @@ def lanes_by_index(ctx: LogicalContext) -> Run:
 def shuffle(ctx: LogicalContext) -> Run:
     """Lane i is lane indices[i] of src, by the text."""
     indices = np.array([int(i) for i in _numbers(ctx)])
-    return ctx.computed(lambda values: values[indices], "src")
+    return ctx.computed(lambda values: values[..., indices], "src", many=True)
 
 
 def _numbers(ctx: LogicalContext) -> list[int]:

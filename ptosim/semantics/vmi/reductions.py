@@ -120,16 +120,17 @@ def _order(ctx: LogicalContext, lanes: np.dtype) -> Total:
 
 def _reduced(ctx: LogicalContext, neutral: np.generic, total: Total) -> Run:
     """dst = the reduction of the active lanes of each group."""
-    parts = ctx.count("dst")
+    parts, count = ctx.count("dst"), ctx.count("src")
 
     def reduce(values: np.ndarray, mask: LogicalMask) -> np.ndarray:
         off = mask.off
         if off is not None:
             values = values.copy()
-            values[off] = neutral
-        return total(values.reshape(parts, -1))
+            values[..., off] = neutral
+        rows = values.shape[:-1]
+        return total(values.reshape(-1, count // parts)).reshape(*rows, parts)
 
-    return ctx.only_full(ctx.computed(reduce, "src", "mask"))
+    return ctx.only_full(ctx.computed(reduce, "src", "mask", many=True))
 
 
 @logical("vcadd")

@@ -11,6 +11,7 @@ from ptosim.ground.ir.types import BLOCK_BYTES
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core
 from ptosim.semantics.base.functions import support
+from ptosim.semantics.micro.rows import Store, bytes_of, with_rows
 from ptosim.semantics.vmi.blocks import block_starts, gated
 from ptosim.semantics.vmi.context import LogicalContext, Run, logical
 from ptosim.semantics.vmi.loads import indices, one_register
@@ -21,7 +22,9 @@ from ptosim.semantics.vmi.reach import (
     active_run,
     address,
     element_bytes,
+    start_of,
     storing,
+    unit_of,
 )
 from ptosim.semantics.vmi.reach import Run as Bytes
 
@@ -37,7 +40,8 @@ def vstore(ctx: LogicalContext) -> Run:
         return _interleaved(ctx)
     value, at = ctx["value"], address(ctx, "base")
     if not ctx.has("mask") or ctx.mask_is_full:
-        return storing(ctx, lambda core: active_run(at(core.slots), core.slots[value], None))
+        run = storing(ctx, lambda core: active_run(at(core.slots), core.slots[value], None))
+        return with_rows(run, _many(ctx))
     mask = ctx["mask"]
 
     def plan(core: Core) -> Bytes:
@@ -46,7 +50,16 @@ def vstore(ctx: LogicalContext) -> Run:
         on = None if gate.off is None else gate.on
         return active_run(at(slots), slots[value], on)
 
-    return storing(ctx, plan)
+    return with_rows(storing(ctx, plan), _many(ctx, mask))
+
+
+def _many(ctx: LogicalContext, mask: int | None = None) -> Store:
+    """The store of many rounds: lanes one after the other."""
+    width = ctx.lanes("value").itemsize
+    return Store(
+        start_of(ctx, "base"), ctx.count("value") * width, bytes_of, (ctx["value"],), ctx.place,
+        mask, lambda gate: gate.on, width, unit_of(ctx, "base"), pages_of_all=True,
+    )  # fmt: skip
 
 
 def _interleaved(ctx: LogicalContext) -> Run:
@@ -91,7 +104,16 @@ def _rows(ctx: LogicalContext) -> Run:
             return active_run(start, units, None)
         return Scattered((start + group * step + row).reshape(-1), units)
 
-    return storing(ctx, plan)
+    def image(units: np.ndarray) -> np.ndarray:
+        found = bytes_of(units)
+        return found[..., :: units.dtype.itemsize] if is_packed else found
+
+    unit = unit_of(ctx, "base", aligned=False)
+    rows = Store(
+        start_of(ctx, "base"), count * width, image, (value,), ctx.place,
+        unit=unit, pages_of_all=True, when=(stride, size),
+    )  # fmt: skip
+    return with_rows(storing(ctx, plan), rows)
 
 
 @logical("vsstb")

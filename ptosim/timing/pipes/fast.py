@@ -91,10 +91,9 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
 def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in one piece
     """Return the function that issues after everything that an operation's data depend on."""
     timer, general = order.timer, order.issue
-    free, done, queues, steps = timer.free, timer.done, timer.queues, timer.steps
+    free, done, queues, place = timer.free, timer.done, timer.queues, _placer(timer)
     free_record, done_record, each = timer.free_record, timer.done_record, timer.scalar_cycles
     late, barrier, data = map(timer.stalls_for, (SCALAR, "barrier", "data"))
-    add_step, add_start, add_cause = steps.append, timer.starts.append, timer.causes.append
     draining = [pipe in order.draining for pipe in range(len(free))]
 
     def issue(placed: Any, scalars: int) -> None:  # noqa: C901 - hot, so in one piece
@@ -118,7 +117,6 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
             general(placed, scalars)
             return
         timer.clock, cause = now + step.issue, free_record[pipe]
-        number = len(steps) + timer.skipped
         if draining[pipe]:
             if not reach.is_own:
                 order.note(reach, pipe)
@@ -131,14 +129,7 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
         if best[0] > start:
             data[pipe] += best[0] - start
             start, cause = best
-        add_step(step)
-        add_start(start)
-        add_cause(cause)
-        free[pipe] = end = start + step.busy
-        free_record[pipe] = number
-        end += step.latency
-        if end >= done[pipe]:
-            done[pipe], done_record[pipe] = end, number
+        place(step, pipe, start, cause)
         reach.given = given = done[pipe], done_record[pipe]
         for last in reach.marks:
             last.given = given

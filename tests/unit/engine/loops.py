@@ -209,3 +209,98 @@ def module(rng: Random) -> str:
     return
   }}
 }}"""
+
+
+# -- logical vectors -------------------------------------------------------------------------------
+
+
+class _Logical:
+    """The text of a loop of operations on logical vectors."""
+
+    def __init__(self, rng: Random, lanes: int) -> None:
+        self.rng, self.lanes, self.names = rng, lanes, 0
+        self.v, self.h = (f"!pto.vmi.vreg<{lanes}x{t}>" for t in ("f32", "f16"))
+        self.m, self.one = f"!pto.vmi.mask<{lanes}xpred>", "!pto.vmi.vreg<1xf32>"
+        self.lines: list[str] = []
+        self.vectors: list[str] = []
+        self.masks = ["%all", "%all", "%some", "%none"]
+
+    def line(self, text: str) -> str:
+        self.names += 1
+        self.lines.append(f"%v{self.names} = {text}")
+        return f"%v{self.names}"
+
+    def place(self) -> str:
+        step = self.rng.choice(("%w", "%w", "%w", "%c64", "%c8", "%c1"))
+        at = self.line(f"arith.muli %i, {step} : index")
+        if self.rng.random() < 0.3:
+            at = self.line(f"arith.addi {at}, {self.rng.choice(('%w', '%c64', '%c8'))} : index")
+        return at
+
+    def load(self) -> None:
+        pointer, at = self.rng.choice(("%x", "%x", "%y", "%z")), self.place()
+        words = self.rng.choice(("", "", "", ' {dist_mode = "brc"}'))
+        self.vectors.append(self.line(f"pto.vmi.vload {pointer}[{at}]{words} : {P} -> {self.v}"))
+
+    def compute(self) -> None:
+        rng, v, m = self.rng, self.v, self.m
+        a, b, mask = rng.choice(self.vectors), rng.choice(self.vectors), rng.choice(self.masks)
+        match rng.randrange(7):
+            case 0 | 1:
+                word = rng.choice(("vadd", "vsub", "vmul", "vmax", "vmin", "vdiv"))
+                name = self.line(f"pto.vmi.{word} {a}, {b} : {v}, {v} -> {v}")
+            case 2:
+                word = rng.choice(("vabs", "vneg", "vexp", "vrelu"))
+                name = self.line(f"pto.vmi.{word} {a} : {v} -> {v}")
+            case 3:
+                word = rng.choice(("vadds", "vmuls", "vmaxs"))
+                name = self.line(f"pto.vmi.{word} {a}, %f, {mask} : {v}, f32, {m} -> {v}")
+            case 4:
+                word, more = rng.choice((("vcmax", ""), ("vcmin", ""), ("vcadd", " {reassoc}")))
+                one = self.line(f"pto.vmi.{word} {a}, {mask}{more} : {v}, {m} -> {self.one}")
+                name = self.line(f"pto.vmi.vbrc {one} : {self.one} -> {v}")
+            case 5:
+                name = self.line(f"pto.vmi.vexpdif {a}, {b}, {mask} : {v}, {v}, {m} -> {v}")
+            case _:
+                gate = self.line(
+                    f'pto.vmi.vcmp {a}, {b}, {mask} {{cmp = "olt"}} : {v}, {v}, {m} -> {m}'
+                )
+                self.masks.append(gate)
+                name = self.line(f"pto.vmi.vsel {gate}, {a}, {b} : {m}, {v}, {v} -> {v}")
+        self.vectors.append(name)
+
+    def store(self) -> None:
+        at, value = self.place(), self.rng.choice(self.vectors)
+        match self.rng.randrange(4):
+            case 0:
+                half = self.line(
+                    f'pto.vmi.vcvt {value} {{saturate = "SAT"}} : {self.v} -> {self.h}'
+                )
+                self.lines.append(f"pto.vmi.vstore {half}, %h[{at}] : {self.h}, {HP}")
+            case 1:
+                mask = self.rng.choice(self.masks)
+                self.lines.append(
+                    f"pto.vmi.vstore {value}, %z[{at}], {mask} : {self.v}, {P}, {self.m}"
+                )
+            case _:
+                self.lines.append(f"pto.vmi.vstore {value}, %z[{at}] : {self.v}, {P}")
+
+
+def logical_module(rng: Random) -> str:
+    """Return a program of a loop of operations on logical vectors."""
+    lanes = rng.choice((64, 128, 256, 96))
+    body = _Logical(rng, lanes)
+    for _ in range(rng.randint(1, 2)):
+        body.load()
+    for _ in range(rng.randint(1, 4)):
+        body.compute()
+    body.store()
+    loop = "\n".join(["scf.for %i = %c0 to %n step %c1 {", *body.lines, "}"])
+    masks = "\n".join(
+        f"%{name} = pto.vmi.create_mask %{count} : index -> {body.m}"
+        for name, count in (("all", "w"), ("some", "c8"), ("none", "c0"))
+    )
+    text = module(rng)
+    begin, end = text.index("pto.vecscope {"), text.index('pto.set_flag["PIPE_V"')
+    region = f"pto.vecscope {{\n%w = arith.constant {lanes} : index\n{masks}\n{loop}\n}}\n"
+    return text[:begin] + region + text[end:]

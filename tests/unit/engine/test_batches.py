@@ -236,9 +236,10 @@ def test_what_is_executed_at_once(name, taken, fewest):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
-def test_loops_made_at_random(seed, fewest):
+@pytest.mark.parametrize("make", [loops.module, loops.logical_module])
+def test_loops_made_at_random(make, seed, fewest):
     rng = Random(seed)
-    program = ptosim.load(loops.module(rng))
+    program = ptosim.load(make(rng))
     n = rng.choice((0, 1, 2, 9, 20, 33, 60, 100))
     args = given(n) | {"lanes": rng.choice((0, 1, 64 * n, 64 * n - 13))}
     results = []
@@ -292,7 +293,7 @@ def test_a_limit_stops_where_it_always_did(limit, fewest):
     assert told[0] == told[1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, 7)
 @pytest.mark.parametrize("position", range(30, 600, 41))
 def test_every_position_can_be_gone_to(position, fewest):
     program = ptosim.load(text(BODIES["in place"]))

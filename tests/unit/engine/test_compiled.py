@@ -160,9 +160,10 @@ def test_loops_are_compiled_after_some_rounds(after, monkeypatch):
     )
     after(8)
     program = ptosim.load(LOOPS)
-    program.run(arguments(n=7, m=1))
+    alone = {"timing": False, "sanitize": "none"}  # else half as many
+    program.run(arguments(n=7, m=1), **alone)
     assert not made
-    program.run(arguments(n=40, m=2))
+    program.run(arguments(n=40, m=2), **alone)
     assert len(made) == len(set(made)) == 2  # the inner one, and the outer one
 
 

@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from ptosim.ground.isa.targets import machine as machine_of
+from ptosim.machine.core import LINE, Machine
 from ptosim.machine.lines import in_lines
 
 
@@ -52,3 +54,15 @@ def test_little_to_join(shape: tuple[int, ...]) -> None:
     assert in_lines(target, source) == (target, source) or target.size == 0
     np.copyto(*in_lines(target, source))
     assert np.array_equal(target, source)
+
+
+@pytest.mark.parametrize("kind", ["u1", "f2", "f8"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 5), (128, 256)])
+def test_arrays_for_intermediate_values_begin_with_a_line_of_the_cache(shape, kind):
+    machine = Machine(machine_of("a5"))
+    array = machine.scratch_array("x", shape, np.dtype(kind))
+    assert (array.shape, array.dtype) == (shape, np.dtype(kind))
+    assert array.flags.writeable
+    assert array.flags.c_contiguous
+    assert array.__array_interface__["data"][0] % LINE == 0 or not array.size
+    assert machine.scratch_array("x", shape, np.dtype(kind)) is array
