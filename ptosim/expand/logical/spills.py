@@ -15,7 +15,8 @@ NAMES = {"vector": "vector registers", "mask": "predicate registers"}
 def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
     """Yield a warning for each region and kind of register of which there are too few."""
     limits = machine(resolved.chip).registers
-    if not limits or not has_logical(resolved.ops):
+    in_snippet = any(f.implicit for f in resolved.functions.values())  # may leave operands out
+    if not limits or in_snippet or not has_logical(resolved.ops):
         return
     # Most programs have none, and what lowers them takes as long to load as a small one to parse.
     from ptosim.expand.logical.pressure import KINDS, pressure
@@ -24,7 +25,7 @@ def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
 
     lowered = Lowered(resolved, estimates=True)
     for function in resolved.functions.values():
-        if not function.has_body or function.implicit or takes_logical(function):
+        if not function.has_body or takes_logical(function):
             continue
         for block in function.op.regions[0].blocks:
             for region in vector_scopes(block.run):
