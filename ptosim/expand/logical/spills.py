@@ -24,7 +24,7 @@ def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
 
     lowered = Lowered(resolved, estimates=True)
     for function in resolved.functions.values():
-        if not function.has_body or takes_logical(function):
+        if not function.has_body or function.implicit or takes_logical(function):
             continue
         for block in function.op.regions[0].blocks:
             for region in vector_scopes(block.run):
