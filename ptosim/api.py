@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.findings import Findings
 from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.select import without_repeats
 from ptosim.ground.errors import BudgetError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.limits import Limits, within
@@ -215,7 +216,7 @@ def _follow(
         outcome = follow(program.front, program.profile, name, given, budget=budget)
         outcomes[name] = outcome
         new = (d for d in outcome.findings if _fault(d) not in known)
-        checked.findings += [d for d in new if d not in checked.findings]
+        checked.findings += without_repeats(new, checked.findings)
     note = left_open(outcomes)
     checked.findings += [note] if note is not None else []
     checked.is_open = note is not None

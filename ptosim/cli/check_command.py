@@ -14,7 +14,14 @@ from ptosim.cli.terminal import Terminal
 from ptosim.cli.watching import watch
 from ptosim.ground.collector import keep
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
-from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
+from ptosim.ground.diagnostics.select import (
+    Known,
+    Selection,
+    cap,
+    rest_line,
+    selection,
+    without_repeats,
+)
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
@@ -297,9 +304,8 @@ def _strict(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 
 def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal) -> None:
-    every: list[Diagnostic] = []
-    for report in reports:  # what two targets say alike is said once
-        every.extend(d for d in report.shown if d not in every)
+    # What two targets say alike is said once.
+    every = without_repeats(d for report in reports for d in report.shown)
     shown, rest = cap(every, options.max_findings)
     if terminal.wants_report:
         visible = [d for d in shown if terminal.shows(d)]
@@ -312,8 +318,9 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
 
 def _found(report: _Report) -> Findings:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
+    shown = Known(report.shown)
     suites = [
-        (f"{r.source.label} [{r.verdict.choices.label}]", [d for d in r.shown if d in report.shown])
+        (f"{r.source.label} [{r.verdict.choices.label}]", [d for d in r.shown if d in shown])
         for r in report.files
     ]
     options = report.options

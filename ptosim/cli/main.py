@@ -212,7 +212,10 @@ def _parser(argv: Sequence[str]) -> _Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ptosim {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    # Without `prog` argparse asks for the size of the terminal, which loads `shutil`.
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", prog=parser.prog
+    )
     chosen = next((a for a in argv if a in COMMANDS), None)
     # A line that begins with a command needs no other: making all of them takes as long as a check.
     wanted = [chosen] if chosen is not None and argv[0] == chosen else COMMANDS

@@ -16,6 +16,7 @@ from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError, Trap, UsageError
+from ptosim.passes.frontend import Front
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, compare
 from ptosim.run.farm.wanted import available_cores
@@ -70,10 +71,10 @@ class _Gathering:
         asked = launching.each_target(self.options, every=True)
         if asked[0].target is None:  # nothing says for which: both are of interest
             asked = launching.each_target(_with_targets(self.options), every=True)
-        self._check(asked[0])
+        checked = self._check(asked[0])
         for choices in asked:
             try:
-                self._target(choices)
+                self._target(choices, checked if choices is asked[0] else None)
             except Trap as trap:
                 self.contents.stopped = trap
                 self._add(trap.diagnostics)
@@ -86,7 +87,8 @@ class _Gathering:
         targets = ", ".join([*(t.cost.label for t in self.contents.timed), *self.contents.rejected])
         self.contents.title = f"{self.entry or self.options.file} on {targets}"
 
-    def _check(self, choices: Choices) -> None:
+    def _check(self, choices: Choices) -> Front | None:
+        """Check the program; return it, where it need not be checked again for its entry alone."""
         checked = check_source(
             open_source(choices.file), choices.target, choices.level, choices.sync,
             compat=choices.compat, legacy=choices.legacy, profile=choices.profile or "hw",
@@ -94,9 +96,10 @@ class _Gathering:
             args=choices.arguments(),
         )  # fmt: skip
         self._add(checked.findings)
+        return checked.front if choices.entry is None else None
 
-    def _target(self, choices: Choices) -> None:
-        program = choices.program()
+    def _target(self, choices: Choices, checked: Front | None) -> None:
+        program = choices.program(checked)
         entry = self.entry = program.entry(choices.entry)
         args = choices.arguments()
         self.contents.heads.append(header_line(header(program, entry)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -37,13 +36,15 @@ def _close(word: str, known: tuple[str, ...]) -> list[str]:
     """Return what `difflib.get_close_matches` does, of the words that may be meant: at most eight,
     the nearest first. Words with the most letters in common are compared first, so that most are
     never compared letter by letter."""
+    from difflib import SequenceMatcher  # only where a word is wrong
+
     letters, size = _letters(word), len(word)
     bounds = [
         (2 * (letters & theirs).bit_count() / (size + len(other)), other)
         for other, theirs in _table(known)
         if abs(len(other) - size) <= _LONGER and size
     ]
-    matcher = difflib.SequenceMatcher()
+    matcher = SequenceMatcher()
     matcher.set_seq2(word)
     found: list[tuple[float, str]] = []
     for bound, other in sorted((b for b in bounds if b[0] >= _ALIKE), reverse=True):

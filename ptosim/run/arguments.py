@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -76,6 +76,7 @@ def refuse_open(functions: Sequence[Function]) -> None:
         for op in function.ops:
             for value in op.results:
                 _refuse_open(value, f"`%{value.name}` of '{op.name}'")
+            _refuse_incomplete(op, in_snippet=function.implicit)
 
 
 def _refuse_open(value: Value, what: str) -> None:
@@ -86,6 +87,28 @@ def _refuse_open(value: Value, what: str) -> None:
             f"{what} has type {value.type}, and no argument gives it a shape",
             help="write rows, columns and element type: `!pto.tile<16x64xf32>`",
         )
+
+
+def _refuse_incomplete(op: Operation, *, in_snippet: bool) -> None:
+    """Raise UsageError for an operation that has not all that its row asks for. A check accepts
+    lines of a snippet that leave operands out; what is executed has them."""
+    definition, variant = op.definition, op.variant
+    for _, operand in op.operands():
+        if operand.value is not None and isinstance(operand.type, ErrorType):
+            raise UsageError(f"`%{operand.value.name}` in '{op.name}' has two types")
+    if definition is None or variant is None:
+        if in_snippet and definition is not None and definition.variants and not op.bound:
+            raise UsageError(f"'{op.name}' has operands that fit none of its forms")
+        return
+    outs = [out.name for out in variant.outs if not out.optional]
+    gives = bool(outs) or (not variant.outs and definition.result_type is not None)
+    if gives and not op.results and all(op.bound.get(name) is None for name in outs):
+        raise UsageError(f"the result of '{op.name}' has no name", help="write `%name = …`")
+    if in_snippet:
+        needed = (d for d in variant.ins if not (d.optional or d.variadic or d.is_flag))
+        missing = next((d.name for d in needed if op.bound.get(d.name) is None), None)
+        if missing is not None:
+            raise UsageError(f"'{op.name}' lacks its operand `{missing}`")
 
 
 def match(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,12 @@ class ArgumentBinding:
     program: DecodedProgram
     arrays: dict[str, Argument]
     rank_slots: list[dict[int, Any]]
-    rng: np.random.Generator
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """Random numbers of the seed, for arguments that are left out; without any NumPy need not
+        load what makes them."""
+        return np.random.default_rng(self.options.seed)
 
     def begin_binding(self) -> None:
         self._rank = 0

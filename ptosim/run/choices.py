@@ -71,13 +71,15 @@ class Choices:
         )
         return run_frontend(source, asked)
 
-    def program(self) -> LoadedProgram:
-        """Return the program, ready to run. Raises ProgramError if it is wrong.
+    def program(self, front: Front | None = None) -> LoadedProgram:
+        """Return the program, ready to run; `front` is what `front()` gives, where somebody asked
+        it before. Raises ProgramError if it is wrong.
 
         It lives as long as the process, so the garbage collector need not go through it again and
         again; with thousands of operations each time would take a tenth of a second.
         """
-        program = LoadedProgram.of(self.front(), self.profile or "hw", self.switches, self.sidecar)
+        checked = front or self.front()
+        program = LoadedProgram.of(checked, self.profile or "hw", self.switches, self.sidecar)
         keep()
         return program
 

@@ -86,7 +86,6 @@ class Launch(ArgumentBinding):
 
     def __post_init__(self) -> None:
         self.begin_binding()
-        self.rng = np.random.default_rng(self.options.seed)
 
     def prepare(self, entry: str, args: Args) -> Self:
         """Place and decode an entry, bind its arguments and make the cores. Raises UsageError for

@@ -26,7 +26,7 @@ CHUNK = 1 << 20
 """Elements of generated data that are made at a time: what makes them takes several times their
 memory."""
 
-Make = Callable[[np.random.Generator, int], np.ndarray]
+Make = Callable[["np.random.Generator", int], np.ndarray]
 """Returns so many elements of generated data."""
 
 

@@ -56,7 +56,8 @@ class Marks(Ordering):
         known, index = agent.clock.get, agent.index
         own = index if agent.in_order else NOBODY
         for print_ in reads:
-            for atom in print_.atoms():
+            is_known = print_.version == print_.shadow.version
+            for atom in print_.known if is_known else print_.atoms():
                 write = atom.write
                 if write[0] != own and known(write[0], 0) < write[1]:
                     self._race("read", atom, write, entry, print_)
@@ -66,7 +67,8 @@ class Marks(Ordering):
                     self._overwritten(atom, entry, print_)
                 atom.reads[reader] = entry
         for print_, state in writes:
-            for atom in print_.atoms():
+            is_known = print_.version == print_.shadow.version
+            for atom in print_.known if is_known else print_.atoms():
                 write = atom.write
                 if write[0] != own and known(write[0], 0) < write[1]:
                     self._race("write", atom, write, entry, print_)

@@ -8,7 +8,7 @@ from ptosim.effects.row import library_events
 from ptosim.engine.core.records import Inst
 from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
-from ptosim.sanitize.clocks import Agent, Clocks, joined
+from ptosim.sanitize.clocks import Agent, Clocks, joined, with_count
 from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.notices import Notices
 from ptosim.sanitize.options import Sanitize
@@ -59,7 +59,7 @@ class Ordering:
         self, what: What, flag: SetFlag | WaitFlag, commit: Effect, times: list[int]
     ) -> Callable[[], None]:
         core, inst, agent = what
-        begin, pc, scalar = self.clocks.begin, inst.pc, agent.scalar
+        begin, pc, scalar, index = self.clocks.begin, inst.pc, agent.scalar, agent.index
         is_between = flag.source != flag.target
         key = (core.index, flag.source, flag.target, flag.event)
         messages = self.clocks.under_way(key)
@@ -73,7 +73,7 @@ class Ordering:
                     agent.count += 1
                 times[pc] += 1
                 if is_between:
-                    messages.append(agent.message())
+                    messages.append(with_count(agent.clock, index, agent.count))
                     if note is not None:
                         note()
             commit()

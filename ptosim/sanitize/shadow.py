@@ -276,30 +276,31 @@ def _pieces(part: Strided) -> Iterator[tuple[int, Strided]]:
 
 @dataclass(slots=True, eq=False)
 class Footprint:
-    """The bytes of one operand, and the atoms they are made of at present."""
+    """The bytes of one operand, and the atoms they are made of at present: `known`, as long as the
+    shadow has the same `version`."""
 
     shadow: Shadow
     parts: tuple[Strided, ...]
     name: str
     owner: Any  # the allocation that the bytes belong to, if it is known
-    _atoms: tuple[Atom, ...] = ()
-    _version: int = -1
+    known: tuple[Atom, ...] = ()
+    version: int = -1
     _epoch: int = -1
     _units: int = -1
 
     def atoms(self) -> tuple[Atom, ...]:
         """Return the atoms of the footprint."""
         shadow = self.shadow
-        if self._version != shadow.version:
+        if self.version != shadow.version:
             if self._epoch != shadow.epoch or self._size() != self._units:
-                self._atoms = shadow.resolve(self.parts)
+                self.known = shadow.resolve(self.parts)
                 self._epoch, self._units = shadow.epoch, self._size()
-            self._version = shadow.version
-        return self._atoms
+            self.version = shadow.version
+        return self.known
 
     def _size(self) -> int:
         """The units of the atoms: they change if one is cut, or if units are."""
-        return sum([atom.size for atom in self._atoms])
+        return sum([atom.size for atom in self.known])
 
     def moved(self, distance: int) -> Footprint:
         """Return the same bytes of global memory farther on; the very same of other memories."""

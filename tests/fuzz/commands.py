@@ -164,7 +164,7 @@ OTHER: dict[str, Runner] = {
     "stats": _command("stats", "--no-timing", *_LIMIT),
     "debug": _command(
         "debug", "-nx", "--batch", "-ex", "next 3", "-ex", "info tiles", "-ex", "continue",
-        "-ex", "reverse-continue", "-ex", "info program",
+        "-ex", "reverse-continue", "-ex", "info program", *_LIMIT,
     ),
 }  # fmt: skip
 READING = (

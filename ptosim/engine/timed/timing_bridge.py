@@ -6,7 +6,7 @@ The timing model sees no values and no memory; this is the only place that looks
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
 from ptosim.engine.core.bound import Moved
@@ -15,7 +15,6 @@ from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.estimates import estimated
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
-from ptosim.engine.timed.logical_regions import LogicalRegion
 from ptosim.engine.timed.operand_shapes import (
     fixed_part,
     forms_of,
@@ -24,8 +23,6 @@ from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.engine.timed.signal_events import is_signal, timed
 from ptosim.expand.logical.names import has_logical
-from ptosim.expand.logical.program import Lowered
-from ptosim.expand.logical.scope import NotLowered
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
@@ -51,6 +48,10 @@ from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.rounds import Rounds
 from ptosim.timing.pipes.sites import Loop, Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
+
+if TYPE_CHECKING:
+    from ptosim.engine.timed.logical_regions import LogicalRegion
+    from ptosim.expand.logical.program import Lowered
 
 # How late a pipe is on the way of data: a flag to an earlier pipe hands a buffer back.
 _STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
@@ -204,6 +205,11 @@ class TimingBridge:
         """Return the instructions of a region of logical operations, None for any other."""
         if inst.op is None or not has_logical(inst.op.walk()[1:]):
             return None
+        # Most programs have none, and what lowers them are twenty modules.
+        from ptosim.engine.timed.logical_regions import LogicalRegion
+        from ptosim.expand.logical.program import Lowered
+        from ptosim.expand.logical.scope import NotLowered
+
         for op in inst.op.walk():
             meant = reason(op, is_open=True) if op.has("virtual") else None
             if meant is not None:

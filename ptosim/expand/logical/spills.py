@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.expand.logical.names import has_logical
-from ptosim.expand.logical.scope import NotLowered
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import machine
@@ -21,10 +20,11 @@ def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
     # Most programs have none, and what lowers them takes as long to load as a small one to parse.
     from ptosim.expand.logical.pressure import KINDS, pressure
     from ptosim.expand.logical.program import Lowered, takes_logical, vector_scopes
+    from ptosim.expand.logical.scope import NotLowered
 
     lowered = Lowered(resolved, estimates=True)
     for function in resolved.functions.values():
-        if not function.has_body or takes_logical(function):
+        if not function.has_body or function.implicit or takes_logical(function):
             continue
         for block in function.op.regions[0].blocks:
             for region in vector_scopes(block.run):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
@@ -68,6 +69,39 @@ def _check_known(word: str, option: str) -> None:
         f"{option}: there is no diagnostic code `{word}`",
         help=nearest(word, known, "`ptosim explain` lists all codes"),
     )
+
+
+class Known:
+    """Findings that one asks for others in: of thousands only those with one code and text at one
+    place are compared as a whole."""
+
+    def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
+        self._alike: dict[tuple[Any, ...], list[Diagnostic]] = {}
+        for one in found:
+            self.add(one)
+
+    def add(self, one: Diagnostic) -> None:
+        """Take in a finding."""
+        self._alike.setdefault(_place(one), []).append(one)
+
+    def __contains__(self, one: Diagnostic) -> bool:
+        return one in self._alike.get(_place(one), ())
+
+
+def without_repeats(
+    found: Iterable[Diagnostic], known: Iterable[Diagnostic] = ()
+) -> list[Diagnostic]:
+    """Return the findings that are not among the known ones, each once, in their order."""
+    seen, kept = Known(known), []
+    for one in found:
+        if one not in seen:
+            seen.add(one)
+            kept.append(one)
+    return kept
+
+
+def _place(one: Diagnostic) -> tuple[Any, ...]:
+    return one.code, one.message, one.span.start if one.span is not None else None
 
 
 def cap(

@@ -19,7 +19,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.enums import pipe_named
-from ptosim.passes.verify.rule_views import environment, evaluate
+from ptosim.passes.verify.rule_views import environment, holds
 
 CUBE, VECTOR = "cube", "vector"
 OPEN = "open"
@@ -132,8 +132,13 @@ def pipe_of(op: Operation, target: str) -> str:
     scalar unit's is one that only the run knows."""
     pipes = op.definition.pipes if op.definition is not None else ()
     names = environment(op, target) if len(pipes) > 1 else {}
-    chosen = next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
-    return _word(op.bound[chosen[1:]]) if chosen.startswith("@") else chosen
+    # A snippet may leave out what a condition asks of; a run of it is refused later.
+    fitting = (p.pipe for p in pipes if p.when is None or holds(p.when, names, absent=False))
+    chosen = next(fitting, "S")
+    if not chosen.startswith("@"):
+        return chosen
+    named = op.bound.get(chosen[1:])
+    return "S" if named is None else _word(named)
 
 
 def _word(operand: Operand) -> str:

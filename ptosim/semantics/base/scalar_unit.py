@@ -8,6 +8,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType, Type
 from ptosim.ground.isa.profiles import Profile
@@ -63,19 +64,23 @@ class ValueContext:
 
     @property
     def result(self) -> int:
-        """Slot of the first result."""
+        """Slot of the first result. Raises UsageError where the text gives it another place."""
+        if not self.results:
+            raise UsageError(f"'{self.op.name}' makes a value, and has none to name it")
         return self.results[0]
 
     @property
     def result_type(self) -> Type:
         """Type of the first result."""
+        _ = self.result
         return self.op.results[0].type
 
     @property
     def result_tile(self) -> TileType:
         """Type of the first result, which is a tile."""
         type_ = self.result_type
-        assert isinstance(type_, TileType)
+        if not isinstance(type_, TileType):
+            raise UsageError(f"'{self.op.name}' makes a tile, and its result is a {type_}")
         return type_
 
     def computed(self, function: Callable[..., Any], *names: str) -> Action:

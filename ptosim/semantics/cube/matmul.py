@@ -322,7 +322,9 @@ def _warn_layout(op: Binding, name: str, tile: Tile, groups: int) -> None:
 def sethf32mode(op: Binding) -> Commit:
     """HF32 on or off (first value), with ties to even (0) or away from zero (1): `mode`, or a
     second value."""
-    values = [int(v) for v in op.values.get("values") or ()]
+    values = list(op.values.get("values") or ())
+    if not all(isinstance(v, (int, np.integer)) for v in values):
+        raise OpFault("PTO2001", "'pto.sethf32mode' takes numbers", help="0 or 1, and `mode`")
     given = op.attr("mode")
     ties = int(given) if isinstance(given, int) else (values[1] if len(values) > 1 else 0)
     word = (values[0] & 1 if values else 1) << 46 | (ties & 1) << 47

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.errors import UsageError
 from ptosim.machine.core import Core
 from ptosim.machine.vector import Mask, first_lanes, image_of, lane_count, lanes_of, mask_of_bits
 from ptosim.semantics.base.functions import vector
@@ -33,15 +34,17 @@ def pattern(word: str, width: int) -> Mask:
     if word.startswith("PAT_VL"):
         return first_lanes(width)[min(int(word.removeprefix("PAT_VL")), count)]
     lanes = np.arange(count)
-    chosen = {
+    patterns = {
         "PAT_ALL": lanes >= 0,
         "PAT_ALLF": lanes < 0,
         "PAT_H": lanes < count // 2,
         "PAT_Q": lanes < count // 4,
         "PAT_M3": lanes % 3 == 0,
         "PAT_M4": lanes % 4 == 0,
-    }[word]
-    return Mask.of_lanes(chosen)
+    }
+    if word not in patterns:
+        raise UsageError(f"`{word}` is no pattern of a mask", help=", ".join(patterns))
+    return Mask.of_lanes(patterns[word])
 
 
 @vector("pto.pset_b8", "pto.pset_b16", "pto.pset_b32", "pto.pge_b8", "pto.pge_b16", "pto.pge_b32")

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.types import Type
+from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.machine.core import Core
 from ptosim.machine.private import Fragment
 from ptosim.machine.space import POISON
@@ -131,6 +132,8 @@ def load(ctx: LaneContext) -> Run:
 def store(ctx: LaneContext) -> Run:
     """Write an element, or several one after the other."""
     op, source, target, type_ = ctx.op, ctx.slots["value"], ctx.slots["ptr"], ctx.type("value")
+    if not isinstance(type_, (ScalarType, VectorType)):
+        raise UsageError(f"'{op.name}' writes numbers to memory, not a value of type {type_}")
     kind, count = lane_dtype(element_type(type_)), width_of(type_)
 
     def run(frame: Frame) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Attr
 from ptosim.ground.ir.types import REGISTER_BYTES, VirtualVRegType
 from ptosim.numerics.formats import BF16
@@ -67,9 +68,11 @@ def dense(ctx: LogicalContext) -> np.ndarray:
     count = ctx.count("dst")
     type_ = ctx.type("dst")
     lanes = ctx.lanes("dst") if isinstance(type_, VirtualVRegType) else np.dtype(np.bool_)
-    numbers = [
-        _number(word, lanes) for word in _words(ctx.op.attrs.get("value") or ctx.attr("value"))
-    ]
+    words = _words(ctx.op.attrs.get("value") or ctx.attr("value"))
+    try:
+        numbers = [_number(word, lanes) for word in words]
+    except ValueError as problem:
+        raise UsageError(f"the value of '{ctx.op.name}' has no numbers: {problem}") from problem
     whole = numbers * count if len(numbers) == 1 else numbers
     return np.array(whole, lanes)
 

@@ -137,7 +137,7 @@ def _statistics(op: Operation, dims: Dims | None) -> str | None:
     wrong = _axis(axis, dims)
     if wrong is not None:
         return wrong
-    size = dims[axis] if dims is not None else None
+    size = dims[axis] if dims is not None and isinstance(axis, int) else None
     if len(given) % 2 or (size is not None and len(given) != 2 * size):
         wanted = "N" if size is None else str(size)
         return (
