@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -44,6 +45,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("`serve` needs a system that forks processes (Linux, macOS)")
     if options.jobs < 1:
         raise UsageError("--jobs must be at least 1")
+    if not options.stdio and not hasattr(socket, "AF_UNIX"):
+        raise UsageError(
+            "this system has no sockets that are files", help="`ptosim serve --stdio` needs none"
+        )
     from ptosim.cli.main import main, understands
     from ptosim.serve.server import Server
     from ptosim.serve.work import Commands

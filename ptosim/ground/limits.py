@@ -167,9 +167,9 @@ def resident() -> int:
 
 
 def _page_size() -> int:
-    import resource
+    import mmap  # on every system, as `resource` is not
 
-    return resource.getpagesize()
+    return mmap.PAGESIZE
 
 
 def _peak() -> int:

@@ -48,6 +48,10 @@ def forked(jobs: int) -> Iterator[ProcessPoolExecutor]:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
+PATIENCE = 10.0
+"""Seconds to wait for a lock that is held for a microsecond."""
+
+
 class Turns:
     """Numbers of which each is given to one of several processes, in their order."""
 
@@ -58,13 +62,20 @@ class Turns:
 
     def __iter__(self) -> Iterator[int]:
         """Yield one number after the other, as long as there are any."""
-        while True:
-            with self._lock:
-                number = self._shared[0]
-                if self._shared[1] or number >= self._stop:
-                    return
-                self._shared[0] = number + 1
+        while (number := self._next()) is not None:
             yield number
+
+    def _next(self) -> int | None:
+        if not self._lock.acquire(timeout=PATIENCE):
+            return None  # a process was killed that held it: its share is missed, and all is redone
+        try:
+            number = self._shared[0]
+            if self._shared[1] or number >= self._stop:
+                return None
+            self._shared[0] = number + 1
+            return number
+        finally:
+            self._lock.release()
 
     def end(self) -> None:
         """Give no more. Without the lock, which a process may hold that was killed."""

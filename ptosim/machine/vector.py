@@ -171,6 +171,8 @@ class Align(NamedTuple):
     end: int | None = None
 
 
+MANY = 1 << 10
+"""Accesses of which a copy of the log is looked through for equal ones."""
 LONG = 1 << 17
 """Accesses of a region from which on its log is looked through for equal ones."""
 PAGE_BITS = 14
@@ -232,7 +234,10 @@ class VectorWindow:
             self.forget()
 
     def logged(self) -> tuple[bytes, list[tuple[int, np.ndarray, int]]] | None:
-        """Return what the log says in the middle of a region, for `log_again`."""
+        """Return what the log says in the middle of a region, for `log_again`: no more than the
+        places that the region reaches, for a debugger keeps hundreds of them."""
+        if self.log is not None and len(self.log) > MANY:
+            self._keep_firsts(self.log)
         return (self.log.tobytes(), list(self.parts)) if self.log else None
 
     def log_again(self, entries: tuple[bytes, list[tuple[int, np.ndarray, int]]] | None) -> None:
@@ -253,9 +258,11 @@ class VectorWindow:
         """Keep the first of equal accesses in a long log. An instruction that loads the same bytes
         again finds what it found, or what the region has stored since; one that stores them again
         adds nothing. So a region of any length needs no more than the places that it reaches."""
-        if self.log is None or len(self.log) < self.long:
-            return
-        log = np.array(self.log, np.int64)
+        if self.log is not None and len(self.log) >= self.long:
+            self._keep_firsts(self.log)
+
+    def _keep_firsts(self, entries: array[int]) -> None:
+        log = np.array(entries, np.int64)
         firsts: dict[Any, int] = {}
         for place in np.flatnonzero(log < 0).tolist():
             code, starts, size = self.parts[-1 - int(log[place])]
@@ -269,7 +276,7 @@ class VectorWindow:
                 parts.append(self.parts[-1 - entry])
                 entry = -len(parts)
             found.append(entry)
-        self.log[:], self.parts[:] = found, parts
+        entries[:], self.parts[:] = found, parts
         self.long = max(LONG, 2 * len(found))
 
     def order_before_stores(self, accesses: bytes) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container
-from typing import Protocol, cast
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, cast
 
 from ptosim.ground.ir.core import Tok
 from ptosim.syntax.brackets import closing
@@ -55,6 +56,34 @@ class Scanner(Protocol):
         ...
 
 
+class _Matchers(dict[str, Any]):
+    """What matches the terminals that begin with a character, compiled when the first of them is
+    met; None where a word begins."""
+
+    _NAMES: ClassVar = {
+        **dict.fromkeys("0123456789-", ("HEX", "FLOAT", "INT", "ARROW")),
+        "%": ("RESULTS", "SSA"),
+        "<": ("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN"),
+        ">": ("TRIPLE_CLOSE", "MORETHAN"),
+        "{": ("REGION_OPEN", "LBRACE"),
+        "!": ("TYPE_ALIAS_LHS", "TYPE"),
+        "#": ("HASHCOMMENT", "ALIAS_LHS", "ATTR"),
+        '"': ("GENERIC_OP", "STRING"),
+        "@": ("SYMBOL",),
+        "^": ("BLOCK_ID",),
+        "/": ("COMMENT",),
+    }
+
+    def __init__(self, group: Callable[..., Any]) -> None:
+        super().__init__()
+        self._group = group
+
+    def __missing__(self, first: str) -> Any:
+        names = self._NAMES.get(first)
+        made = self[first] = self._group(*names) if names is not None else None
+        return made
+
+
 class ProgramScanner:
     """Terminals of `isa/pto.lark`."""
 
@@ -66,27 +95,12 @@ class ProgramScanner:
         self.comments: list[Tok] = []
         self._keyword = tables.keywords.get
         self._word_kinds: dict[str, str] = {}
-        group = _group_maker(tables.patterns)
-        numbers = group("HEX", "FLOAT", "INT", "ARROW")
+        group = self._group = _group_maker(tables.patterns)
         self._word = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*").match
         self._typed_word = re.compile(tables.patterns["TYPE"]).fullmatch
-        self._special = group("DENSE", "ARRAY", "AFFINE", "TYPE")
         self._value = re.compile(tables.patterns["SSA"]).match
-        self._angle = group("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN")
-        by_first = {
-            **dict.fromkeys("0123456789-", numbers),
-            "%": group("RESULTS", "SSA"),
-            ">": group("TRIPLE_CLOSE", "MORETHAN"),
-            "{": group("REGION_OPEN", "LBRACE"),
-            "!": group("TYPE_ALIAS_LHS", "TYPE"),
-            "#": group("HASHCOMMENT", "ALIAS_LHS", "ATTR"),
-            '"': group("GENERIC_OP", "STRING"),
-            "@": group("SYMBOL"),
-            "^": group("BLOCK_ID"),
-            "/": group("COMMENT"),
-        }
         punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")}
-        self._matcher, self._punctuation = by_first.get, punctuation.get
+        self._matchers, self._punctuation = _Matchers(group), punctuation.get
 
     def scan(  # noqa: C901 - hot loop
         self, text: str, at: int, acceptable: Container[str]
@@ -106,9 +120,11 @@ class ProgramScanner:
             if kind is not None:
                 token = Tok(kind, first, at) if kind == "COLON" else None
                 return kind, token, at, at + 1
-            matcher = self._matcher(first)
+            matcher = self._matchers[first]
             if matcher is None:
-                return (self._scan_angle if first == "<" else self._scan_word)(text, at, acceptable)
+                return self._scan_word(text, at, acceptable)
+            if first == "<":
+                return self._scan_angle(text, at, acceptable)
             found = matcher(text, at)
             if found is None:
                 return UNKNOWN, Tok(UNKNOWN, first, at), at, at + 1
@@ -132,7 +148,7 @@ class ProgramScanner:
 
     def _scan_angle(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """A type without its name, words of an enum, launch dimensions, or only the character."""
-        found = self._angle(text, at)
+        found = self._matchers["<"](text, at)
         kind = (found.lastgroup if found is not None else None) or UNKNOWN
         after = closing(text, at) if kind == "TYPE" else at + 1
         if found is not None and kind in ("ANGLE_ENUM", "TRIPLE_OPEN"):
@@ -160,6 +176,10 @@ class ProgramScanner:
         if keyword is not None and keyword in acceptable:
             kind = keyword
         return kind, Tok(kind, word, at), at, found.end()
+
+    @cached_property
+    def _special(self) -> Any:
+        return self._group("DENSE", "ARRAY", "AFFINE", "TYPE")
 
     def _classify(self, word: str) -> str:
         if word in self._SPECIAL_WORDS:

@@ -6,6 +6,11 @@ On other systems `C:\\data\\x.npy` is a plain name of a file: what is read of it
 from __future__ import annotations
 
 import io
+import mmap
+import multiprocessing
+import os
+import signal
+import socket
 import sys
 from pathlib import Path, PureWindowsPath
 
@@ -142,3 +147,64 @@ def test_old_line_ends_in_an_overlay(tmp_path, capsys) -> None:
     path.write_text(f"schema = {'1' * 5000}")
     assert main(["cost", "@basics/vadd", "--costs", str(path)]) == 2
     assert "PTO7520" in capsys.readouterr().err
+
+
+ABSENT = (
+    (os, "fork"),
+    (os, "getuid"),
+    (signal, "setitimer"),
+    (signal, "SIGALRM"),
+    (mmap, "MAP_PRIVATE"),
+)
+MODULES = ("resource", "fcntl", "readline", "termios")
+
+
+@pytest.fixture
+def as_on_windows(in_folder, monkeypatch) -> pytest.MonkeyPatch:
+    """What Windows lacks of Python is not there."""
+    for module, name in ABSENT:
+        monkeypatch.delattr(module, name, raising=False)
+    for name in MODULES:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    monkeypatch.setattr("ptosim.ground.limits._STATM", "/no/such/file")
+    return monkeypatch
+
+
+ENDLESS = """func.func @k(%x: !pto.ptr<i32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.constant 1000000000 : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %c0) -> (index) {
+    %v = pto.load_scalar %x[%c0] : !pto.ptr<i32> -> i32
+    %w = arith.index_cast %v : i32 to index
+    %b = arith.addi %a, %w : index
+    scf.yield %b : index
+  }
+  return
+}"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("run", "@basics/vadd", "--max-memory", "2G", "--no-timing"), 0),
+        (("check", "@basics/vadd", "-j", "2"), 0),
+        (("run", "k.pto", "--arg", "x=zeros:i32:1", "--max-seconds", "0.3", "--no-timing"), 6),
+        (("serve", "--stdio"), 2),
+    ],
+    ids=lambda w: w[0] if isinstance(w, tuple) else "",
+)
+def test_without_what_windows_lacks(words, code, as_on_windows, capsys) -> None:
+    Path("k.pto").write_text(ENDLESS)
+    assert main([*words, "--quiet"] if words[0] == "run" else list(words)) == code
+    told = capsys.readouterr().err
+    assert code != 2 or "forks" in told
+    assert code != 6 or "PTO0015" in told
+
+
+def test_a_server_without_sockets_that_are_files(monkeypatch, capsys) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX", raising=False)
+    monkeypatch.setattr(os, "fork", lambda: 0, raising=False)
+    assert main(["serve"]) == 2
+    assert "--stdio" in capsys.readouterr().err

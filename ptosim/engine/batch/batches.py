@@ -100,9 +100,11 @@ class Batch:
         if rounds < FEWEST:
             return None
         trace = self._plan(slots, core, rounds)
-        if trace is None:
+        if trace is _FEW:
+            return None
+        if trace is None or trace.rounds < FEWEST:
             return FAILED
-        if trace.rounds < FEWEST or trace.rounds * trace.length > room:
+        if trace.rounds * trace.length > room:
             return None
         if trace.places.is_open(core.ub):
             return FAILED

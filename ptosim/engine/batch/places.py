@@ -117,9 +117,9 @@ def _is_known(band: Band, known: bytes, ub: VectorWindow) -> bool:
     return not last.tobytes().translate(None, known)
 
 
-def places_of_rounds(accesses: list[Access], rounds: int) -> Places | None:
-    """Return what the accesses of independent rounds reach, in the order of a round; None if the
-    rounds have to be executed one after the other."""
+def places_of_rounds(accesses: list[Access], rounds: int) -> Places | int:
+    """Return what the accesses of independent rounds reach, in the order of a round; else how many
+    of the first rounds are independent."""
     return _apart(accesses, rounds) or _in_pieces(accesses, rounds)
 
 
@@ -158,18 +158,19 @@ def _band_of(first: int, step: int, size: int, rounds: int) -> Band:
     return Band(low, abs(step) * (rounds - 1) + size, 0, 1)
 
 
-def _in_pieces(accesses: list[Access], rounds: int) -> Places | None:
+def _in_pieces(accesses: list[Access], rounds: int) -> Places | int:
     unit = _unit(accesses)
     if rounds * sum(a.size for a in accesses) // unit > MOST_PIECES:
-        return None
+        return 0
     pieces, times = _pieces(accesses, rounds, unit)
     at = times % len(accesses)
     begins = np.empty(len(pieces), np.bool_)
     begins[0] = True
     np.not_equal(pieces[1:], pieces[:-1], out=begins[1:])
     stores = np.array([a.place.is_store for a in accesses])[at]
-    if not _is_ordered(accesses, begins, at, stores):
-        return None
+    bad = _dependent(accesses, begins, at, stores)
+    if bad.any():
+        return int((times[1:][bad] // len(accesses)).min())
     ends = np.append(begins[1:], True)
     numbers = np.array([a.place.number for a in accesses])
     first, last = begins & stores, ends & stores
@@ -210,27 +211,19 @@ def _steps(count: int) -> np.ndarray:
     return np.arange(count, dtype=np.int64)
 
 
-def _is_ordered(
+def _dependent(
     accesses: list[Access], begins: np.ndarray, at: np.ndarray, stores: np.ndarray
-) -> bool:
-    """True if stores come after everything that they meet in the order of the instructions too,
-    know it, and no load comes after them."""
-    if not stores.any():
-        return True
-    same = ~begins[1:]
-    if (same & stores[:-1] & ~stores[1:]).any():
-        return False
+) -> np.ndarray:
+    """Return which accesses, but the first, do not follow the one before in the same piece as they
+    may: loads after stores, and stores that do not know what they come after, or do not come after
+    it in the order of the instructions, too."""
+    same, store = ~begins[1:], stores[1:]
     # Instructions are numbered within each piece; the largest number so far says who came last.
     level = np.cumsum(begins) * len(accesses)
     latest = np.maximum.accumulate(level + at) - level
-    if (same & stores[1:] & (latest[:-1] >= at[1:])).any():
-        return False
-    meets = same & stores[1:]
-    pairs = np.unique(at[:-1][meets] * len(accesses) + at[1:][meets])
-    return all(
-        accesses[pair // len(accesses)].place.number in accesses[pair % len(accesses)].place.known
-        for pair in pairs.tolist()
-    )
+    known = np.array([[b.place.number in a.place.known for a in accesses] for b in accesses])
+    is_wrong = np.where(store, (latest[:-1] >= at[1:]) | ~known[at[:-1], at[1:]], stores[:-1])
+    return same & is_wrong
 
 
 def _bands(pieces: np.ndarray, labels: np.ndarray | None, unit: int) -> Iterator[tuple[Band, int]]:

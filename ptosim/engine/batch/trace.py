@@ -413,8 +413,9 @@ class _Tracer:
             is_entry = end - first == what.entry
             accesses.append(Access(every, end - first, what.place, is_entry, what.pages_of_all))
         places = places_of_rounds(accesses, rounds)
-        if places is None:
-            raise NotAtOnceError
+        if isinstance(places, int):  # rounds before one that meets what they do
+            self.rounds = places
+            return self.finished()
         return Trace(
             rounds, [make(rounds) for make in self._plan], places, log_of(accesses, rounds),
             self.length, self.scalars, self._last(rounds),

@@ -50,7 +50,7 @@ def test_places_of_rounds(seed):
     expected, is_quiet = one_by_one(given, rounds, seed)
     for way in (places._apart, places._in_pieces):
         found = way(given, rounds)
-        if found is None:
+        if found is None or isinstance(found, int):
             continue
         assert is_quiet
         ub = VectorWindow(bytearray(1 << 17))
@@ -71,7 +71,7 @@ def test_what_is_independent_in_one_way_is_in_the_other():
         if quick is not None:
             found += 1
             slow = places._in_pieces(given, rounds)
-            assert slow is not None
+            assert isinstance(slow, places.Places)
             assert _bytes(slow.loaded) == _bytes(quick.loaded)
             assert _bytes([b for b, _ in slow.first_stored]) == _bytes([b for b, _ in quick.first_stored])  # fmt: skip
     assert found > 30
