@@ -216,6 +216,8 @@ class Naming(ABC):
         if tok.__class__ is Node:
             if tok.kind == "symbol":
                 return Operand(tok, None, None, token_value(tok.parts[1]))
+            if not tok.parts:  # an empty list among the operands
+                return Operand(tok, None, ErrorType(), None)
             return self.use(tok.parts[0], declared)
         if tok.type != "SSA":
             alias = self.module.attr_aliases.get(tok.value) if tok.type == "ATTR" else None
