@@ -50,7 +50,10 @@ def fake_quant(x: np.ndarray, type_: UniformType, mode: str = "mlir") -> np.ndar
 
 
 def _limits(value: float | Sequence[float]) -> list[float]:
-    values = np.atleast_1d(np.asarray(value, np.float32)).astype(np.float64).tolist()
+    try:
+        values = np.atleast_1d(np.asarray(value, np.float32)).astype(np.float64).tolist()
+    except OverflowError:  # a whole number of hundreds of digits
+        raise UsageError("a limit is larger than any float") from None
     if not values:
         raise UsageError("there are no limits")
     return values

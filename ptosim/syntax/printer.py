@@ -240,8 +240,8 @@ def _dps(op: Operation) -> str:
     if op.outs:
         types = f" : {_types(op.outs_types)}" if op.outs_types else ""
         parts.append(f"outs({', '.join(map(_item, op.outs))}{types})")
-    elif op.outs_types and ((op.ins_types and not op.ins) or _is_short(op.outs_types[0])):
-        parts.append(f"outs(: {_types(op.outs_types)})")  # of lines: no value in either list
+    elif op.outs_types and ((op.ins_types and not op.ins) or not op.result_tokens):
+        parts.append(f"outs(: {_types(op.outs_types)})")  # of lines: no value in the list
     elif op.outs_types:
         parts.append(f"outs : {_types(op.outs_types)}")
     text = " ".join(parts) + _trailing(op, op.ins)
@@ -253,11 +253,6 @@ def _dps(op: Operation) -> str:
         shown = _atom(value) if not isinstance(value, Tok) else value.value
         text += f" {key.value} = {shown}" + (f" : {type_[0].value}" if type_ else "")
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
-
-
-def _is_short(type_: Any) -> bool:
-    """True for a type in the old spelling without a name, which a list has and no clause."""
-    return getattr(type_, "value", "!").startswith("<")
 
 
 _TYPE_EACH = frozenset(("pto.tmov", "pto.tstore"))

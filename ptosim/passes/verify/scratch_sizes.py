@@ -33,8 +33,8 @@ def known_cols(view: Any) -> int:
 
 
 def columns(tiles: Sequence[Any]) -> int:
-    """Columns of all tiles together."""
-    return sum(tile.cols for tile in tiles)
+    """Columns of all tiles together; what is no tile, in a snippet, has none."""
+    return sum(tile.cols or 0 for tile in tiles)
 
 
 def transposes_in_blocks(src: Any, dst: Any) -> bool:

@@ -100,7 +100,7 @@ def _limits(op: Operation, type_: Type, axis: Any) -> str | None:
     except UsageError as problem:
         return str(problem)
     dims = _dims(type_)
-    size = dims[axis] if axis is not None and dims is not None else None
+    size = dims[axis] if isinstance(axis, int) and dims is not None else None
     if size is not None and size != len(low):
         return f"has {len(low)} pairs of limits for the {size} indices of axis {axis}"
     return None
