@@ -149,7 +149,7 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
         )
         return
     is_strict = definition.unlisted is not None
-    if not (is_strict or (op.form in ("items", "line") and op.bound)):
+    if not (is_strict or (op.form in ("items", "line") and (op.bound or op.results))):
         return
     outs = op.free_outputs()
     if not outs:
