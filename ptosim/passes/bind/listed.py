@@ -81,6 +81,8 @@ class Listed(Naming):
         elif value.type != declared and not isinstance(value.type, ErrorType):
             self._report_use(value, declared, token)
             operand.type = ErrorType()
+        elif value.type == declared:
+            operand.type = declared  # of a second mention too, made before the first had its type
 
     def _wrong_list(self, op: Operation, tokens: list[Tok], problem: str) -> None:
         end = tokens[-1].end if tokens else op.name_end

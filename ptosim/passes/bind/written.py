@@ -60,8 +60,11 @@ def _type_inputs(operands: list[Operand], type_: Type) -> None:
     """Give inputs of a snippet, where they are first used, the one type of all operands."""
     for operand in operands:
         value = operand.value
-        if value is not None and value.is_argument and isinstance(value.type, ErrorType):
-            value.type = operand.type = type_
+        if value is None or not value.is_argument or not isinstance(operand.type, ErrorType):
+            continue
+        if isinstance(value.type, ErrorType):
+            value.type = type_
+        operand.type = value.type  # of a second mention too, made before the first had its type
 
 
 def type_tokens(op: Operation) -> list[Tok]:

@@ -140,11 +140,7 @@ def no_member(op: Operation, names: Sequence[str], value: Any, span: Span) -> Di
 def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
     """Report results that the row does not have, or has with another kind of value; and a result
     that is written as an operand: what an operation makes is a value, not storage that is given."""
-    if (
-        op.bound.get("result") is not None
-        and op.variant is not None
-        and "result" in (o.name for o in op.variant.outs)
-    ):
+    if definition.form != "dps" and op.bound.get("result") is not None:
         yield finding(
             "PTO2023",
             f"'{op.name}' op makes a value and takes none to write it to",
