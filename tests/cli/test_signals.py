@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -100,12 +101,15 @@ LONG_BLOCKS = """module {
   func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    %n = arith.constant 40000 : index
+    %first = arith.constant 40000 : index
+    %more = arith.constant 4000000 : index
     %c32 = arith.constant 32 : index
     %c64 = arith.constant 64 : index
     %c256 = arith.constant 256 : index
     %b64 = pto.get_block_idx
     %b = arith.index_cast %b64 : i64 to index
+    %longer = arith.muli %b, %more : index
+    %n = arith.addi %first, %longer : index
     %row = arith.muli %b, %c32 : index
     %vx = pto.make_tensor_view %x, shape = [%c256, %c64], strides = [%c64, %c1] : !pto.tensor_view<256x64xf32>
     %vy = pto.make_tensor_view %y, shape = [%c256, %c64], strides = [%c64, %c1] : !pto.tensor_view<256x64xf32>
@@ -121,6 +125,7 @@ LONG_BLOCKS = """module {
   }
 }
 """
+"""The first block is executed alone, the others by several processes for a minute."""
 
 
 @pytest.mark.slow  # blocks of seconds
@@ -129,21 +134,32 @@ LONG_BLOCKS = """module {
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("is_group", [True, False], ids=["terminal", "kill"])
 def test_130_with_workers(tmp_path, number, is_group):
-    """Workers go with the command, at once, and without a word; a terminal tells them too."""
+    """Workers go with the command, which works too, at once, and without a word; a terminal tells
+    them too."""
     path = tmp_path / "blocks.pto"
     path.write_text(LONG_BLOCKS)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ptosim", "run", path, "-j", "2", "--block-num", "8"],
+    with subprocess.Popen(
+        [sys.executable, "-m", "ptosim", "run", path, "-j", "3", "--block-num", "8"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while process.poll() is None and len(children.read_text().split()) < 2:
-        time.sleep(0.05)
-    workers = children.read_text().split()
-    assert len(workers) == 2, process.communicate()
-    time.sleep(0.3)
-    (os.killpg if is_group else os.kill)(process.pid, number)
-    out, err = process.communicate(timeout=10)
+    ) as process:  # fmt: skip
+        try:
+            workers = _workers(process, 2)
+            time.sleep(0.3)
+            (os.killpg if is_group else os.kill)(process.pid, number)
+            out, err = process.communicate(timeout=10)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     assert (process.returncode, out, err.count("\n")) == (130, "", 1)
     assert err.startswith("error: interrupted")
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+def _workers(process: subprocess.Popen[str], count: int) -> list[str]:
+    """Return the processes that another one has started, once there are so many."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None:
+        if len(workers := children.read_text().split()) == count:
+            return workers
+        time.sleep(0.05)
+    raise AssertionError(process.communicate())

@@ -158,6 +158,26 @@ def test_a_process_that_ends_takes_no_other_job_with_it() -> None:
     assert dict(InProcess().map(_square, range(3))) == {0: 0, 1: 1, 2: 4}
 
 
+KILLED = """
+import os, runpy, signal, sys
+from ptosim.search import store
+
+put, rows = store.Store.put, []
+
+def then_killed(self, key, row):
+    put(self, key, row)
+    rows.append(key)
+    if len(rows) == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+store.Store.put = then_killed
+store._EVERY = -1  # a row is in the file at once
+sys.argv[:] = ["ptosim", *sys.argv[1:]]
+runpy.run_module("ptosim", run_name="__main__")
+"""
+"""Is killed by its seventh row, however quick the machine is."""
+
+
 def _command(store: Path, out: Path, *more: str) -> list[str]:
     # fmt: off
     return [
@@ -180,14 +200,12 @@ def _kept(store: Path) -> int:
 @pytest.mark.slow
 def test_killed_and_resumed_the_rows_are_those_of_one_process(tmp_path: Path) -> None:
     store, one, two = tmp_path / "s.sqlite", tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    process = subprocess.Popen(_command(store, one, "-j", "1"), cwd=ROOT)
-    while _kept(store) < 5 and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    words = _command(store, one, "-j", "1")[3:]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *words], check=False, cwd=ROOT)
+    assert killed.returncode == -signal.SIGKILL
     assert not one.exists()
     first = _kept(store)
-    assert 5 <= first < 48
+    assert first == 7
     process = subprocess.Popen(_command(store, one, "-j", "2"), cwd=ROOT, stderr=subprocess.PIPE)
     while _kept(store) < first + 1 and process.poll() is None:
         time.sleep(0.005)
