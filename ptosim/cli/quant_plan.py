@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
+from ptosim.ground import toml_text
 from ptosim.ground.errors import UsageError
 from ptosim.ground.whole import whole
 from ptosim.interop import plan
@@ -105,7 +105,7 @@ _KEYS = (*_TEXTS, *_NUMBERS, *_LISTS, "conv")
 def _read(options: argparse.Namespace) -> None:
     """Take options from the file; those of the command line were parsed before and are replaced."""
     try:
-        table = tomllib.loads(Path(options.task).read_text(encoding="utf-8-sig"))
+        table = toml_text.read(Path(options.task).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as problem:  # ValueError: no TOML, or a number of many digits
         raise UsageError(f"{options.task}: {problem}") from problem
     for key, value in table.items():

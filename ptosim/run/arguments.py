@@ -151,7 +151,10 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
             raise UsageError(f"argument `{name}` is a scalar {type_}, not {type(value).__name__}")
         return value
     if type_.dtype.is_float:
-        return rounder(type_.dtype)(float(value))
+        try:
+            return rounder(type_.dtype)(float(value))
+        except OverflowError:  # a whole number of hundreds of digits
+            raise UsageError(f"argument `{name}`: the number does not fit {type_}") from None
     if isinstance(value, float):
         raise UsageError(f"argument `{name}` is an integer {type_}, not the float {value}")
     bits = 1 if type_.dtype.name == "i1" else type_.dtype.bits

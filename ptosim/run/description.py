@@ -44,11 +44,11 @@ def read_description(path: Path) -> tuple[Source, dict[str, Any]]:
     """Return the text and the content of a file. Raises UsageError for a file that cannot be read,
     DescriptionError for one that is not TOML."""
     text = read_text(path).replace("\r\n", "\n")
-    import tomllib  # a program without a sidecar needs none
+    from ptosim.ground import toml_text  # a program without a sidecar needs no TOML
 
     source = Source(str(path), text)
     try:
-        return source, tomllib.loads(source.text)
+        return source, toml_text.read(source.text)
     except ValueError as problem:  # no TOML, or a number of thousands of digits
         raise _unreadable(source, str(problem)) from problem
 

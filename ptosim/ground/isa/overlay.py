@@ -26,11 +26,11 @@ whose figures it shows.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ptosim.ground import toml_text
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import Accuracy, CostTable
 from ptosim.ground.records import dataclass, replace
@@ -70,7 +70,7 @@ def read_overlay(path: str | Path) -> Overlay:
     """Return the overlay in a file. Raises UsageError (PTO7520) for what is no overlay."""
     path = Path(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = toml_text.read(path.read_text(encoding="utf-8-sig"))
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
     except ValueError as problem:  # no UTF-8, no TOML, or a number of thousands of digits
