@@ -11,6 +11,7 @@ import ast
 import lzma
 import math
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -177,12 +178,17 @@ def _shape(given: object) -> tuple[int, ...]:
     return given  # type: ignore[return-value]
 
 
+_PLAIN = re.compile(r"[<>|=]?[A-Za-z]\d{0,9}")
+"""What NumPy writes of the type of numbers; a text with commas is the type of a record, and is
+evaluated by NumPy."""
+
+
 def _dtype(given: object) -> np.dtype:
     if given == _CODES_OF_A_BYTE:
         return np.dtype("V1")
     try:
-        dtype = np.dtype(given) if isinstance(given, str) else None
-    except (TypeError, ValueError):
+        dtype = np.dtype(given) if isinstance(given, str) and _PLAIN.fullmatch(given) else None
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"its type is {_short(given)}") from None
     if dtype is None or dtype.hasobject or dtype.kind not in "biufcV" or not dtype.itemsize:
         raise ValueError(f"its elements are {_short(given)}")
