@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -143,6 +145,14 @@ def read_buffer(buffer: GmBuffer) -> Reading:
         codes = codes & 15
     place = Place("gm", buffer.number, 0, buffer.size)
     return Reading("buffer", buffer.dtype, codes, numbers_of(codes, buffer.dtype), place, buffer)
+
+
+def element_index(index: Iterable[Any]) -> tuple[int, ...]:
+    """Return an index that an expression gave. Raises UsageError for what is no whole number."""
+    try:
+        return tuple(operator.index(i) for i in index)
+    except TypeError as problem:
+        raise UsageError("an index of an element is a whole number") from problem
 
 
 def element_place(core: Core, reading: Reading, index: tuple[int, ...]) -> Place:

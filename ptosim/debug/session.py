@@ -23,6 +23,7 @@ from ptosim.debug.names import Names, depth, is_tile_op
 from ptosim.debug.reading import (
     Place,
     Reading,
+    element_index,
     element_place,
     read_buffer,
     read_bytes,
@@ -434,7 +435,7 @@ class Debugger:
         if not bracket:
             return reading.place
         index = self.evaluate(f"({rest.rstrip().removesuffix(']')},)")
-        return element_place(self.core, reading, tuple(int(i) for i in index))
+        return element_place(self.core, reading, element_index(index))
 
     def last_write(self, what: str) -> Write:
         """Return who wrote an element, tile or range last; the run stays where it is."""

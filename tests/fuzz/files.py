@@ -217,7 +217,7 @@ RUNNERS: dict[str, dict[str, Runner]] = {
     "space": {
         "sweep": _beside(
             "s.toml", "sweep", "KERNEL", "--space", "FILE", "--no-store", "-j", "1",
-            "--point-seconds", "2", *LIMITS,
+            "--point-seconds", "2", "--max-seconds", "5", *LIMITS,
         )
     },
     "rows": {

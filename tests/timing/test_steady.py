@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -130,13 +129,10 @@ def test_shipped_programs_with_more_rounds(path, rounds):
 
 
 def test_a_thousand_million_rounds():
-    """Time and memory do not depend on the rounds; the report says which of them repeat."""
+    """It ends at all (every round in full is hours), memory does not depend on the rounds, and the
+    report says which of them repeat."""
     program = ptosim.load(add_loop(), target="a5")
-    few, start = program.cost(args={"n": 10**4}), time.process_time()
-    many = program.cost(args={"n": 10**9})
-    assert (
-        time.process_time() - start < 5
-    )  # a second at most on an idle machine; in full it is hours
+    few, many = (program.cost(args={"n": rounds}) for rounds in (10**4, 10**9))
     each = few.ops[0].cycles / few.ops[0].count
     assert many.cycles - few.cycles == each * (10**9 - 10**4)
     assert many.path_shares[0].count == many.pipes[0].operations == 10**9

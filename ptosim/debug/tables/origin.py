@@ -15,6 +15,7 @@ from ptosim.debug.names import brief
 from ptosim.debug.reading import (
     Place,
     Reading,
+    element_index,
     element_place,
     read_bytes,
     read_tile,
@@ -264,8 +265,7 @@ def origin(session: Debugger, text: str) -> Sheet:
         raise UsageError("`why` takes one element", help=f"why {name or '%x'}[0, 0]")
     reading = session.reading(name)
     place = session.place_of(text)
-    index = session.evaluate(f"({rest.rstrip().removesuffix(']')},)")
-    index = tuple(int(i) for i in index)
+    index = element_index(session.evaluate(f"({rest.rstrip().removesuffix(']')},)"))
     if len(index) != reading.numbers.ndim:
         index = tuple(int(i) for i in np.unravel_index(index[0], reading.numbers.shape))
     here = session.position
