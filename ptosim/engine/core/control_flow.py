@@ -10,6 +10,7 @@ from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.machine.unknown import Unknown
 from ptosim.passes.verify.checks.simt import is_entry
 from ptosim.semantics.micro.hazards import places_of
 
@@ -218,6 +219,9 @@ class ControlFlow:
         function = self.stream.resolved.functions[callee]
         if not function.has_body:
             self.stream.refuse(without_body(op, callee, function, self.stream.resolved))
+            unknown = Unknown(f"what `@{callee}` returns, which has no body here")
+            for slot in results:
+                self.slots.initial[slot] = unknown
             return
         if is_entry(function.op):
             self.stream.launches.call(op)

@@ -127,7 +127,7 @@ def _dates(entry: TomlTable, templates: TomlTable) -> dict[str, str]:
     return {key: word for key, word in words.items() if word}
 
 
-@lru_cache(maxsize=len(DATES) + 1)
+@lru_cache(maxsize=len(DATES) + 2)  # `isa()` and `isa(None)` are two keys
 def isa(date: str | None = None) -> Isa:
     """Return the instruction set of a date, or every row."""
     return Isa(date)

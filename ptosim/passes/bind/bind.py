@@ -290,6 +290,9 @@ def _assign(
     for definition in definitions:
         if definition.variadic:
             taken = values[at : at + max(spare, 0)]
+            is_list = "list" in definition.kinds  # of one clause, written out in the quoted form
+            if not is_list and not all(_fits(definition, value) for value in taken):
+                return None
             bound[definition.name] = taken
             at += len(taken)
             continue

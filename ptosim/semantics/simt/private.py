@@ -25,8 +25,9 @@ def bytes_of(type_: Type) -> int:
 
 
 def fragment_of(op: Operation, count: int) -> Fragment:
-    """Return the memory that an allocation makes."""
-    return Fragment(op.start, count * bytes_of(op.attributes["elem"]))
+    """Return the memory that an allocation makes; none for a count below zero, whose every access
+    is a fault then."""
+    return Fragment(op.start, max(count, 0) * bytes_of(op.attributes["elem"]))
 
 
 @value("llvm.alloca")
