@@ -1,4 +1,4 @@
-"""What accesses leave behind on the bytes that they touch, and what that says: races, reads of
+"""The marks of accesses on the bytes that they touch, and what that says: races, reads of
 bytes without a value, buffers that were written over."""
 
 from __future__ import annotations

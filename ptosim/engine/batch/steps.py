@@ -14,7 +14,7 @@ from ptosim.semantics.micro.rows import Computed
 
 class Values(dict[int, Any]):
     """Slots while rounds are executed at once: those that they have set, and those of the core. It
-    stands in the place of a core where an instruction looks at slots alone."""
+    takes the place of a core where an instruction looks at slots alone."""
 
     __slots__ = ("_given",)
 

@@ -444,5 +444,5 @@ def operand_slots(op: Operation, program: DecodedProgram) -> list[int]:
     return found
 
 
-FAULTS = (NotAtOnceError, OpFault, ScalarFault, NotImplementedError)
+FAULTS = (NotAtOnceError, OpFault, ScalarFault)
 """What following a round may raise: it is executed, and told of, by itself."""
