@@ -16,6 +16,8 @@ def move(node: Node, inputs: Arrays) -> list[np.ndarray]:
     """Execute one of the operators of `MOVES`; raises UsageError if its operands do not fit."""
     try:
         return [MOVES[node.op](node, inputs)]
+    except KeyError as problem:
+        raise UsageError(f"node {node}: the attribute {problem} is missing") from problem
     except (ValueError, IndexError, TypeError) as problem:
         raise UsageError(f"node {node}: {problem}") from problem
 

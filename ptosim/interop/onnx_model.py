@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -80,7 +81,7 @@ def graph_of(model: ModelProto) -> Graph:
     """Return the graph of a loaded model; raises ProgramError if the checker rejects it."""
     onnx = package()
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(model, full_check=True)
     except Exception as problem:  # ValidationError, and what its protobuf code raises
         raise _broken(
             f"the model is not valid: {str(problem).strip().splitlines()[0]}"
@@ -121,13 +122,30 @@ def _array(onnx: ModuleType, tensor: TensorProto) -> np.ndarray:
 
 
 def _described(onnx: ModuleType, value: ValueInfoProto) -> tuple[np.dtype, tuple[int | None, ...]]:
+    if not value.type.HasField("tensor_type"):
+        raise _broken(f"input `{value.name}` is no tensor")
     tensor = value.type.tensor_type
-    word = onnx.TensorProto.DataType.Name(tensor.elem_type)
     dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+    if any(d is not None and d < 0 for d in dims):
+        raise _broken(f"input `{value.name}` has a dimension of less than nothing")
+    return _element(onnx, value.name, tensor.elem_type), dims
+
+
+def _element(onnx: ModuleType, name: str, number: int) -> np.dtype:
+    """The element type that a number of the format says; the checker lets any number pass."""
     try:
-        return storage(word).array, dims
+        word = onnx.TensorProto.DataType.Name(number)
+    except ValueError as problem:
+        raise _broken(f"input `{name}`: {problem}") from problem
+    if word in _NO_NUMBERS:
+        raise _broken(f"input `{name}` holds no real numbers: its elements are {word}")
+    try:
+        return storage(word).array
     except UsageError:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)), dims
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+
+
+_NO_NUMBERS = frozenset(("UNDEFINED", "STRING", "COMPLEX64", "COMPLEX128"))
 
 
 def feeds(
@@ -149,6 +167,7 @@ def feeds(
             continue
         generated.append(name)
         shape = tuple(1 if d is None else d for d in dims)
+        _can_be_made(name, shape)
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             found[name] = rng.integers(max(info.min, -1000), min(info.max, 1000), shape).astype(
@@ -157,6 +176,20 @@ def feeds(
         else:
             found[name] = rng.standard_normal(shape).astype(np.float32).astype(dtype)
     return found, generated
+
+
+def _can_be_made(name: str, shape: tuple[int, ...]) -> None:
+    """Raise UsageError for more elements than data are generated for: they are drawn as f64."""
+    if math.prod(shape) > _MOST_GENERATED:
+        size = "x".join(map(str, shape))
+        raise UsageError(
+            f"no data are generated for input `{name}` of {size}: "
+            f"at most {_MOST_GENERATED:,} elements",
+            help=f"give them: --arg {name}=FILE.npy",
+        )
+
+
+_MOST_GENERATED = 1 << 27
 
 
 def _of_codes(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

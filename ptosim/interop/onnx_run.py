@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.interop.chains import unsupported
 from ptosim.interop.fusion import mx
@@ -240,7 +240,10 @@ def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list
     outputs = [helper.make_empty_tensor_value_info(n) for n in node.outputs]
     graph = helper.make_graph([made], "node", wires, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    return list(ReferenceEvaluator(model).run(None, feeds))  # type: ignore[arg-type]
+    try:
+        return list(ReferenceEvaluator(model).run(None, feeds))  # type: ignore[arg-type]
+    except Exception as problem:  # whatever its operators raise for operands that do not fit
+        raise UsageError(f"node {node}: onnx.reference cannot compute it: {problem}") from problem
 
 
 # -- one form --------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ def closing(text: str, at: int) -> int:
     plain = _plain(text, at)
     if plain is not None:
         return plain.end()
-    depth = braces = 0
-    for found in _marks(text, at):
+    depth, braces = 1, 0
+    for found in _marks(text, at + 1):
         mark = found.group()
         depth += _ANGLES.get(mark, 0)
         braces += _BRACES.get(mark, 0)

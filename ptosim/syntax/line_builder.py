@@ -36,7 +36,7 @@ class LineBuilder:
         for part in parts[2 if results is not None else 1 :]:
             _add(op, part)
         if any(map(_is_word, op.ins)):  # operations on pipes have operands of no type
-            op.form, op.items, op.ins = "items", op.ins, []
+            op.form, op.items, op.ins, op.type_list = "items", op.ins, [], op.types
         return op
 
     types = node("types")

@@ -67,6 +67,12 @@ def _blocks(count: int) -> float:
     return used(lambda: _in_order(lambda: program.run(args, block_num=count, timing=False)), 3)
 
 
+def _retired(count: int) -> float:
+    """Blocks whose effects happen when their pipes retire: all of them are under way at once."""
+    program, args = _grid(count // 4, 4, 1, 512)
+    return used(lambda: program.run(args, block_num=count, timing=False, commit="retire"), 3)
+
+
 def _bytes(count: int) -> float:
     """Windows that a run reads of generated data."""
     program = ptosim.load(window(16 * count, 4096, count), target="a5")
@@ -106,6 +112,7 @@ MEASURES: tuple[tuple[str, Callable[[int], float], int, str], ...] = (
     ("instructions (run, sanitizers, timing)", _instructions, 4000, ""),
     ("findings (check)", _findings, 250, "1.9"),
     ("blocks (race detector)", _blocks, 12, "1.6"),
+    ("blocks (committed as pipes retire)", _retired, 96, "1.9"),
     ("bytes (generated data that are read)", _bytes, 256, ""),
     ("operations (stats)", _command("stats"), 450, "1.6"),
     ("operations (map)", _command("map"), 450, "2.0"),

@@ -43,6 +43,28 @@ def test_files_that_are_no_models(cli, tmp_path, content, code, words):
     assert (got.code, words in got.err) == (code, True), got.err
 
 
+@pytest.mark.parametrize(
+    ("described", "code", "words"),
+    [
+        (helper.make_tensor_sequence_value_info("x", F, [4]), 3, "PTO0201"),
+        (helper.make_tensor_value_info("x", TensorProto.STRING, [4]), 3, "PTO0201"),
+        (helper.make_tensor_value_info("x", TensorProto.UNDEFINED, [4]), 3, "PTO0201"),
+        (helper.make_tensor_value_info("x", F, [-3]), 3, "PTO0201"),
+        (helper.make_tensor_value_info("x", F, [2**62]), 2, "--arg x=FILE.npy"),
+    ],
+    ids=["a_sequence", "strings", "of_no_type", "less_than_nothing", "beyond_memory"],
+)
+def test_inputs_that_hold_nothing_to_compute_with(cli, tmp_path, described, code, words):
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "g", [described],
+        [helper.make_tensor_value_info("y", F, ["n"])],
+    )  # fmt: skip
+    path = tmp_path / "input.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), path)
+    got = cli("quant", "onnx", path)
+    assert (got.code, words in got.err) == (code, True), got.err
+
+
 def test_a_cut_model(cli, good):
     good.write_bytes(good.read_bytes()[:-20])
     got = cli("quant", "onnx", good)

@@ -22,10 +22,11 @@ from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.deadlock import deadlock
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.meter import UNLIMITED, Meter
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
+from ptosim.semantics.base.orders import WITHIN_CORE
 
 
 class RetireEngine(Engine):
@@ -39,6 +40,11 @@ class RetireEngine(Engine):
         self._now = {core.index: 0 for core in self.machine.cores}
         self._ends: list[tuple[int, int, Core, str]] = []
         self._busy: set[tuple[int, str]] = set()
+        # Cores with a queue whose head waits for another core, and whose scalar unit does.
+        self._waiting: set[int] = set()
+        self._stalled: set[int] = set()
+        self._acting = 0  # the core whose effect is the last one
+        self._able = [(0, core.index) for core in self.machine.cores]  # with stale entries
         with np.errstate(all="ignore"):
             while self._advance():
                 pass
@@ -55,20 +61,44 @@ class RetireEngine(Engine):
         if self.executed >= self.meter.due:
             self.look(core)
         self._now[core.index] += 1
-        self.step(core)
+        self._acting = core.index
+        inst = self.step(core)
+        self._goes_on(core)
+        if inst is None or inst.kind not in (Kind.SCALAR, Kind.BRANCH):
+            self._wake()
         return True
 
     def _ready_core(self) -> Core | None:
+        """The core that is least far of those that can go on. One that cannot is looked at again
+        when something of its own retires, or, where it waits for others, after each effect: to look
+        at all of them each time would take the square of the number of blocks."""
+        while self._able:
+            now, index = self._able[0]
+            core = self.machine.cores[index]
+            if now == self._now[index] and self._can_go_on(core):
+                return core
+            heapq.heappop(self._able)
+            if core.stalled is not None and _needs_others(core.stalled[1]):
+                self._stalled.add(index)
+        return None
+
+    def _can_go_on(self, core: Core) -> bool:
+        if core.halted or core.pc < 0:
+            return False
+        if core.stalled is not None and not core.stalled[1].guard():
+            return False
         depth = 1 if self.in_order else self.machine.definition.queue_depth
-        ready = [
-            c
-            for c in self.machine.cores
-            if not c.halted
-            and c.pc >= 0
-            and (c.stalled is None or c.stalled[1].guard())
-            and all(len(q) < depth for q in c.queues.values())
-        ]
-        return min(ready, key=lambda c: (self._now[c.index], c.index), default=None)
+        return all(len(q) < depth for q in core.queues.values())
+
+    def _goes_on(self, core: Core) -> None:
+        heapq.heappush(self._able, (self._now[core.index], core.index))
+
+    def _wake(self) -> None:
+        """After an effect: the scalar units that need not wait any more."""
+        for core in [self.machine.cores[index] for index in self._stalled]:
+            if core.stalled is None or core.stalled[1].guard():
+                self._stalled.discard(core.index)
+                self._goes_on(core)
 
     def _finish(self) -> bool:
         for core in self.machine.cores:
@@ -79,7 +109,10 @@ class RetireEngine(Engine):
         for core in self.machine.cores:
             if core.stalled is not None and core.stalled[1].binding.polls:
                 (inst, bound), core.stalled = core.stalled, None
+                self._acting = core.index
                 self._commit(core, inst, bound)
+                self._goes_on(core)
+                self._wake()
                 return True
         raise deadlock(self.machine, self.resolved.module.source, self.sink)
 
@@ -103,7 +136,8 @@ class RetireEngine(Engine):
 
     def _progress(self) -> None:
         """An event came: whatever waits at the head of a pipe may begin."""
-        for core in self.machine.cores:
+        waiting, self._waiting = sorted({*self._waiting, self._acting}), set()
+        for core in [self.machine.cores[index] for index in waiting]:
             for pipe in list(core.queues):
                 self._start(core, pipe)
 
@@ -113,6 +147,8 @@ class RetireEngine(Engine):
             return
         inst, bound = queue[0]
         if bound.guard is not None and not bound.guard():
+            if _needs_others(bound):
+                self._waiting.add(core.index)
             return
         self._busy.add((core.index, pipe))
         end = self._now[core.index] + _duration(core.machine_def.retire, inst.pipe, bound)
@@ -123,15 +159,25 @@ class RetireEngine(Engine):
         end, _, core, pipe = heapq.heappop(self._ends)
         self._busy.discard((core.index, pipe))
         self._now[core.index] = max(self._now[core.index], end)
+        self._acting = core.index
         queue = core.queues[pipe]
         inst, bound = queue[0]
-        if bound.guard is not None and not bound.guard():  # another pipe was first
-            return
-        queue.popleft()
-        if not queue:
-            del core.queues[pipe]
-        self._effect(core, inst, bound)
-        self._progress()
+        if bound.guard is None or bound.guard():
+            queue.popleft()
+            if not queue:
+                del core.queues[pipe]
+            self._effect(core, inst, bound)
+            self._progress()
+        elif _needs_others(bound):  # another pipe was first
+            self._waiting.add(core.index)
+        self._goes_on(core)
+        self._wake()
+
+
+def _needs_others(bound: Bound) -> bool:
+    """False for what waits for its own core alone."""
+    binding = bound.binding
+    return bool(binding.awaits) or not isinstance(binding.sync, WITHIN_CORE)
 
 
 def _duration(paces: Mapping[str, Pace], pipe: str, bound: Any) -> int:

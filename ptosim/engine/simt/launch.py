@@ -16,7 +16,7 @@ from ptosim.engine.simt.code import Compiler, SimtCode
 from ptosim.engine.simt.record import Recorder
 from ptosim.engine.simt.work import work_of
 from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
@@ -164,8 +164,8 @@ def _checked(binding: Binding, dims_of: Dims, promised: int) -> tuple[int, int, 
 
 
 def _promise(op: Operation) -> int:
-    value = attribute_of(op, "pto.simt_max_threads")
-    return value if isinstance(value, int) else USUAL_THREADS
+    value = number_of(op, "pto.simt_max_threads")
+    return USUAL_THREADS if value is None else value
 
 
 @dataclass(slots=True, eq=False)

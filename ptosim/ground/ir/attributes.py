@@ -124,6 +124,13 @@ def attribute_of(op: Operation, name: str) -> Any:
     return None if attr is None else attr_value(attr)
 
 
+def number_of(op: Operation, name: str) -> int | None:
+    """Return a whole number that an attribute gives; None where it has none, or anything else,
+    which is reported at the attribute."""
+    value = attribute_of(op, name)
+    return value if isinstance(value, int) else None
+
+
 def token_value(tok: Tok) -> Any:
     """Return the value that one token represents; text that has no better form stays text."""
     convert = _CONVERT.get(tok.type)

@@ -25,6 +25,7 @@ from ptosim.ground.records import replace
 from ptosim.ground.source import Span
 from ptosim.ground.whole import whole
 from ptosim.passes.bind import bind
+from ptosim.passes.bind.compatible import compatible, type_difference
 from ptosim.passes.bind.listed import Listed
 from ptosim.passes.bind.meaning import take_meaning
 from ptosim.passes.bind.names import named_results
@@ -327,10 +328,30 @@ class _Resolver(Listed, Structured):
             if rule == "first":  # a type after it is no result
                 op.attributes["unit"] = types[-1]
                 return types[:1]
-            return [with_space_of(op, op.arrow[0], types[0])] if rule == "like:ptr" else types
+            if rule == "like:ptr":
+                return [with_space_of(op, op.arrow[0], types[0])]
+            if not definition.variants[0].outs and rule != "last":
+                self._agrees(op, types, self._ruled_types(op, rule))
+            return types
         if rule == "last":
             one = definition.result_type is not None and not op.free_outputs()
             return self._last_types(op, written, 1 if one else count)
+        return self._ruled_types(op, rule)
+
+    def _agrees(self, op: Operation, written: list[Type], ruled: list[Type]) -> None:
+        """Report a result type that is not the one that follows from the operands."""
+        for type_, right in zip(written, ruled, strict=False):
+            if not compatible(right, type_):
+                self.sink.report(
+                    "PTO1005",
+                    f"'{op.name}' op has another result type than its operands give it"
+                    f"{type_difference(right, type_)}",
+                    op.span(self.source),
+                    help=f"write `{right}`",
+                )
+
+    def _ruled_types(self, op: Operation, rule: str) -> list[Type]:
+        """Return the types of the results that a row's rule gives."""
         if rule.startswith("like:"):
             return [operand_type(op, rule[5:])]
         if rule.startswith("element:"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
@@ -108,8 +108,7 @@ def _is_single(reached: Sequence[Function]) -> bool:
 
 
 def _split(op: Operation) -> int:
-    value = attribute_of(op, "split")
-    return value if isinstance(value, int) else 0
+    return number_of(op, "split") or 0
 
 
 def side_of(function: Function) -> str | None:

@@ -196,3 +196,5 @@ Sync = (
     SetFlag | WaitFlag | Barrier | GetToken | ReleaseToken | CrossSet | CrossWait | FifoUse
     | Notify | Signals | Fence
 )  # fmt: skip
+WITHIN_CORE = (SetFlag, WaitFlag, Barrier, GetToken, ReleaseToken, Fence)
+"""What orders the pipes of one core; a barrier that others take part in has signals of its own."""

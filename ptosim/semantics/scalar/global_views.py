@@ -260,7 +260,14 @@ def _element(
 
 @value("builtin.unrealized_conversion_cast")
 def conversion_cast(ctx: ValueContext) -> Action:
-    """The value itself."""
+    """The value itself, between spellings of one kind of type: a value of another kind of type is
+    what no execution can make of it."""
+    source, result = ctx.operand_type("source"), ctx.result_type
+    if type(source) is not type(result):
+        text = (
+            f"'{ctx.op.name}' from {source} to {result} is not executed: they are kept differently"
+        )
+        raise UnsupportedError([finding("PTO8002", text)])
     return ctx.computed(lambda given: given, "source")
 
 

@@ -64,7 +64,7 @@ def test_a_loop_without_names_for_its_results_runs():
         ("    scf.if", "    %x, %y = scf.if", "PTO1004"),
         ("    func.call", "    %x, %y = func.call", "PTO1004"),
         ("    arith.addi %z", "    %x, %y = arith.addi %z", "PTO1004"),
-        ("    arith.index_cast", "    %x:2 = arith.index_cast", "PTO1004"),
+        ("    arith.index_cast", "    %x:2 = arith.index_cast", "PTO2023"),
         ("    arith.mulsi_extended", "    %x = arith.mulsi_extended", "PTO1004"),
         ("    pto.load_scalar", "    %x, %y = pto.load_scalar", "PTO2023"),
         ("    pto.alloc_tile", "    %x:2 = pto.alloc_tile", "PTO2023"),

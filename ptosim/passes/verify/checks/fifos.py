@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import attribute_of, number_of
 from ptosim.ground.ir.core import Operand, Operation, Value, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
@@ -41,9 +41,9 @@ class _End:
         if self.is_lowered:
             given = [bound.get("local_addr"), bound.get("peer_local_addr")]
             return [_owner(o) for o in given if o is not None]
-        mask = attribute_of(self.op, "dir_mask")
+        mask = number_of(self.op, "dir_mask") or 0
         names = [n for bit, n in ((1, "c2v_consumer_buf"), (2, "v2c_consumer_buf"))
-                 if isinstance(mask, int) and mask & bit]  # fmt: skip
+                 if mask & bit]  # fmt: skip
         return [_owner(bound[n]) for n in names if bound.get(n) is not None]
 
 
@@ -124,7 +124,7 @@ def _once(found: Found, source: Source) -> Iterator[Diagnostic]:
     for op, _ in found:
         if _row(op).fifo != "open" or _row(op).side is None:
             continue
-        key = (op.name, attribute_of(op, "id"))
+        key = (op.name, number_of(op, "id"))
         if key in first:
             yield finding(
                 "PTO5012",
@@ -249,8 +249,7 @@ def _splits(end: _End, peer: _End | None, name: str, source: Source) -> Iterator
 
 
 def _split(op: Operation) -> int:
-    value = attribute_of(op, "split")
-    return value if isinstance(value, int) else 0
+    return number_of(op, "split") or 0
 
 
 def _says_nothing(op: Operation) -> bool:
@@ -278,7 +277,7 @@ def _freed(ops: Sequence[Operation], source: Source, *, refused: bool) -> Iterat
         row = op.definition
         if row is None or row.side is None:
             continue
-        fifo = row.side, attribute_of(op, "id")
+        fifo = row.side, number_of(op, "id")
         if row.fifo == "pop" and op.results:
             held.setdefault(fifo, []).append(op)
         elif row.fifo == "free" and held.get(fifo):

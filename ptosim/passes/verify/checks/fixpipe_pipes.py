@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
@@ -112,7 +112,7 @@ def _is_set(end: End, use: Use, word: str) -> bool:
     return any(
         "sets_quant" in op.traits
         and op.name.endswith(word)
-        and (attribute_of(op, "id") or 0) == end.id
+        and (number_of(op, "id") or 0) == end.id
         for op in before
     )
 
@@ -203,7 +203,7 @@ def _factors(ends: list[End], resolved: ResolvedModule, source: Source) -> Itera
 
 
 def _factor(op: Operation, ends: list[End], source: Source) -> Iterator[Diagnostic]:
-    number = attribute_of(op, "id") or 0
+    number = number_of(op, "id") or 0
     named = [end for end in ends if end.id == number]
     word = "scalar" if op.name.endswith("scalar") else "vector"
     if not named:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import attribute_of, number_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType, Type, ViewType
@@ -36,8 +36,7 @@ class Use:
     @property
     def split(self) -> int:
         """How it splits tiles."""
-        value = attribute_of(self.op, "split")
-        return value if isinstance(value, int) else 0
+        return number_of(self.op, "split") or 0
 
     @property
     def says_split(self) -> bool:
@@ -221,6 +220,6 @@ def _opened(use: Use, ends: Sequence[End]) -> End | None:
     if row(use.op).side is None:
         made = owner(use.op.bound.get("pipe_handle"))
         return next((end for end in ends if end.op is made), None)
-    number = attribute_of(use.op, "id") or 0
+    number = number_of(use.op, "id") or 0
     mine = [e for e in ends if not e.is_lowered and e.id == number]
     return next((e for e in mine if e.side == row(use.op).side), mine[0] if mine else None)

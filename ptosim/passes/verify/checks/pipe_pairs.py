@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import attribute_of, number_of
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.source import Source
 from ptosim.passes.verify.checks.fifos import LOWERED
@@ -103,7 +103,7 @@ def _component(
         if other.signature != first.signature:
             text = "requires peer pipe init ops to agree on direction and pipe shape"
             yield _about(other, "PTO5048", text, resolved, source, first)
-    bases = {b for end in members if (b := attribute_of(end.op, "flag_base")) is not None}
+    bases = {b for end in members if (b := number_of(end.op, "flag_base")) is not None}
     if len(bases) > 1:
         text = "conflicting explicit flag_base across peer pipe inits"
         yield _about(first, "PTO5048", text, resolved, source, *others)
@@ -129,7 +129,7 @@ def _splits(members: list[End], resolved: ResolvedModule, source: Source) -> Ite
             more=tuple(Label(op.span(source), f"split = {s}") for s, op in splits.items()),
             notes=("split 0 uses one vector core, the others both",),
         )
-    said = {end: n for end in members if (n := attribute_of(end.op, "nosplit")) is not None}
+    said = {end: n for end in members if isinstance(n := attribute_of(end.op, "nosplit"), bool)}
     if len(set(said.values())) > 1:
         text = "conflicting explicit 'nosplit' across peer pipe init ops"
         yield _about(members[0], "PTO5017", text, resolved, source, *members[1:])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType, ViewType
@@ -126,7 +126,7 @@ def _unique(ends: list[End], source: Source) -> Iterator[Diagnostic]:
 
 
 def _no_end(use: Use, source: Source) -> Diagnostic:
-    number = attribute_of(use.op, "id") or 0
+    number = number_of(use.op, "id") or 0
     return _about(
         use.op,
         "PTO5043",
