@@ -15,6 +15,7 @@ TOO_DEEP = -2
 _plain = re.compile(r'<(?!=)[^<>%{}"]*(?<![-=])>(?!\s*=)').match
 """The usual case: nothing inside that needs a closer look."""
 _marks = re.compile(r'->|[<>]=(?=\s*[\w(\-])|[<>%{}]|"(?:[^"\\\n]|\\.)*"').finditer
+_is_comparison = re.compile(r"<=(?=\s*[\w(\-])").match
 _ANGLES = {"<": 1, ">": -1}
 _BRACES = {"{": 1, "}": -1}
 
@@ -26,6 +27,8 @@ def closing(text: str, at: int) -> int:
     plain = _plain(text, at)
     if plain is not None:
         return plain.end()
+    if _is_comparison(text, at):
+        return -1
     depth, braces = 1, 0
     for found in _marks(text, at + 1):
         mark = found.group()

@@ -9,7 +9,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Tok
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
-from ptosim.syntax.brackets import MAX_DEPTH, too_deep
+from ptosim.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing, too_deep
 from ptosim.syntax.scanner import END, UNKNOWN, Scanner
 from ptosim.syntax.tables import Rule, Tables
 
@@ -154,6 +154,8 @@ class _Run:
         """Report the error, drop the broken statement; return where to read on, or -1 to give
         up."""
         self._errors += 1
+        if self._is_too_deep(kind, start):
+            return -1
         if not self._follows(self._source.text[start:after], start):
             self._report(kind, token, start, after)
         if self._recovery is NO_RECOVERY or kind == END or self._errors >= MAX_SYNTAX_ERRORS:
@@ -164,6 +166,14 @@ class _Run:
             return after
         self._drop_statement()
         return self._next_statement(scanner, start)
+
+    def _is_too_deep(self, kind: str, start: int) -> bool:
+        """Report a type inside too many others, of which nothing can be read: to look for the end
+        of each one would take the square of their number."""
+        if kind != "LESSTHAN" or closing(self._source.text, start) != TOO_DEEP:
+            return False
+        self._sink.emit(too_deep(self._source, start))
+        return True
 
     def _begins_statement(self, start: int) -> bool:
         """True for the first word of a line after one that is not complete."""
@@ -211,6 +221,8 @@ class _Run:
             kind, token, start, after = scanner.scan(text, at, row)
             if kind == END:
                 return start
+            if self._is_too_deep(kind, start):
+                return -1
             if nested == 0 and not first:
                 if kind == "RBRACE" and kind in row:
                     self._close_open_to(start)

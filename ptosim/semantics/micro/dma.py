@@ -302,30 +302,32 @@ def padded(op: Binding, copy: Copy, counts: tuple[int, int], value: Any) -> Comm
     dtype = view_dtype(op.op.bound["dst"].type.elem)
     is_bits = isinstance(value, bytes)
     unit = value[: dtype.itemsize] if is_bits else typed_scalar(value, dtype).tobytes()
-    before = np.frombuffer(unit * left, np.uint8)
-    rest = -copy.length % 32
-    tail = right * len(unit) if left or right else rest
+    front, rest = max(left, 0) * len(unit), -copy.length % 32
+    tail = max(right, 0) * len(unit) if left or right else rest
     if op.target == "a2a3":  # pads after the data only, up to the end of the block
         if left:
             op.report("PTO6607", "pads after the data only: A2/A3 has no padding in front of it")
-        before, tail = before[:0], min(tail, rest)
-    filler = np.frombuffer((unit * (tail // len(unit) + 1))[:tail], np.uint8)
-    moved = copy._replace(target=copy.target._replace(start=copy.target.start + len(before)))
+        front, tail = 0, min(tail, rest)
+    moved = copy._replace(target=copy.target._replace(start=copy.target.start + front))
     move = copied(op, moved)
     steps = [(n, step) for n, _, step in copy.levels]
-    writes(op, copy.target, len(before), *steps)
+    writes(op, copy.target, front, *steps)
     after = moved.target._replace(start=moved.target.start + copy.length)
     writes(op, after, tail, *steps)
-    around = Copy(copy.source, copy.target, len(before) + copy.length + tail, copy.levels)
     _refuse_too_many(op, copy)
-    if around.length > 0 and all(level[0] > 0 for level in copy.levels):
-        require(op, copy.target, *_reach(copy.target.start, around.length, copy.levels, 2))
+    around = front + copy.length + tail
+    if around <= 0 or any(level[0] <= 0 for level in copy.levels):
+        return move
+    require(op, copy.target, *_reach(copy.target.start, around, copy.levels, 2))
+    before, filler = (  # which the memory holds, so they are no larger
+        np.frombuffer((unit * (size // len(unit) + 1))[:size], np.uint8) for size in (front, tail)
+    )
 
     def pad() -> None:
         move()
         for _, at in bursts(copy):
             write_bytes(copy.target, at, before)
-            write_bytes(copy.target, at + len(before) + copy.length, filler)
+            write_bytes(copy.target, at + front + copy.length, filler)
 
     return pad
 
