@@ -47,12 +47,6 @@ from ptosim.syntax.type_parts import (
     type_rows,
 )
 
-_MOST_LANES = 1 << 20
-"""Elements of a logical vector: four times the bytes of the largest unified buffer (assumed; no
-public source gives a limit, and lowering writes an instruction for each register of a vector)."""
-_MOST_CELLS = 1 << 20
-"""Elements of an array on the stack of the scalar unit (assumed; none is given)."""
-
 
 class TypeBuilder:
     """Callbacks for one type text at a time."""
@@ -302,10 +296,11 @@ class TypeBuilder:
         shape = tuple(d for d in dims(parts[1].value) if d)
         if len(shape) != len(dims(parts[1].value)):
             raise TypeFault("a dimension of !pto.local_array must be a positive static size")
-        if prod(shape) > _MOST_CELLS:
+        most = type_rows("local_array")["most"]
+        if prod(shape) > most:
             raise TypeFault(
                 f"a !pto.local_array of {prod(shape)} elements is larger than any stack",
-                f"at most {_MOST_CELLS} elements",
+                f"at most {most} elements",
             )
         elem = parts[2].dtype if isinstance(parts[2], ScalarType) else None
         if elem is None or elem.kind not in ("int", "uint", "float") or _is_special(elem):
@@ -359,10 +354,11 @@ def _lanes(token: Tok) -> int:
     shape = dims(token.value)
     if len(shape) != 1 or shape[0] is None or shape[0] <= 0:
         raise TypeFault("a vector has one dimension, a positive element count")
-    if shape[0] > _MOST_LANES:
+    most = type_rows("vmi.vreg")["most"]
+    if shape[0] > most:
         raise TypeFault(
             f"a vector of {shape[0]} elements is larger than any space of a core",
-            f"at most {_MOST_LANES} elements",
+            f"at most {most} elements",
         )
     return shape[0]
 

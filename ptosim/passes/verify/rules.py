@@ -407,11 +407,16 @@ def casts(operand: Any, result: Any, kinds: str, size: str = "") -> bool | Fault
     is_right = operand.dims == result.dims and (
         sorted(pair) == wanted if "index" in wanted else _are(pair, wanted)
     )
-    if is_right and (not size or _CHANGES[size](operand.bits, result.bits)):
+    if is_right and (not size or _CHANGES[size](_width(operand), _width(result))):
         return True
     return Fault(
         f"operand type '{operand.type}' and result type '{result.type}' are cast incompatible"
     )
+
+
+def _width(view: Any) -> int:
+    """The bits that count; a truth value is kept in eight."""
+    return 1 if view.dtype == "i1" else view.bits
 
 
 def _cast_kind(view: Any) -> str:
