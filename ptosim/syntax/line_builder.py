@@ -89,7 +89,7 @@ def _add_group(op: Operation, group: Node) -> None:
         op.outs, op.outs_types = values, types
     else:
         op.ins, op.ins_types = values, types
-    op.form = "dps"
+    op.form, op.is_listed = "dps", True
     for part in group.parts[1:]:
         if part.__class__ is dict:
             op.attrs.update(part)

@@ -240,10 +240,9 @@ def _dps(op: Operation) -> str:
     if op.outs:
         types = f" : {_types(op.outs_types)}" if op.outs_types else ""
         parts.append(f"outs({', '.join(map(_item, op.outs))}{types})")
-    elif op.outs_types and ((op.ins_types and not op.ins) or not op.result_tokens):
-        parts.append(f"outs(: {_types(op.outs_types)})")  # of lines: no value in the list
     elif op.outs_types:
-        parts.append(f"outs : {_types(op.outs_types)}")
+        types = f": {_types(op.outs_types)}"
+        parts.append(f"outs({types})" if op.is_listed else f"outs {types}")
     text = " ".join(parts) + _trailing(op, op.ins)
     for clause in op.clauses:
         if clause.kind != "dps_clause":

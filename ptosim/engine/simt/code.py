@@ -175,6 +175,7 @@ class Compiler:
         count = len(steps)
 
         def execute(frame: Frame) -> None:
+            frame.executed += count
             recorder = frame.recorder
             if recorder is not None:
                 for run, (op, results) in zip(steps, made, strict=True):
@@ -184,7 +185,6 @@ class Compiler:
                 return
             for run in steps:
                 run(frame)
-            frame.executed += count
 
         return execute
 

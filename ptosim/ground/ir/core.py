@@ -182,6 +182,7 @@ class Operation:
     clauses: Sequence[Node] = ()
     regions: Sequence[Region] = ()
     loc: tuple[int, int] | None = None
+    is_listed: bool = False  # of a PTO-AS line: `outs(: T)`, which is `outs : T` elsewhere
     # What the passes find out.
     results: Sequence[Value] = ()
     result_values: dict[str, Value] = field(default_factory=dict)  # by the outputs that they are

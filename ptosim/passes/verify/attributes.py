@@ -86,6 +86,8 @@ def _wrong(
         if member is None:
             return no_member(op, (known.type,), value, span)
         return other_date(op, (known.type,), str(member), span, date)
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return finding("PTO1008", f"attribute '{known.name}' does not fit 64 bits", span)
     if _has_type(value, known.type):
         return None
     type_ = _TYPE_WORDS.get(known.type, f"a {known.type}")

@@ -10,7 +10,7 @@ from ptosim.effects.storage import is_memory
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
-from ptosim.ground.ir.types import ViewType
+from ptosim.ground.ir.types import MemRefType, ViewType
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
@@ -165,6 +165,8 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
         outs = [*outs, *[outs[-1]] * (len(op.results) - len(outs))]
     for result, value in zip(outs, op.results, strict=False):
         kinds = operand_kinds(Operand(None, value, value.type))
+        if isinstance(value.type, MemRefType):  # can be read as others are, and made by its own
+            kinds = frozenset(("memref",))
         if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):
             kind = " or ".join(result.kinds)
             yield finding(

@@ -39,6 +39,8 @@ def columns(tiles: Sequence[Any]) -> int:
 
 def transposes_in_blocks(src: Any, dst: Any) -> bool:
     """True for shapes that the library transposes block by block, by way of a tile."""
+    if src.cols is None or dst.cols is None:
+        return False  # no tiles
     per_block = _BLOCK * 8 // src.bits
     return (
         dst.cols % (32 if src.bits == 8 else 16) == 0

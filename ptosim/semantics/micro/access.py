@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.types import MemRefType, PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
@@ -37,6 +39,9 @@ def address(
     function sets the updated one: to be called once for each access."""
     at, target = ctx[pointer], ctx.slots.get(f"{pointer}_out")
     if isinstance(ctx.type(pointer), MemRefType):
+        if target is not None:
+            text = f"'{ctx.op.name}' moves a pointer; its base is a memref"
+            raise UnsupportedError([finding("PTO8002", text)])
         return _in_memref(ctx, at, pointer, offset, unit)
     if offset is None or not ctx.has(offset):
         return lambda slots: slots[at].byte

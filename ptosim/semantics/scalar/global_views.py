@@ -22,11 +22,11 @@ from ptosim.semantics.base.scalar_unit import Action, ValueContext
 @value("pto.addptr")
 def addptr(ctx: ValueContext) -> Action:
     """result = pointer + offset elements."""
-    elem = getattr(ctx.operand_type("ptr"), "elem", None)
-    if elem is None:
-        text = f"'{ctx.op.name}': the type of the pointer is not known"
+    type_ = ctx.operand_type("ptr")
+    if not isinstance(type_, PtrType):
+        text = f"'{ctx.op.name}' moves a pointer; it is executed with no other type"
         raise UnsupportedError([finding("PTO8002", text)])
-    bits = elem.bits
+    bits = type_.elem.bits
 
     def add(pointer: Pointer, offset: int) -> Pointer:
         return Pointer(pointer.memory, pointer.byte + offset * bits // 8)
@@ -237,9 +237,9 @@ def store_scalar(ctx: ValueContext) -> Action:
 
 
 def _element(
-    machine: Machine, core: Core, pointer: Pointer, offset: int, dtype: DType
+    machine: Machine, core: Core, pointer: Pointer | GmView, offset: int, dtype: DType
 ) -> np.ndarray:
-    number, at = pointer
+    number, at = _start(pointer)
     assert number is not None
     buffer = machine.buffers[number] if isinstance(number, int) else None
     data = core.space(str(number)).data if buffer is None else buffer.content

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from math import prod
 
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.costs import CostRow
 from ptosim.timing.laws.cost import Cost, Movement, Stage
@@ -120,7 +122,10 @@ def _path(request: Request) -> str:
 
 def _through(request: Request, path: str, size: int, runs: int) -> Cost:
     """Latency, and the larger of bytes at the path's bandwidth and bursts."""
-    row: CostRow = request.table[f"transfer.{path}"]
+    row: CostRow | None = request.table.rows.get(f"transfer.{path}")
+    if row is None:
+        text = f"there is no path from {' to '.join(path.split('_'))} that an operation could take"
+        raise UnsupportedError([finding("PTO8002", text)])
     by_bytes, by_runs = size / request.table.bytes_per_cycle(row), runs * row["per_item"]
     moved = None
     if "gm" in path.split("_"):
