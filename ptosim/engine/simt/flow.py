@@ -270,12 +270,17 @@ def _put(frame: Frame, slots: list[int], values: Sequence[Any]) -> None:
         frame.values[slot] = value
 
 
+def _executed(frame: Frame) -> int:
+    """Instructions of a launch so far; each round counts as one more, for it may have no other."""
+    return frame.executed + frame.rounds
+
+
 def _look(frame: Frame, op: Operation) -> None:
     """Raise LimitError if the launch alone has executed what the whole run may, or its time or
     memory is used up."""
     budget = current()
     budget.look(lambda: str(op.span(frame.source)))
-    if budget.instructions is not None and frame.executed > budget.instructions:
+    if budget.instructions is not None and _executed(frame) > budget.instructions:
         raise BudgetError(
             f"PTO0014: a launch of threads has not ended after {budget.instructions:,} "
             f"instructions; it stopped at {op.span(frame.source)}",
@@ -293,10 +298,10 @@ def spend(frame: Frame, op: Operation | None) -> None:
     frame.rounds += 1
     if op is not None and not frame.rounds % ROUNDS:
         _look(frame, op)
-    if op is not None and frame.executed > MAX_EXECUTED:
+    if op is not None and _executed(frame) > MAX_EXECUTED:
         raise frame.fault(
             "PTO7308",
             op,
-            f"has not ended after {frame.executed:,} instructions of its launch",
+            f"has not ended after {_executed(frame):,} instructions of its launch",
             help="look for threads that never leave the loop",
         )
