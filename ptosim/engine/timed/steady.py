@@ -31,6 +31,7 @@ from ptosim.engine.timed.periods import (
     move_fifos,
     moved_values,
 )
+from ptosim.ground.errors import LimitError
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.moving import NO_LINE, Blurred, Moving, Regime, line, moves, now, step_of
@@ -40,6 +41,7 @@ from ptosim.semantics.base.functions import EVENTS
 from ptosim.timing.pipes.probe import ProbedOrder
 from ptosim.timing.pipes.records import Repeat
 from ptosim.timing.pipes.state import Walk, Writing
+from ptosim.timing.pipes.steps import MOST_TIME
 from ptosim.timing.pipes.timers import CoreTimer
 
 if TYPE_CHECKING:
@@ -361,7 +363,14 @@ class Steady:
         if why:
             self.give_up(why)
             return
-        self._jump(attempt, end, min(periods, (1 << 60) // max(1, *attempt.time_steps)))
+        room = MOST_TIME - max(map(now, end.times), default=0)
+        within = room // max(1, *attempt.time_steps)
+        if within < LEAST_PERIODS:
+            raise LimitError(
+                f"the run takes more than {MOST_TIME:,} cycles",
+                help="look for a loop whose bounds are not the ones meant",
+            )
+        self._jump(attempt, end, min(periods, within))
 
     def _difference(self, attempt: Attempt, end: Moment, cores: list[Core]) -> str:
         """Return what is not as it was one period before; empty if everything is."""

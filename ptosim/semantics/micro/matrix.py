@@ -61,6 +61,9 @@ def fractals(op: Binding) -> Commit:
     )
 
 
+_MOST_ELEMENTS = 1 << 24
+
+
 def as_fractals(
     op: Binding,
     sizes: tuple[int, int, int],
@@ -79,6 +82,13 @@ def as_fractals(
     (groups, rows, depth), (outer, inner) = sizes, pitches
     if min(sizes) <= 0:
         return nothing
+    if groups * rows * depth > _MOST_ELEMENTS:
+        raise OpFault(
+            "PTO1104",
+            f"'{op.op.name}' moves {groups * rows * depth:,} elements; at most {_MOST_ELEMENTS:,} "
+            "are moved, which is more than a memory on chip has",
+            help="look at how the sizes were computed",
+        )
     source, target = place(op, "src"), place(op, "dst")
     size, width = max(dtype.bits // 8, 1), columns_of_block(dtype)
     if dtype.bits == 4:
