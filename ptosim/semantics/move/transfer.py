@@ -48,7 +48,12 @@ class GmWindow:
         if self._size == 4:
             self.shape = (*sizes[:-1], sizes[-1] // 2)
             steps = (*(s // 2 for s in strides[:-1]), 1)
-        self.strides = tuple(s * dtype.itemsize for s in steps)
+        # A step that nobody takes may have more than 64 bits.
+        taken = (n > 1 and 0 not in self.shape for n in self.shape)
+        self.strides = tuple(
+            (s if is_taken else 1) * dtype.itemsize
+            for s, is_taken in zip(steps, taken, strict=True)
+        )
         self._low, self._high = reach(sizes, strides)
 
     @property
