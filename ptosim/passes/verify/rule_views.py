@@ -290,6 +290,9 @@ def _value_view(value: Value) -> OperandView:
     return OperandView(Operand(None, value, value.type, value.const))
 
 
+_LITERALS: dict[str, Any] = {"int": int, "float": (int, float), "str": str}
+
+
 def attribute(op: Operation, definition: AttrDef) -> Any:
     """Return an attribute's value: an enum member's canonical name, or the literal, or the
     default."""
@@ -305,7 +308,9 @@ def attribute(op: Operation, definition: AttrDef) -> Any:
         return enum.member(text)
     if definition.type == "bool" and isinstance(value, int):
         return bool(value)
-    return value
+    # What is of another kind is reported where attributes are checked.
+    is_right = isinstance(value, _LITERALS.get(definition.type, object))
+    return value if is_right else definition.default
 
 
 def _length(values: Any) -> Any:

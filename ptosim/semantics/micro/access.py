@@ -25,6 +25,15 @@ Address = Callable[[list], int]
 """From the values of a program to a byte address in UB."""
 
 
+_FAR = 1 << 62
+
+
+def near(byte: int) -> int:
+    """Return an address that 64 bits hold, with all that a register reaches from there: one farther
+    away is outside every space all the same."""
+    return min(max(byte, -_FAR), _FAR)
+
+
 def element_bytes(ctx: VectorContext, name: str) -> int:
     """Return the bytes that an offset of one element moves a pointer."""
     type_: PtrType | MemRefType = ctx.type(name)

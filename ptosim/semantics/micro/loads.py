@@ -24,6 +24,7 @@ from ptosim.semantics.micro.access import (
     check,
     element_bytes,
     loader,
+    near,
 )
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.hazards import STORE_LOAD, loads
@@ -258,7 +259,7 @@ def vgather2(ctx: VectorContext) -> Run:
         ub, on = core.ub, active(slots[mask])
         chosen = slots[indices][: len(on)]
         on = on[: len(chosen)]
-        starts = at(slots) + chosen[on].astype(np.int64) * size
+        starts = near(at(slots)) + chosen[on].astype(np.int64) * size
         register = np.zeros(REGISTER_BYTES // lanes.itemsize, unsigned(lanes))
         if len(starts):
             low, high = int(starts.min()), int(starts.max())

@@ -17,7 +17,7 @@ from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.micro.access import address, check, write
+from ptosim.semantics.micro.access import address, check, near, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.loads import BLOCK, block_addresses, lane_addresses
 from ptosim.semantics.micro.rows import Store, bytes_of, with_rows
@@ -175,7 +175,7 @@ def vsst(ctx: VectorContext) -> Run:
     def run(core: Core) -> None:
         slots = core.slots
         units = slots[value].view(f"V{width}")
-        starts = at(slots) + np.arange(len(units)) * step * width
+        starts = near(at(slots)) + np.arange(len(units)) * step * width
         _scatter(ctx, core.ub, starts, units)
 
     return run
@@ -213,7 +213,7 @@ def vscatter(ctx: VectorContext) -> Run:
         chosen = slots[indices]
         on = active(slots[mask])[: len(chosen)]
         units = slots[value].view(f"V{width}")[::step][: len(on)][on]
-        starts = at(slots) + chosen[: len(on)][on].astype(np.int64) * size
+        starts = near(at(slots)) + chosen[: len(on)][on].astype(np.int64) * size
         _scatter(ctx, core.ub, starts, units)
 
     return ctx.made(run)

@@ -158,8 +158,8 @@ def _zero_points(op: Operation, element: Any, source: Source) -> Iterator[Diagno
 
 def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
     name = op.attributes.get("scheme")
-    if name is None:
-        return
+    if not isinstance(name, str):
+        return  # there is none, or it is reported already
     from ptosim.quant.schemes import schemes
 
     if name not in schemes():
