@@ -14,7 +14,7 @@ from ptosim.ground.ir.types import BLOCK_BITS, DType, PackedDType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.micro.pointers import Place, reads, require
+from ptosim.semantics.micro.pointers import Place, reads, require_each
 
 
 def elem(op: Binding, name: str) -> DType:
@@ -40,7 +40,7 @@ def read_blocks(
     """Return the matrix [rows, cols] (4-bit elements as codes) from column blocks of `stride` rows,
     `pitch` bytes from row to row."""
     blocks = -(-cols // columns_of_block(dtype))
-    require(op, where, where.start, where.start + ((blocks - 1) * stride + rows) * pitch)
+    require_each(op, where, rows * pitch, (blocks, stride * pitch))
     packed = np.ndarray(
         (blocks, rows, pitch), np.uint8, where.data, where.start, (stride * pitch, pitch, 1)
     )
@@ -81,7 +81,7 @@ def write_blocks(op: Binding, where: Place, values: np.ndarray, dtype: DType, st
     full[:, :cols] = values
     lines = pack_nibbles(full) if dtype.bits == 4 else full
     data = np.ascontiguousarray(lines).view(np.uint8).reshape(rows, blocks, 32).transpose(1, 0, 2)
-    require(op, where, where.start, where.start + ((blocks - 1) * stride + rows) * 32)
+    require_each(op, where, rows * 32, (blocks, stride * 32))
     target = np.ndarray((blocks, rows, 32), np.uint8, where.data, where.start, (stride * 32, 32, 1))
     target[:] = data
 
@@ -91,13 +91,18 @@ def padded_rows(rows: int) -> int:
     return round_up(rows, 16)
 
 
+def require_accumulator(op: Binding, where: Place, rows: int, cols: int, stride: int) -> None:
+    """Raise if an accumulator is not in its memory."""
+    if rows and cols:
+        require_each(op, where, rows * 64, (-(-cols // 16), stride * 64))
+
+
 def accumulator(
     op: Binding, where: Place, rows: int, cols: int, dtype: np.dtype, stride: int
 ) -> np.ndarray:
     """Return the view [column block, row, 16] of an accumulator with `stride` rows in a block."""
     blocks = -(-cols // 16)
-    if rows and blocks:
-        require(op, where, where.start, where.start + ((blocks - 1) * stride + rows) * 64)
+    require_accumulator(op, where, rows, cols, stride)
     return np.ndarray(
         (blocks, rows, 16), dtype, where.data, where.start, (stride * 64, 64, dtype.itemsize)
     )

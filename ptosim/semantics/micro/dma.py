@@ -26,7 +26,16 @@ from ptosim.semantics.base.binding import Binding, typed_scalar
 from ptosim.semantics.base.faults import OpFault
 from ptosim.semantics.base.functions import STATE, Commit, kernel, nothing
 from ptosim.semantics.micro.modes import StoreMode
-from ptosim.semantics.micro.pointers import Place, copies, holds, place, reads, require, writes
+from ptosim.semantics.micro.pointers import (
+    Place,
+    copies,
+    holds,
+    place,
+    reads,
+    require,
+    require_each,
+    writes,
+)
 
 Level = tuple[int, int, int]
 """Count, source stride and destination stride of a level, in bytes."""
@@ -74,7 +83,11 @@ STATE["pto.mte_ub_gm"] = (("stores", SLOT_STORES),)
 
 
 def _refuse_too_many(op: Binding, copy: Copy) -> None:
-    count = prod(level[0] for level in copy.levels)
+    refuse_many(op, prod(level[0] for level in copy.levels))
+
+
+def refuse_many(op: Binding, count: int) -> None:
+    """Raise for more bursts than are copied one by one."""
     if count > MAX_BURSTS:
         raise OpFault(
             "PTO1104",
@@ -380,8 +393,9 @@ def widened(op: Binding, count: int, length: int, gaps: tuple[int, int]) -> Comm
     step_in, step_out = (length + gaps[0]) * 32, (length + gaps[1]) * 32 * grow
     size = length * 32
     if count > 0 and size > 0:
-        require(op, source, source.start, source.start + (count - 1) * step_in + size)
-        require(op, target, target.start, target.start + (count - 1) * step_out + size * grow)
+        require_each(op, source, size, (count, step_in))
+        require_each(op, target, size * grow, (count, step_out))
+        refuse_many(op, count)
     units = (src.itemsize, dst.itemsize)
     copies(op, source, target, size, (count, step_in, step_out), unit=units)
 

@@ -13,7 +13,7 @@ from ptosim.semantics.base.functions import STATE, Commit, kernel, nothing, valu
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.micro.dma import copied, gapped, set_registers, widened
 from ptosim.semantics.micro.matrix import as_fractals
-from ptosim.semantics.micro.pointers import place, require, writes
+from ptosim.semantics.micro.pointers import place, require_each, writes
 
 _UNKNOWN = (
     "set_loop1_stride_outtol1", "set_loop2_stride_outtol1", "set_loop_size_outtol1",
@@ -108,7 +108,7 @@ def fill(op: Binding) -> Commit:
     target = place(op, "dst")
     start = target.start + values.get("byte_offset", 0)
     target, size, step = target._replace(start=start), blocks * 32, (blocks + gap) * 32
-    require(op, target, start, start + (count - 1) * step + size)
+    require_each(op, target, size, (count, step))
     writes(op, target, size, (count, step))
     kind = np.dtype(f"<u{bits // 8}")
     pattern = np.full(32 // kind.itemsize, values["raw"] & (1 << bits) - 1, kind).view(np.uint8)

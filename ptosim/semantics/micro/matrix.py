@@ -38,6 +38,7 @@ from ptosim.semantics.micro.pointers import (
     place,
     reads,
     require,
+    require_each,
     word,
     writes,
 )
@@ -95,8 +96,7 @@ def as_fractals(
         depth, width = depth // 2, 32
     strides = (outer, *((inner, size) if by_rows else (size, inner)))
     blocks = -(-depth // width)
-    last = sum((n - 1) * s for n, s in zip((groups, blocks, rows), steps, strict=True))
-    require(op, target, target.start, target.start + last + 32)
+    require_each(op, target, 32, *zip((groups, blocks, rows), steps, strict=True))
     extent = (groups, rows, depth)
     read = _source(op, source, extent, strides, view_dtype(dtype))
     reads(op, source, size, *zip(extent, strides, strict=True))

@@ -18,8 +18,13 @@ from ptosim.machine.values import Pointer
 from ptosim.numerics.fixpipe import Activation, clipped, fixed, whole, word_of_scale
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
-from ptosim.semantics.micro.blocks import elem, read_accumulator, reads_accumulator
-from ptosim.semantics.micro.dma import read_bytes, write_bytes
+from ptosim.semantics.micro.blocks import (
+    elem,
+    read_accumulator,
+    reads_accumulator,
+    require_accumulator,
+)
+from ptosim.semantics.micro.dma import read_bytes, refuse_many, write_bytes
 from ptosim.semantics.micro.modes import StoreMode
 from ptosim.semantics.micro.pointers import (
     Place,
@@ -75,8 +80,10 @@ def fixpipe(op: Binding) -> Commit:
         payload = op.values.get(name)
         if isinstance(payload, Pointer):
             reads(op, place_of(op, payload, name=name), n * width)
+    refuse_many(op, count)
     for r in range(count):
         start = source._replace(start=source.start + r * src_step * 64)
+        require_accumulator(op, start, m, n, stride)
         reads_accumulator(op, start, m, n, dtype.itemsize, stride)
         for target, rows, cols in pieces:
             at = target._replace(start=target.start + r * dst_step * bits // 8)

@@ -132,6 +132,14 @@ def require(op: Binding, where: Place, low: int, high: int) -> None:
         raise outside_space(op.op.name, where.name, low, high, where.size)
 
 
+def require_each(op: Binding, where: Place, size: int, *levels: tuple[int, int]) -> None:
+    """Raise if `size` bytes are not in a space on chip at each place that levels of (count, step)
+    reach; steps may go back."""
+    last = [(count - 1) * step for count, step in levels]
+    low = where.start + sum(min(way, 0) for way in last)
+    require(op, where, low, where.start + sum(max(way, 0) for way in last) + size)
+
+
 def holds(op: Binding, where: Place, low: int, high: int, *, writes: bool = False) -> bool:
     """True if a memory has the bytes [low, high). Raises OpFault for a space on chip that has not;
     of global memory what is outside is dropped, with a warning."""
