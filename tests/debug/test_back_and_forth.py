@@ -15,9 +15,12 @@ from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.walker import Walker
 from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
+from ptosim.timing.pipes import signals
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
 from tests.semantics.test_sync import A2A3, X, mixed, program
+from tests.soak.programs import arguments as soak_arguments
+from tests.soak.programs import program as soak_program
 
 _PAIR = "[<PIPE_{}>, <PIPE_{}>, <EVENT_ID{}>]"
 _LINES = st.one_of(
@@ -78,7 +81,7 @@ def in_time(walker: Walker):
             [q and [(s.site.line, now) for s, now in q] for q in c.queues],
         )
         for c in model.cores
-    ], {str(k): (list(f.times), len(f.waiters)) for k, f in model.flags.items() if f.times or f.waiters}  # fmt: skip
+    ], sorted((str(k), list(f.times), len(f.waiters)) for k, f in model.flags.items() if f.times or f.waiters)  # fmt: skip
 
 
 @settings(max_examples=40, deadline=None)
@@ -113,6 +116,22 @@ def test_every_position_of_a_program_from_both_sides(name):
     directly = Walker(loaded.debug(beside).launch, Checkpoints(kept=3))
     directly.goto(len(states))
     for position in reversed(range(len(states))):
+        directly.goto(position)
+        assert state(directly) == states[position], position
+
+
+def test_signals_whose_events_became_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way back finds an event again where only its time was kept, and the way forward too."""
+    monkeypatch.setattr(signals, "MANY", 8)
+    loaded, given = soak_program("signals"), soak_arguments("signals", 12)
+    forwards = Walker(loaded.debug(given).launch)
+    states = [state(forwards)]
+    while not forwards.stopped:
+        forwards.step()
+        states.append(state(forwards))
+    assert any(forwards.engine.bridge.model.signals.save().values())
+    directly = Walker(loaded.debug(given).launch, Checkpoints(kept=5))
+    for position in (len(states) - 1, 100, 300, 20, 301, 299, 0, len(states) - 1, 200):
         directly.goto(position)
         assert state(directly) == states[position], position
 

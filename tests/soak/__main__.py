@@ -80,7 +80,9 @@ WAYS = {
     "debugged": Way(_stepped, 0.3),
     "repeated": Way(_repeated, 0.1),
 }
-SHARES = {"tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3}
+SHARES = {
+    "tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3, "signals": 0.5,
+}  # fmt: skip
 """Of the instructions: a launch of threads is one."""
 
 

@@ -13,7 +13,7 @@ import ptosim
 from ptosim.engine.core import meter
 from ptosim.run.results import Result
 from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.pipes import folds
+from ptosim.timing.pipes import folds, signals
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.sites import Site
 from ptosim.timing.pipes.steps import Step
@@ -89,6 +89,46 @@ def test_waits_of_a_core_that_does_nothing_else(monkeypatch: pytest.MonkeyPatch)
     assert whole.cycles == folded.cycles
     assert folded.cost is not None
     assert all(len(core.waits) < 1000 for core in folded.cost.model.cores)
+
+
+def test_values_of_signals_are_columns_with_periods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When each value of a signal was given, by whom and after which record, is the same, and no
+    event is left of those that nobody waits for."""
+    kept = []
+    monkeypatch.setattr(folds, "LEAST_GIVEN", 1 << 60)
+    for many, least in ((1 << 60, 1 << 60), (16, 1 << 60), (16, 300)):
+        monkeypatch.setattr(signals, "MANY", many)
+        monkeypatch.setattr(folds, "LEAST_GIVEN", least)
+        monkeypatch.setattr(meter, "UNTIMED", 500)
+        monkeypatch.setattr(meter, "LONGEST", 500)
+        result = program("signals").run(arguments("signals", 1000), sanitize="none")
+        assert result.cost is not None
+        kept.append((result.cycles, result.cost.to_dict(), result.cost.model))
+    assert kept[0][:2] == kept[1][:2] == kept[2][:2]
+    models = [one[2] for one in kept]
+    assert len(models[0].flags) > 3000
+    assert all(len(m.flags) < 60 for m in models[1:])
+    ping, pong = sorted(models[0].signals.given)
+    for cell, count in ((ping, 1000), (pong, 2000)):
+        whole, plain, folded = (
+            [m.signals.flag(cell, n).times[0] for n in range(1, count + 1)] for m in models
+        )
+        assert whole == plain == folded
+        assert len(models[2].signals.given[cell].steps) < count / 2
+
+
+def test_of_waits_for_one_operation_the_last_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core that only waits for what others store: no execution of its own comes in between."""
+    whole, folded = _both(monkeypatch, 300, program("signals"), arguments("signals", 600))
+    assert whole.cost is not None
+    assert folded.cost is not None
+    assert whole.cycles == folded.cycles
+    cubes = [r.cost.model.cores[0] for r in (whole, folded) if r.cost is not None]
+    assert [core.name.split()[-1] for core in cubes] == ["AIC", "AIC"]
+    every, some = (list(zip(*[iter(core.wait_sources)] * 2, strict=True)) for core in cubes)
+    assert len(every) > 1200
+    assert len(some) < 600
+    assert every[-1] in some
 
 
 def test_a_transfer_that_was_slowed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from ptosim.engine.core.meter import UNLIMITED
 from ptosim.engine.timed import waves
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.machine.core import Core
-from ptosim.timing.pipes.folds import fold
+from ptosim.timing.pipes.folds import fold, fold_signals
 
 
 class TimedEngine(Engine):
@@ -31,6 +31,7 @@ class TimedEngine(Engine):
         if self.folds and self.bridge.model.retired is None:
             for timer in self.bridge.model.cores:
                 fold(timer)
+            fold_signals(self.bridge.model.signals)
 
     def in_waves(self, at_once: int) -> None:
         """Let only so many blocks run at a time; before anything is executed."""

@@ -61,8 +61,8 @@ class Records:
     """The columns of a core."""
 
     __slots__ = (
-        "causes", "firsts", "repeats", "skipped", "slowed", "starts", "steps", "wait_sources",
-        "waits",
+        "causes", "firsts", "repeats", "searched", "searched_waits", "skipped", "slowed", "starts",
+        "steps", "wait_sources", "waits",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -75,6 +75,7 @@ class Records:
         self.repeats: list[Repeat] = []
         self.firsts: list[int] = []  # of the repeats
         self.skipped = 0  # records that the repeats leave out
+        self.searched = self.searched_waits = 0  # what was searched for periods of the columns
 
     # -- by number ---------------------------------------------------------------------------------
 

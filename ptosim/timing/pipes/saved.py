@@ -13,8 +13,12 @@ from typing import Any
 from ptosim.ground.records import NamedTuple
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.order import DataOrder
+from ptosim.timing.pipes.signals import Given
 from ptosim.timing.pipes.steps import Flag, Step
 from ptosim.timing.pipes.timers import CoreTimer
+
+Archive = dict[tuple[Any, str], Any]
+"""Columns as long as they ever were, by core or signal and name."""
 
 _COLUMNS = ("steps", "starts", "causes", "waits", "wait_sources")
 _PER_PIPE = ("free", "done", "free_record", "done_record")
@@ -28,6 +32,7 @@ class SavedModel(NamedTuple):
     events: tuple[tuple[Flag, tuple[Any, ...]], ...]
     orders: tuple[Any, ...]
     pools: tuple[Any, ...]
+    signals: dict[Any, int]
 
 
 def save(model: TimingModel, orders: Sequence[DataOrder]) -> SavedModel:
@@ -38,6 +43,7 @@ def save(model: TimingModel, orders: Sequence[DataOrder]) -> SavedModel:
         tuple((f, f.saved()) for f in events),
         tuple(order.save() for order in orders),
         model.pools.save(),
+        model.signals.save(),
     )
 
 
@@ -45,18 +51,23 @@ def restore(
     model: TimingModel,
     orders: Sequence[DataOrder],
     saved: SavedModel,
-    archive: dict[tuple[int, str], Any] | None,
+    archive: Archive | None,
 ) -> None:
     """Go to another state of the same run. Without an archive it must be an earlier one, and what
     came after it is forgotten."""
     for event in model.flags.values():
         event.reset()
+    model.signals.forget()
     for event, held in saved.events:
         event.set(*held)
+        model.signals.put(event)
     for core, state in zip(model.cores, saved.cores, strict=True):
         _restore_core(core, state)
         for name, length in zip(_COLUMNS, state["lengths"], strict=True):
             _cut(core, name, length, archive)
+    for signal, given in model.signals.given.items():
+        for name in _COLUMNS[:3]:
+            _cut(given, name, saved.signals.get(signal, 0), archive)
     for order, state in zip(orders, saved.orders, strict=True):
         order.restore(state)
     model.pools.restore(saved.pools)
@@ -88,9 +99,7 @@ def _restore_core(core: CoreTimer, state: dict[str, Any]) -> None:
     core.slowed = dict(state["slowed"])
 
 
-def _cut(
-    core: CoreTimer, name: str, length: int, archive: dict[tuple[int, str], Any] | None
-) -> None:
+def _cut(core: CoreTimer | Given, name: str, length: int, archive: Archive | None) -> None:
     """Make a column so long, what it lacks from the archive."""
     column = getattr(core, name)
     if archive is not None:
