@@ -28,7 +28,12 @@ class TimedEngine(Engine):
     def look(self, core: Core) -> None:
         """Look at the limits, and at how many records there are."""
         super().look(core)
-        if self.folds and self.bridge.model.retired is None:
+        if self.folds:
+            self.fold()
+
+    def fold(self) -> None:
+        """Keep periods of records once, if there are many new ones."""
+        if self.bridge.model.retired is None:
             for timer in self.bridge.model.cores:
                 fold(timer)
             fold_signals(self.bridge.model.signals)

@@ -37,9 +37,6 @@ class Given(Records):
         super().__init__()
         self.index = signal
 
-    def __len__(self) -> int:
-        return len(self.steps) + self.skipped
-
     def add(self, when: int, timer: CoreTimer, record: int) -> None:
         """Append the next value."""
         self.steps.append(cast("Step", timer))
@@ -64,9 +61,9 @@ class SignalTimes:
         given = self.given.get(signal)
         if given is None:
             given = self.given[signal] = Given(signal)
-        if entry - len(given) > MANY and not entry % MANY:
+        if entry - given.count > MANY and not entry % MANY:
             self._keep(given)
-        if entry <= len(given):
+        if entry <= given.count:
             made = Flag(None, REASON, keeps=True)
             made.times.append(given.of(entry))
             return made
@@ -76,7 +73,7 @@ class SignalTimes:
         """Make columns of the values that were given, up to the first one that was not."""
         model = self.model
         while True:
-            key = _key(given.index, len(given) + 1)
+            key = _key(given.index, given.count + 1)
             flag = model.flags.get(key)
             if flag is None or flag.waiters or not flag.times:
                 return
@@ -90,7 +87,7 @@ class SignalTimes:
 
     def save(self) -> dict[Signal, int]:
         """Return how many values of each signal are columns, for `restore`."""
-        return {signal: len(given) for signal, given in self.given.items()}
+        return {signal: given.count for signal, given in self.given.items()}
 
     def forget(self) -> None:
         """Drop all events: those of the state that is gone to are put back by `put`."""
