@@ -54,6 +54,7 @@ def _timed(name: str, rounds: int) -> int:
 
 def _stepped(name: str, rounds: int) -> int:
     session = program(name).debug(arguments(name, rounds))
+    session.walker.checkpoints.kept = CHECKPOINTS
     session.continue_()
     return session.position
 
@@ -86,6 +87,8 @@ SHARES = {
     "tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3, "signals": 0.2,
 }  # fmt: skip
 """Of the instructions: a launch of threads is one."""
+CHECKPOINTS = 8
+"""Of a debugger, which usually has some hundreds within a budget that a short run does not reach."""
 FEWEST = 1 << 10
 """Records, and instructions, after which a run looks for periods at the soonest."""
 

@@ -23,8 +23,9 @@ Signal = tuple[int, int]
 
 REASON = "signal"
 
-MANY = 256
-"""Values of a signal after which those that were given become columns."""
+MANY = 16
+"""Values of a signal after which those that were given become columns: checkpoints of a debugger
+have all events that are left."""
 
 
 class Given(Records):
