@@ -97,7 +97,8 @@ def _look_sooner(share: float) -> None:
     """Of a program that gets a share of the instructions, look for periods after that share of the
     usual records: they take a few megabytes until then, which is not what grows."""
     for module, name in (
-        (folds, "LEAST"), (folds, "MANY_WAITS"), (meter, "UNTIMED"), (meter, "LONGEST"),
+        (folds, "LEAST"), (folds, "LEAST_GIVEN"), (folds, "MANY_WAITS"), (meter, "UNTIMED"),
+        (meter, "LONGEST"),
     ):  # fmt: skip
         setattr(module, name, max(int(getattr(module, name) * share), FEWEST))
 
