@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ptosim.debug.checkpoints import Checkpoint, Checkpoints, make_checkpoint
 from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.records import Inst
+from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import BudgetError, Trap
 from ptosim.ground.limits import current, unlimited
@@ -211,9 +212,11 @@ class Walker:
         self.trap = trap
 
     def breathe(self) -> None:
-        """Make a checkpoint if one is due; raise Interrupted if the user asked to stop, LimitError
-        if the limits of the command are reached."""
+        """Make a checkpoint if one is due, and keep periods in time once; raise Interrupted if the
+        user asked to stop, LimitError if the limits of the command are reached."""
         now = time.perf_counter()
+        if isinstance(self.engine, TimedEngine):
+            self.engine.fold()
         if now - self._clock > self._pause:
             self._save()
         if now - self._looked > LOOK:

@@ -5,19 +5,27 @@ on several cores, most of them racy, some of them stuck."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptosim
+from ptosim.debug import walker as walking
 from ptosim.debug.checkpoints import Checkpoints
+from ptosim.debug.session import Debugger
+from ptosim.debug.tables import clock
 from ptosim.debug.walker import Walker
 from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
+from ptosim.timing.pipes import folds, signals
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
 from tests.semantics.test_sync import A2A3, X, mixed, program
+from tests.soak.programs import arguments as soak_arguments
+from tests.soak.programs import program as soak_program
 
 _PAIR = "[<PIPE_{}>, <PIPE_{}>, <EVENT_ID{}>]"
 _LINES = st.one_of(
@@ -78,7 +86,7 @@ def in_time(walker: Walker):
             [q and [(s.site.line, now) for s, now in q] for q in c.queues],
         )
         for c in model.cores
-    ], {str(k): (list(f.times), len(f.waiters)) for k, f in model.flags.items() if f.times or f.waiters}  # fmt: skip
+    ], sorted((str(k), list(f.times), len(f.waiters)) for k, f in model.flags.items() if f.times or f.waiters)  # fmt: skip
 
 
 @settings(max_examples=40, deadline=None)
@@ -115,6 +123,56 @@ def test_every_position_of_a_program_from_both_sides(name):
     for position in reversed(range(len(states))):
         directly.goto(position)
         assert state(directly) == states[position], position
+
+
+def test_signals_whose_events_became_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way back finds an event again where only its time was kept, and the way forward too."""
+    monkeypatch.setattr(signals, "MANY", 8)
+    loaded, given = soak_program("signals"), soak_arguments("signals", 12)
+    forwards = Walker(loaded.debug(given).launch)
+    states = [state(forwards)]
+    while not forwards.stopped:
+        forwards.step()
+        states.append(state(forwards))
+    assert any(forwards.engine.bridge.model.signals.save().values())
+    directly = Walker(loaded.debug(given).launch, Checkpoints(kept=5))
+    for position in (len(states) - 1, 100, 300, 20, 301, 299, 0, len(states) - 1, 200):
+        directly.goto(position)
+        assert state(directly) == states[position], position
+
+
+def _in_time(session: Debugger) -> list[Any]:
+    """What the debugger shows of time."""
+    sheets = [clock.pipes(session), *clock.cost(session), clock.timeline(session, 40, 120)]
+    return [session.position, session.cycle, [(s.title, s.rows, s.notes) for s in sheets]]
+
+
+@pytest.mark.parametrize("name", ["tiles", "signals"])
+def test_what_is_shown_of_time_where_periods_are_kept_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A debugger that folds the records of a long run shows the same everywhere, on any way."""
+    monkeypatch.setattr(walking, "CHUNK", 100)
+    rounds = {"tiles": 1, "signals": 300}[name]
+    shown = []
+    for least in (1 << 60, 300):
+        for column in ("LEAST", "MANY_WAITS", "LEAST_GIVEN"):
+            monkeypatch.setattr(folds, column, least)
+        session = soak_program(name).debug(soak_arguments(name, rounds))
+        session.walker.checkpoints = Checkpoints(kept=6)
+        session.walker._save()
+        session.continue_()
+        end = session.position
+        found = [_in_time(session)]
+        for position in (end - 1, end // 2, end // 2 + 7, 50, end // 3, end - 2000, end):
+            session.walker.goto(position)
+            found.append(_in_time(session))
+        session.reverse_stepi()
+        found.append(_in_time(session))
+        shown.append(found)
+    assert shown[0] == shown[1]
+    cores = session.walker.engine.bridge.model.cores
+    assert any(len(core.steps) < core.count / 2 for core in cores)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ptosim.engine.core import meter
+from ptosim.timing.pipes import folds
 from tests.soak.programs import PROGRAMS, arguments, program
 
 FLAT = 0.5
@@ -52,6 +54,7 @@ def _timed(name: str, rounds: int) -> int:
 
 def _stepped(name: str, rounds: int) -> int:
     session = program(name).debug(arguments(name, rounds))
+    session.walker.checkpoints.kept = CHECKPOINTS
     session.continue_()
     return session.position
 
@@ -80,8 +83,24 @@ WAYS = {
     "debugged": Way(_stepped, 0.3),
     "repeated": Way(_repeated, 0.1),
 }
-SHARES = {"tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3}
+SHARES = {
+    "tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3, "signals": 0.2,
+}  # fmt: skip
 """Of the instructions: a launch of threads is one."""
+CHECKPOINTS = 8
+"""Of a debugger, which usually has some hundreds within a budget that a short run does not reach."""
+FEWEST = 1 << 10
+"""Records, and instructions, after which a run looks for periods at the soonest."""
+
+
+def _look_sooner(share: float) -> None:
+    """Of a program that gets a share of the instructions, look for periods after that share of the
+    usual records: they take a few megabytes until then, which is not what grows."""
+    for module, name in (
+        (folds, "LEAST"), (folds, "LEAST_GIVEN"), (folds, "MANY_WAITS"), (meter, "UNTIMED"),
+        (meter, "LONGEST"),
+    ):  # fmt: skip
+        setattr(module, name, max(int(getattr(module, name) * share), FEWEST))
 
 
 class Measured(NamedTuple):
@@ -102,6 +121,7 @@ def _measure(name: str, way: str, rounds: int) -> Measured:
 
 
 def _one(name: str, way: str, rounds: int) -> None:
+    _look_sooner(SHARES[name] * WAYS[way].share)
     executed = WAYS[way].run(name, rounds)
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

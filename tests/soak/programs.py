@@ -166,12 +166,69 @@ CORES = _module(
   }""",
 )
 
+_SIGNAL = "!pto.tensor_view<1xi32>"
+_VIEW8 = "!pto.tensor_view<8x16xf32>"
+_PUT = f"{_SIGNAL}, i32) {{notifyOp = #pto<notify_op atomic_add>}}"
+_GET = f"{_SIGNAL}, i32) {{cmp = #pto<wait_cmp ge>}}"
+SIGNALS = _module(
+    'pto.target_arch = "a5"',
+    f"""
+  func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %ping: !pto.ptr<i32>,
+      %pong: !pto.ptr<i32>, %n: index) attributes {{pto.kernel}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %one = arith.constant 1 : i32
+    %two = arith.constant 2 : i32
+    %there = pto.make_tensor_view %ping, shape = [%c1], strides = [%c1] : {_SIGNAL}
+    %back = pto.make_tensor_view %pong, shape = [%c1], strides = [%c1] : {_SIGNAL}
+    pto.section.cube {{
+      scf.for %r = %c0 to %n step %c1 {{
+        pto.comm.tnotify(%there, %one : {_PUT}
+        %k = arith.index_cast %r : index to i32
+        %next = arith.addi %k, %one : i32
+        %both = arith.muli %next, %two : i32
+        pto.comm.twait(%back, %both : {_GET}
+      }}
+    }}
+    pto.section.vector {{
+      %b = pto.get_subblock_idx
+      %half = arith.index_cast %b : i64 to index
+      %row = arith.muli %half, %c4 : index
+      %vx = pto.make_tensor_view %x, shape = [%c8, %c16], strides = [%c16, %c1] : {_VIEW8}
+      %vy = pto.make_tensor_view %y, shape = [%c8, %c16], strides = [%c16, %c1] : {_VIEW8}
+      %px = pto.partition_view %vx, offsets = [%row, %c0], sizes = [%c4, %c16] : {_VIEW8} -> {_PART}
+      %py = pto.partition_view %vy, offsets = [%row, %c0], sizes = [%c4, %c16] : {_VIEW8} -> {_PART}
+      %a0 = arith.constant 0 : i64
+      %t = pto.alloc_tile addr = %a0 : {_TILE}
+      pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID1>]
+      scf.for %r = %c0 to %n step %c1 {{
+        %k = arith.index_cast %r : index to i32
+        %next = arith.addi %k, %one : i32
+        pto.comm.twait(%there, %next : {_GET}
+        pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID1>]
+        pto.tload ins(%px : {_PART}) outs(%t : {_TILE})
+        pto.set_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]
+        pto.wait_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]
+        pto.tstore ins(%t : {_TILE}) outs(%py : {_PART})
+        pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID1>]
+        pto.comm.tnotify(%back, %one : {_PUT}
+      }}
+      pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID1>]
+    }}
+    return
+  }}""",
+)
+
 PROGRAMS = {
     "tiles": TILES,
     "vectors": VECTORS,
     "region": REGION,
     "threads": THREADS,
     "cores": CORES,
+    "signals": SIGNALS,
 }
 
 
@@ -191,5 +248,7 @@ def arguments(name: str, rounds: int) -> dict[str, Any]:
         "region": {"x": np.zeros(512, np.float32)},
         "threads": {"x": np.zeros(32, np.int32)},
         "cores": {},
+        "signals": {"x": np.ones((8, 16), np.float32), "y": np.zeros((8, 16), np.float32),
+                    "ping": np.zeros(1, np.int32), "pong": np.zeros(1, np.int32)},
     }  # fmt: skip
     return {**arrays[name], "n": rounds}

@@ -13,8 +13,9 @@ import ptosim
 from ptosim.engine.core import meter
 from ptosim.run.results import Result
 from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.pipes import folds
+from ptosim.timing.pipes import folds, signals
 from ptosim.timing.pipes.model import TimingModel
+from ptosim.timing.pipes.records import Records
 from ptosim.timing.pipes.sites import Site
 from ptosim.timing.pipes.steps import Step
 from ptosim.timing.pipes.timers import CoreTimer
@@ -89,6 +90,94 @@ def test_waits_of_a_core_that_does_nothing_else(monkeypatch: pytest.MonkeyPatch)
     assert whole.cycles == folded.cycles
     assert folded.cost is not None
     assert all(len(core.waits) < 1000 for core in folded.cost.model.cores)
+
+
+def test_values_of_signals_are_columns_with_periods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When each value of a signal was given, by whom and after which record, is the same, and no
+    event is left of those that nobody waits for."""
+    kept = []
+    monkeypatch.setattr(folds, "LEAST_GIVEN", 1 << 60)
+    for many, least in ((1 << 60, 1 << 60), (16, 1 << 60), (16, 300)):
+        monkeypatch.setattr(signals, "MANY", many)
+        monkeypatch.setattr(folds, "LEAST_GIVEN", least)
+        monkeypatch.setattr(meter, "UNTIMED", 500)
+        monkeypatch.setattr(meter, "LONGEST", 500)
+        result = program("signals").run(arguments("signals", 1000), sanitize="none")
+        assert result.cost is not None
+        kept.append((result.cycles, result.cost.to_dict(), result.cost.model))
+    assert kept[0][:2] == kept[1][:2] == kept[2][:2]
+    models = [one[2] for one in kept]
+    assert len(models[0].flags) > 3000
+    assert all(len(m.flags) < 60 for m in models[1:])
+    ping, pong = sorted(models[0].signals.given)
+    for cell, count in ((ping, 1000), (pong, 2000)):
+        whole, plain, folded = (
+            [m.signals.flag(cell, n).times[0] for n in range(1, count + 1)] for m in models
+        )
+        assert whole == plain == folded
+        assert len(models[2].signals.given[cell].steps) < count / 2
+
+
+def test_of_waits_for_one_operation_the_last_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core that only waits for what others store: no execution of its own comes in between."""
+    whole, folded = _both(monkeypatch, 300, program("signals"), arguments("signals", 600))
+    assert whole.cost is not None
+    assert folded.cost is not None
+    assert whole.cycles == folded.cycles
+    cubes = [r.cost.model.cores[0] for r in (whole, folded) if r.cost is not None]
+    assert [core.name.split()[-1] for core in cubes] == ["AIC", "AIC"]
+    every, some = (list(zip(*[iter(core.wait_sources)] * 2, strict=True)) for core in cubes)
+    assert len(every) > 1200
+    assert len(some) < 600
+    assert every[-1] in some
+
+
+@pytest.mark.parametrize("name", ["tiles", "signals"])
+def test_the_way_back_cuts_periods(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Folded records that are cut anywhere are the first ones of the run, and the rest comes back
+    from a copy; what is cut goes on as a run does."""
+    rounds = {"tiles": 1, "signals": 400}[name]
+    whole, folded = _both(monkeypatch, 300, program(name), arguments(name, rounds))
+    assert whole.cost is not None
+    assert folded.cost is not None
+    one, other = whole.cost.model.cores[-1], folded.cost.model.cores[-1]
+    assert other.repeats
+    kept, count = Records(), one.count
+    kept.become(other)
+    records = [(one.step(n).site.pc, one.start(n), one.cause(n)) for n in range(count)]
+    borders = [b for r in other.repeats for b in (r.first, r.first + r.length * (r.count + 1))]
+    near = {b + d for b in borders for d in (-1, 0, 1, 30)}
+    cuts = sorted({0, 1, count, *range(7, count, 211), *(n for n in near if 0 <= n <= count)})
+    for cut in (*cuts, *reversed(cuts), *cuts[::3]):
+        if cut > other.count:
+            other.become(kept)
+        other.cut(cut, 0)
+        assert other.extent == (cut, 0)
+        looked = {*range(0, cut, 97), *range(max(cut - 40, 0), cut)}
+        found = {n: (other.step(n).site.pc, other.start(n), other.cause(n)) for n in looked}
+        assert found == {n: records[n] for n in looked}
+        assert sum(other.executed().values()) == cut
+
+
+def test_a_transfer_that_shares_bandwidth_after_periods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is placed when the run ends, by the number of its record."""
+    monkeypatch.setattr(folds, "LEAST", 100)
+    ends = []
+    for folds_too in (False, True):
+        model = TimingModel(["core"], totals={"read": 1.0})
+        timer, site = model.cores[0], Site(0, "work", 1, "")
+        step = Step(1, site, Cost("work", (Stage("work", 4),), "derived"))
+        shared = Step(4, site, Cost("work", (Stage("work", 40),), "derived"), shared=("read", 2.0))
+        for _ in range(400):
+            timer.issue(step, 0)
+        if folds_too:
+            folds.fold(timer)
+            assert len(timer.steps) < 40
+        timer.issue(shared, 0)
+        model.settle()
+        ends.append((timer.end(400), model.makespan))
+    assert ends[0] == ends[1]
+    assert ends[0][0] >= 400 + 80
 
 
 def test_a_transfer_that_was_slowed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

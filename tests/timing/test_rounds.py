@@ -170,3 +170,37 @@ def test_what_the_last_round_issued_counts_where_a_loop_fails(monkeypatch):
         found.append((trap.value.pc, texts, [list(getattr(timers[-1], c)) for c in COLUMNS[1:]]))
     assert found[0] == found[1]
     assert len(timers[0].steps) == 2 * FAULT + 1
+
+
+WORD, ONE = "!pto.ptr<i32>", "!pto.tensor_view<1xi32>"
+
+
+@pytest.mark.parametrize("answer", ["wait", "test"])
+def test_signals_of_another_value_each_round_are_not_put_off(answer, monkeypatch):
+    """Whoever looks at a signal waits for it, or has its answer, before the next operation: block 1
+    is told a hundred times, each round of the other waits for one more."""
+    ask = {
+        "wait": f"pto.comm.twait(%s, %m : {ONE}, i32) {{cmp = #pto<wait_cmp ge>}}\n",
+        "test": f"%f = pto.comm.ttest(%s, %m : {ONE}, i32) {{cmp = #pto<wait_cmp ge>}} -> i1\n",
+    }[answer]
+    loaded = ptosim.load(
+        'module attributes {pto.target_arch = "a5"} {\n'
+        f"func.func @k(%sig: {WORD}) attributes {{pto.entry}} {{\n"
+        "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n"
+        "%c100 = arith.constant 100 : index\n%one = arith.constant 1 : i32\n"
+        f"%s = pto.make_tensor_view %sig, shape = [%c1], strides = [%c1] : {ONE}\n"
+        "%b = pto.get_block_idx\n%k = arith.index_cast %b : i64 to index\n"
+        "%tells = arith.cmpi eq, %k, %c0 : index\nscf.if %tells {\n"
+        "scf.for %r = %c0 to %c100 step %c1 {\n"
+        f"pto.comm.tnotify(%s, %one : {ONE}, i32) {{notifyOp = #pto<notify_op atomic_add>}}\n"
+        "}\n} else {\nscf.for %r = %c0 to %c100 step %c1 {\n"
+        f"%q = arith.index_cast %r : index to i32\n%m = arith.addi %q, %one : i32\n{ask}"
+        "}\n}\nreturn\n}\n}\n",
+        sync="manual",
+    )
+    found = []
+    for hot in (1 << 60, 4):
+        monkeypatch.setattr(fast, "HOT", hot)
+        result = loaded.run({"sig": np.zeros(1, np.int32)}, block_num=2)
+        found.append((result.cycles, result.cost.to_dict()))
+    assert found[0] == found[1]

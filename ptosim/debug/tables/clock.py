@@ -76,16 +76,16 @@ def _pipe(session: Debugger, sheet: Sheet, timer: CoreTimer, name: str) -> None:
 
 def _last(timer: CoreTimer, pipe: int) -> Work | None:
     """The last operation of a pipe, if it is not too far back."""
-    total = len(timer.steps)
+    total = timer.count
     for number in range(total - 1, max(total - LOOKED, 0) - 1, -1):
-        if timer.steps[number].pipe == pipe:
+        if timer.step(number).pipe == pipe:
             return _work(timer, number)
     return None
 
 
 def _work(timer: CoreTimer, number: int) -> Work:
-    step, end = timer.steps[number], timer.end(number)
-    return Work(step, timer.starts[number], end, end + step.latency)
+    step, end = timer.step(number), timer.end(number)
+    return Work(step, timer.start(number), end, end + step.latency)
 
 
 def _text(session: Debugger, step: Step) -> str:
@@ -135,7 +135,7 @@ def timeline(session: Debugger, count: int, width: int) -> Sheet:
     timer = session.timer()
     if timer is None:
         return Sheet("", notes=[NO_TIMING])
-    total = len(timer.steps)
+    total = timer.count
     works = sorted(
         (_work(timer, n) for n in range(max(total - count, 0), total)), key=lambda w: w[1:3]
     )

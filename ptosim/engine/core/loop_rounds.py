@@ -77,9 +77,11 @@ def steps_in_rounds(
 
 
 def _may_be_late(inst: Inst, fixed: set[int], bounds: list[Any], timing: Any) -> bool:
-    """True for an operation with one binding that is in the time's way, and for a transfer."""
+    """True for an operation with one binding that is not in the time's way, and for a transfer."""
     if inst.pc not in fixed:
-        return inst.window is not None and not inst.operation.has("sync")
+        orders = inst.operation.has("sync") or inst.operation.has("handshake")
+        # The only result that such an operation may have is the answer to a question.
+        return inst.window is not None and not orders and not inst.operation.results
     return all(timing.may_be_late(bound) for bound in bounds[inst.pc].values())
 
 

@@ -10,7 +10,7 @@ from ptosim.engine.core.meter import UNLIMITED
 from ptosim.engine.timed import waves
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.machine.core import Core
-from ptosim.timing.pipes.folds import fold
+from ptosim.timing.pipes.folds import fold, fold_signals
 
 
 class TimedEngine(Engine):
@@ -28,9 +28,15 @@ class TimedEngine(Engine):
     def look(self, core: Core) -> None:
         """Look at the limits, and at how many records there are."""
         super().look(core)
-        if self.folds and self.bridge.model.retired is None:
+        if self.folds:
+            self.fold()
+
+    def fold(self) -> None:
+        """Keep periods of records once, if there are many new ones."""
+        if self.bridge.model.retired is None:
             for timer in self.bridge.model.cores:
                 fold(timer)
+            fold_signals(self.bridge.model.signals)
 
     def in_waves(self, at_once: int) -> None:
         """Let only so many blocks run at a time; before anything is executed."""

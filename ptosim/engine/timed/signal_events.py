@@ -59,7 +59,7 @@ def timed(bridge: Any, core: Core, bound: Any, plain: Step) -> Callable[[], obje
 
 def _signal(bridge: Any, number: int, cell: int, entry: int) -> Flag:
     """The event that a signal has got a value; any number of cores may take it."""
-    return bridge.model.flag(("signal", number, cell, entry), "signal", keeps=True)
+    return bridge.model.signals.flag((number, cell), entry)
 
 
 def _made(plain: Step, **changes: Any) -> Step:

@@ -87,7 +87,7 @@ class TimingBridge:
         self._lowered: Lowered | None = None
         self._shared: dict[tuple[Any, ...], Step] = {}
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
-        self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
+        self._archive: saved.Archive = {}  # records that the way back cut off
         self.is_ordered = is_ordered
         self.in_rounds = not is_ordered  # where data order a program, each window matters
         self.memory = SharedMemory(program, resolved, machine, table, copies)

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.timing.pipes.records import NO_LOOP, Repeat
+from ptosim.timing.pipes.records import NO_LOOP, Records, Repeat
+from ptosim.timing.pipes.signals import SignalTimes
 from ptosim.timing.pipes.timers import CoreTimer
 
 LEAST = 1 << 17
 """New records of a core that are worth a search; runs of fewer keep all of them."""
+LEAST_GIVEN = 1 << 13
+"""New values of a signal that are: there may be many signals."""
 MANY_WAITS = 1 << 15
 """Entries of `waits` that are looked through for equal ones."""
 LONGEST = 1 << 13
@@ -52,11 +56,22 @@ class Columns(NamedTuple):
 
 def fold(timer: CoreTimer) -> None:
     """Take out what repeats among the records since the last call, if there are many."""
-    first, last = timer.searched, len(timer.steps)
     if len(timer.waits) - timer.searched_waits >= MANY_WAITS:
         _merge_waits(timer)
-    if last - first < LEAST:
-        return
+    if len(timer.steps) - timer.searched >= LEAST:
+        _fold(timer, timer.index, len(timer.model.cores))
+
+
+def fold_signals(signals: SignalTimes) -> None:
+    """Take out what repeats among the values that signals got since the last call."""
+    for given in signals.given.values():
+        if len(given.steps) - given.searched >= LEAST_GIVEN:
+            _fold(given, 0, 1)
+
+
+def _fold(timer: Records, index: int, cores: int) -> None:
+    """Take out what repeats among the new records of a core, or of what stands for one."""
+    first, last = timer.searched, len(timer.steps)
     steps = np.fromiter(map(id, timer.steps[first:]), np.int64, last - first)
     for record in timer.slowed:  # it ends, or will end, at another time than its step says
         place = timer.at(record)[0] - first
@@ -68,7 +83,7 @@ def fold(timer: CoreTimer) -> None:
         np.array(timer.causes[first:], np.int64),
     )
     found = [one._replace(place=one.place + first) for one in sorted(_periods(columns))]
-    _note(timer, found)
+    _note(timer, found, NO_LOOP - index, cores)
     _take_out(timer, found)
     timer.searched, timer.searched_waits = len(timer.steps), len(timer.waits)
 
@@ -133,18 +148,19 @@ def _of_length(columns: Columns, length: int) -> list[Periods]:
 # -- taking them out -------------------------------------------------------------------------------
 
 
-def _note(timer: CoreTimer, found: list[Periods]) -> None:
-    """Say of periods, in the order of their places, how they go on."""
+def _note(timer: Records, found: list[Periods], jump: int, cores: int) -> None:
+    """Say of periods, in the order of their places, how they go on. The first of the core would
+    have the number `jump`, each further one is as many `cores` away."""
     number_of_first = timer.skipped
     taken = 0
     for place, length, more in found:
         starts, causes = (_moves(column, place, length) for column in (timer.starts, timer.causes))
         first = place + number_of_first
         timer.skipped += length * more
-        jump = NO_LOOP - len(timer.repeats) * len(timer.model.cores) - timer.index
+        number = jump - len(timer.repeats) * cores
         timer.repeats.append(
             Repeat(
-                first, place - taken, length, more, starts, causes, timer.skipped, 0, 0, 0, jump
+                first, place - taken, length, more, starts, causes, timer.skipped, 0, 0, 0, number
             )
         )  # fmt: skip
         timer.firsts.append(first)
@@ -159,17 +175,31 @@ def _moves(column: array[int], place: int, length: int) -> array[int]:
 
 def _merge_waits(timer: CoreTimer) -> None:
     """Keep one of equal waits since the last call: a core that does nothing but wait has a record
-    of none."""
+    of none. Where many wait for executions of one operation before the same record, the last of
+    them is kept, which comes after the others."""
     first = timer.searched_waits
     columns = timer.waits, timer.wait_sources
     pairs = [np.array(column[first:], np.int64).reshape(-1, 2) for column in columns]
     rows = np.unique(np.hstack(pairs), axis=0)
+    if 2 * len(np.unique(rows[:, :3], axis=0)) < len(rows):
+        rows = _latest(timer, rows)
     for column, kept in zip(columns, (rows[:, :2], rows[:, 2:]), strict=True):
         column[first:] = array("q", kept.tobytes())
     timer.searched_waits = len(timer.waits)
 
 
-def _take_out(timer: CoreTimer, found: list[Periods]) -> None:
+def _latest(timer: CoreTimer, rows: np.ndarray) -> np.ndarray:
+    """Return of waits (place, pipe, core, record), in their order, the last one for each operation
+    of another core."""
+    cores = timer.model.cores
+    last: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows.tolist():
+        place, pipe, core, record = row
+        last[place, pipe, core, cores[core].step(record) if record >= 0 else record] = row
+    return np.array(sorted(last.values()), np.int64)
+
+
+def _take_out(timer: Records, found: list[Periods]) -> None:
     """Remove all but the first of periods from the columns, and the waits of what is removed."""
     waits = np.array(timer.waits, np.int64).reshape(-1, 2)
     sources = np.array(timer.wait_sources, np.int64).reshape(-1, 2)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ptosim.timing.pipes.shared import Pools
+from ptosim.timing.pipes.signals import SignalTimes
 from ptosim.timing.pipes.steps import Flag, Step
 from ptosim.timing.pipes.timers import CoreTimer
 
@@ -39,6 +40,7 @@ class TimingModel:
         self.scalar_cycles = scalar_cycles
         self.cores = [CoreTimer(self, index, name) for index, name in enumerate(names)]
         self.flags: dict[Any, Flag] = {}
+        self.signals = SignalTimes(self)
         self.pools = Pools(totals or {}, copies)
         self.shares = bool(totals)
         self.retired: Callable[[int, Step, int], None] | None = None

@@ -7,19 +7,20 @@ in the same way, one period of it is kept with how often it repeats and by how m
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.timing.pipes.steps import PIPES, Step
 
 NO_CAUSE = -1
 """The cause of an operation that starts when the scalar unit issues it."""
 
-
 NO_LOOP = -2
 """The jump of periods that belong to no loop, and each number below."""
+
+_COLUMNS = ("steps", "starts", "causes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +62,8 @@ class Records:
     """The columns of a core."""
 
     __slots__ = (
-        "causes", "firsts", "repeats", "skipped", "slowed", "starts", "steps", "wait_sources",
-        "waits",
+        "causes", "firsts", "repeats", "searched", "searched_waits", "skipped", "slowed", "starts",
+        "steps", "wait_sources", "waits",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -75,6 +76,77 @@ class Records:
         self.repeats: list[Repeat] = []
         self.firsts: list[int] = []  # of the repeats
         self.skipped = 0  # records that the repeats leave out
+        self.searched = self.searched_waits = 0  # what was searched for periods of the columns
+
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return len(self.steps) + self.skipped
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Records so far, and the entries of `waits` since the last of them."""
+        place = len(self.steps)
+        first = bisect_left(range(0, len(self.waits), 2), place, key=self.waits.__getitem__)
+        return self.count, len(self.waits) - 2 * first
+
+    # -- going back and forth ----------------------------------------------------------------------
+
+    def become(self, other: Records) -> None:
+        """Have all records of another one. Columns stay the same objects: issuers hold them."""
+        begin = min(len(self.steps), len(other.steps)) if self.repeats == other.repeats else 0
+        for name in _COLUMNS:
+            getattr(self, name)[begin:] = getattr(other, name)[begin:]
+        self.waits[:], self.wait_sources[:] = other.waits, other.wait_sources
+        self.repeats, self.firsts = list(other.repeats), list(other.firsts)
+        self.skipped = other.skipped
+        self.searched, self.searched_waits = other.searched, other.searched_waits
+
+    def cut(self, count: int, waits: int) -> None:
+        """Have no more than so many records, and entries of `waits` after them. A period that is
+        cut in two is kept as one that repeats less often, with the records of its last part."""
+        kept = bisect_left(self.firsts, count)
+        rest: list[tuple[Step, int, int]] = []
+        length = len(self.steps) - max(self.count - count, 0)
+        if kept:
+            last = self.repeats[kept - 1]
+            length = count - last.left_out
+            if count < last.first + last.length * (last.count + 1):
+                kept, length, rest = self._opened(kept, count)
+        elif self.repeats:
+            length = count
+        for name in _COLUMNS:
+            del getattr(self, name)[length:]
+        for step, start, cause in rest:
+            self.steps.append(step)
+            self.starts.append(start)
+            self.causes.append(cause)
+        del self.repeats[kept:], self.firsts[kept:]
+        self.skipped = self.repeats[-1].left_out if kept else 0
+        self._cut_waits(length if rest else len(self.steps), 0 if rest else waits)
+        self.searched = min(self.searched, len(self.steps))
+        self.searched_waits = min(self.searched_waits, len(self.waits))
+
+    def _opened(self, kept: int, count: int) -> tuple[int, int, list[tuple[Step, int, int]]]:
+        """Let the last of `kept` repeats end before a record; return how many are kept then, up to
+        which place the columns are, and the records after it."""
+        last = self.repeats[kept - 1]
+        periods = (count - last.first) // last.length
+        end = last.first + periods * last.length
+        if periods < 2:
+            first, length, kept = last.first, last.place, kept - 1
+        else:
+            first, length = end, last.place + last.length
+        rest = [(self.step(n), self.start(n), self.cause(n)) for n in range(first, count)]
+        if periods >= 2:
+            left = last.left_out - last.length * (last.count + 1 - periods)
+            self.repeats[kept - 1] = replace(last, count=periods - 1, left_out=left)
+        return kept, length, rest
+
+    def _cut_waits(self, place: int, entries: int) -> None:
+        """Keep the waits before a place, and so many entries of those at it."""
+        first = bisect_left(range(0, len(self.waits), 2), place, key=self.waits.__getitem__)
+        del self.waits[2 * first + entries :], self.wait_sources[2 * first + entries :]
 
     # -- by number ---------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """The state of a timing model at a moment of a run, and the way back to it.
 
-Records are only ever appended, so their number represents them, and an archive keeps those that the
-way back cuts off for the way forward. Events keep their identity, because steps that are executed
-again refer to them."""
+Records are only ever appended, so their number represents them, also where periods of them are
+folded, and an archive keeps those that the way back cuts off for the way forward. Events keep their
+identity, because steps that are executed again refer to them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from typing import Any
 from ptosim.ground.records import NamedTuple
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.order import DataOrder
+from ptosim.timing.pipes.records import Records
+from ptosim.timing.pipes.signals import Given
 from ptosim.timing.pipes.steps import Flag, Step
 from ptosim.timing.pipes.timers import CoreTimer
 
-_COLUMNS = ("steps", "starts", "causes", "waits", "wait_sources")
+Archive = dict[Any, Records]
+"""Records as many as they ever were, by core or signal."""
+
 _PER_PIPE = ("free", "done", "free_record", "done_record")
 _PLAIN = ("clock", "blocked", "gate", "gate_record")
 
@@ -28,6 +32,7 @@ class SavedModel(NamedTuple):
     events: tuple[tuple[Flag, tuple[Any, ...]], ...]
     orders: tuple[Any, ...]
     pools: tuple[Any, ...]
+    signals: dict[Any, int]
 
 
 def save(model: TimingModel, orders: Sequence[DataOrder]) -> SavedModel:
@@ -38,6 +43,7 @@ def save(model: TimingModel, orders: Sequence[DataOrder]) -> SavedModel:
         tuple((f, f.saved()) for f in events),
         tuple(order.save() for order in orders),
         model.pools.save(),
+        model.signals.save(),
     )
 
 
@@ -45,18 +51,23 @@ def restore(
     model: TimingModel,
     orders: Sequence[DataOrder],
     saved: SavedModel,
-    archive: dict[tuple[int, str], Any] | None,
+    archive: Archive | None,
 ) -> None:
     """Go to another state of the same run. Without an archive it must be an earlier one, and what
     came after it is forgotten."""
     for event in model.flags.values():
         event.reset()
+    model.signals.forget()
     for event, held in saved.events:
         event.set(*held)
+        model.signals.put(event)
     for core, state in zip(model.cores, saved.cores, strict=True):
         _restore_core(core, state)
-        for name, length in zip(_COLUMNS, state["lengths"], strict=True):
-            _cut(core, name, length, archive)
+        _go(core, state["extent"], archive)
+    for core in model.cores:
+        _drop_later(core)
+    for signal, given in model.signals.given.items():
+        _go(given, (saved.signals.get(signal, 0), 0), archive)
     for order, state in zip(orders, saved.orders, strict=True):
         order.restore(state)
     model.pools.restore(saved.pools)
@@ -66,7 +77,7 @@ def restore(
 def _saved_core(core: CoreTimer) -> dict[str, Any]:
     state: dict[str, Any] = {name: getattr(core, name) for name in _PLAIN}
     state |= {name: list(getattr(core, name)) for name in _PER_PIPE}
-    state["lengths"] = [len(getattr(core, name)) for name in _COLUMNS]
+    state["extent"] = core.extent
     state["queues"] = [q and list(q) for q in core.queues]
     state["backlog"] = list(core.backlog)
     state["stalled"] = {reason: list(each) for reason, each in core.stalled.items()}
@@ -88,16 +99,28 @@ def _restore_core(core: CoreTimer, state: dict[str, Any]) -> None:
     core.slowed = dict(state["slowed"])
 
 
-def _cut(
-    core: CoreTimer, name: str, length: int, archive: dict[tuple[int, str], Any] | None
-) -> None:
-    """Make a column so long, what it lacks from the archive."""
-    column = getattr(core, name)
+def _go(core: CoreTimer | Given, extent: tuple[int, int], archive: Archive | None) -> None:
+    """Have so many records, and waits after them; what is lacking comes from the archive."""
     if archive is not None:
-        kept = archive.setdefault((core.index, name), column[:0])
-        kept.extend(column[len(kept) :])
-        column.extend(kept[len(column) : length])
-    del column[length:]
+        kept = archive.setdefault(core.index, Records())
+        if core.extent > kept.extent:
+            kept.become(core)
+        if extent > core.extent:
+            core.become(kept)
+    core.cut(*extent)
+
+
+def _drop_later(core: CoreTimer) -> None:
+    """Of waits after the last record that were merged, drop those for what is not there: the last
+    of many was kept, which may come later than the state that is gone to."""
+    first = len(core.waits) - core.extent[1]
+    if core.searched_waits <= first:
+        return
+    cores, sources = core.model.cores, core.wait_sources
+    for at in range(len(sources) - 2, first - 2, -2):
+        if sources[at + 1] >= cores[sources[at]].count:
+            del sources[at : at + 2], core.waits[at : at + 2]
+    core.searched_waits = min(core.searched_waits, len(core.waits))
 
 
 def _events(model: TimingModel, orders: Sequence[DataOrder]) -> Iterator[Flag]:

@@ -82,7 +82,7 @@ class Pools:
 
     def _start(self) -> None:
         start, order, core, record, issued = heappop(self.pending)
-        step = core.steps[record]
+        step = core.step(record)
         name, demand = step.shared
         pool = self.pools[name]
         pool.advance(max(start, pool.time))

@@ -25,8 +25,7 @@ class CoreTimer(Records):
 
     __slots__ = (
         "backlog", "blocked", "by_data", "clock", "done", "done_record", "free", "free_record",
-        "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "searched",
-        "searched_waits", "stalled",
+        "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "stalled",
     )  # fmt: skip
 
     def __init__(self, model: TimingModel, index: int, name: str) -> None:
@@ -37,7 +36,6 @@ class CoreTimer(Records):
         self.index = index
         self.name = name
         self.by_data = False  # data order what it executes; waits for them are among the causes
-        self.searched = self.searched_waits = 0  # what was searched for periods of the columns
         self.clock = 0
         self.free, self.done = [0] * count, [0] * count
         self.free_record, self.done_record = [NO_CAUSE] * count, [NO_CAUSE] * count
