@@ -25,13 +25,18 @@ Address = Callable[[list], int]
 """From the values of a program to a byte address in UB."""
 
 
-_FAR = 1 << 62
+_FAR, _FAR_STEP = 1 << 62, 1 << 40
 
 
 def near(byte: int) -> int:
     """Return an address that 64 bits hold, with all that a register reaches from there: one farther
     away is outside every space all the same."""
     return min(max(byte, -_FAR), _FAR)
+
+
+def near_step(step: int) -> int:
+    """Return the distance of two rows or lanes, of which the same holds."""
+    return min(max(step, -_FAR_STEP), _FAR_STEP)
 
 
 def element_bytes(ctx: VectorContext, name: str) -> int:

@@ -14,6 +14,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
 from ptosim.numerics.lanes import unsigned
 from ptosim.semantics.base.functions import support
+from ptosim.semantics.micro.access import near_step
 from ptosim.semantics.micro.rows import Load, with_rows
 from ptosim.semantics.vmi.blocks import block_starts, gated
 from ptosim.semantics.vmi.context import LogicalContext, Run, logical
@@ -150,7 +151,7 @@ def _rows(ctx: LogicalContext, *, one_each: bool) -> Run:
 
     def run(core: Core) -> None:
         slots = core.slots
-        start, step = at(slots), slots[stride]
+        start, step = at(slots), near_step(slots[stride])
         if step == size and times == 1:
             slots[target] = np.frombuffer(whole(core, start), lanes)
             return

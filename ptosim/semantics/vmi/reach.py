@@ -17,6 +17,7 @@ from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.faults import OpFault, outside_space
+from ptosim.semantics.micro.access import near
 from ptosim.semantics.micro.hazards import STORE_LOAD, stores, unordered_places
 from ptosim.semantics.micro.rows import MOST_OF_ENTRY
 from ptosim.semantics.vmi.context import LogicalContext
@@ -42,7 +43,7 @@ def start_of(ctx: LogicalContext, pointer: str) -> Address:
             first = base.byte
         except AttributeError:
             first = _start(base)
-        return first + (slots[index] if const is None else const) * size
+        return near(first + (slots[index] if const is None else const) * size)
 
     return start
 

@@ -11,6 +11,7 @@ from ptosim.ground.ir.types import BLOCK_BYTES
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core
 from ptosim.semantics.base.functions import support
+from ptosim.semantics.micro.access import near_step
 from ptosim.semantics.micro.rows import Store, bytes_of, with_rows
 from ptosim.semantics.vmi.blocks import block_starts, gated
 from ptosim.semantics.vmi.context import LogicalContext, Run, logical
@@ -97,7 +98,7 @@ def _rows(ctx: LogicalContext) -> Run:
 
     def plan(core: Core) -> Bytes | Scattered:
         slots = core.slots
-        units, start, step = slots[value], at(slots), slots[stride]
+        units, start, step = slots[value], at(slots), near_step(slots[stride])
         if is_packed:
             units = np.ascontiguousarray(units).view(np.uint8)[:: units.dtype.itemsize]
         if step == size:
