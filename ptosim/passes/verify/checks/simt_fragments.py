@@ -374,8 +374,8 @@ def _rounds(op: Operation) -> range | None:
     low, high, step = (op.bound[n].const for n in ("lower", "upper", "step"))
     if not all(isinstance(n, int) for n in (low, high, step)) or step <= 0:
         return None
-    found = range(low, high, step)
-    return found if len(found) <= MAX_ROUNDS else None
+    is_short = -(-(high - low) // step) <= MAX_ROUNDS
+    return range(low, high, step) if is_short else None
 
 
 def _dims(section: Operation) -> tuple[int, ...]:
