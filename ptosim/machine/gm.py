@@ -162,6 +162,16 @@ def five_dims(
     return tuple(full_sizes), tuple(full_strides)
 
 
+def byte_steps(shape: Sequence[int], steps: Sequence[int], size: int) -> tuple[int, ...]:
+    """Return the strides of an array in bytes. A step that nobody takes may have more than 64 bits:
+    it becomes one element."""
+    is_empty = 0 in shape
+    return tuple(
+        (step if count > 1 and not is_empty else 1) * size
+        for count, step in zip(shape, steps, strict=True)
+    )
+
+
 def strided_view(buffer: GmBuffer, spec: ViewSpec, offset: int) -> np.ndarray:
     """Return the NumPy view of a GM view that is inside its buffer. 4-bit elements: packed bytes,
     the last dimension halved (it must be contiguous)."""
@@ -169,6 +179,6 @@ def strided_view(buffer: GmBuffer, spec: ViewSpec, offset: int) -> np.ndarray:
     if spec.dtype.bits == 4:
         sizes = (*spec.sizes[:-1], (spec.sizes[-1] + 1) // 2)
         strides = (*(s // 2 for s in spec.strides[:-1]), 1)
-        return buffer.array(sizes, dtype, offset // 2, strides)
-    size = dtype.itemsize
-    return buffer.array(spec.sizes, dtype, offset * size, tuple(s * size for s in spec.strides))
+        return buffer.array(sizes, dtype, offset // 2, byte_steps(sizes, strides, 1))
+    steps = byte_steps(spec.sizes, spec.strides, dtype.itemsize)
+    return buffer.array(spec.sizes, dtype, offset * dtype.itemsize, steps)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.ground.records import dataclass
-from ptosim.machine.gm import reach
+from ptosim.machine.gm import byte_steps, reach
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile
@@ -48,12 +48,7 @@ class GmWindow:
         if self._size == 4:
             self.shape = (*sizes[:-1], sizes[-1] // 2)
             steps = (*(s // 2 for s in strides[:-1]), 1)
-        # A step that nobody takes may have more than 64 bits.
-        taken = (n > 1 and 0 not in self.shape for n in self.shape)
-        self.strides = tuple(
-            (s if is_taken else 1) * dtype.itemsize
-            for s, is_taken in zip(steps, taken, strict=True)
-        )
+        self.strides = byte_steps(self.shape, steps, dtype.itemsize)
         self._low, self._high = reach(sizes, strides)
 
     @property
