@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from ptosim.ground.isa.rows import isa
 from tests.fuzz.case import Case, Finding
@@ -29,9 +30,21 @@ WHOLE = 0.01
 """Share of the programs that are a shipped one, whole or thinned: one takes as long as fifty others."""
 GENERATED = 0.1
 NUDGED = 0.5
-FORMS, RUNS, COMMANDS, REFUSED = 0.15, 0.45, 0.12, 0.015
-"""Shares of the programs that can be read on which these are tried: the printer, a command that
-executes, another command; and of those that are refused on which a command is tried that reads."""
+
+
+class Shares(NamedTuple):
+    """Shares of the programs that can be read on which these are tried: the printer, a command that
+    executes, another command; and of those that are refused on which a command is tried that
+    reads."""
+
+    forms: float
+    runs: float
+    commands: float
+    refused: float
+
+
+AT_RANDOM = Shares(0.15, 0.45, 0.12, 0.015)
+EXAMINED = Shares(0.5, 1, 1, 0.03)
 
 
 @dataclass
@@ -69,6 +82,11 @@ class Session:
         else:
             self._program(self._text())
 
+    def examine(self, case: Case) -> None:
+        """Try a program of a sweep, with commands that execute it and others wherever it can be
+        read."""
+        self._program(case, EXAMINED)
+
     def _text(self) -> Case:
         """A changed program: a generated one, a few operations of a shipped one, or all of it; by
         changes after which most still run, or by any."""
@@ -92,7 +110,7 @@ class Session:
 
     # -- trying -----------------------------------------------------------------------------------
 
-    def _program(self, case: Case) -> None:
+    def _program(self, case: Case, often: Shares = AT_RANDOM) -> None:
         """Run the commands on one text; those that execute only if the text is worth it."""
         self.inputs["program"] += 1
         self.programs += 1
@@ -102,20 +120,20 @@ class Session:
         if names is not None:
             self.parses += 1
             self.covered |= names
-            if chance() < FORMS:
+            if chance() < often.forms:
                 self._run("fmt", case)
         if verdict not in (0, 1):
-            if chance() < REFUSED:
+            if chance() < often.refused:
                 self._run(self.rng.choice(READING), case)
-            if chance() < REFUSED:
+            if chance() < often.refused:
                 self._run(self.rng.choice(self._other_commands), case)
             return
-        if "func.func @" in case.text and chance() < RUNS:
+        if "func.func @" in case.text and chance() < often.runs:
             code = self._run(self.rng.choice(self._executing), case)
             if code in EXECUTED:
                 self.executes += 1
                 self.executed |= names or set()
-        if chance() < COMMANDS:
+        if chance() < often.commands:
             self._run(self.rng.choice(self._other_commands), case)
 
     def _other(self, case: Case) -> None:

@@ -33,12 +33,17 @@ class Statement:
 def sliced(text: str, rng: Random) -> str:
     """Return one to three operations of a text with what they need; the text if it is none whose
     regions can be told."""
-    known = _statements(text)
+    known = statements(text)
     work = [n for n, s in enumerate(known) if s.shape == "plain" and s.parent >= 0]
     if not work:
         return text
     wanted = rng.choices(work, k=rng.choice((1, 1, 1, 2, 2, 3)))
     return "\n".join(known[n].text for n in _closed(known, wanted, rng.random() < 0.5))
+
+
+def with_needs(known: tuple[Statement, ...], at: int) -> list[int]:
+    """Return the numbers of a statement and of all that it needs, in the order of the text."""
+    return _closed(known, [at], True)
 
 
 def _closed(known: tuple[Statement, ...], wanted: list[int], writers: bool) -> list[int]:
@@ -85,7 +90,7 @@ def _ends(known: tuple[Statement, ...], opened: int) -> Iterator[int]:
 
 
 @lru_cache(maxsize=1024)
-def _statements(text: str) -> tuple[Statement, ...]:
+def statements(text: str) -> tuple[Statement, ...]:
     """The statements of a text; none if a region is closed that is not open, or the reverse."""
     found: list[Statement] = []
     regions: list[int] = []
