@@ -164,10 +164,10 @@ def five_dims(
 
 def byte_steps(shape: Sequence[int], steps: Sequence[int], size: int) -> tuple[int, ...]:
     """Return the strides of an array in bytes. A step that nobody takes may have more than 64 bits:
-    it becomes one element."""
+    it becomes one element. One that is not known stays so."""
     is_empty = 0 in shape
     return tuple(
-        (step if count > 1 and not is_empty else 1) * size
+        (1 if (count <= 1 or is_empty) and step.__class__ is int else step) * size
         for count, step in zip(shape, steps, strict=True)
     )
 
