@@ -7,9 +7,10 @@ import re
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.source import Source, Span
 
-MAX_DEPTH = 256
-"""Levels of brackets that a program may have. What is read again from each level, as after an
-error, takes time in proportion to its length because nothing is looked for deeper than that."""
+MAX_DEPTH = 100
+"""Levels of brackets that a program may have: whatever looks at a program goes from level to level
+by calls, up to six for each, of which Python allows a thousand. What is read again from each level,
+as after an error, takes time in proportion to its length because nothing is looked for deeper."""
 TOO_DEEP = -2
 
 _plain = re.compile(r'<(?!=)[^<>%{}"]*(?<![-=])>(?!\s*=)').match

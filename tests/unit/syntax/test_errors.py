@@ -9,6 +9,7 @@ import pytest
 
 import ptosim
 from ptosim.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing
+from ptosim.syntax.printer import print_module
 from tests.unit.syntax.helpers import parsed
 
 
@@ -121,3 +122,20 @@ def test_types_nested_too_deep_are_looked_into_only_so_far():
     assert closing(text, 4000 - MAX_DEPTH) == 4000 + 3 + MAX_DEPTH
     typed = f"func.func @f(%x: {'!pto.ptr<' * 300}f32{'>' * 300}) {{\n  return\n}}\n"
     assert [d.code for d in ptosim.check(typed)] == ["PTO0004"]
+
+
+@pytest.mark.parametrize(
+    ("levels", "found"), [(MAX_DEPTH - 1, []), (MAX_DEPTH + 1, ["PTO0004"]), (300, ["PTO0004"])]
+)
+def test_what_is_read_is_not_too_deep_for_what_follows(levels, found):
+    """Passes and the printer go from level to level by calls; every program that is read has few
+    enough of them, also where the caller has used some."""
+    text = (
+        f"func.func @f(%c: i1) {{\n{'scf.if %c {' * (levels - 1)}{'}' * (levels - 1)}\nreturn\n}}\n"
+    )
+    assert [d.code for d in ptosim.check(text) if d.is_error] == found
+    lists = f"module attributes {{a.b = {'[' * (levels - 1)}1{']' * (levels - 1)}}} {{\n}}\n"
+    module, findings = parsed(lists)
+    assert [d.code for d in findings] == found
+    if not found:
+        assert print_module(module).count("[") == levels - 1

@@ -129,7 +129,7 @@ def _splits(members: list[End], resolved: ResolvedModule, source: Source) -> Ite
             more=tuple(Label(op.span(source), f"split = {s}") for s, op in splits.items()),
             notes=("split 0 uses one vector core, the others both",),
         )
-    said = {end: n for end in members if isinstance(n := attribute_of(end.op, "nosplit"), bool)}
+    said = {end: n for end in members if (n := number_of(end.op, "nosplit")) is not None}
     if len(set(said.values())) > 1:
         text = "conflicting explicit 'nosplit' across peer pipe init ops"
         yield _about(members[0], "PTO5017", text, resolved, source, *members[1:])
