@@ -63,6 +63,20 @@ def scales(
     return given if given.dtype.itemsize == 2 else given.astype(np.float32)
 
 
+def zero_point(value: float, what: str) -> int:
+    """Return a zero point; raises UsageError for what is no whole number of 32 bits."""
+    if not -(2**31) <= value < 2**31 or value != int(value):
+        raise UsageError(f"{what} is a whole number of 32 bits, not {value}")
+    return int(value)
+
+
+def filled(array: np.ndarray, what: str) -> np.ndarray:
+    """Return an array; raises UsageError for one without elements."""
+    if not array.size:
+        raise UsageError(f"{what} has no elements: {'x'.join(map(str, array.shape))}")
+    return array
+
+
 def zeros(spec: str, scale: np.ndarray) -> np.ndarray:
     """Return zero points; whole numbers as integers."""
     given = parameter(spec, "--zp")

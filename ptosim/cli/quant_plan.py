@@ -163,9 +163,9 @@ def _task(options: argparse.Namespace) -> Task:
         None if options.dst_before is None else given.tensor(options.dst_before, "--dst-before")
     )
     values = Values(
-        _one(options.src_scale, "--src-scale"), np.int32(_one(options.src_zp, "--src-zp")),
+        _one(options.src_scale, "--src-scale"), _zero(options.src_zp, "--src-zp"),
         scales.astype(np.float32), _one(options.dst_scale, "--dst-scale"),
-        np.int32(_one(options.dst_zp, "--dst-zp")), before,
+        _zero(options.dst_zp, "--dst-zp"), before,
     )  # fmt: skip
     bias = None
     if options.bias is not None:
@@ -206,7 +206,7 @@ def _post_op(attributes: Attributes, text: str, rank: int, axis: int) -> None:
 
 
 def _operand(spec: str, what: str) -> np.ndarray:
-    array = given.tensor(spec, what)
+    array = given.filled(given.tensor(spec, what), what)
     if array.dtype not in (np.dtype(np.int8), np.dtype(np.uint8)):
         raise UsageError(f"{what} holds i8 or ui8, not {array.dtype}")
     return array
@@ -219,11 +219,15 @@ def _convolution(options: argparse.Namespace) -> Convolution:
     return Convolution(strides, padding, dilation, options.groups)
 
 
+_FARTHEST = 1 << 12
+"""The most elements of a step, or of padding on a side: with more an image fills any memory."""
+
+
 def _whole(text: str, what: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",")) if text else ()
-    except ValueError:
-        raise UsageError(f"{what}: `{text}` is not a list of whole numbers") from None
+    parts = [whole(part.strip()) for part in text.split(",")] if text else []
+    if any(part is None or part > _FARTHEST for part in parts):
+        raise UsageError(f"{what}: `{text}` is not a list of whole numbers up to {_FARTHEST}")
+    return tuple(part for part in parts if part is not None)
 
 
 def _real(text: str, what: str) -> float:
@@ -238,6 +242,10 @@ def _one(spec: str, what: str) -> np.float32:
     if values.size != 1:
         raise UsageError(f"{what} is one value (mask 0), not {values.size}")
     return np.float32(values.reshape(()))
+
+
+def _zero(spec: str, what: str) -> np.int32:
+    return np.int32(given.zero_point(float(_one(spec, what)), what))
 
 
 def _emit(folder: Path, found: Plan) -> None:

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _task(options: argparse.Namespace) -> Task:
-    x, out = given.tensor(options.tensor), storage(options.dst)
+    x, out = given.filled(given.tensor(options.tensor), "the tensor"), storage(options.dst)
     if x.dtype != np.float32:
         raise UsageError(f"the tensor is {x.dtype}; weights are f32")
     if out.name not in ("i8", "ui8"):
@@ -72,7 +72,7 @@ def _task(options: argparse.Namespace) -> Task:
         scale = symmetric_scale(flat, out, 0)
     else:
         scale = given.parameter(options.dst_scale, "--dst-scale").astype(np.float32)
-    return Task(x, mask, scale, options.dst_zp, out)
+    return Task(x, mask, scale, given.zero_point(options.dst_zp, "--dst-zp"), out)
 
 
 def _renderables(found: Reordered) -> list[Part]:
