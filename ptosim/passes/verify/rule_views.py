@@ -33,7 +33,13 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.verify import cube_rules, view_rules, virtual_conversions, virtual_rules  # noqa: F401 - register predicates
+from ptosim.passes.verify import (  # noqa: F401 - register predicates
+    cast_rules,
+    cube_rules,
+    view_rules,
+    virtual_conversions,
+    virtual_rules,
+)
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes, simt_kind
 from ptosim.passes.verify.scratch_sizes import SIZES

@@ -6,7 +6,6 @@ over. A dimension that is known only at run time agrees with every other.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -394,52 +393,6 @@ def _walk(struct: Any, path: Any) -> tuple[str, Any]:
             return "range", None
         type_ = type_.fields[step.const]
     return ("scalar", None) if path and isinstance(type_, StructType) else ("", type_)
-
-
-@predicate("PTO2014", "operand and result types are cast incompatible")
-def casts(operand: Any, result: Any, kinds: str, size: str = "") -> bool | Fault:
-    """Both are scalars, or vectors of one shape, whose elements are of the `kinds` ("int to float",
-    "index to int" in either direction) and change their `size` as it says (MLIR arith dialect)."""
-    if result is None or "error" in (operand.kind, result.kind):
-        return True  # already reported
-    pair = [_cast_kind(view) for view in (operand, result)]
-    wanted = kinds.split(" to ")
-    is_right = operand.dims == result.dims and (
-        sorted(pair) == wanted if "index" in wanted else _are(pair, wanted)
-    )
-    if is_right and (not size or _CHANGES[size](_width(operand), _width(result))):
-        return True
-    return Fault(
-        f"operand type '{operand.type}' and result type '{result.type}' are cast incompatible"
-    )
-
-
-def _width(view: Any) -> int:
-    """The bits that count; a truth value is kept in eight."""
-    return 1 if view.dtype == "i1" else view.bits
-
-
-def _cast_kind(view: Any) -> str:
-    if view.kind not in ("scalar", "vector"):
-        return ""
-    if view.dtype == "index":
-        return "index"
-    dtype = view.type.dtype if view.kind == "scalar" else view.type.elem
-    return "int" if dtype.is_integer else "float"
-
-
-def _are(pair: list[str], wanted: list[str]) -> bool:
-    return all(
-        kind == want or (want == "any" and kind in ("int", "float"))
-        for kind, want in zip(pair, wanted, strict=True)
-    )
-
-
-_CHANGES: dict[str, Callable[[int, int], bool]] = {
-    "wider": operator.lt,
-    "narrower": operator.gt,
-    "equal": operator.eq,
-}
 
 
 # -- registers, masks and micro instructions --------------------------------------------------
