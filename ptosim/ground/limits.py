@@ -87,6 +87,16 @@ class Budget:
         if self.outer is not None:
             self.outer.look(place)
 
+    def count(self, executed: int, what: str, place: Callable[[], str] = str) -> None:
+        """Look, and raise LimitError if a part of a run has executed what the whole run may."""
+        self.look(place)
+        most = MAX_INSTRUCTIONS if self.instructions is None else self.instructions
+        if executed > most:
+            raise BudgetError(
+                f"PTO0014: {what} has not ended after {most:,} instructions{_at(place)}",
+                help="look for a loop that does not end, or raise --max-instructions",
+            )
+
     def _look_at_memory(self, most: int, place: Callable[[], str]) -> None:
         grown = resident() - self._at_first
         if grown > most:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.errors import BudgetError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple, dataclass
@@ -275,19 +274,6 @@ def _executed(frame: Frame) -> int:
     return frame.executed + frame.rounds
 
 
-def _look(frame: Frame, op: Operation) -> None:
-    """Raise LimitError if the launch alone has executed what the whole run may, or its time or
-    memory is used up."""
-    budget = current()
-    budget.look(lambda: str(op.span(frame.source)))
-    if budget.instructions is not None and _executed(frame) > budget.instructions:
-        raise BudgetError(
-            f"PTO0014: a launch of threads has not ended after {budget.instructions:,} "
-            f"instructions; it stopped at {op.span(frame.source)}",
-            help="look for a loop that does not end, or raise --max-instructions",
-        )
-
-
 def _check_step(frame: Frame, op: Operation, step: int) -> None:
     if step <= 0:
         raise frame.fault("PTO6006", op, f"has the step {step}; it must be positive")
@@ -297,7 +283,7 @@ def spend(frame: Frame, op: Operation | None) -> None:
     """Fault at a loop that does not end; look at the limits now and then."""
     frame.rounds += 1
     if op is not None and not frame.rounds % ROUNDS:
-        _look(frame, op)
+        current().count(_executed(frame), "a launch of threads", lambda: str(op.span(frame.source)))
     if op is not None and _executed(frame) > MAX_EXECUTED:
         raise frame.fault(
             "PTO7308",

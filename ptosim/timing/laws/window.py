@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ptosim.ground.errors import BudgetError
 from ptosim.ground.isa.costs import CostTable
-from ptosim.ground.limits import MAX_INSTRUCTIONS, current
+from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.timing.laws.instructions import timed
 from ptosim.timing.laws.shapes import VectorStep
@@ -70,7 +69,7 @@ def out_of_order(steps: Sequence[VectorStep], table: CostTable) -> Executed:
             repeats.skip()
         if unit.order - looked >= LOOKS:
             looked = unit.order
-            _look(looked)
+            current().count(looked, "a vector region")
         if unit.started:
             kept += [f for f in unit.started if f.round < SHOWN]
             unit.started.clear()
@@ -82,18 +81,6 @@ def out_of_order(steps: Sequence[VectorStep], table: CostTable) -> Executed:
     delays = dict(unit.delays + repeats.delays)
     names = tuple(step.name for step in steps)
     return Executed(end + table["function.drain"]["cycles"], names, executions, delays)
-
-
-def _look(executed: int) -> None:
-    """Raise LimitError for a region without a period that takes more than a run may."""
-    budget = current()
-    budget.look()
-    most = MAX_INSTRUCTIONS if budget.instructions is None else budget.instructions
-    if executed > most:
-        raise BudgetError(
-            f"PTO0014: a vector region has not ended in time after {executed:,} instructions",
-            help="look for a loop that does not end, or raise --max-instructions",
-        )
 
 
 class _Repeats:

@@ -70,7 +70,7 @@ def fold_signals(signals: SignalTimes) -> None:
 
 
 def _fold(timer: Records, index: int, cores: int) -> None:
-    """Take out what repeats among the new records of a core, or of what stands for one."""
+    """Take out what repeats among the new records of a core, or of a signal."""
     first, last = timer.searched, len(timer.steps)
     steps = np.fromiter(map(id, timer.steps[first:]), np.int64, last - first)
     for record in timer.slowed:  # it ends, or will end, at another time than its step says

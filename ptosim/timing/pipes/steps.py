@@ -15,7 +15,7 @@ PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX", "MTE4", "MTE5", "V2")
 PIPE_INDEX = {name: number for number, name in enumerate(PIPES)}
 S = 0
 MOST_TIME = 1 << 61
-"""Cycles of a run: what is above stands for a time that is not known yet."""
+"""Cycles of a run: larger numbers say that a time is not known yet."""
 MOST_CYCLES = 1 << 50
 """Of one operation: a week and a half. Assumed, no source gives a limit: sums stay in 64 bits."""
 
