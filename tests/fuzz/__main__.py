@@ -1,6 +1,7 @@
 """`python -m tests.fuzz --seconds N --seed S [--out FOLDER]`: changed inputs through the commands.
 
-With `--sweep numbers` (or attributes, tokens) each one of the corpus is changed in turn.
+With `--sweep numbers` (or another kind) each one of the corpus is changed in turn;
+with `--sweep commands` none is, and every command is tried.
 
 Inputs are programs of all levels, shipped and made at random, and files of every other kind that a
 command reads. Every finding is one that must not be: a traceback, an exit code that no page of the
@@ -28,7 +29,7 @@ from ptosim.cli.quant_command import SUBCOMMANDS
 from tests.fuzz.corpus import seeds
 from tests.fuzz.limits import limit_addresses
 from tests.fuzz.session import Session
-from tests.fuzz.sweeps import SWEEPS, swept
+from tests.fuzz.sweeps import ALL, KINDS, swept
 
 
 def _options() -> argparse.Namespace:
@@ -37,7 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=10**9, help="stop after so many inputs")
     parser.add_argument("--out", type=Path, help="folder of findings; default: a new one")
-    parser.add_argument("--sweep", choices=SWEEPS, help="change each of these in turn")
+    parser.add_argument("--sweep", choices=KINDS, help="change each of these in turn")
     parser.add_argument("--only", default="", help="seeds with this in their name")
     parser.add_argument("--patience", type=float, default=30, help="seconds to make one shorter")
     parser.add_argument("--every", type=float, default=600, help="seconds between reports")
@@ -91,12 +92,13 @@ def main() -> int:
 def _go_on(session: Session, options: argparse.Namespace) -> int:
     start = told = time.monotonic()
     count = 0
+    examine = session.try_all if options.sweep == ALL else session.examine
     sweep = swept(options.sweep, session.seeds, session.rng) if options.sweep else None
     while time.monotonic() - start < options.seconds and count < options.inputs:
         if sweep is None:
             session.step()
         elif (case := next(sweep, None)) is not None:
-            session.examine(case)
+            examine(case)
         else:
             break
         count += 1

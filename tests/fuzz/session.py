@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ptosim.ground.isa.rows import isa
 from tests.fuzz.case import Case, Finding
-from tests.fuzz.commands import EXECUTING, OTHER, READING, entries, operations, outcome
+from tests.fuzz.commands import COMMANDS, EXECUTING, OTHER, READING, entries, operations, outcome
 from tests.fuzz.corpus import Seed
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.generated import generated
@@ -86,6 +86,13 @@ class Session:
         """Try a program of a sweep, with commands that execute it and others wherever it can be
         read."""
         self._program(case, EXAMINED)
+
+    def try_all(self, case: Case) -> None:
+        """Try a program with every command."""
+        self.inputs["program"] += 1
+        self.programs += 1
+        for command in COMMANDS:
+            self._run(command, case)
 
     def _text(self) -> Case:
         """A changed program: a generated one, a few operations of a shipped one, or all of it; by

@@ -1,6 +1,7 @@
-"""Changes in turn instead of by chance: every number, attribute or token of the statements of the
-corpus, each in a text of its own with what it needs. What random changes meet once in a million,
-such as one size that no memory has in one operation, is met at once."""
+"""Changes in turn instead of by chance: every number, attribute, token or character of the statements
+of the corpus, each in a text of its own with what it needs; the words of the types of such a text,
+and its lines. What random changes meet once in a million, such as one size that no memory has in
+one operation, is met at once."""
 
 from __future__ import annotations
 
@@ -55,11 +56,85 @@ def _tokens(line: str, rng: Random) -> Iterator[str]:
         yield line[:start] + rng.choice(found).group() + line[end:]
 
 
+def _characters(line: str, rng: Random) -> Iterator[str]:
+    """Without each character, with it twice, and with another one for it."""
+    for at, character in enumerate(line):
+        if not character.isspace():
+            yield line[:at] + line[at + 1 :]
+            yield line[:at] + character + line[at:]
+            yield line[:at] + rng.choice(_OTHER_CHARACTERS) + line[at + 1 :]
+
+
+_OTHER_CHARACTERS = '?0-9x.%!#@<>[](){},:="e_ \n/é'
+
+
+def _types(lines: list[str], at: int, rng: Random) -> Iterator[list[str]]:
+    """With another word for one of a type, everywhere in the text: types stay the same with each
+    other."""
+    text = "\n".join(lines)
+    words = {word for type_ in _TYPE.findall(text) for word in _WORD.findall(type_)}
+    for word in sorted(words):
+        whole = re.compile(rf"(?<![\w.%@]){re.escape(word)}(?![\w.])")
+        for other in TYPE_WORDS:
+            yield whole.sub(other.replace("\\", r"\\"), text).split("\n")
+
+
+_TYPE = re.compile(r"(?:!?\w[\w.]*<[^\n]*?>+|(?<=[:,]) *[fiu]+\d+|\bindex\b)")
+_WORD = re.compile(r"(?<![\w.%@])(?:\d+x[\w?]+|[A-Za-z][\w.]*|\d+)")
+TYPE_WORDS = (
+    "f32", "f16", "bf16", "i1", "i8", "ui8", "i32", "i64", "f8E4M3FN", "index", "0", "1", "3", "?",
+    "0xf32", "1xf32", "3x5xi8", "?xf32", "16x16x16xf16", "vec", "ub", "gm", "mat", "row_major",
+    "vector<2xf16>", "!pto.ptr<f32, ub>", "!pto.vreg<64xf32>", "tensor<4xf32>", "memref<4xf32>",
+    "!quant.uniform<i8:f32, 0.5>", "!pto.mask<b32>", "4294967296",
+)  # fmt: skip
+
+
+def _lines(lines: list[str], at: int, rng: Random) -> Iterator[list[str]]:
+    """Without each line, with it twice, before its neighbour; and the statement in each region."""
+    for n in range(len(lines)):
+        yield lines[:n] + lines[n + 1 :]
+        yield lines[:n] + lines[n : n + 1] + lines[n:]
+        yield lines[:n] + lines[n : n + 2][::-1] + lines[n + 2 :]
+    for before, after in REGIONS:
+        yield [*lines[:at], before, lines[at], after, *lines[at + 1 :]]
+        yield [*lines[:at], before, lines[at], lines[at], after, *lines[at + 1 :]]
+
+
+_BOUNDS = "".join(f"%zz{n} = arith.constant {n} : index\n" for n in (0, 1, 3))
+REGIONS = (
+    ("pto.vecscope {", "}"),
+    ("pto.strict_vecscope() {", "} : () -> ()"),
+    ("pto.section.cube {", "}"),
+    ("pto.section.vector {", "}"),
+    (f"{_BOUNDS}scf.for %zz = %zz0 to %zz3 step %zz1 {{", "}"),
+    (f"{_BOUNDS}scf.for %zz = %zz3 to %zz0 step %zz1 {{", "}"),
+    (f"{_BOUNDS}scf.for %zz = %zz0 to %zz3 step %zz1 {{\npto.vecscope {{", "}\n}"),
+    ("%zt = arith.constant true\nscf.if %zt {", "} else {\n}"),
+    ("%zt = arith.constant false\nscf.while : () -> () {\nscf.condition(%zt)\n} do {", "scf.yield\n}"),
+    ("%zt = arith.constant 1 : index\nscf.index_switch %zt case 1 {", "scf.yield\n} default {\n}"),
+    ("pto.fusion_region {", "pto.yield\n}"),
+    ("scf.execute_region {", "scf.yield\n}"),
+    ("return\n}\nfunc.func @zz() {", "return\n}\nfunc.func @zy() {"),
+    ("return\n}\nfunc.func @zz() attributes {pto.simt_entry} {", ""),
+)  # fmt: skip
+"""What opens and closes a region around a statement."""
+
 SWEEPS: dict[str, Callable[[str, Random], Iterable[str]]] = {
     "numbers": _numbers,
     "attributes": _attributes,
     "tokens": _tokens,
+    "characters": _characters,
 }
+"""Changes of a statement."""
+ALL = "commands"
+"""The sweep that changes nothing, and tries every command."""
+TEXTS: dict[str, Callable[[list[str], int, Random], Iterable[list[str]]]] = {
+    "types": _types,
+    "lines": _lines,
+    ALL: lambda lines, at, rng: [lines],
+}
+KINDS = (*SWEEPS, *TEXTS)
+"""Changes of a statement of a text, or of the whole text."""
 
 
 def swept(kind: str, seeds: list[Seed], rng: Random) -> Iterator[Case]:
@@ -67,14 +142,22 @@ def swept(kind: str, seeds: list[Seed], rng: Random) -> Iterator[Case]:
     places = list(_places(seeds))
     rng.shuffle(places)
     for seed, known, at in places:
-        kept = with_needs(known, at)
-        for number in kept:
-            if number != at and (kind != "numbers" or "constant" not in known[number].text):
-                continue  # a constant is a number of what needs it
-            for line in SWEEPS[kind](known[number].text, rng):
-                lines = (line if n == number else known[n].text for n in kept)
-                content = "\n".join(lines).encode("utf-8", "replace")
-                yield Case(content, "program", rng.choice(seed.targets), seed.compat)
+        for lines in _texts(kind, known, at, rng):
+            content = "\n".join(lines).encode("utf-8", "replace")
+            yield Case(content, "program", rng.choice(seed.targets), seed.compat)
+
+
+def _texts(kind: str, known: tuple[Statement, ...], at: int, rng: Random) -> Iterator[list[str]]:
+    kept = with_needs(known, at)
+    lines = [known[n].text for n in kept]
+    if kind in TEXTS:
+        yield from TEXTS[kind](lines, kept.index(at), rng)
+        return
+    for n, number in enumerate(kept):
+        if number != at and (kind != "numbers" or "constant" not in lines[n]):
+            continue  # a constant is a number of what needs it
+        for line in SWEEPS[kind](lines[n], rng):
+            yield [*lines[:n], line, *lines[n + 1 :]]
 
 
 def _places(seeds: list[Seed]) -> Iterator[tuple[Seed, tuple[Statement, ...], int]]:

@@ -66,7 +66,7 @@ def listed(op: Operation, low: Lowering) -> None:
     """dst = the lanes that the text lists."""
     result = names.result(op)
     lanes = names.lanes_of(result)
-    bits = tuple(str(word).lower() in ("true", "1") for word in _literals(op, lanes))
+    bits = tuple(str(word).lower() in ("true", "1") for word in _literals(op, lanes, 1))
     count = sum(bits)
     if all(bits[:count]):
         low.known[result] = First(lanes, count)
@@ -78,23 +78,23 @@ def listed(op: Operation, low: Lowering) -> None:
 def splat(op: Operation, low: Lowering) -> None:
     """dst = one number in every lane."""
     result = names.result(op)
-    literals = _literals(op, names.lanes_of(result))
+    elem = names.elem_of(result)
+    literals = _literals(op, names.lanes_of(result), bits_of(elem))
     if len({str(word) for word in literals}) != 1:
         raise refuse("VMI-UNSUPPORTED: non-splat constant")
-    elem = names.elem_of(result)
     number = low.out.constant(literals[0], plain_type(elem))
     spread = low.as_lanes(number, elem)
     low.define(result, CONTIGUOUS, [spread], uniform=True)
 
 
-def _literals(op: Operation, lanes: int) -> list[str]:
+def _literals(op: Operation, lanes: int, bits: int) -> list[str]:
     value = attr_value(op.attrs["value"])
     if not isinstance(value, Dense):
         raise refuse("a constant without dense elements")
-    found = value.of(lanes)
-    if found is None:
+    found = value.of(value.dims or (lanes,), bits)
+    if not found or len(found) not in (1, lanes):
         raise refuse("a constant with another number of elements")
-    return [tok.value for tok in found]
+    return [tok.value for tok in (found * lanes if len(found) == 1 else found)]
 
 
 @lowers("vci")

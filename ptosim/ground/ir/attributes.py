@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Node, Operation, Tok
+from ptosim.ground.ir.dense import LITERALS, Dense, dense_of, parts_of
 from ptosim.ground.records import dataclass
 
 
@@ -40,28 +41,10 @@ class TypeText:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dense:
-    """The literals of `dense<…>` in order, row by row; `splat` where one is for all elements."""
-
-    literals: tuple[Tok, ...]
-    splat: bool
-
-    def fits(self, count: int) -> bool:
-        """True if there is a literal for each of `count` elements."""
-        return self.splat or len(self.literals) == count
-
-    def of(self, count: int) -> tuple[Tok, ...] | None:
-        """Return the literal of each of `count` elements, None if there are not as many."""
-        if self.splat:
-            return self.literals * count
-        return self.literals if len(self.literals) == count else None
-
-
 def numbers(value: Any) -> list[int | float] | None:
     """Return the numbers of an attribute in order: one, a list of any depth, `dense<…>`; None for
     anything else."""
-    if isinstance(value, Dense):
+    if isinstance(value, Dense) and value.raw is None:
         value = [token_value(tok) for tok in value.literals]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return [value]
@@ -73,27 +56,15 @@ def numbers(value: Any) -> list[int | float] | None:
     return [number for part in parts if part is not None for number in part]
 
 
-_LITERAL = re.compile(
-    r"(?P<TRUE>\btrue\b)|(?P<FALSE>\bfalse\b)|(?P<HEX>-?0x[0-9a-fA-F]+)"
-    r"|(?P<FLOAT>-?[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))|(?P<INT>-?[0-9]+)"
-)
-
-
-def _literals(text: str, start: int) -> tuple[Tok, ...]:
-    return tuple(
-        Tok(found.lastgroup or "", found.group(), found.start())
-        for found in _LITERAL.finditer(text, start)
-    )
-
-
-def _dense(text: str) -> Dense:
-    inner = text.index("<") + 1
-    return Dense(_literals(text, inner), text[inner:].lstrip()[:1] not in ("[", ">"))
+def _dense(text: str) -> Dense | str:
+    return dense_of(text) or text
 
 
 def _array(text: str) -> list[Any]:
     """`array<i32: 1, 0>`: the numbers after the colon."""
-    return [token_value(tok) for tok in _literals(text, text.index(":"))] if ":" in text else []
+    if ":" not in text:
+        return []
+    return [token_value(tok) for tok in parts_of(text, text.index(":") + 1) if tok.type in LITERALS]
 
 
 _DOTTED = re.compile(r"#(\w+)\.(\w+)<\s*(\w+)\s*>$")

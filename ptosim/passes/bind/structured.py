@@ -256,25 +256,32 @@ def _vector_constant(literal: Any, type_: VectorType) -> Any:
     if type_.kind != "vector":
         return literal.value if _fits(literal, value, type_) else None
     count = math.prod(d or 0 for d in type_.dims)
-    if not isinstance(value, Dense) or not value.fits(count) or count > _MOST_LANES:
+    literals = dense_literals(value, type_)
+    if literals is None or count > _MOST_LANES:
         return None
-    literals = value.of(count) or ()
     numbers = tuple(constant_value(tok, ScalarType(type_.elem)) for tok in literals)
-    return None if None in numbers else numbers
+    if None in numbers:
+        return None
+    return numbers * count if len(numbers) == 1 else numbers
+
+
+def dense_literals(value: Any, type_: VectorType) -> tuple[Tok, ...] | None:
+    """Return the literal of each element of a shaped type, or one for all; None where the value is
+    no `Dense` of this shape, or the shape is not static."""
+    if not isinstance(value, Dense) or type_.is_unranked or None in type_.dims:
+        return None
+    bits = 1 if type_.elem.name == "i1" else type_.elem.bits  # of them a byte has eight
+    return value.of([d or 0 for d in type_.dims], bits)
 
 
 def _fits(literal: Tok, value: Any, type_: VectorType) -> bool:
     """False for numbers that a tensor does not hold, or not as many."""
     element = type_.elem
     is_number = element.is_float or element.is_integer
-    if not isinstance(value, Dense) or '"' in literal.value or not is_number:
+    if literal.type != "DENSE" or not is_number:
         return True
-    if type_.is_unranked or None in type_.dims:
-        return False
-    if not value.fits(math.prod(d or 0 for d in type_.dims)):
-        return False
-    scalar = ScalarType(element)
-    return all(constant_value(tok, scalar) is not None for tok in value.literals)
+    literals, scalar = dense_literals(value, type_), ScalarType(element)
+    return literals is not None and all(constant_value(t, scalar) is not None for t in literals)
 
 
 _FLOAT_PATTERNS = {16: ("<H", "<e"), 32: ("<I", "<f"), 64: ("<Q", "<d")}

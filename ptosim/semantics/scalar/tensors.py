@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.ir.attributes import Dense, token_value
+from ptosim.ground.ir.attributes import token_value
 from ptosim.ground.ir.core import Operand, Operation, Tok
 from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
-from ptosim.passes.bind.structured import constant_value
+from ptosim.passes.bind.structured import constant_value, dense_literals
 from ptosim.semantics.scalar.numbers import ScalarFault, rounder
 from ptosim.semantics.simt import arithmetic
 from ptosim.semantics.simt.table import LANE_OPS, LaneContext
@@ -160,19 +160,17 @@ def constant_array(text: Any, type_: Type) -> Any:
         return tuple(constant_array(number, ScalarType(type_.elem)) for number in text)
     if not isinstance(type_, VectorType) or type_.kind != "tensor" or not isinstance(text, str):
         return text
-    if not text.startswith("dense") or type_.is_unranked or None in type_.dims:
+    if not text.startswith("dense"):
         return text
-    value = token_value(Tok("DENSE", text, 0))
     shape = tuple(int(d or 0) for d in type_.dims)
-    if not isinstance(value, Dense) or not value.fits(math.prod(shape)):
-        return text
-    if not _has_arithmetic(type_.elem):
+    literals = dense_literals(token_value(Tok("DENSE", text, 0)), type_)
+    if literals is None or not _has_arithmetic(type_.elem):
         return text
     scalar = ScalarType(type_.elem)
-    found = [constant_value(tok, scalar) for tok in value.literals]
+    found = [constant_value(tok, scalar) for tok in literals]
     if None in found:
         return text
     array = np.array(found).astype(argument_dtype(type_.elem))
-    if not value.splat:
+    if len(found) == math.prod(shape):
         return array.reshape(shape)
     return np.broadcast_to(array.reshape((1,) * len(shape)), shape)  # one element in memory

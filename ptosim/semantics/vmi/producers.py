@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.core import Attr
+from ptosim.ground.ir.attributes import Dense, attr_value
 from ptosim.ground.ir.types import REGISTER_BYTES, VirtualVRegType
 from ptosim.numerics.formats import BF16
 from ptosim.numerics.lanes import is_float
@@ -68,22 +68,17 @@ def dense(ctx: LogicalContext) -> np.ndarray:
     count = ctx.count("dst")
     type_ = ctx.type("dst")
     lanes = ctx.lanes("dst") if isinstance(type_, VirtualVRegType) else np.dtype(np.bool_)
-    words = _words(ctx.op.attrs.get("value") or ctx.attr("value"))
+    value = attr_value(ctx.op.attrs.get("value") or ctx.attr("value"))
+    bits = lanes.itemsize * 8
+    found = value.of(value.dims or (count,), bits) if isinstance(value, Dense) else None
+    if not found or len(found) not in (1, count):
+        raise UsageError(f"the value of '{ctx.op.name}' does not have its elements")
     try:
-        numbers = [_number(word, lanes) for word in words]
+        numbers = [_number(literal.value, lanes) for literal in found]
     except ValueError as problem:
         raise UsageError(f"the value of '{ctx.op.name}' has no numbers: {problem}") from problem
     whole = numbers * count if len(numbers) == 1 else numbers
     return np.array(whole, lanes)
-
-
-def _words(value: Any) -> list[str]:
-    """The numbers of a dense attribute as written."""
-    if isinstance(value, Attr):
-        value = value.atom
-    text = str(getattr(value, "value", value))
-    inner = text[text.find("<") + 1 : text.rfind(">")] if "<" in text else text
-    return [w for w in inner.replace("[", " ").replace("]", " ").replace(",", " ").split() if w]
 
 
 def _number(word: str, lanes: np.dtype) -> Any:

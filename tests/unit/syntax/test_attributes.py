@@ -61,6 +61,27 @@ def test_arrays_are_lists_of_numbers(text, numbers):
         ("dense<[[1, 2], [3, 4]]>", "vector<2x2xi32>", (1, 2, 3, 4)),
         ("dense<[1, 2, 3]>", "vector<2xi32>", None),
         ("dense<[1, 256]>", "vector<2xi8>", None),
+        # the shape is the type's, one comma between elements, and nothing else is an element
+        ("dense<[[1.0, 2.0]]>", "vector<2xf16>", None),
+        ("dense<[[1.0], [2.0]]>", "vector<2xf16>", None),
+        ("dense<[[1], [2, 3]]>", "vector<2x2xi32>", None),
+        ("dense<[1, 2, 3, 4]>", "vector<2x2xi32>", None),
+        ("dense<[1, 2,]>", "vector<2xi32>", None),
+        ("dense<[1 2]>", "vector<2xi32>", None),
+        ("dense<[1, ?]>", "vector<2xi32>", None),
+        ("dense<1, 2>", "vector<2xi32>", None),
+        ("dense<?>", "vector<2xf16>", None),
+        ("dense<nan>", "vector<2xf16>", None),
+        ("dense<word>", "vector<2xf16>", None),
+        ("dense<>", "vector<2xf16>", None),
+        ("dense<[]>", "vector<2xf16>", None),
+        # bytes in memory, the lowest first
+        ('dense<"0x003C">', "vector<2xf16>", (1.0, 1.0)),
+        ('dense<"0x003C0040">', "vector<2xf16>", (1.0, 2.0)),
+        ('dense<"0xFF01">', "vector<2xi8>", (-1, 1)),
+        ('dense<"0x0100">', "vector<1xi16>", (1,)),
+        ('dense<"0x003C00">', "vector<2xf16>", None),
+        ('dense<"0x01">', "vector<8xi1>", None),
     ],
 )
 def test_constants_of_small_vectors(literal, type_, value):
@@ -74,8 +95,9 @@ def test_a_dense_attribute_has_its_literals():
     op = only_op('"pto.x"() {k = dense<[1, 2]> : vector<2xi32>} : () -> ()')
     value = attr_value(op.attrs["k"])
     assert isinstance(value, Dense)
-    assert [tok.value for tok in value.of(2) or ()] == ["1", "2"]
-    assert value.of(3) is None
+    assert [tok.value for tok in value.of((2,), 32) or ()] == ["1", "2"]
+    assert value.of((3,), 32) is None
+    assert value.of((1, 2), 32) is None
 
 
 # Enums of August 2026 (PTOAS 0.28 to 0.60) with the values of their members.

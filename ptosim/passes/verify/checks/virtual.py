@@ -186,8 +186,11 @@ def constants(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 def _wrong_constant(op: Operation, type_: Type) -> str | None:
     attr = op.attrs["value"]
     shaped = parse_type(attr.type.value).type if attr.type is not None else None
-    if not isinstance(attr_value(attr), Dense) or not isinstance(shaped, VectorType):
+    value = attr_value(attr)
+    if not isinstance(value, Dense) or not isinstance(shaped, VectorType):
         return "requires dense elements constant attribute"
+    if value.of([d or 0 for d in shaped.dims], shaped.elem.bits) is None:
+        return f"requires dense elements that fit {shaped}"
     if not isinstance(type_, VIRTUAL):
         return None  # said where the operands are bound
     count = 1
