@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 from tests.fuzz.case import Case
+from tests.fuzz.commands import entries
 from tests.fuzz.corpus import Seed
 from tests.fuzz.slices import Statement, statements, with_needs
 
@@ -144,7 +145,8 @@ def swept(kind: str, seeds: list[Seed], rng: Random) -> Iterator[Case]:
     for seed, known, at in places:
         for lines in _texts(kind, known, at, rng):
             content = "\n".join(lines).encode("utf-8", "replace")
-            yield Case(content, "program", rng.choice(seed.targets), seed.compat)
+            entry = rng.choice(names) if len(names := entries("\n".join(lines))) > 1 else None
+            yield Case(content, "program", rng.choice(seed.targets), seed.compat, entry)
 
 
 def _texts(kind: str, known: tuple[Statement, ...], at: int, rng: Random) -> Iterator[list[str]]:

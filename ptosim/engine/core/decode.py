@@ -19,6 +19,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
+from ptosim.ground.isa.costs import vector_entries
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Status
@@ -146,6 +147,11 @@ class Decoder:
         return inst
 
     def _operation(self, op: Operation) -> None:
+        if self.in_vector_region and not _is_of_region(op):
+            text = f"'{op.name}': what it does inside a vector region is not known"
+            span = Span(self.resolved.module.source, op.start, op.name_end)
+            outside = "move it in front of the region or after it"
+            self.refuse(finding("PTO8002", text, span, help=outside), has_no_time=True)
         handler = self._structured.get(op.name)
         if handler is not None:
             handler(op)
@@ -377,6 +383,13 @@ class Decoder:
 def _scratch_tile(placed: Placed) -> Any:
     width = -(-placed.bytes // 32) * 32
     return tile_ref(TileType(placed.space, dtype("ui8"), 1, width, 1, width), placed.addr, 1, width)
+
+
+def _is_of_region(op: Operation) -> bool:
+    """False for what the vector unit executes on its own, such as sorts and launches of threads."""
+    if op.queue != "V" or has_registers(op) or op.has("vector_region"):
+        return True
+    return op.name.removeprefix("pto.") in vector_entries()
 
 
 def _has_kernel(op: Operation) -> bool:

@@ -19,6 +19,7 @@ from ptosim.passes.place.sides import SIMT, has_registers
 ENTRY = "pto.simt_entry"
 _OF_KERNELS = frozenset(("micro_dma", "micro_cube", "memory", "matmul", "elementwise", "pipes"))
 """Families of operations that no thread executes."""
+_OF_CORES = frozenset(("section", "vector_region", "flag", "barrier"))
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
 _TRAITS = frozenset(
     ("launches", "simt_region", "sets_launch", "simt_only", "simt_entry_only", "atomic_update",
@@ -108,7 +109,7 @@ def _not_of_threads(op: Operation, source: Source) -> Iterator[Diagnostic]:
     row = op.definition
     if row is None or op.has("launches") or row.family.startswith(SIMT):
         return
-    if has_registers(op) or op.has("vector_region") or op.has("flag") or op.has("barrier"):
+    if has_registers(op) or op.traits & _OF_CORES:
         what = "has no part in SIMT code, which is executed by many threads"
     elif row.family in _OF_KERNELS:
         what = "is an operation of the kernel, not of its threads"
