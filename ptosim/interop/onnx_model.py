@@ -88,6 +88,8 @@ def graph_of(model: ModelProto) -> Graph:
         ) from problem
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     graph = model.graph
+    if not graph.output:
+        raise _broken("the model has no output")
     constants = {t.name: _array(onnx, t) for t in graph.initializer}
     nodes = [_node(onnx, n, i) for i, n in enumerate(graph.node)]
     inputs = {i.name: _described(onnx, i) for i in graph.input if i.name not in constants}

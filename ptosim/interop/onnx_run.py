@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.interop.chains import unsupported
 from ptosim.interop.fusion import mx
@@ -173,13 +173,18 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
 def every_value(
     graph: Graph, runs: Sequence[Mapping[str, np.ndarray]]
 ) -> dict[str, list[np.ndarray]]:
-    """Return the values of every name in several runs, by onnx.reference."""
+    """Return the values of every name in several runs, by onnx.reference. Raises ProgramError for a
+    model that it cannot compute."""
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(graph.proto)
     found: dict[str, list[np.ndarray]] = {}
     for feeds in runs:
-        made = evaluator.run(None, dict(feeds), intermediate=True)
+        try:
+            made = evaluator.run(None, dict(feeds), intermediate=True)
+        except Exception as problem:  # whatever its operators raise for shapes that do not fit
+            text = f"onnx.reference does not compute the model: {problem}".partition("\n")[0]
+            raise ProgramError([finding("PTO0201", text)]) from problem
         assert isinstance(made, dict)  # of all names: `intermediate`
         for name, value in {**graph.constants, **feeds, **made}.items():
             if value is None:  # the name of an input that is left out

@@ -98,7 +98,7 @@ class TypeBuilder:
             self._element(dtypes()[text])
             return ScalarType(dtypes()[text])
         handles = type_rows("handle")
-        if name in handles and "length" not in handles[name]:
+        if name in handles and "most" not in handles[name]:
             return self._handle(name, None)
         if text[1:] in type_rows("constructor"):
             self._constructor(text[1:])
@@ -108,9 +108,12 @@ class TypeBuilder:
 
     def named_length(self, parts: list[Any]) -> Type:
         name = parts[0].value.removeprefix("!pto.")
-        if "length" not in type_rows("handle").get(name, ()):
+        row, length = type_rows("handle").get(name, {}), int(parts[1].value)
+        if "most" not in row:
             raise TypeFault(f"`{parts[0].value}<{parts[1].value}>` is not a type")
-        return self._handle(name, int(parts[1].value))
+        if length > row["most"]:
+            raise TypeFault(f"!pto.{name} has at most {row['most']} entries, not {length}")
+        return self._handle(name, length)
 
     def _handle(self, name: str, length: int | None) -> Type:
         row = type_rows("handle")[name]

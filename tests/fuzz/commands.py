@@ -161,6 +161,7 @@ OTHER: dict[str, Runner] = {
     "diff": _command("diff", *_LIMIT, twice=True),
     "port": _command("port", "--from", "a2a3", "--to", "a5", *_LIMIT),
     "quant audit": _command("quant audit", *_LIMIT),
+    "tune": _command("tune", "--trials", "2", "--seconds", "2", "--seeds", "1", *_LIMIT),
     "stats": _command("stats", "--no-timing", *_LIMIT),
     "debug": _command(
         "debug", "-nx", "--batch", "-ex", "next 3", "-ex", "info tiles", "-ex", "continue",

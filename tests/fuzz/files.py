@@ -11,11 +11,12 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ptosim.debug.dap.server import Server
 from ptosim.serve.protocol import line_of, request_of
 from tests.fuzz.case import Case, Different
+from tests.fuzz.models import samples
 
 Runner = Callable[[Case, Path], int]
 KERNEL = """module attributes {pto.target_arch = "a5"} {
@@ -166,10 +167,30 @@ def _last_line(told: str) -> str:
     return told[at:].partition('"}')[0].replace("\\n", "\n").rstrip().rpartition("\n")[2]
 
 
+def _converted(*words: str) -> Runner:
+    """`quant convert` of a model, with samples of its inputs."""
+
+    def run(case: Case, folder: Path) -> int:
+        import numpy as np
+
+        path, data = folder / "m.onnx", folder / "samples.npz"
+        path.write_bytes(case.content)
+        np.savez(data, **cast("dict[str, Any]", samples(case.content)))
+        given = ("--calibration", str(data), "--target", "a5", *words)
+        try:
+            return _documented(["quant", "convert", str(path), *given])
+        finally:
+            path.unlink()
+            data.unlink()
+
+    return run
+
+
 RUNNERS: dict[str, dict[str, Runner]] = {
     "sidecar": {
         "run": _beside("k.toml", "run", "KERNEL", "--no-timing", *LIMITS),
         "check": _beside("k.toml", "check", "KERNEL"),
+        "test": _beside("k.toml", "test", "-j", "1", "KERNEL", *LIMITS),
     },
     "chain": {"run": _beside("c.toml", "run", "--chain", "FILE", "--no-timing", *LIMITS)},
     "npy": {
@@ -198,6 +219,15 @@ RUNNERS: dict[str, dict[str, Runner]] = {
     "onnx": {
         "quant onnx": _beside("m.onnx", "quant", "onnx", "FILE", "--target", "a5"),
     },
+    "model": {
+        "quant onnx": _beside("m.onnx", "quant", "onnx", "FILE", "--target", "a5"),
+        "quant audit": _beside("m.onnx", "quant", "audit", "FILE", "--target", "a5"),
+        "quant convert": _converted(),
+        "quant convert --type": _converted("--type", "mxfp8", "--partial"),
+        "quant convert --activations": _converted("--activations", "ui8", "--max-drop", "5"),
+        "quant convert --after": _converted("--after", "choose", "--per", "tensor"),
+    },
+    "jobs": {"judge": _beside("jobs.jsonl", "judge", "FILE", "--seed", "1", *LIMITS)},
     "mlir": {
         "quant types": _beside("m.mlir", "quant", "types", "FILE"),
         "quant types --mlir": _beside("m.mlir", "quant", "types", "FILE", "--mlir", "22"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,20 +12,22 @@ from random import Random
 import numpy as np
 
 from tests.fuzz.case import Case
-from tests.fuzz.files import frame, words_of
+from tests.fuzz.files import KERNEL, frame, words_of
+from tests.fuzz.models import changed, models
 from tests.fuzz.mutations import mutated, mutated_bytes
 
 SUFFIXES = {
     "program": ".pto", "sidecar": ".sidecar", "chain": ".chain", "npy": ".npy", "npz": ".npz",
     "bin": ".bin", "onnx": ".onnx", "mlir": ".mlir", "task": ".task", "words": ".words",
     "script": ".dbg", "frames": ".frames", "table": ".table", "request": ".request",
-    "space": ".space", "rows": ".rows",
+    "space": ".space", "rows": ".rows", "model": ".model", "jobs": ".jobs",
 }  # fmt: skip
 """Kind of a case -> the ending of a file that holds one."""
-BINARY = frozenset(("npy", "npz", "bin", "onnx", "frames"))
+BINARY = frozenset(("npy", "npz", "bin", "onnx", "model", "frames"))
 WEIGHTS = {
     "sidecar": 4, "chain": 3, "npy": 3, "npz": 2, "bin": 1, "onnx": 1, "mlir": 4, "task": 1,
     "words": 5, "script": 4, "frames": 6, "table": 2, "request": 2, "space": 3, "rows": 2,
+    "model": 2, "jobs": 2,
 }  # fmt: skip
 """How often each kind is tried, among each other."""
 
@@ -92,6 +95,11 @@ _LINES = (
     "run KERNEL -o r.html --max-seconds 3 --max-memory 300M --max-instructions 900",
     "cost KERNEL --block-num 5 -o c.html --view chain",
     "calibrate --from KERNEL --check --target a5",
+    "tune KERNEL --target a5 --trials 2 --seconds 3 --seeds 1 --arg s=2 --no-rewrites",
+    "tune KERNEL --target a2a3 --const c8=8,4 --sampler random --seed 3 --keep 2 --seconds 3 --format json",
+    "test KERNEL --target a5 -j 1 --format json",
+    "judge KERNEL --seed 3 --fresh 0 --times",
+    "completion bash",
 )
 _COMMANDS = (
     "step 2|next|tiles|tile %a[0:2, 0:6] hex|t %b codes|tile %x|diff|mem ub 0x0..0x3f|mem gm x 0+32 f32|"
@@ -139,6 +147,20 @@ _ROWS = (
 )
 
 
+_JOBS = (
+    '{"id": 7, "text": TEXT, "target": "a5", "args": {"x": "randn:f32:8x8", "y": "zeros:f32:8x8", '
+    '"s": 0.5}, "expect": {"y": {"file": "randn:f32:8x8:1", "rtol": 1e-5, "atol": 1e3}}, "seeds": [1, 2], '
+    '"limits": {"instructions": 900, "seconds": 3, "memory": 99000000}}\n',
+    '{"text": TEXT, "target": ["a2a3", "a5"], "entry": "k", "level": 2, "sync": "auto", "compat": '
+    '"2026-08", "block_num": 2, "args": {"x": "ones:f32:8x8", "y": "@x", "s": 1}}\n{"id": "b"}\n',
+)
+
+
+def _jobs(rng: Random) -> bytes:
+    text = mutated(rng.choice(_JOBS), rng, _JOBS).replace("TEXT", json.dumps(KERNEL))
+    return text.encode("utf-8", "replace")
+
+
 def _array(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array)
@@ -168,29 +190,6 @@ def _archives() -> list[bytes]:
         save(buffer, x=np.ones((8, 8), np.float32), y=np.arange(3))
         found.append(buffer.getvalue())
     return found
-
-
-@cache
-def _models() -> list[bytes]:
-    """Small ONNX models; none where the package is missing."""
-    try:
-        from onnx import TensorProto
-
-        from tests.lower.models import one
-    except ImportError:
-        return []
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal((4, 8)).astype(np.float32)
-    weights = rng.integers(-128, 128, (8, 4)).astype(np.int8)
-    scale, zero = np.float32(0.05), np.int8(3)
-    quantise = {"x": x, "s": scale, "z": zero}
-    product = {"a": rng.integers(0, 9, (4, 8)).astype(np.uint8), "b": weights}
-    made = (
-        one("QuantizeLinear", quantise, TensorProto.INT8, [4, 8], ("x",)),
-        one("DequantizeLinear", {"q": weights, "s": scale, "z": zero}, TensorProto.FLOAT, [8, 4]),
-        one("MatMulInteger", product, TensorProto.INT32, [4, 4], ("a",)),
-    )
-    return [model.SerializeToString() for model in made]
 
 
 def _requests(rng: Random) -> bytes:
@@ -264,7 +263,9 @@ _MAKERS: dict[str, _Make] = {
     "npy": _bytes(_arrays),
     "npz": _bytes(_archives),
     "bin": _bytes(lambda: [bytes(256)]),
-    "onnx": _bytes(_models),
+    "onnx": _bytes(models),
+    "model": changed,
+    "jobs": _jobs,
     "mlir": _changed(_MLIR),
     "task": _changed(_TASKS),
     "table": _changed(_TABLES),
@@ -279,7 +280,7 @@ _MAKERS: dict[str, _Make] = {
 
 def made(rng: Random) -> Case:
     """Return a changed input of a kind chosen at random."""
-    kinds = [k for k in WEIGHTS if k != "onnx" or _models()]
+    kinds = [k for k in WEIGHTS if k not in ("onnx", "model") or models()]
     kind = rng.choices(kinds, [WEIGHTS[k] for k in kinds])[0]
     return Case(_MAKERS[kind](rng), kind)
 

@@ -90,6 +90,36 @@ TYPE_WORDS = (
 )  # fmt: skip
 
 
+def _arguments(lines: list[str], at: int, rng: Random) -> Iterator[list[str]]:
+    """With a number for each scalar argument of a function, in its place."""
+    for n, line in enumerate(lines):
+        for found in _SCALAR.finditer(line) if "func.func" in line else ():
+            head = line[: found.start()] + line[found.end() :]
+            name, type_ = found.groups()
+            for number in NUMBERS if type_[0] != "f" and type_ != "bf16" else FLOATS:
+                made = f"{name} = arith.constant {number} : {type_}"
+                yield [
+                    *lines[:n],
+                    head.replace("(, ", "(").replace(", )", ")"),
+                    made,
+                    *lines[n + 1 :],
+                ]
+
+
+_SCALAR = re.compile(r"(%\w+)\s*:\s*(index|[su]?i\d+|f\d+|bf16)\s*,?\s*")
+FLOATS = (
+    "0.0",
+    "-0.0",
+    "1.0e38",
+    "1.0e-45",
+    "65505.0",
+    "0x7F800000",
+    "0x7C00",
+    "0x7FC00001",
+    "-1.5",
+)
+
+
 def _lines(lines: list[str], at: int, rng: Random) -> Iterator[list[str]]:
     """Without each line, with it twice, before its neighbour; and the statement in each region."""
     for n in range(len(lines)):
@@ -131,6 +161,7 @@ ALL = "commands"
 """The sweep that changes nothing, and tries every command."""
 TEXTS: dict[str, Callable[[list[str], int, Random], Iterable[list[str]]]] = {
     "types": _types,
+    "arguments": _arguments,
     "lines": _lines,
     ALL: lambda lines, at, rng: [lines],
 }

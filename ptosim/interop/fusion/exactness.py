@@ -16,6 +16,8 @@ from ptosim.interop.fusion.programs import moved
 
 FITS = 24
 """Bits of the mantissa of an f32."""
+UNLIMITED = 1 << 16
+"""Bits that no sum fits in."""
 
 
 def significant_bits(values: np.ndarray) -> int:
@@ -45,7 +47,11 @@ def sum_bits(group: Group, a_type: np.dtype, b: np.ndarray, depth: int, *, const
     total = int(wide.sum(axes).max(initial=0)) * top
     if group.bias is not None:
         unit = group.a.scale.reshape(-1).astype(np.float64) * group.b.scale.reshape(-1)
-        total += math.ceil(float(np.abs(group.bias / unit).max(initial=0)))
+        with np.errstate(all="ignore"):
+            largest_bias = float(np.abs(group.bias / unit).max(initial=0))
+        if not math.isfinite(largest_bias):  # of a scale that is 0, or a bias that is no number
+            return UNLIMITED
+        total += math.ceil(largest_bias)
     return math.ceil(math.log2(max(total, 1)))
 
 
@@ -76,8 +82,9 @@ def statement(
     scales = significant_bits(group.a.scale) + significant_bits(group.b.scale)
     if sums + scales <= FITS:
         return True, f"sums of {sums} bits, scales of {scales}: exact in f32 in every order"
+    wide = "sums without a limit" if sums == UNLIMITED else f"sums of {sums} bits"
     return False, (
-        f"sums of {sums} bits, scales of {scales}, f32 has {FITS}: where the reference adds rounded"
+        f"{wide}, scales of {scales}, f32 has {FITS}: where the reference adds rounded"
         " products, results near a tie may differ by one step"
     )
 

@@ -41,9 +41,7 @@ def read_blocks(
     `pitch` bytes from row to row."""
     blocks = -(-cols // columns_of_block(dtype))
     require_each(op, where, rows * pitch, (blocks, stride * pitch))
-    packed = np.ndarray(
-        (blocks, rows, pitch), np.uint8, where.data, where.start, (stride * pitch, pitch, 1)
-    )
+    packed = where.array((blocks, rows, pitch), np.uint8, (stride * pitch, pitch, 1))
     lines = np.ascontiguousarray(packed.transpose(1, 0, 2)).reshape(rows, -1)
     values = unpack_nibbles(lines) if dtype.bits == 4 else lines.view(view_dtype(dtype))
     return values[:, :cols]
@@ -82,7 +80,7 @@ def write_blocks(op: Binding, where: Place, values: np.ndarray, dtype: DType, st
     lines = pack_nibbles(full) if dtype.bits == 4 else full
     data = np.ascontiguousarray(lines).view(np.uint8).reshape(rows, blocks, 32).transpose(1, 0, 2)
     require_each(op, where, rows * 32, (blocks, stride * 32))
-    target = np.ndarray((blocks, rows, 32), np.uint8, where.data, where.start, (stride * 32, 32, 1))
+    target = where.array((blocks, rows, 32), np.uint8, (stride * 32, 32, 1))
     target[:] = data
 
 
@@ -103,9 +101,7 @@ def accumulator(
     """Return the view [column block, row, 16] of an accumulator with `stride` rows in a block."""
     blocks = -(-cols // 16)
     require_accumulator(op, where, rows, cols, stride)
-    return np.ndarray(
-        (blocks, rows, 16), dtype, where.data, where.start, (stride * 64, 64, dtype.itemsize)
-    )
+    return where.array((blocks, rows, 16), dtype, (stride * 64, 64, dtype.itemsize))
 
 
 def read_accumulator(

@@ -161,13 +161,7 @@ def _overlaps(copy: Copy) -> bool:
 def _at_once(copy: Copy) -> Commit:
     shape = (*(level[0] for level in reversed(copy.levels)), copy.length)
     views = [
-        np.ndarray(
-            shape,
-            np.uint8,
-            where.data,
-            where.start,
-            (*(level[axis] for level in reversed(copy.levels)), 1),
-        )
+        where.array(shape, np.uint8, (*(level[axis] for level in reversed(copy.levels)), 1))
         for where, axis in ((copy.source, 1), (copy.target, 2))
     ]
     return partial(np.copyto, views[1], views[0])

@@ -112,7 +112,7 @@ def fill(op: Binding) -> Commit:
     writes(op, target, size, (count, step))
     kind = np.dtype(f"<u{bits // 8}")
     pattern = np.full(32 // kind.itemsize, values["raw"] & (1 << bits) - 1, kind).view(np.uint8)
-    runs = np.ndarray((count, blocks, 32), np.uint8, target.data, start, (step, 32, 1))
+    runs = target.array((count, blocks, 32), np.uint8, (step, 32, 1))
 
     def store() -> None:
         runs[:] = pattern

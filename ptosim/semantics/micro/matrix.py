@@ -101,7 +101,7 @@ def as_fractals(
     read = _source(op, source, extent, strides, view_dtype(dtype))
     reads(op, source, size, *zip(extent, strides, strict=True))
     shape = (groups, blocks, rows, 32)
-    out = np.ndarray(shape, np.uint8, target.data, target.start, (*steps, 1))
+    out = target.array(shape, np.uint8, (*steps, 1))
     writes(op, target, 32, *zip(shape, steps, strict=False))
 
     def convert() -> None:
@@ -119,7 +119,7 @@ def _source(
     """Return the function that reads elements at byte strides; those outside the buffer are 0."""
     low, high = reach(shape, strides)
     if holds(op, where, where.start + low, where.start + high + dtype.itemsize):
-        return partial(np.ndarray, shape, dtype, where.data, where.start, strides)
+        return partial(where.array, shape, dtype, strides)
     steps = [min(max(s, -_FAR), _FAR) for s in strides]  # 64 bits hold the places
     places = where.start + sum(
         axis * s for axis, s in zip(np.ogrid[tuple(slice(n) for n in shape)], steps, strict=True)

@@ -3,6 +3,7 @@ peer's."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ptosim.effects.touch import Level, Touch, Touches
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.gm import byte_steps
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding
@@ -36,6 +38,13 @@ class Place(NamedTuple):
     def size(self) -> int:
         """Bytes of the space."""
         return len(self.data)
+
+    def array(
+        self, shape: Sequence[int], dtype: np.dtype | type, steps: Sequence[int]
+    ) -> np.ndarray:
+        """Return the elements of a shape with steps in bytes; one that nobody takes may be any."""
+        strides = byte_steps(shape, steps, 1)
+        return np.ndarray(tuple(shape), dtype, self.data, self.start, strides)
 
 
 def place(op: Binding, name: str, sub_block: int | None = None) -> Place:
