@@ -187,7 +187,7 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
             continue
         for entry in bound:
             kinds = operand_kinds(entry)
-            if kinds is None or "int" in kinds or "index" in kinds:
+            if kinds is None or "index" in kinds:  # integers other than i1
                 continue
             tok = entry.tok
             yield finding(

@@ -49,7 +49,12 @@ def evaluate(
         raise UsageError(f"unknown oracle `{oracle}`", help=f"known: {', '.join(ORACLES)}")
     node = node_of(op, inputs, attrs or {}, opset)
     refuse_errors(check_node(node))
-    return _OPERATORS[op](node, list(inputs), oracle)
+    try:
+        return _OPERATORS[op](node, list(inputs), oracle)
+    except ValueError as problem:  # of NumPy: no rule of the standard's checkers has all shapes
+        shapes = ", ".join(str(list(a.shape)) for a in inputs if a is not None)
+        text = f"{node}: operands of shapes {shapes} do not fit: {problem}"
+        raise ProgramError([finding("PTO2212", text)]) from problem
 
 
 def node_of(op: str, inputs: Arrays, attrs: Attributes, opset: int) -> Node:

@@ -44,15 +44,15 @@ def stored(op: Binding, tile: Tile, dtype: DType) -> Convert:
     first column of the parameters) as elements of `dtype`. Raises OpFault for a pair of types that
     the fixpipe of the target does not have."""
     src, dst = conversion_name(tile.type.dtype), conversion_name(dtype)
-    plain = dst in _PLAIN[src]
-    words = words_of(op, plain, dst)
-    known = _PLAIN[src] if words is None else _SCALED[op.target][src]
+    plain = _PLAIN.get(src, ())
+    words = words_of(op, dst in plain, dst)
+    known = plain if words is None else _SCALED[op.target].get(src, ())
     if dst not in known:
         how = "without a scale" if words is None else "with a scale"
         raise OpFault(
             "PTO8002",
             f"'{op.op.name}': the fixpipe of {op.target} does not turn {src} into {dst} {how}",
-            notes=(f"it turns {src} into {', '.join(known)} {how}",),
+            notes=(f"it turns {src} into {', '.join(known) or 'nothing'} {how}",),
         )
     activation = Activation(op.attr("reluPreMode") == "normal_relu")
     rules = _rules(op)

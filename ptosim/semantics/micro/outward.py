@@ -16,6 +16,7 @@ from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.values import Pointer
 from ptosim.numerics.fixpipe import Activation, clipped, fixed, whole, word_of_scale
+from ptosim.numerics.formats import FORMATS
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.blocks import (
@@ -127,6 +128,7 @@ def _converter(op: Binding) -> Callable[[np.ndarray], np.ndarray]:
         mode = None
     stem = "" if mode is None else mode.removesuffix("_scalar").removesuffix("_vec")
     bits = _WHOLE.get(stem)
+    _check_types(op, dst, scaled=mode is not None)
     if mode is not None and bits is None:
         _check_mode(op, mode, stem, dst)
     saturate, keeps_nan = not flag(op, "nosat"), op.has("sat.mode")
@@ -151,6 +153,19 @@ def _converter(op: Binding) -> Callable[[np.ndarray], np.ndarray]:
 
 
 _INTEGERS = {4: np.int8, 16: np.int16, 32: np.int32}
+
+
+def _check_types(op: Binding, dst: str, *, scaled: bool) -> None:
+    src = conversion_name(elem(op, "src"))
+    if src not in ("f32", "i32"):
+        raise OpFault("PTO8002", f"'{op.op.name}': an accumulator holds f32 or i32, not {src}")
+    known = dst in (src, "f32", "f16", "bf16") or (dst in FORMATS and FORMATS[dst].kind == "code")
+    if not scaled and not known:
+        raise OpFault(
+            "PTO8002",
+            f"'{op.op.name}' does not turn {src} into {dst} without a mode",
+            help="write `pre_quant(…)` with the mode of the destination's type",
+        )
 
 
 def _check_mode(op: Binding, mode: str, stem: str, dst: str) -> None:
