@@ -31,7 +31,8 @@ OPERAND_KINDS = frozenset(
         "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector",
         "vreg", "mask", "align", "pipe", "session", "event", "prefetch_context", "eventid_array",
         "enum", "string", "multi_tile", "local_array", "struct", "symbol", "list",
-        "word", "type", "flag", "any", "vmi_vreg", "vmi_mask", )
+        "word", "type", "flag", "any", "vmi_vreg", "vmi_mask", "int_vector", "float_vector",
+        "bool_vector", )
 )  # fmt: skip
 _ROW_KEYS = frozenset(
     (

@@ -10,6 +10,7 @@ from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
+    DType,
     ErrorType,
     HandleType,
     LocalArrayType,
@@ -45,7 +46,6 @@ _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (VirtualVRegType, frozenset(("vmi_vreg",))),
     (VirtualMaskType, frozenset(("vmi_mask",))),
     (MaskType, frozenset(("mask",))),
-    (VectorType, frozenset(("vector", "tile"))),
     (MultiTileType, frozenset(("multi_tile",))),
     (LocalArrayType, frozenset(("local_array",))),
     (StructType, frozenset(("struct",))),
@@ -75,9 +75,11 @@ def operand_kinds(operand: Operand) -> frozenset[str] | None:
     if type_ is None or isinstance(type_, ErrorType):
         return None
     if isinstance(type_, ScalarType):
-        return _scalar_kinds(type_)
+        return _element_kinds(type_.dtype)
     if isinstance(type_, HandleType):
         return frozenset((_HANDLE_KINDS[type_.kind],))
+    if isinstance(type_, VectorType):
+        return frozenset(("vector", *(f"{kind}_vector" for kind in _element_kinds(type_.elem))))
     for class_, kinds in _TYPE_KINDS:
         if isinstance(type_, class_):
             return kinds
@@ -94,8 +96,7 @@ _HANDLE_KINDS = {
 }
 
 
-def _scalar_kinds(type_: ScalarType) -> frozenset[str]:
-    dtype = type_.dtype
+def _element_kinds(dtype: DType) -> frozenset[str]:
     if dtype.name == "i1":
         return frozenset(("scalar", "bool", "int"))
     if dtype.name == "index":

@@ -10,6 +10,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.ir.attributes import Dense, attribute_of, token_value
 from ptosim.ground.ir.core import Block, Jump, Node, Operand, Operation, Tok
+from ptosim.ground.ir.dense import LITERALS
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
@@ -279,7 +280,7 @@ def _fits(literal: Tok, value: Any, type_: VectorType) -> bool:
     element = type_.elem
     is_number = element.is_float or element.is_integer
     if literal.type != "DENSE" or not is_number:
-        return True
+        return literal.type not in LITERALS  # of a number, not of a tensor
     literals, scalar = dense_literals(value, type_), ScalarType(element)
     return literals is not None and all(constant_value(t, scalar) is not None for t in literals)
 

@@ -33,6 +33,8 @@ BLOCKS = 8
 _WORD = (1 << 64) - 1
 
 _NUMBERS = ("f32", "f16", "i32", "i16")
+_FLOATS = ("f32", "f16")
+_OF_FLOATS = frozenset(("exp", "ln", "sqrt", "rsqrt"))
 _UNSIGNED = ("ui32", "ui16")
 _BITS = frozenset(("and", "or", "not", "shl", "shr", "dup"))
 """Operations that unsigned integers have too; they take the bits of any type."""
@@ -155,6 +157,7 @@ class Operand:
 def _has_type(op: Operation, profile: Profile) -> str | None:
     elem = op.bound["dst"].type.elem.name
     known = (*_NUMBERS, *_UNSIGNED) if _name(op) in _BITS else _NUMBERS
+    known = _FLOATS if _name(op) in _OF_FLOATS else known
     return None if elem in known else f"elements of type {elem}; there are {', '.join(known)}"
 
 

@@ -8,6 +8,7 @@ is printed one batch index after the other. The device format is documented in w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -111,13 +112,18 @@ def _print_view(op: Binding, view: GmAccess) -> Commit:
 # -- print and trap --------------------------------------------------------------------------------
 
 
+_WIDE = re.compile(r"%[^a-zA-Z%]*\d{4}")
+
+
 @kernel("pto.print")
 def print_(op: Binding) -> Commit:
     """Print a scalar with a format string in the manner of C."""
     text, item = str(op.scalar("format")), op.scalar("value")
+    if _WIDE.search(text):
+        raise OpFault("PTO6022", f"the format {text[:40]!r} of '{op.op.name}' is wider than a line")
     try:
         line = text % item if "%" in text else f"{text}{item}"
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, OverflowError) as problem:
         raise OpFault(
             "PTO6022",
             f"the format {text!r} of '{op.op.name}' does not take {item!r}: {problem}",
