@@ -60,11 +60,18 @@ def _dense(text: str) -> Dense | str:
     return dense_of(text) or text
 
 
-def _array(text: str) -> list[Any]:
+def _array(text: str) -> list[Any] | str:
     """`array<i32: 1, 0>`: the numbers after the colon."""
-    if ":" not in text:
-        return []
-    return [token_value(tok) for tok in parts_of(text, text.index(":") + 1) if tok.type in LITERALS]
+    kind, _, listed = text.removesuffix(">").partition(":")
+    parts = list(parts_of(listed))
+    literals, commas = parts[::2], parts[1::2]
+    is_list = all(tok.type in LITERALS for tok in literals) and len(literals) != len(commas)
+    is_whole = kind.partition("<")[2].strip().startswith("i")
+    if parts and (not is_list or any(tok.value != "," for tok in commas)):
+        return text
+    if is_whole and any(tok.type == "FLOAT" for tok in literals):
+        return text
+    return [token_value(tok) for tok in literals]
 
 
 _DOTTED = re.compile(r"#(\w+)\.(\w+)<\s*(\w+)\s*>$")

@@ -43,7 +43,9 @@ def test_keys_may_be_quoted():
     ("text", "numbers"),
     [
         ("array<i32: 1, 0>", [1, 0]), ("array<i64>", []), ("array<i1: true, false>", [True, False]),
-        ("array<f32: 1.5, -2.0e3>", [1.5, -2000.0]),
+        ("array<f32: 1.5, -2.0e3>", [1.5, -2000.0]), ("array<i64: >", []),
+        *((text, text) for text in ("array<i64: 1, f8E4M3FN>", "array<i64: 1.5>", "array<i64: 1 2>",
+                                    "array<i64: 1,>", "array<i64: [1]>")),
     ],
 )  # fmt: skip
 def test_arrays_are_lists_of_numbers(text, numbers):
