@@ -88,7 +88,7 @@ def view_bytes(spec: ViewSpec, offset: int) -> tuple[Strided, ...]:
             offset += (count - 1) * stride
         if count > 1 and stride:
             dims.append((count, abs(stride)))
-    return _separated(strided(0, offset, dims, spec.dtype.bits))
+    return _inside(strided(0, offset, dims, spec.dtype.bits), BEYOND)
 
 
 def strided(
@@ -121,7 +121,16 @@ def touched_bytes(touch: Touch, limit: int) -> tuple[Strided, ...]:
             run *= count
         elif distance:
             dims.append((count, abs(distance)))
-    whole = Strided(start, run, tuple(reversed(dims)))
+    return _inside(Strided(start, run, tuple(reversed(dims))), limit)
+
+
+BEYOND = 1 << 60
+"""Bytes that no memory has. A scatter takes its table without the distances of the view's rows,
+which may be any."""
+
+
+def _inside(whole: Strided, limit: int) -> tuple[Strided, ...]:
+    """The bytes of a set in [0, limit)."""
     parts = _separated(whole)
     if whole.start >= 0 and whole.end <= limit:
         return parts
