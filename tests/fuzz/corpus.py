@@ -27,6 +27,7 @@ class Seed:
     text: str
     targets: tuple[str | None, ...]
     compat: str | None
+    executes: bool = False  # it was chosen because it can be executed
 
 
 def seeds() -> list[Seed]:
@@ -44,4 +45,4 @@ def _seeds(path: Path) -> Iterator[Seed]:
         known = said.get("compat", "").strip()
         compat = known if known in ("2026-04", "2026-08") else None
         name = f"{path.parent.name}/{path.stem}" + (f".{number}" if number else "")
-        yield Seed(name, text, targets or _TARGETS, compat)
+        yield Seed(name, text, targets or _TARGETS, compat, path.parent == _EXECUTED)

@@ -30,6 +30,8 @@ WHOLE = 0.01
 """Share of the programs that are a shipped one, whole or thinned: one takes as long as fifty others."""
 GENERATED = 0.1
 NUDGED = 0.5
+EXECUTING_SEEDS = 0.25
+"""Share of the texts that are made to be executed: one takes as long as four others."""
 
 
 class Shares(NamedTuple):
@@ -69,6 +71,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._texts = [seed.text for seed in self.seeds]
+        self._kinds = [[s for s in self.seeds if s.executes is wanted] for wanted in (False, True)]
         self._weights = [1 / (300 + len(seed.text)) for seed in self.seeds]
         self._executing, self._other_commands = tuple(EXECUTING), (*EXECUTING, *OTHER)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -108,7 +111,8 @@ class Session:
             if change is mutated and len(text) > LONG:
                 text = thinned(text, rng, LONG / len(text))
         else:
-            seed = rng.choice(self.seeds)
+            kinds = self._kinds[rng.random() < EXECUTING_SEEDS] or self.seeds
+            seed = rng.choice(kinds)
             text = sliced(seed.text, rng)
         text = change(text, rng, self._texts)
         entry = rng.choice(names) if len(names := entries(text)) > 1 else None
