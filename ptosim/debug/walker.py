@@ -212,11 +212,15 @@ class Walker:
         self.trap = trap
 
     def breathe(self) -> None:
-        """Make a checkpoint if one is due, and keep periods in time once; raise Interrupted if the
-        user asked to stop, LimitError if the limits of the command are reached."""
+        """Make a checkpoint if one is due, and keep once what repeats: periods in time, accesses of
+        vector regions. Raises Interrupted if the user asked to stop, LimitError if the limits of
+        the command are reached."""
         now = time.perf_counter()
         if isinstance(self.engine, TimedEngine):
             self.engine.fold()
+        for core in self.machine.cores:
+            if core.ub is not None:
+                core.ub.shorten()
         if now - self._clock > self._pause:
             self._save()
         if now - self._looked > LOOK:

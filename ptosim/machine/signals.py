@@ -60,32 +60,49 @@ def _first(machine: Machine, core: Core, sync: Any, cell: int) -> int:
     compare: Callable[[int, int], bool] = sync.comparison
     at = counters.get(("seen", number, cell, core.index), INITIAL)
     for run in _runs(machine, number, cell, at):
-        for entry in range(max(at, run.first), min(last + 1, run.first + run.length)):
-            if compare(run.value + run.step * (entry - run.first), sync.value):
+        begin = max(at, run.first)
+        for entry in range(begin, min(last + 1, run.end, begin + run.length)):
+            if compare(run.of(entry), sync.value):
                 return entry
     return last
 
 
 class Run(NamedTuple):
     """Values of a signal one after the other that rise by one step: the number of the first, that
-    value, the step, and how many they are."""
+    value, the step, and how many they are; and how many times the same values come in all, as those
+    of a signal that is set and put back do."""
 
     first: int
     value: int
     step: int
     length: int
+    times: int = 1
+
+    @property
+    def end(self) -> int:
+        """The number after the last one."""
+        return self.first + self.length * self.times
+
+    def of(self, entry: int) -> int:
+        """Return the value of a number."""
+        return self.value + self.step * ((entry - self.first) % self.length)
 
 
 def _keep(machine: Machine, number: int, cell: int, entry: int, value: int) -> None:
-    """Note that a signal's value of a number is this: in the last run, if it goes on with it."""
+    """Note that a signal's value of a number is this: in the last run, if it goes on with it. A run
+    that has ended and is like the one before it is kept with that."""
     counters = machine.global_counters
     many = counters.get(("runs", number, cell), 0)
     last: Run | None = counters.get(("run", number, cell, many))
-    if last is not None and entry == last.first + last.length:
+    if last is not None and entry == last.end:
         step = last.step if last.length > 1 else value - last.value
         if value == last.value + step * last.length:
             counters["run", number, cell, many] = Run(last.first, last.value, step, last.length + 1)
             return
+        before: Run | None = counters.get(("run", number, cell, many - 1))
+        if before is not None and last == before._replace(first=before.end, times=1):
+            many -= 1
+            counters["run", number, cell, many] = before._replace(times=before.times + 1)
     counters["runs", number, cell] = many + 1
     counters["run", number, cell, many + 1] = Run(entry, value, 0, 1)
 

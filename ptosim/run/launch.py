@@ -257,9 +257,11 @@ class Launch(ArgumentBinding):
         )
 
     def release(self) -> None:
-        """Let go of the cores' memory at once; what a result has stays."""
+        """Let go of all memory at once, for what is left refers to itself and waits for the
+        collector; what a result has stays."""
         for core in self.machine.cores:
             core.release()
+        self.machine.buffers.clear()
         self.machine.scratch.clear()
         self.machine.kept.clear()
         self.engine.release()

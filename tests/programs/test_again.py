@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import ptosim
+from ptosim.run.launch import Launch
+from ptosim.run.options import RunOptions
 from ptosim.run.sources import shipped, shipped_names
 
 PAGE = [name for name in shipped_names() if name.startswith("page/")]
+EMPTY = """module attributes {pto.target_arch = "a5"} {
+  func.func @kernel(%x: !pto.ptr<f32>) attributes {pto.kernel} {
+    return
+  }
+}
+"""
 
 
 @pytest.mark.sampled(4)
@@ -29,3 +40,19 @@ def test_other_shapes_may_follow():
     for rows in (32, 16):
         result = program.run({name: np.ones((rows, 64), np.float32)}, timing=False)
         assert any(values.shape[0] == rows for values in result.outputs.values())
+
+
+def test_global_memory_goes_at_once():
+    """What is left of a run refers to itself and waits for the collector; its arrays do not."""
+    program = ptosim.load(EMPTY, level=3, sync="manual")
+    launch = Launch(program.front, program.profile, RunOptions())
+    launch.prepare("kernel", {"x": np.ones(512, np.float32)})
+    gc.disable()
+    try:
+        memory = weakref.ref(launch.machine.buffers[0].content)
+        outputs = launch.run().outputs
+        launch.release()
+        assert memory() is None
+    finally:
+        gc.enable()
+    assert (outputs["x"] == 1).all()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.debug import walker
 from ptosim.engine.core import meter
 from ptosim.machine import vector
 
@@ -75,3 +76,20 @@ def test_equal_accesses_are_kept_once() -> None:
     window.shorten()
     assert list(window.log) == [7 << 32 | 64 << 20 | 128, -1, 5 << 32 | 32 << 20, -2]
     assert [starts.tolist() for _, starts, _ in window.parts] == [[0, 64], [32, 96]]
+
+
+def test_a_debugger_keeps_the_log_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It executes in pieces of its own, after which nobody else looks at the log."""
+    monkeypatch.setattr(vector, "LONG", 64)
+    monkeypatch.setattr(walker, "CHUNK", 100)
+    program = ptosim.load(_TEXT, filename="k.pto", level=3, sync="manual")
+    session = program.debug({"x": np.ones(512, np.float32), "n": 40})
+    log, lengths = session.core.ub.log, []
+    for position in range(200, 2400, 200):
+        session.walker.goto(position)
+        lengths.append(len(log))
+    assert max(lengths) < 150
+    session.continue_()
+    line = next(n for n, text in enumerate(_TEXT.splitlines(), 1) if "%poor =" in text)
+    found = [(f.code, f.span.line) for f in session.findings if f.code == "PTO7101"]
+    assert found == [("PTO7101", line)]
