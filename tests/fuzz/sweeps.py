@@ -13,6 +13,7 @@ from random import Random
 from tests.fuzz.case import Case
 from tests.fuzz.commands import entries
 from tests.fuzz.corpus import Seed
+from tests.fuzz.mutations import STRANGE
 from tests.fuzz.slices import Statement, statements, with_needs
 
 MOST = 2
@@ -55,6 +56,15 @@ def _tokens(line: str, rng: Random) -> Iterator[str]:
             between = line[end : other.start()]
             yield line[:start] + other.group() + between + token.group() + line[other.end() :]
         yield line[:start] + rng.choice(found).group() + line[end:]
+
+
+def _strange(line: str, rng: Random) -> Iterator[str]:
+    """With what does not belong there in the place of each token, and before it."""
+    for token in _TOKEN.finditer(line):
+        for word in rng.sample(STRANGE, 6):
+            yield line[: token.start()] + word + line[token.end() :]
+        for word in rng.sample(STRANGE, 3):
+            yield f"{line[: token.start()]}{word} {line[token.start() :]}"
 
 
 def _characters(line: str, rng: Random) -> Iterator[str]:
@@ -155,6 +165,7 @@ SWEEPS: dict[str, Callable[[str, Random], Iterable[str]]] = {
     "attributes": _attributes,
     "tokens": _tokens,
     "characters": _characters,
+    "strange": _strange,
 }
 """Changes of a statement."""
 ALL = "commands"
