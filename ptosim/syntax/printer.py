@@ -332,7 +332,8 @@ def _word_separator(previous: Any, item: Any) -> str:
     if isinstance(item, Node):
         # A word that touches brackets is a clause: these are two operands, with a comma between.
         return ", " if item.kind == "paren" and _is_word(previous) else " "
-    if _is_word(item) and isinstance(previous, Node) and previous.kind in ("indexed", "list"):
+    after_brackets = isinstance(previous, Node) and previous.kind in ("indexed", "list")
+    if _is_word(item) and after_brackets and item.value not in _STATEMENTS:
         return " "
     return ", "
 
