@@ -147,8 +147,9 @@ def sums_to_result(
         return _on_vector(runner, acc, after)
     bias = None
     if after.bias is not None:
-        bias = np.broadcast_to(np.rint(after.bias / after.unit), (b.shape[1],)).astype(np.int64)
-    factor = (after.unit / after.group.out.scale).astype(np.float32)
+        bias = np.broadcast_to(_whole_steps(after.bias, after.unit), (b.shape[1],))
+    with np.errstate(all="ignore"):  # scales that are 0
+        factor = (after.unit / after.group.out.scale).astype(np.float32)
     zero = int(after.group.out.zero)
     if after.residual is None and OFFSETS[0] <= zero <= OFFSETS[1]:
         words = [cube_kernels.quant_word(v, zero, signed=after.out.signed) for v in factor]
@@ -158,6 +159,14 @@ def sums_to_result(
         )  # fmt: skip
     acc = runner.sums(a, b, zeros, bias)
     return _in_int32(runner, acc, after, factor)
+
+
+def _whole_steps(bias: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """The bias in steps of the sums; one that an i32 does not hold is its limit, as in the
+    accumulator."""
+    with np.errstate(all="ignore"):
+        steps = np.nan_to_num(np.rint(bias / unit))
+    return np.clip(steps, -(2.0**31), 2.0**31 - 1).astype(np.int64)
 
 
 def _on_vector(runner: KernelRunner, acc: np.ndarray, after: Epilogue) -> np.ndarray:
