@@ -159,7 +159,8 @@ def element_index(index: Iterable[Any]) -> tuple[int, ...]:
 
 def element_place(core: Core, reading: Reading, index: tuple[int, ...]) -> Place:
     """Return the bytes of one element. Raises UsageError if there is none."""
-    if len(index) != reading.codes.ndim and len(index) == 1:
+    is_flat = len(index) == 1 and reading.codes.ndim != 1
+    if is_flat and 0 <= index[0] < reading.codes.size:
         index = tuple(int(i) for i in np.unravel_index(index[0], reading.codes.shape))
     inside = len(index) == reading.codes.ndim and all(
         0 <= i < n for i, n in zip(index, reading.codes.shape, strict=True)
