@@ -1,6 +1,7 @@
 """`python -m tests.fuzz --seconds N --seed S [--out FOLDER]`: changed inputs through the commands.
 
-With `--sweep numbers` (or another kind) each one of the corpus is changed in turn;
+With `--sweep numbers` (or another kind) each one of the corpus is changed in turn, with `--sweep files`
+each part of the files that are no programs;
 with `--sweep commands` none is, and every command is tried.
 
 Inputs are programs of all levels, shipped and made at random, and files of every other kind that a

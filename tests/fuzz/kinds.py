@@ -157,8 +157,7 @@ _JOBS = (
 
 
 def _jobs(rng: Random) -> bytes:
-    text = mutated(rng.choice(_JOBS), rng, _JOBS).replace("TEXT", json.dumps(KERNEL))
-    return text.encode("utf-8", "replace")
+    return content_of("jobs", mutated(rng.choice(_JOBS), rng, _JOBS))
 
 
 def _array(array: np.ndarray) -> bytes:
@@ -194,14 +193,17 @@ def _archives() -> list[bytes]:
 
 def _requests(rng: Random) -> bytes:
     """A session of an editor: launch, then requests at random."""
-    sent = [("initialize", {"adapterID": "x"}), ("launch", {"program": "KERNEL", "timing": False})]
-    sent += rng.sample(_REQUESTS, rng.randrange(1, 12))
+    sent = [*_BEGINNING, *rng.sample(_REQUESTS, rng.randrange(1, 12))]
     return b"".join(
         frame({"seq": n, "type": "request", "command": c, "arguments": a})
         for n, (c, a) in enumerate(sent, 1)
     )
 
 
+_BEGINNING: Sequence[tuple[str, dict]] = (
+    ("initialize", {"adapterID": "x"}),
+    ("launch", {"program": "KERNEL", "timing": False}),
+)
 _SOURCE = {"path": "k.pto", "name": "k.pto"}
 _REQUESTS: Sequence[tuple[str, dict]] = (
     ("setBreakpoints", {"source": _SOURCE, "breakpoints": [{"line": 13, "condition": "%i > 3"}]}),
@@ -226,6 +228,43 @@ _REQUESTS: Sequence[tuple[str, dict]] = (
 _Make = Callable[[Random], bytes]
 
 
+def _message(command: str, arguments: dict, number: int) -> str:
+    sent = {"seq": number, "type": "request", "command": command, "arguments": arguments}
+    return json.dumps(sent)
+
+
+TEXTS: dict[str, Sequence[str]] = {
+    "sidecar": _SIDECARS,
+    "chain": _CHAINS,
+    "mlir": _MLIR,
+    "task": _TASKS,
+    "table": _TABLES,
+    "request": _ASKED,
+    "space": _SPACES,
+    "rows": _ROWS,
+    "jobs": _JOBS,
+    "words": tuple(words_of(line).decode() for line in _LINES),
+    "script": tuple(f"until 15\n{line}" for line in _SCRIPT),
+    "frames": tuple(
+        "\n".join(_message(*sent, n) for n, sent in enumerate((*_BEGINNING, request), 1))
+        for request in _REQUESTS
+    ),
+}
+"""Kind of a file -> texts that a sweep changes."""
+STEADY = {"script": 1, "frames": 2}
+"""The first lines that a sweep leaves: how to come to the state that the last one asks about."""
+
+
+def content_of(kind: str, text: str) -> bytes:
+    """Return the content of a file that a text of `TEXTS` is for, whole or changed."""
+    if kind == "frames":
+        sent = (line.encode("utf-8", "replace") for line in text.split("\n"))
+        return b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(line), line) for line in sent)
+    if kind == "jobs":
+        text = text.replace("TEXT", json.dumps(KERNEL))
+    return text.encode("utf-8", "replace")
+
+
 def _changed(texts: Sequence[str]) -> _Make:
     return lambda rng: mutated(rng.choice(texts), rng, texts).encode("utf-8", "replace")
 
@@ -236,7 +275,7 @@ def _script(rng: Random) -> bytes:
 
 
 def _words(rng: Random) -> bytes:
-    lines = [words_of(line).decode() for line in _LINES]
+    lines = TEXTS["words"]
     text = rng.choice(lines)
     if rng.random() < 0.5:  # a word of another command line
         text = f"{text}\n{rng.choice(rng.choice(lines).split(chr(10)))}"
@@ -257,21 +296,13 @@ def _frames(rng: Random) -> bytes:
     return mutated_bytes(content, rng)
 
 
-_MAKERS: dict[str, _Make] = {
-    "sidecar": _changed(_SIDECARS),
-    "chain": _changed(_CHAINS),
+_MAKERS: dict[str, _Make] = {kind: _changed(texts) for kind, texts in TEXTS.items()} | {
     "npy": _bytes(_arrays),
     "npz": _bytes(_archives),
     "bin": _bytes(lambda: [bytes(256)]),
     "onnx": _bytes(models),
     "model": changed,
     "jobs": _jobs,
-    "mlir": _changed(_MLIR),
-    "task": _changed(_TASKS),
-    "table": _changed(_TABLES),
-    "request": _changed(_ASKED),
-    "space": _changed(_SPACES),
-    "rows": _changed(_ROWS),
     "words": _words,
     "script": _script,
     "frames": _frames,

@@ -86,9 +86,12 @@ class Session:
             self._program(self._text())
 
     def examine(self, case: Case) -> None:
-        """Try a program of a sweep, with commands that execute it and others wherever it can be
-        read."""
-        self._program(case, EXAMINED)
+        """Try a case of a sweep; a program with commands that execute it and others wherever it can
+        be read."""
+        if case.kind == "program":
+            self._program(case, EXAMINED)
+        else:
+            self._other(case)
 
     def try_all(self, case: Case) -> None:
         """Try a program with every command."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
+from tests.fuzz import kinds
 from tests.fuzz.case import Case
 from tests.fuzz.commands import entries
 from tests.fuzz.corpus import Seed
@@ -168,6 +169,8 @@ SWEEPS: dict[str, Callable[[str, Random], Iterable[str]]] = {
     "strange": _strange,
 }
 """Changes of a statement."""
+FILES = "files"
+"""The sweep of the texts that are no programs."""
 ALL = "commands"
 """The sweep that changes nothing, and tries every command."""
 TEXTS: dict[str, Callable[[list[str], int, Random], Iterable[list[str]]]] = {
@@ -176,12 +179,15 @@ TEXTS: dict[str, Callable[[list[str], int, Random], Iterable[list[str]]]] = {
     "lines": _lines,
     ALL: lambda lines, at, rng: [lines],
 }
-KINDS = (*SWEEPS, *TEXTS)
-"""Changes of a statement of a text, or of the whole text."""
+KINDS = (*SWEEPS, *TEXTS, FILES)
+"""Changes of a statement of a text, of the whole text, or of a file of another kind."""
 
 
 def swept(kind: str, seeds: list[Seed], rng: Random) -> Iterator[Case]:
     """The changed texts of a sweep, statements in an order of chance."""
+    if kind == FILES:
+        yield from _files(rng)
+        return
     places = list(_places(seeds))
     rng.shuffle(places)
     for seed, known, at in places:
@@ -189,6 +195,23 @@ def swept(kind: str, seeds: list[Seed], rng: Random) -> Iterator[Case]:
             content = "\n".join(lines).encode("utf-8", "replace")
             entry = rng.choice(names) if len(names := entries("\n".join(lines))) > 1 else None
             yield Case(content, "program", rng.choice(seed.targets), seed.compat, entry)
+
+
+def _files(rng: Random) -> Iterator[Case]:
+    """Each change of each line of a file that is no program, in an order of chance."""
+    changes = list(SWEEPS.values())
+    places = [
+        (kind, lines, at, change)
+        for kind, texts in kinds.TEXTS.items()
+        for lines in (text.split("\n") for text in texts)
+        for at in range(kinds.STEADY.get(kind, 0), len(lines))
+        for change in changes
+    ]
+    rng.shuffle(places)
+    for kind, lines, at, change in places:
+        for line in change(lines[at], rng):
+            text = "\n".join((*lines[:at], line, *lines[at + 1 :]))
+            yield Case(kinds.content_of(kind, text), kind)
 
 
 def _texts(kind: str, known: tuple[Statement, ...], at: int, rng: Random) -> Iterator[list[str]]:
