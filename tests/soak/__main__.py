@@ -91,7 +91,7 @@ WAYS = {
     "repeated": Way(_repeated, 0.1),
 }
 SHARES = {
-    "tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3, "signals": 0.2,
+    "tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3, "signals": 0.4,
 }  # fmt: skip
 """Of the instructions: a launch of threads is one."""
 RECORDS = {"vectors": 1 / 57}
