@@ -94,8 +94,9 @@ SHARES = {
     "tiles": 1.0, "vectors": 1.0, "region": 0.3, "threads": 0.01, "cores": 0.3, "signals": 0.4,
 }  # fmt: skip
 """Of the instructions: a launch of threads is one."""
-RECORDS = {"vectors": 1 / 57}
-"""Records by instruction, where most instructions are those of vector regions: a region is one."""
+RECORDS = {"vectors": 1 / 57, "signals": 1 / 4}
+"""Records by instruction, where most instructions leave none: a vector region is one, and arithmetic
+on scalars is none."""
 COLLECTED = 8
 """Short runs after which what is left of them is collected."""
 CHECKPOINTS = 8
