@@ -101,6 +101,21 @@ def test_a_served_command_prints_and_returns_the_same(server, folder, words):
     assert served.stderr == alone.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_command_with_a_closed_stream_does_not_talk_to_the_server_over_it(server, closed):
+    def run(**environment: str):
+        words = ["sh", "-c", f"'{sys.executable}' -m ptosim check - {closed}"]
+        done = subprocess.run(
+            words, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=30,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    alone = run()
+    assert alone[0] in (0, 2)
+    assert run(PTOSIM_SERVER=str(server)) == alone
+
+
 def test_a_program_gets_json_and_its_own_number(talk, folder):
     answer = talk({"id": "a", "argv": ["check", "wrong.pto"], "cwd": str(folder)})
     assert answer["id"] == "a"
