@@ -159,6 +159,11 @@ def test_pytest_in_a_fresh_project_collects_and_runs(project):
     code, told = _pytest(project, whole=True)
     assert code == 2
     assert "vadd.toml" in told
+    (project / "vadd.toml").write_text(SIDECAR.replace("npz:z", 'npz:z"\nq = "gold.npz:q'))
+    code, told = _pytest(project, "--pto-update", whole=True)
+    assert code == 1
+    assert "there is no output `q`" in told
+    assert "cases.py" not in told
 
 
 @pytest.mark.slow
