@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from pathlib import Path
 
 from ptosim.cli import launching
@@ -58,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Time the program on every target asked for, side by side."""
+    _check_trace(options.trace)
     asked = launching.each_target(options, every=True)
     what_if = _what_if(options.what_if)
     timed: list[Timed] = []
@@ -151,6 +153,13 @@ FORMATS: Formats[_Report] = {
     "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
     "html": text(_page),
 }
+
+
+def _check_trace(path: str | None) -> None:
+    """Raise UsageError for a trace that would go into no file: before the timing, and before the
+    target goes into a name that there is none of."""
+    if path and (not Path(path).name or os.path.isdir(path)):
+        raise UsageError(f"--trace takes a file, and `{path}` is none")
 
 
 def _write_trace(path: str, timed: list[Timed], unit: str) -> None:

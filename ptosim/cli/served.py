@@ -17,10 +17,13 @@ _GONE = "the server ended before the command did"
 
 def handed_over(argv: Sequence[str], path: str) -> int | None:
     """Run a command on the server at a socket and return its exit code; None where it has to run
-    here: it talks to its user, or there is no such server (which is said in a line)."""
+    here: it talks to its user, a stream of it is closed, or there is no such server (which is said
+    in a line)."""
     word = next((a for a in argv if not a.startswith("-")), "")
     if word in LOCAL or "--debug-on-error" in argv or not hasattr(socket, "AF_UNIX"):
         return None
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        return None  # its number would be that of the socket, and be read and written as it
     with socket.socket(socket.AF_UNIX) as server:
         try:
             problem = _of_another(path)

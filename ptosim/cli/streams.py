@@ -1,4 +1,4 @@
-"""Standard output and standard error as they may be: closed, full, of a narrow encoding."""
+"""The standard streams as they may be: closed, full, of a narrow encoding."""
 
 from __future__ import annotations
 
@@ -36,9 +36,26 @@ class _Closed(io.StringIO):
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
+class _ClosedInput(io.FileIO):
+    """In the place of standard input that was closed: nothing can be read. It takes the number of
+    standard input, so that no file that is opened later is taken for it."""
+
+    def __init__(self) -> None:
+        super().__init__(os.open(os.devnull, os.O_WRONLY), "r")
+
+    def readall(self) -> bytes:
+        """Fail as a read of a closed file does."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+
+    def readinto(self, buffer: object) -> int:
+        """Fail as a read of a closed file does."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+
+
 def prepare() -> None:
-    """Make both streams usable: what they cannot encode is shown in ASCII, and a stream that is
-    closed fails where something is written, not where it is asked for."""
+    """Make the streams usable: what they cannot encode is shown in ASCII, and a stream that is
+    closed fails where something is read or written, not where it is asked for."""
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.BufferedReader(_ClosedInput()), "utf-8")
     codecs.register_error(_HANDLER, _plainly)
     sys.stdout = sys.stdout or _Closed()
     sys.stderr = sys.stderr or io.StringIO()  # there is nobody to tell

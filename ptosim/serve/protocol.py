@@ -30,8 +30,12 @@ def default_socket() -> Path:
 
 
 def line_of(message: dict[str, Any]) -> bytes:
-    """Return a message as it is sent."""
-    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+    """Return a message as it is sent: always UTF-8. Half a character, which also stands for a byte
+    of a name that is no UTF-8, is sent as JSON's `\\udcff`, and so comes back as what it was."""
+    try:
+        return json.dumps(message, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(message).encode() + b"\n"
 
 
 def request_of(line: bytes) -> dict[str, Any]:
@@ -54,6 +58,32 @@ def request_of(line: bytes) -> dict[str, Any]:
     for key, (kind, what) in wanted.items():
         if key in message and not isinstance(message[key], kind):
             raise ValueError(f"`{key}` is {what}")
-    if not all(isinstance(v, str) and "\0" not in k + v for k, v in message.get("env", {}).items()):
-        raise ValueError("`env` is an object of strings")
+    _check_env(message.get("env", {}))
+    if not _is_encodable(message.get("stdin", "")):
+        raise ValueError("`stdin` is a text, and this one has half a character")
     return message
+
+
+def _check_env(env: dict[str, Any]) -> None:
+    """Raise ValueError for what can be no environment."""
+    if not all(isinstance(v, str) for v in env.values()):
+        raise ValueError("`env` is an object of strings")
+    for name, value in env.items():
+        if not name or "=" in name or not _is_for_the_system(name + value):
+            raise ValueError(f"`env`: no environment has a variable {name!a:.60} = {value!a:.60}")
+
+
+def _is_for_the_system(text: str) -> bool:
+    """True if the system can be told a text."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -88,7 +88,7 @@ class Server:
     def __init__(self, commands: Commands, jobs: int) -> None:
         self._commands = commands
         self._jobs = jobs
-        self._selector = selectors.DefaultSelector()
+        self._selector: selectors.BaseSelector = selectors.DefaultSelector()
         self._listener: socket.socket | None = None
         self._callers: list[Caller] = []
         self._waiting: deque[Job] = deque()
@@ -106,6 +106,8 @@ class Server:
     def talk(self, source: int, sink: int) -> None:
         """Serve one caller over two files, until there is nothing more to read and all is done."""
         caller = Caller(source, sink)
+        self._selector.close()
+        self._selector = selectors.SelectSelector()  # others take no regular file, nor /dev/null
         with self._told_of_ends():
             self._add(caller)
             self._loop(lambda: caller.is_open or bool(self._waiting or self._at_work))

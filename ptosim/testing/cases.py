@@ -16,6 +16,7 @@ from ptosim.api import check_source
 from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
+from ptosim.ground.files import write_file
 from ptosim.ground.records import dataclass, field
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run.compare import Comparison, compare
@@ -23,6 +24,7 @@ from ptosim.run.results import Result
 from ptosim.run.sidecar import Sidecar, sidecar_of
 from ptosim.run.sources import read_source
 from ptosim.run.values import beside, in_file
+from ptosim.testing.golden import npy_of, with_array
 from ptosim.views.diagnostics.render import plain, render_all
 
 WIDTH = 100
@@ -103,7 +105,7 @@ class Runner:
     """Runs each program once for each target, however many cases look at the result."""
 
     def __init__(self) -> None:
-        self._ran: dict[tuple[Path, str | None], _Ran] = {}
+        self._ran: dict[tuple[Path, str | None, bool], _Ran] = {}
 
     def outcome(self, case: Case) -> Outcome:
         """Return how a case went."""
@@ -112,8 +114,7 @@ class Runner:
             return _judged(case, ran)
         array, tolerance = ran.expected[case.output]
         if case.output not in ran.result.outputs:
-            outputs = ", ".join(ran.result.outputs) or "none"
-            return _failed(case, f"there is no output `{case.output}`; outputs: {outputs}")
+            return _failed(case, _no_output(case, ran.result))
         try:
             found = compare(case.output, ran.result.outputs[case.output], array, tolerance)
         except UsageError as problem:
@@ -125,48 +126,47 @@ class Runner:
 
     def update(self, case: Case) -> Path | None:
         """Write an output as the golden array that the sidecar names; return the file, None where
-        there is none. Raises UsageError where the expectation is no array of a file."""
-        ran = self._of(case)
+        there is none. Raises UsageError where the expectation is no array of a file, or of no
+        output of the program, and where the file can be neither read nor written."""
+        ran = self._of(case, compares=False)
         if case.output is None or ran.result is None:
             return None
+        if case.output not in ran.result.outputs:
+            raise UsageError(f"{case.sidecar.path}: {_no_output(case, ran.result)}")
         file, name = in_file(case.sidecar.expect[case.output])
         path = beside(case.sidecar.folder, file)
         array = np.ascontiguousarray(ran.result.outputs[case.output])
         if array.dtype.kind not in "biuf":  # what NumPy has no name for is kept as its bits
             array = array.view(f"u{array.dtype.itemsize}")
         if path.suffix == ".npz" and name:
-            kept = dict(np.load(path)) if path.is_file() else {}
-            _written(path, lambda to: np.savez_compressed(to, **{**kept, name: array}))
+            write_file(path, with_array(path, name, array))
         elif path.suffix == ".npy":
-            _written(path, lambda to: np.save(to, array))
+            write_file(path, npy_of(array))
         else:
             raise UsageError(f"{case.sidecar.expect[case.output]} is no file to write an array to")
         return path
 
-    def _of(self, case: Case) -> _Ran:
-        key = case.path, case.target
+    def _of(self, case: Case, *, compares: bool = True) -> _Ran:
+        key = case.path, case.target, compares
         if key not in self._ran:
-            self._ran[key] = _run(case)
+            self._ran[key] = _run(case, compares=compares)
         return self._ran[key]
 
 
-def _written(path: Path, write: Any) -> None:
-    """Write a file whole, or leave the one that is there."""
-    temporary = path.with_name(f".{path.name}.new{path.suffix}")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _no_output(case: Case, result: Result) -> str:
+    outputs = ", ".join(result.outputs) or "none"
+    return f"there is no output `{case.output}`; outputs: {outputs}"
 
 
-def _run(case: Case) -> _Ran:
+def _run(case: Case, *, compares: bool) -> _Ran:
+    """Run a case. Golden arrays are read only to be compared: before the first `--update` there are
+    none."""
     kept = case.sidecar.options
     options = FrontOptions(case.target, kept.get("level"), kept.get("sync"), kept.get("compat"))
     try:
         front = run_frontend(read_source(case.path), options)
         program = Program.of(front, kept.get("profile") or "hw", None, case.sidecar)
-        expected = program.expected()
+        expected = program.expected() if compares else {}
         result = program.run()
         failed = any(d.severity >= Severity.ERROR for d in result.findings)
         return _Ran(result, int(failed), result.findings, expected=expected)

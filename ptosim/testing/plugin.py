@@ -68,8 +68,10 @@ class PtoItem(pytest.Item):
             raise PtoFailure(outcome.text)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Show the finding or the difference alone."""
-        if isinstance(excinfo.value, PtoFailure):
+        """Show the finding, the difference or what the sidecar asks in vain, alone."""
+        from ptosim.ground.errors import UsageError
+
+        if isinstance(excinfo.value, PtoFailure | UsageError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,19 @@ def test_a_closed_stream() -> None:
     assert (told.returncode, told.stderr.count("\n")) == (2, 1)
     assert "cannot write to standard output" in told.stderr
     assert _ptosim("targets", "--nonsense", shell="2>&-").returncode == 2  # nobody to tell
+
+
+@pytest.mark.parametrize("words", [("check", "-"), ("debug", "@basics/vadd")])
+def test_input_that_is_closed(words: tuple[str, ...]) -> None:
+    told = _ptosim(*words, shell="<&-")
+    assert told.returncode == 2
+    assert told.stderr == "error: `standard input`: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("words", [("--version",), ("serve", "--stdio"), ("dap",)])
+def test_input_that_is_closed_has_nothing_to_ask(words: tuple[str, ...]) -> None:
+    told = _ptosim(*words, shell="<&-")
+    assert (told.returncode, told.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
@@ -153,6 +167,6 @@ def test_a_cached_file_that_was_changed_is_made_anew(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(("name", "value"), [("level", 7), ("sync", "x")])
-def test_choices_that_do_not_exist_are_usage_errors(name: str, value: object) -> None:
+def test_choices_that_do_not_exist_are_usage_errors(name: str, value: Any) -> None:
     with pytest.raises(UsageError, match=f"not `{value}`"):
         ptosim.check("func.func @f() { return }", **{name: value})

@@ -16,6 +16,7 @@ from typing import BinaryIO
 import pytest
 
 from ptosim.ground.version import __version__
+from ptosim.serve.protocol import line_of, request_of
 
 PTOSIM = [sys.executable, "-m", "ptosim"]
 ENDLESS = """
@@ -100,6 +101,21 @@ def test_a_served_command_prints_and_returns_the_same(server, folder, words):
     assert served.stderr == alone.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_command_with_a_closed_stream_does_not_talk_to_the_server_over_it(server, closed):
+    def run(**environment: str):
+        words = ["sh", "-c", f"'{sys.executable}' -m ptosim check - {closed}"]
+        done = subprocess.run(
+            words, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=30,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    alone = run()
+    assert alone[0] in (0, 2)
+    assert run(PTOSIM_SERVER=str(server)) == alone
+
+
 def test_a_program_gets_json_and_its_own_number(talk, folder):
     answer = talk({"id": "a", "argv": ["check", "wrong.pto"], "cwd": str(folder)})
     assert answer["id"] == "a"
@@ -126,6 +142,11 @@ def test_text_where_a_command_has_no_json_and_input_as_text(talk):
         (b'{"argv": ["a\\u0000b"]}', "`argv` is the list"),
         (b'{"argv": [], "env": {"A": 1}}', "`env` is an object of strings"),
         (b'{"argv": [], "cwd": 4}', "`cwd` is a folder"),
+        (b'{"argv": [], "env": {"": "x"}}', "no environment has a variable '' = 'x'"),
+        (b'{"argv": [], "env": {"A=B": "x"}}', "no environment has a variable 'A=B' = 'x'"),
+        (b'{"argv": [], "env": {"A": "\\ud800"}}', "no environment has a variable 'A' = "),
+        (b'{"argv": [], "env": {"A": "\\u0000"}}', "no environment has a variable 'A' = "),
+        (b'{"argv": [], "stdin": "\\ud800"}', "`stdin` is a text"),
         (b'{"argv": [], "streams": {}}', "three open files"),
         (b'{"argv": [], "version": "0.0.0"}', f"the server is ptosim {__version__}"),
     ],
@@ -143,6 +164,25 @@ def test_a_folder_that_is_not_there(talk):
     answer = talk({"argv": ["check", "x.pto"], "cwd": "/no/such/folder"})
     assert answer["exit"] == 2
     assert "/no/such/folder" in answer["stderr"]
+
+
+@pytest.mark.parametrize("folder", ["/\ud800", "/\0", ""])
+def test_a_folder_that_no_system_has(talk, folder):
+    answer = talk({"argv": ["--version"], "cwd": folder})
+    assert answer["exit"] == 2
+    assert f"no folder {folder}" in answer["stderr"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"version": "0.0.0"}])
+def test_a_number_of_half_a_character_comes_back(talk, asked):
+    assert talk({"id": "\ud800é", "argv": ["--version"], **asked})["id"] == "\ud800é"
+    assert talk({"argv": ["--version"]})["exit"] == 0
+
+
+def test_a_name_that_is_no_text_is_sent_as_valid_json_and_comes_back():
+    sent = {"argv": ["check", "a\udcff.pto"], "env": {"A": "\udcfe"}, "id": "é"}
+    line_of(sent).decode()
+    assert request_of(line_of(sent)) == sent
 
 
 def test_callers_do_not_wait_for_each_other_and_a_request_can_be_cancelled(server, talk, folder):
@@ -213,3 +253,13 @@ def test_requests_on_standard_input_are_all_answered_before_the_end(folder):
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert sorted(a["id"] for a in answers) == [0, 1, 2, 3, 4]
     assert {a["exit"] for a in answers} == {3}
+
+
+def test_requests_may_be_in_a_file(tmp_path):
+    (tmp_path / "requests").write_text('{"id": 1, "argv": ["--version"]}\n')
+    with (tmp_path / "requests").open("rb") as given:
+        done = subprocess.run(
+            [*PTOSIM, "serve", "--stdio"], stdin=given, capture_output=True, timeout=60
+        )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"id": 1, "exit": 0, "stdout": f"ptosim {__version__}\n"}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shlex
 import tempfile
 import threading
@@ -123,10 +124,17 @@ def _script(case: Case, folder: Path) -> int:
 
 
 def _request(case: Case, folder: Path) -> int:
-    """A line that a program sends to the server: understood, or refused with a reason."""
+    """A line that a program sends to the server: refused with a reason, or understood, and then
+    what it asks can be answered."""
     for line in case.content.split(b"\n"):
-        with contextlib.suppress(ValueError):
-            line_of(request_of(line))
+        try:
+            request = request_of(line)
+        except ValueError:
+            continue
+        line_of(request).decode()
+        env = {} if "cancel" in request else request.get("env", {})
+        for name, value in env.items():
+            os.fsencode(f"{name}={value}")
     return 0
 
 

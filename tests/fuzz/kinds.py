@@ -125,6 +125,14 @@ _TABLES = (
         for n in (8, 16, 24, 32, 48, 64)
     ),
     "pc,cycles,source\n1,3,k.pto:13\n2,5,k.pto:14\n",
+    '{"displayTimeUnit": "ns", "traceEvents": [\n'
+    '{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "core0.veccore0"}},\n'
+    '{"ph": "M", "name": "thread_name", "pid": 1, "tid": 5, "args": {"name": "VECTOR"}},\n'
+    + "".join(
+        f'{{"ph": "X", "name": "TADD({n}x64,f32)", "pid": 1, "tid": 5, "ts": {n * 9}, "dur": {n / 900 + 0.02}}},\n'
+        for n in (8, 16, 24, 32, 48, 64)
+    )
+    + '{"ph": "X", "name": "tmuls", "pid": 1, "tid": 5, "ts": 7, "dur": 0.1, "args": {"line": 14, "busy": 60}}\n]}\n',
 )
 _ASKED = (
     '{"id": 1, "argv": ["check", "k.pto"], "cwd": "/tmp", "env": {"A": "b"}, "stdin": "x"}\n'
@@ -175,7 +183,7 @@ def _arrays() -> list[bytes]:
         _array(np.asfortranarray(plain)),
         _array(plain.astype(">f4")),
         _array(rng.integers(-8, 8, 64).astype(np.int8)),
-        _array(np.float64(3)),
+        _array(np.array(3.0)),
         _array(np.array(["a", "b"])),
         _array(np.zeros((2, 0), np.float16)),
     ]

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -75,6 +76,47 @@ def test_update_writes_the_golden_array_and_keeps_the_others(project, capsys):
     assert sorted(p.name for p in project.iterdir()) == ["gold.npz", "vadd.pto", "vadd.toml"]
 
 
+def test_update_makes_a_file_that_is_not_there_yet(project):
+    (project / "gold.npz").unlink()
+    assert main(["test", str(project)]) == 1
+    assert main(["test", str(project), "--update"]) == 0
+    assert main(["test", str(project)]) == 0
+
+
+def test_update_keeps_arrays_that_nobody_may_read_and_takes_every_name(project):
+    gold = project / "gold.npz"
+    np.savez(gold, z=np.zeros(3), words=np.array([None, "x"], object))
+    with zipfile.ZipFile(gold) as archive:
+        words = archive.read("words.npy")
+    (project / "vadd.toml").write_text(SIDECAR.replace("npz:z", "npz:file"))
+    assert main(["test", str(project), "--update"]) == 0
+    assert main(["test", str(project)]) == 0
+    with zipfile.ZipFile(gold) as archive:
+        assert sorted(archive.namelist()) == ["file.npy", "words.npy", "z.npy"]
+        assert archive.read("words.npy") == words
+
+
+@pytest.mark.parametrize(
+    ("expectation", "says"),
+    [
+        ('q = "gold.npz:z"', "vadd.toml: there is no output `q`; outputs: "),
+        ('z = "vadd.npz:z"', "vadd.npz is not an .npz file"),
+        ('z = "nowhere/gold.npz:z"', "cannot write "),
+        ('z = "gold.npz:a\\u0000b"', "no array of an archive can have the name"),
+        ('z = "zeros:f32:32x64"', "is no file to write an array to"),
+    ],
+)
+def test_what_cannot_be_updated_is_one_line_and_stays(project, capsys, expectation, says):
+    (project / "vadd.npz").write_text("no archive")
+    (project / "vadd.toml").write_text(SIDECAR.replace('z = "gold.npz:z"', expectation))
+    before = {p.name: p.read_bytes() for p in project.iterdir()}
+    assert main(["test", str(project), "--update"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert says in told
+    assert {p.name: p.read_bytes() for p in project.iterdir()} == before
+
+
 def test_a_finding_fails_a_program_and_one_that_is_meant_does_not(project, capsys):
     text = (project / "vadd.pto").read_text()
     broken = project / "broken"
@@ -117,6 +159,11 @@ def test_pytest_in_a_fresh_project_collects_and_runs(project):
     code, told = _pytest(project, whole=True)
     assert code == 2
     assert "vadd.toml" in told
+    (project / "vadd.toml").write_text(SIDECAR.replace("npz:z", 'npz:z"\nq = "gold.npz:q'))
+    code, told = _pytest(project, "--pto-update", whole=True)
+    assert code == 1
+    assert "there is no output `q`" in told
+    assert "cases.py" not in told
 
 
 @pytest.mark.slow

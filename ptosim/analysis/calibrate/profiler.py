@@ -16,7 +16,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,9 @@ _KNOWN = frozenset((
     "cube_utilization(%)", "vector_fops", "cube_fops", "index id",
 ))  # fmt: skip
 _KNOWN_END = ("_icache_miss_rate", "_active_bw(gb/s)", "_wait_ratio", "_extra_time(us)")
+
+LEAST, MOST = 1e-9, 1e18
+"""Figures that profilers write, of any unit, are between these; so are the elements of arrays."""
 
 Words = Mapping[str, str]
 
@@ -193,7 +197,13 @@ def _number(words: Words, column: str) -> float | None:
         value = float(words.get(column, "").replace(",", ""))
     except ValueError:
         return None
-    return value if 0 <= value < 1e18 else None
+    return value if _is_figure(value) else None
+
+
+def _is_figure(value: float) -> bool:
+    """True for what a profiler can have counted: nothing, or a number with which one can
+    calculate."""
+    return value == 0 or LEAST <= value < MOST
 
 
 def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
@@ -201,11 +211,20 @@ def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
     parts = [re.sub(r'["\[\]() ]', "", p) for p in text.split(";")] if text else []
     shapes = []
     for part in parts:
-        numbers = [n for n in re.split(r"[,x*]", part) if n]
-        if not all(n.isdecimal() and len(n) < 10 for n in numbers):
+        shape = _shape(re.split(r"[,x*]", part))
+        if shape is None:
             return ()
-        shapes.append(tuple(map(int, numbers)))
+        shapes.append(shape)
     return tuple(shapes)
+
+
+def _shape(words: Iterable[str]) -> tuple[int, ...] | None:
+    """The dimensions of a shape; None if one is no number, or beyond every memory."""
+    given = [w for w in words if w]
+    if not all(w.isdecimal() and len(w) < 10 for w in given):
+        return None
+    shape = tuple(map(int, given))
+    return shape if prod(d or 1 for d in shape) < MOST else None
 
 
 def _types(text: str) -> tuple[str, ...]:
@@ -232,7 +251,7 @@ def _trace(path: Path, text: str, mhz: float) -> ProfilerFile:
         raise UsageError(f"PTO7522: {path} has no traceEvents", help=_HELP)
     rows = [e for e in events if isinstance(e, dict)]
     threads = {_track(e): _name_in(e) for e in rows if e.get("name") == "thread_name"}
-    cores = {e.get("pid"): _name_in(e) for e in rows if e.get("name") == "process_name"}
+    cores = {_core(e): _name_in(e) for e in rows if e.get("name") == "process_name"}
     readings, unknown = [], set()
     for event in rows:
         if event.get("ph") != "X" or not _is_number(event.get("dur")):
@@ -242,14 +261,18 @@ def _trace(path: Path, text: str, mhz: float) -> ProfilerFile:
         if pipe is None:
             unknown.add(f"thread {thread}")
             continue
-        readings.append(_slice(path.name, event, pipe, str(cores.get(event.get("pid"), "")), mhz))
+        readings.append(_slice(path.name, event, pipe, cores.get(_core(event), ""), mhz))
     if not readings:
         raise UsageError(f"PTO7522: {path} has no slices on pipes", help=_HELP)
     return ProfilerFile(path.name, TRACE, tuple(readings), tuple(sorted(unknown)))
 
 
+def _core(event: Mapping[str, Any]) -> str:
+    return str(event.get("pid"))
+
+
 def _track(event: Mapping[str, Any]) -> tuple[str, str]:
-    return str(event.get("pid")), str(event.get("tid"))
+    return _core(event), str(event.get("tid"))
 
 
 def _name_in(event: Mapping[str, Any]) -> str:
@@ -258,7 +281,7 @@ def _name_in(event: Mapping[str, Any]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_figure(value)
 
 
 def _pipe_of(thread: str) -> str | None:
@@ -276,7 +299,7 @@ def _busy(event: Mapping[str, Any], mhz: float) -> float:
 def _slice(file: str, event: Mapping[str, Any], pipe: str, core: str, mhz: float) -> Reading:
     name = str(event.get("name", ""))
     match = _SLICE.match(name)
-    shape = tuple(map(int, match[2].split("x"))) if match and match[2] else ()
+    shape = (_shape(match[2].split("x")) if match and match[2] else None) or ()
     args = event.get("args")
     line = args.get("line") if isinstance(args, dict) else None
     kind = "aic" if "AIC" in core.upper() else "aiv" if "AIV" in core.upper() else ""
