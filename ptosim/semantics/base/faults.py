@@ -1,23 +1,11 @@
-"""What stops an operation that cannot be executed, and the checks of bounds and alignment that all
-rooms share: one function for each kind of place."""
+"""The checks of bounds and alignment that all rooms share: one function for each kind of place."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ptosim.machine.core import Core
-
-
-class OpFault(Exception):
-    """An operation that cannot be executed; the engine turns it into a trap with the place: that of
-    the operation `at`, if it is one inside another."""
-
-    def __init__(self, code: str, message: str, *, at: Any = None, **details: Any) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.at = at
-        self.details = details
+from ptosim.machine.faults import OpFault as OpFault
 
 
 def check_place(core: Core, loc: str, addr: int, size: int, what: str) -> None:

@@ -1,0 +1,175 @@
+"""Operands that end beyond their memory: windows of tiles at the end of a space, views of global
+memory with sizes that no view has, tables whose rows leave their buffer. Each is told once, with its
+place; what is inside has its values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from tests.oracle import layouts
+from tests.support.text import LAYOUTS, Kernel, Tile
+
+Shape = tuple[int, int]
+
+TARGETS = ["a2a3", "a5"]
+UB = {"a2a3": 196608, "a5": 262144}
+L1 = 524288
+NZ = ", ".join(f"{k}={v}" for k, v in zip(("blayout", "slayout"), LAYOUTS["nz"], strict=True))
+
+
+def trap(k: Kernel, args: dict | None = None, **options) -> str:
+    """Run what cannot be executed; return the code of the one error, which has a place."""
+    with pytest.raises(ptosim.Trap) as stopped:
+        k.run(args or {}, **options)
+    errors = [d for d in stopped.value.diagnostics if d.is_error]
+    assert len(errors) == 1
+    assert errors[0].span is not None
+    return errors[0].code
+
+
+# -- windows at the end of a space -------------------------------------------------------------------
+
+
+def window(
+    k: Kernel, dtype: str, shape: tuple[int, int], size: int, pad: int = 0
+) -> tuple[str, str]:
+    """The last quarter of a tile at the end of UB. It keeps the tile's columns, so that its static
+    shape ends beyond the space; its valid region does not."""
+    rows, cols = shape
+    whole = k.tile("whole", dtype, rows, cols, addr=UB[k.target] - size, pad=pad)
+    type_ = f"!pto.tile_buf<vec, {rows // 2}x{cols // 2}x{dtype}, pad={pad}>"
+    at, sizes = f"{k.const(rows // 2)}, {k.const(cols // 2)}", f"{rows // 2}, {cols // 2}"
+    k.line(f"%w = pto.subview %whole[{at}] sizes [{sizes}] : {whole.type} -> {type_}")
+    return "%w", type_
+
+
+def gather(k: Kernel) -> None:
+    w = window(k, "f32", (8, 64), 2048)
+    index, tmp = k.tile("index", "i32", 4, 32, addr=8192), k.tile("tmp", "i32", 4, 32, addr=16384)
+    k.op("pto.tgather", [w, index, tmp], [k.tile("dst", "f32", 4, 32, addr=0)])
+
+
+def scatter(k: Kernel) -> None:
+    w = window(k, "f32", (8, 64), 2048)
+    index = k.tile("index", "i32", 4, 32, addr=8192)
+    k.op("pto.tscatter", [k.tile("src", "f32", 4, 32, addr=0), index], [w])
+
+
+def show(k: Kernel) -> None:
+    k.load_options["switches"] = {"tprint.format": "npu"}
+    k.op("pto.tprint", [window(k, "f32", (8, 64), 2048)], [])
+
+
+def load(k: Kernel) -> None:
+    k.load_options["profile"] = "cpu"  # which fills what is outside the valid region
+    w = window(k, "f32", (8, 64), 2048)
+    k.op("pto.tload", [k.view("x", "f32", (4, 32))], [w])
+
+
+def pad(k: Kernel) -> None:
+    w = window(k, "f32", (8, 64), 2048, pad=1)
+    k.op("pto.tfillpad", [k.tile("src", "f32", 4, 32, addr=0)], [w])
+
+
+def convert(k: Kernel) -> None:
+    w = window(k, "!pto.f4E2M1x2", (16, 64), 1024)
+    src = k.tile("src", "bf16", 8, 64, addr=0)
+    k.line(
+        f"pto.tcvt ins(%src {{rmode = #pto<round_mode RINT>}} : {src.type}) outs({w[0]} : {w[1]})"
+    )
+
+
+WHOLE = [(use, target) for use in (gather, scatter, show, load, pad) for target in TARGETS]
+
+
+@pytest.mark.parametrize(("use", "target"), [*WHOLE, (convert, "a5")])
+def test_an_operation_on_all_of_a_window_that_ends_beyond_the_space(use, target):
+    """The static shape is what the hardware would read or write."""
+    k = Kernel(target)
+    use(k)
+    args = {"x": np.zeros((4, 32), np.float32)} if use is load else {}
+    assert trap(k, args, uninit="zero") == "PTO6013"
+
+
+class Bytes:
+    """What is in a memory after the last operation."""
+
+    def __init__(self, loc: str, size: int) -> None:
+        self.loc, self.size, self.found = loc, size, b""
+
+    def on_commit(self, core, inst, bound) -> None:
+        self.found = bytes(core.space(self.loc).data[-self.size or None :])
+
+    def element(self, layout: str, shape: tuple[int, int], at: tuple[int, int]) -> float:
+        return float(
+            np.frombuffer(self.found, np.float16)[layouts.tile_offset(layout, shape, at, 16)]
+        )
+
+
+def boxed_window(k: Kernel) -> tuple[str, str]:
+    """The last boxes of a tile at the end of L1."""
+    whole = k.tile("whole", "f16", 64, 64, layout="nz", loc="mat", addr=L1 - 8192)
+    type_ = f"!pto.tile_buf<mat, 32x32xf16, {NZ}>"
+    k.load("x", whole)
+    at = f"{k.const(32)}, {k.const(32)}"
+    k.line(f"%w = pto.subview %whole[{at}] sizes [32, 32] : {whole.type} -> {type_}")
+    return "%w", type_
+
+
+NUMBERS = np.arange(4096, dtype=np.int16).reshape(64, 64).astype(np.float16)
+
+
+@pytest.mark.parametrize("move", ["tmov", "textract"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_boxes_at_the_end_of_the_space_are_moved(target, move):
+    k = Kernel(target)
+    w = boxed_window(k)
+    layout = "nz" if target == "a5" else "zz"
+    left = k.tile("left", "f16", 32, 32, layout=layout, loc="left", addr=0)
+    start = [(k.const(0), "index")] * 2 if move == "textract" else []
+    k.op(f"pto.{move}", [w, *start], [left])
+    look = Bytes("left", 0)
+    k.run({"x": NUMBERS}, observers=[look])
+    for at in np.ndindex(32, 32):
+        assert look.element(layout, (32, 32), at) == NUMBERS[at[0] + 32, at[1] + 32]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_boxes_at_the_end_of_the_space_are_filled(target):
+    k = Kernel(target)
+    w = boxed_window(k)
+    k.op("pto.tload", [k.view("y", "f16", (32, 32))], [w])
+    look = Bytes("mat", 8192)
+    given = -1 - NUMBERS[:32, :32]
+    k.run({"x": NUMBERS, "y": given}, observers=[look])
+    expected = NUMBERS.copy()
+    expected[32:, 32:] = given
+    for at in np.ndindex(64, 64):
+        assert look.element("nz", (64, 64), at) == expected[at]
+
+
+@pytest.mark.parametrize(("rows", "is_inside"), [(64, False), (48, True)])
+def test_the_row_between_column_blocks_counts(rows, is_inside):
+    """Compact form 2: column blocks are a row further apart than the valid rows."""
+    k = Kernel("a5")
+    keys = {"layout": "nz", "loc": "mat", "addr": L1 - 8192, "compact": 2}
+    k.tile("src", "f16", 64, 64, (rows, 64), **keys)
+    src = Tile("src", "f16", 64, 64, rows, 64, *LAYOUTS["nz"], loc="mat", compact=2)
+    left = k.tile("left", "f16", 64, 64, (rows, 64), layout="nz", loc="left", addr=0)
+    k.op("pto.tmov", [src], [left])
+    if is_inside:
+        k.run({}, uninit="zero")
+    else:
+        assert trap(k, uninit="zero") == "PTO6026"
+
+
+def test_rows_that_are_read_further_apart_than_the_tile_has_them():
+    """The rows of src1 are taken as far apart as those of src0, and end beyond UB."""
+    k = Kernel("a5")
+    a = k.dynamic("a", "f32", 64, 256, (k.const(64), k.const(8)), addr=0)
+    b = k.tile("b", "f32", 64, 8, addr=UB["a5"] - 2048)
+    mask = k.tile("mask", "i8", 64, 32, (64, 8), addr=131072)
+    k.op("pto.tcmp", [a, b], [mask], "cmpMode = #pto<cmp lt>")
+    assert trap(k, uninit="zero") == "PTO6013"
