@@ -173,3 +173,66 @@ def test_rows_that_are_read_further_apart_than_the_tile_has_them():
     mask = k.tile("mask", "i8", 64, 32, (64, 8), addr=131072)
     k.op("pto.tcmp", [a, b], [mask], "cmpMode = #pto<cmp lt>")
     assert trap(k, uninit="zero") == "PTO6013"
+
+
+# -- views with sizes that none has ------------------------------------------------------------------
+
+
+def view(k: Kernel, shape: Shape, strides: Shape, dtype: str = "f32") -> tuple[str, str]:
+    """A view of an argument from its element 8 on, whose type gives no sizes."""
+    pointer = k.arg("g", f"!pto.ptr<{dtype}>")
+    k.line(f"%p = pto.addptr {pointer}, {k.const(8)} : !pto.ptr<{dtype}> -> !pto.ptr<{dtype}>")
+    type_ = f"!pto.tensor_view<?x?x{dtype}>"
+    dims, steps = (", ".join(map(k.const, numbers)) for numbers in (shape, strides))
+    k.line(f"%v = pto.make_tensor_view %p, shape = [{dims}], strides = [{steps}] : {type_}")
+    return "%v", type_
+
+
+def part(k: Kernel, shape: Shape, strides: Shape, sizes: Shape | None = None) -> tuple[str, str]:
+    """The first elements of such a view (all if no sizes are given), as a partition."""
+    seen, type_ = view(k, shape, strides)
+    result = "!pto.partition_tensor_view<?x?xf32>"
+    zeros, lengths = (", ".join(map(k.const, numbers)) for numbers in ((0, 0), sizes or shape))
+    k.line(
+        f"%q = pto.partition_view {seen}, offsets = [{zeros}], sizes = [{lengths}] : "
+        f"{type_} -> {result}"
+    )
+    return "%q", result
+
+
+BIG = 1 << 62
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "code"),
+    [
+        ((1, -1), (1, 1), "PTO6002"),
+        ((-1, 8), (1, 1), "PTO6002"),
+        ((-1, -1), (1, 1), "PTO6002"),
+        ((0, -1), (1, 1), "PTO6002"),
+        ((1, BIG), (0, 0), "PTO1104"),
+        ((BIG, BIG), (0, 0), "PTO1104"),
+        ((40000, 40000), (0, 0), "PTO1104"),
+        ((1 << 12, (1 << 12) + 1), (0, 0), "PTO1104"),
+    ],
+)
+@pytest.mark.parametrize("use", ["tprint", "tload", "tstore"])
+def test_a_view_with_sizes_that_none_has(use, shape, strides, code):
+    k = Kernel("a5")
+    seen, tile = view(k, shape, strides), k.tile("tile", "f32", 4, 8)
+    ins, outs = {
+        "tprint": ([seen], []), "tload": ([seen], [tile]), "tstore": ([tile], [seen]),
+    }[use]  # fmt: skip
+    k.op(f"pto.{use}", ins, outs)
+    assert trap(k, {"g": np.zeros(64, np.float32)}, uninit="zero") == code
+
+
+def test_elements_at_one_place_are_moved():
+    """A view that repeats elements, and has more of them than its buffer, is a view all the same."""
+    k = Kernel("a5")
+    seen, tile = view(k, (4, 8), (0, 0)), k.tile("tile", "f32", 4, 8)
+    k.op("pto.tload", [seen], [tile])
+    k.store(tile, "y")
+    given = np.arange(9, dtype=np.float32)
+    result = k.run({"g": given, "y": np.zeros((4, 8), np.float32)})
+    np.testing.assert_array_equal(result.outputs["y"], np.full((4, 8), 8))
