@@ -236,3 +236,105 @@ def test_elements_at_one_place_are_moved():
     given = np.arange(9, dtype=np.float32)
     result = k.run({"g": given, "y": np.zeros((4, 8), np.float32)})
     np.testing.assert_array_equal(result.outputs["y"], np.full((4, 8), 8))
+
+
+# -- tables ------------------------------------------------------------------------------------------
+
+
+def access(k: Kernel, op: str, table: tuple, index: tuple[int, ...], attrs: str) -> None:
+    """A gather from, or a scatter to, a table of a tile of 8 rows of 32 elements."""
+    data = k.tile("data", "f32", 8, 32)
+    valid = index[2:] or None
+    idx = k.tile("idx", "i32", *index[:2], valid)
+    k.load("i", idx)
+    ins, outs = ([table, idx], [data]) if op == "mgather" else ([data, idx], [table])
+    k.op(f"pto.{op}", ins, outs, attrs)
+
+
+OPS = ["mgather", "mscatter"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "where"),
+    [
+        ((8, 1), (1, -1), "before the start"),
+        ((8, 1), (1, -BIG), "before the start"),
+        ((8, 1), (1, BIG), "past the end"),
+    ],
+)
+@pytest.mark.parametrize("op", OPS)
+def test_a_row_of_a_table_that_leaves_its_buffer(op, shape, strides, where):
+    k = Kernel("a5")
+    access(k, op, part(k, shape, strides), (1, 8), "coalesce = #pto<coalesce row>")
+    args = {"g": np.zeros(17, np.float32), "i": np.zeros((1, 8), np.int32)}
+    with pytest.raises(ptosim.Trap, match=where) as stopped:
+        k.run(args, uninit="zero")
+    assert stopped.value.diagnostics[-1].code == "PTO6402"
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_a_table_of_one_row_takes_no_step(op):
+    """It is the first of a view whose outer strides have more than 64 bits."""
+    k = Kernel("a5")
+    table = part(k, (8, 32), (BIG, 1), (1, 32))
+    access(k, op, table, (1, 8), "coalesce = #pto<coalesce row>")
+    if op == "mgather":
+        k.store(Tile("data", "f32", 8, 32), "y")
+    given = np.arange(40, dtype=np.float32)
+    args = {"g": given.copy(), "i": np.zeros((1, 8), np.int32)}
+    if op == "mgather":
+        args["y"] = np.ones((8, 32), np.float32)
+    result = k.run(args, uninit="zero")
+    if op == "mgather":
+        np.testing.assert_array_equal(result.outputs["y"], np.tile(given[8:], (8, 1)))
+    else:
+        np.testing.assert_array_equal(result.outputs["g"][8:], np.zeros(32))
+
+
+BEYOND = {
+    "mgather": ("clamp", "wrap", "undefined", "zero"),
+    "mscatter": ("clamp", "wrap", "undefined", "skip"),
+}
+
+
+@pytest.mark.parametrize(("op", "mode"), [(op, mode) for op in OPS for mode in BEYOND[op]])
+def test_a_row_longer_than_the_table_in_april(op, mode):
+    """Rows have the tile's width: the last one of the table ends beyond the buffer."""
+    word = "gather" if op == "mgather" else "scatter"
+    k = Kernel("a5", compat="2026-04")
+    access(k, op, part(k, (4, 4), (4, 1)), (8, 8, 8, 1), f"{word}Oob = #pto<{word}_oob {mode}>")
+    args = {"g": np.zeros(24, np.float32), "i": np.full((8, 1), 3, np.int32)}
+    assert trap(k, args, uninit="zero") == "PTO6402"
+
+
+@pytest.mark.parametrize(("op", "mode"), [("mgather", "zero"), ("mscatter", "skip")])
+def test_an_index_that_reaches_nothing_is_not_looked_at_in_april(op, mode):
+    word = "gather" if op == "mgather" else "scatter"
+    k = Kernel("a5", compat="2026-04")
+    access(k, op, part(k, (1, 32), (32, 1)), (8, 8, 8, 1), f"{word}Oob = #pto<{word}_oob {mode}>")
+    args = {"g": np.ones(40, np.float32), "i": np.full((8, 1), 3, np.int32)}
+    result = k.run(args, uninit="zero")
+    np.testing.assert_array_equal(result.outputs["g"], np.ones(40))
+
+
+@pytest.mark.parametrize(
+    ("strides", "addr", "code"), [((0, 0), 0, "PTO6001"), ((16, 1), L1 - 8192, "PTO6013")]
+)
+def test_an_image_of_a_tile_that_leaves_its_memory(strides, addr, code):
+    """Elements that go into L1 are put together in a scratch, as the image of the whole tile: one
+    that has them all at one place is too short, and the tile may be a window at the end of L1."""
+    k = Kernel("a5")
+    whole = k.tile("whole", "f32", 64, 32, layout="nz", loc="mat", addr=addr)
+    type_ = f"!pto.tile_buf<mat, 32x16xf32, {NZ}>"
+    at = f"{k.const(32)}, {k.const(16)}"
+    k.line(f"%w = pto.subview %whole[{at}] sizes [32, 16] : {whole.type} -> {type_}")
+    table, idx = part(k, (4, 8), (8, 1)), k.view("i", "i32", (32, 16))
+    scratch = k.view("s", "f32", (64, 16), strides)
+    k.op("pto.mgather", [table, idx, scratch], [("%w", type_)], "coalesce = #pto<coalesce elem>")
+    elements = 1 if strides == (0, 0) else 1024
+    args = {
+        "g": np.zeros(40, np.float32),
+        "i": np.zeros((32, 16), np.int32),
+        "s": np.zeros(elements, np.float32),
+    }
+    assert trap(k, args, uninit="zero") == code
