@@ -164,10 +164,10 @@ def five_dims(
     sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Right-align to five dimensions: missing sizes are 1, a missing stride is the next dimension's
-    size times its stride."""
-    missing = 5 - len(sizes)
-    full_strides = list(strides)
-    full_sizes = list(sizes)
+    size times its stride. A shape without dimensions has one element."""
+    full_sizes = list(sizes or (1,))
+    full_strides = list(strides or (1,))
+    missing = 5 - len(full_sizes)
     for _ in range(missing):
         full_strides.insert(0, full_sizes[0] * full_strides[0])
         full_sizes.insert(0, 1)

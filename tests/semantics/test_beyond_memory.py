@@ -338,3 +338,21 @@ def test_an_image_of_a_tile_that_leaves_its_memory(strides, addr, code):
         "s": np.zeros(elements, np.float32),
     }
     assert trap(k, args, uninit="zero") == code
+
+
+# -- memrefs without dimensions ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", ["memref<f32>", "memref<f32, strided<[], offset: 0>>"])
+def test_a_memref_without_dimensions_is_one_element(type_):
+    part = "memref<f32, strided<[], offset: 3>>"
+    k = Kernel("a5")
+    g, h, zero = k.arg("g", type_), k.arg("h", "memref<8xf32>"), k.const(0)
+    k.line(f"%x = pto.load_scalar {g}[{zero}] : {type_} -> f32")
+    k.line(
+        f"%r = memref.reinterpret_cast {h} to offset: [3], sizes: [], strides: [] : "
+        f"memref<8xf32> to {part}"
+    )
+    k.line(f"pto.store_scalar %x, %r[{zero}] : {part}, f32")
+    result = k.run({"g": np.full(1, 7, np.float32), "h": np.zeros(8, np.float32)})
+    assert result.outputs["h"].tolist() == [0, 0, 0, 7, 0, 0, 0, 0]
