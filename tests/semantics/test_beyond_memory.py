@@ -241,11 +241,12 @@ def test_elements_at_one_place_are_moved():
 # -- tables ------------------------------------------------------------------------------------------
 
 
-def access(k: Kernel, op: str, table: tuple, index: tuple[int, ...], attrs: str) -> None:
+def access(
+    k: Kernel, op: str, table: tuple, index: Shape, attrs: str, valid: Shape | None = None
+) -> None:
     """A gather from, or a scatter to, a table of a tile of 8 rows of 32 elements."""
     data = k.tile("data", "f32", 8, 32)
-    valid = index[2:] or None
-    idx = k.tile("idx", "i32", *index[:2], valid)
+    idx = k.tile("idx", "i32", index[0], index[1], valid)
     k.load("i", idx)
     ins, outs = ([table, idx], [data]) if op == "mgather" else ([data, idx], [table])
     k.op(f"pto.{op}", ins, outs, attrs)
@@ -302,7 +303,7 @@ def test_a_row_longer_than_the_table_in_april(op, mode):
     """Rows have the tile's width: the last one of the table ends beyond the buffer."""
     word = "gather" if op == "mgather" else "scatter"
     k = Kernel("a5", compat="2026-04")
-    access(k, op, part(k, (4, 4), (4, 1)), (8, 8, 8, 1), f"{word}Oob = #pto<{word}_oob {mode}>")
+    access(k, op, part(k, (4, 4), (4, 1)), (8, 8), f"{word}Oob = #pto<{word}_oob {mode}>", (8, 1))
     args = {"g": np.zeros(24, np.float32), "i": np.full((8, 1), 3, np.int32)}
     assert trap(k, args, uninit="zero") == "PTO6402"
 
@@ -311,7 +312,7 @@ def test_a_row_longer_than_the_table_in_april(op, mode):
 def test_an_index_that_reaches_nothing_is_not_looked_at_in_april(op, mode):
     word = "gather" if op == "mgather" else "scatter"
     k = Kernel("a5", compat="2026-04")
-    access(k, op, part(k, (1, 32), (32, 1)), (8, 8, 8, 1), f"{word}Oob = #pto<{word}_oob {mode}>")
+    access(k, op, part(k, (1, 32), (32, 1)), (8, 8), f"{word}Oob = #pto<{word}_oob {mode}>", (8, 1))
     args = {"g": np.ones(40, np.float32), "i": np.full((8, 1), 3, np.int32)}
     result = k.run(args, uninit="zero")
     np.testing.assert_array_equal(result.outputs["g"], np.ones(40))
