@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -107,7 +108,8 @@ def addresses(buffers: Sequence[GmBuffer]) -> list[int]:
 class ViewSpec:
     """Shape, strides (elements), element type and layout of a view; equal specs are one object.
     `low` and `high` are the first and the last element that it reaches, counted from its own first
-    one; (0, -1) for an empty view."""
+    one; (0, -1) for an empty view. `count` are its elements, of which several may be at one place;
+    -1 if a size is negative."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -115,6 +117,7 @@ class ViewSpec:
     layout: str
     low: int
     high: int
+    count: int
 
 
 _SPECS: dict[tuple[tuple[int, ...], tuple[int, ...], DType, str], ViewSpec] = {}
@@ -129,8 +132,17 @@ def view_spec(
     if spec is None:
         if len(_SPECS) > 100_000:
             _SPECS.clear()
-        spec = _SPECS[key] = ViewSpec(*key, *reach(sizes, strides))
+        spec = _SPECS[key] = ViewSpec(*key, *reach(sizes, strides), element_count(sizes))
     return spec
+
+
+def element_count(sizes: Sequence[int]) -> int:
+    """Return the elements of a shape; -1 if a size is negative. Of a shape that is not known it is
+    not known either."""
+    try:
+        return -1 if min(sizes) < 0 else prod(sizes)
+    except NeedsValue as need:
+        return need.unknown  # type: ignore[return-value]  # see machine.unknown
 
 
 def reach(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
@@ -152,10 +164,10 @@ def five_dims(
     sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Right-align to five dimensions: missing sizes are 1, a missing stride is the next dimension's
-    size times its stride."""
-    missing = 5 - len(sizes)
-    full_strides = list(strides)
-    full_sizes = list(sizes)
+    size times its stride. A shape without dimensions has one element."""
+    full_sizes = list(sizes or (1,))
+    full_strides = list(strides or (1,))
+    missing = 5 - len(full_sizes)
     for _ in range(missing):
         full_strides.insert(0, full_sizes[0] * full_strides[0])
         full_sizes.insert(0, 1)

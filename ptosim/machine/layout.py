@@ -28,8 +28,8 @@ class Layout:
     """Strides in elements. A boxed layout has the strides of box row, row in box, box column and
     column in box; an unboxed one is a layout with 1x1 boxes, whose `row_stride` and `col_stride`
     are the elements from a row or column to the next. `reach` are the bytes up to the last element
-    of the valid region, at most those of the static shape: a window of a tile has the strides, but
-    not the whole extent, of its static shape."""
+    of the valid region, at most those of the static shape (but for `row_plus_one`): a window of a
+    tile has the strides, but not the whole extent, of its static shape."""
 
     name: str
     rows: int
@@ -118,4 +118,7 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
     }[name]
     layout = Layout(name, rows, cols, box_rows, box_cols, strides)
     last = layout.offset(max(v_row - 1, 0), max(v_col - 1, 0))
-    return replace(layout, reach=min(type_.bytes, type_.dtype.bytes_for(last + 1)))
+    reach = type_.dtype.bytes_for(last + 1)
+    if type_.compact != 2:  # the rows between column blocks may come on top of the static shape
+        reach = min(type_.bytes, reach)
+    return replace(layout, reach=reach)

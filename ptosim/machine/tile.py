@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import replace
+from ptosim.machine.faults import OpFault
 from ptosim.machine.layout import Layout, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.machine.values import Pointer
@@ -54,7 +57,9 @@ class Tile:
     from a row to the next (ND tiles); it `is_empty` if its valid region has no element.
 
     `array` and `full` are views of memory where the layout is plain strides; `read` and `write`
-    work for every layout and for 4-bit elements (one uint8 code an entry)."""
+    work for every layout and for 4-bit elements (one uint8 code an entry). All of them raise
+    OpFault where they would leave the memory space: binding checks the valid region only, and the
+    static shape of a window may end beyond it."""
 
     __slots__ = (
         "addr", "bits", "buffer", "cols", "dtype", "is_empty", "layout", "ref", "row_bytes", "rows",
@@ -75,21 +80,42 @@ class Tile:
         self.layout = ref.layout
         self.row_bytes = ref.layout.row_stride * self.bits // 8
 
+    def strided(
+        self,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        dtype: np.dtype | type | None = None,
+        offset: int = 0,
+    ) -> np.ndarray:
+        """Return a view from `offset` bytes after the tile's base, with strides in bytes.
+
+        Raises OpFault where it would leave the memory space; leaving the tile is the caller's
+        concern."""
+        start = self.addr + offset
+        try:
+            return np.ndarray(shape, dtype or self.dtype, self.buffer, start, strides)
+        except (TypeError, ValueError):  # NumPy looks at the bounds anyway
+            size = np.dtype(dtype or self.dtype).itemsize
+            steps = zip(shape, strides, strict=True)
+            self._check_end(start, start + sum((n - 1) * s for n, s in steps) + size)
+            raise
+
+    def _check_end(self, start: int, end: int) -> None:
+        if end > len(self.buffer):
+            raise OpFault(
+                "PTO6013",
+                f"bytes [{start:#x}, {end:#x}) of {self.type.loc} are touched; it has "
+                f"{len(self.buffer)} bytes",
+                help="place the tile further down, or make it smaller",
+            )
+
     def region(self, rows: int, cols: int) -> np.ndarray:
         """Return the view of the first rows and columns of an unboxed tile (4-bit: packed
         bytes)."""
         layout, size = self.layout, self.dtype.itemsize
         if self.bits == 4:
-            return np.ndarray(
-                (rows, (cols + 1) // 2), np.uint8, self.buffer, self.addr, (self.cols // 2, 1)
-            )
-        return np.ndarray(
-            (rows, cols),
-            self.dtype,
-            self.buffer,
-            self.addr,
-            (layout.row_stride * size, layout.col_stride * size),
-        )
+            return self.strided((rows, (cols + 1) // 2), (self.cols // 2, 1), np.uint8)
+        return self.strided((rows, cols), (layout.row_stride * size, layout.col_stride * size))
 
     @property
     def array(self) -> np.ndarray:
@@ -103,7 +129,8 @@ class Tile:
 
     def flat(self, count: int, dtype: np.dtype | type | None = None, offset: int = 0) -> np.ndarray:
         """Return `count` consecutive elements from `offset` bytes after the tile's base."""
-        return np.ndarray((count,), dtype or self.dtype, self.buffer, self.addr + offset)
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        return self.strided((count,), (kind.itemsize,), kind, offset)
 
     def is_contiguous(self) -> bool:
         """True if the valid region is one run of memory in row order."""
@@ -115,17 +142,18 @@ class Tile:
             return False
         return rows == 1 or self.layout.row_stride == cols
 
-    def _boxes(self, box_rows: int, box_cols: int) -> np.ndarray:
+    def _boxes(self, rows: int, cols: int) -> np.ndarray:
+        """The boxes of the first rows and columns: those after them need not be in the space."""
         layout, size = self.layout, self.dtype.itemsize
-        shape = (-(-self.rows // box_rows), box_rows, -(-self.cols // box_cols), box_cols)
+        box_rows, box_cols = layout.box_rows, layout.box_cols
+        down, across = -(-min(rows, self.rows) // box_rows), -(-min(cols, self.cols) // box_cols)
+        shape = (down, box_rows, across, box_cols)
         strides = layout.strides
         if self.bits == 4:
             # Pairs of columns share a byte, so a box is half as many bytes wide.
             shape = (*shape[:3], box_cols // 2)
             strides = tuple(s // 2 if i != 3 else 1 for i, s in enumerate(strides))
-        return np.ndarray(
-            shape, self.dtype, self.buffer, self.addr, tuple(s * size for s in strides)
-        )
+        return self.strided(shape, tuple(s * size for s in strides))
 
     @property
     def _pairs_rows(self) -> bool:
@@ -149,8 +177,7 @@ class Tile:
             return None
         if rows % layout.box_rows or cols % layout.box_cols:
             return None
-        view = self._boxes(layout.box_rows, layout.box_cols)
-        return view[: rows // layout.box_rows, :, : cols // layout.box_cols, :]
+        return self._boxes(rows, cols)
 
     def read(self, rows: int | None = None, cols: int | None = None) -> np.ndarray:
         """Return the valid region (or the first rows and columns) in logical order.
@@ -190,7 +217,7 @@ class Tile:
         """Cut a region along box borders: (slices of the logical array, view of memory) pairs."""
         layout = self.layout
         box_rows, box_cols = layout.box_rows, layout.box_cols
-        boxes = self._boxes(box_rows, box_cols)
+        boxes = self._boxes(rows, cols)
         width = box_cols // half
         return [
             ((row_slice, col_slice), boxes[row_index[0], row_index[1], col_index[0], col_index[1]])

@@ -20,7 +20,7 @@ from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
-from ptosim.semantics.base.faults import OpFault, check_elements, check_place
+from ptosim.semantics.base.faults import MANY, OpFault, check_count, check_elements, check_place
 from ptosim.semantics.base.orders import Sync
 
 
@@ -143,10 +143,13 @@ class Binding:
         return self.view_of(self.values[name])
 
     def view_of(self, value: GmView) -> GmAccess:
-        """Bind the value of a GM view; faults if it reaches outside its buffer."""
+        """Bind the value of a GM view; faults if it reaches outside its buffer, or has a number of
+        elements that no view has."""
         spec, number, offset = value
         assert isinstance(number, int)
         buffer = self.machine.buffers[number]
+        if not 0 <= spec.count <= MANY:
+            check_count(self.op.name, spec, buffer)
         check_elements(
             self.op.name,
             buffer.name,

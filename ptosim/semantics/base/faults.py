@@ -1,23 +1,12 @@
-"""What stops an operation that cannot be executed, and the checks of bounds and alignment that all
-rooms share: one function for each kind of place."""
+"""The checks of bounds and alignment that all rooms share: one function for each kind of place."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ptosim.machine.core import Core
-
-
-class OpFault(Exception):
-    """An operation that cannot be executed; the engine turns it into a trap with the place: that of
-    the operation `at`, if it is one inside another."""
-
-    def __init__(self, code: str, message: str, *, at: Any = None, **details: Any) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.at = at
-        self.details = details
+from ptosim.machine.faults import OpFault as OpFault
+from ptosim.machine.gm import GmBuffer, ViewSpec
 
 
 def check_place(core: Core, loc: str, addr: int, size: int, what: str) -> None:
@@ -62,6 +51,30 @@ def check_elements(who: str, buffer: str, first: int, end: int, count: int, **mo
             f"'{who}' reaches outside `{buffer}`: elements [{first}, {end}) of {count}",
             context={"buffer": buffer},
             **more,
+        )
+
+
+MANY = 1 << 24
+"""Elements that a view of any buffer may have. One has more of them than its buffer only where its
+strides bring it back to the same ones."""
+
+
+def check_count(who: str, spec: ViewSpec, buffer: GmBuffer) -> None:
+    """Raise OpFault if a size of a view is negative, or if it has more than MANY elements, and more
+    than its buffer: each would be moved."""
+    if spec.count < 0:
+        raise OpFault(
+            "PTO6002",
+            f"'{who}': a size of the view is negative: {list(spec.sizes)}",
+            help="check the operands that give the sizes",
+        )
+    if spec.count > max(MANY, buffer.size * 8 // spec.dtype.bits):
+        raise OpFault(
+            "PTO1104",
+            f"'{who}': a view of {spec.count:,} elements has more than `{buffer.name}`, and more "
+            f"than {MANY:,}",
+            notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
+            help="check how the sizes were computed, and strides of 0",
         )
 
 

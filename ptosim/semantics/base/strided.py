@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ptosim.machine.tile import Tile
-from ptosim.semantics.base.binding import OpFault
 
 
 def tile_array(
@@ -24,16 +23,7 @@ def tile_array(
     kind = np.dtype(dtype if dtype is not None else tile.dtype)
     if 0 in shape:
         return np.empty(tuple(shape), kind)
-    start = tile.addr + offset
-    end = start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
-    if end > len(tile.buffer):
-        raise OpFault(
-            "PTO6013",
-            f"bytes [{start:#x}, {end:#x}) of {tile.type.loc} are touched; it has "
-            f"{len(tile.buffer)} bytes",
-            help="place the tile further down, or make it smaller",
-        )
-    return np.ndarray(tuple(shape), kind, tile.buffer, start, tuple(strides))
+    return tile.strided(shape, strides, kind, offset)
 
 
 def flat_bytes(tile: Tile, count: int, offset: int = 0) -> np.ndarray:

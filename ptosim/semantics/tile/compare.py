@@ -121,14 +121,15 @@ def _lanes(
     op: Binding, name: str, domain: Tile, lanes: int, stride: int | None = None
 ) -> np.ndarray:
     """Return the first lanes of each row as they are in memory, also after the row's end; where
-    the space ends sooner, as many as all rows have."""
+    the space ends sooner, as many as all rows have. Raises OpFault where that is not even the valid
+    region: rows may be further apart than those of the tile."""
     tile = op.tile(name)
     view = op.region(name, domain.v_row, domain.v_col)
     step = view.strides[0] if stride is None else stride
     if tile.layout.name != "nd" or (lanes <= domain.v_col and stride is None):
         return view
     room = len(tile.buffer) - tile.addr - (domain.v_row - 1) * step
-    count = min(lanes, room // tile.dtype.itemsize)
+    count = min(lanes, max(room // tile.dtype.itemsize, domain.v_col))
     return tile_array(tile, (domain.v_row, count), (step, tile.dtype.itemsize))
 
 

@@ -8,6 +8,8 @@ index reads what nothing has written, and stores nothing."""
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ptosim.ground.records import dataclass
@@ -15,9 +17,11 @@ from ptosim.machine.space import POISON
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
+from ptosim.semantics.base.faults import check_elements
 from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.strided import flat_bytes
 from ptosim.semantics.tile.index_checks import MODES, unsigned
-from ptosim.semantics.tile.tables import combination, store_in_order
+from ptosim.semantics.tile.tables import check_used, combination, store_in_order
 
 Array = np.ndarray
 
@@ -40,16 +44,20 @@ class Table:
     @property
     def capacity(self) -> int:
         """Rows or elements of the table."""
-        return int(np.prod(self.sizes, dtype=np.int64))
+        return prod(self.sizes)
 
     def places(self, named: Array) -> Array:
-        """Return where the elements of indices are in the buffer: [rows, columns of the tile]."""
+        """Return where the elements of indices are in the buffer: [rows, columns of the tile].
+        Those of a row that is longer than the table's may be outside of it."""
         found = np.full(named.shape, self.view.offset, np.int64)
-        steps = zip(np.unravel_index(named, self.sizes), self.view.spec.strides, strict=False)
-        for position, stride in steps:
+        # A step that the view itself never takes may have more than 64 bits. One as long as the
+        # buffer leaves it just as well.
+        most = len(self.elements)
+        strides = [max(-most, min(stride, most)) for stride in self.view.spec.strides]
+        for position, stride in zip(np.unravel_index(named, self.sizes), strides, strict=False):
             found = found + position * stride
         if self.by_rows:
-            found = found.reshape(-1, 1) + np.arange(self.cols) * self.view.spec.strides[4]
+            found = found.reshape(-1, 1) + np.arange(self.cols) * strides[4]
         return found
 
 
@@ -81,13 +89,7 @@ def _chosen(op: Binding, table: Table, indices: Array, mode: str) -> tuple[Array
             help="correct the index, or choose an out-of-bounds mode",
         )
     places = table.places(np.where(inside, named, 0))
-    if places.size and int(places.max()) >= len(table.elements):
-        raise OpFault(
-            "PTO6402",
-            f"'{op.op.name}': a row of {table.cols} elements is past the end of "
-            f"`{table.view.buffer.name}`",
-            help="give the tile as many valid columns as the table has",
-        )
+    check_used(op, places, len(table.elements), table.view.buffer.name, table.cols)
     table.view.buffer.bring(places, table.elements.dtype)
     return places, np.broadcast_to(inside.reshape(-1, 1) if table.by_rows else inside, places.shape)
 
@@ -97,7 +99,7 @@ def _indices(op: Binding, tile: Tile, *, by_rows: bool) -> Array:
     if isinstance(op.values["idx"], tuple):  # a view of global memory
         view = op.view("idx")
         count = tile.v_row if by_rows else tile.v_row * tile.v_col
-        if int(np.prod(view.sizes, dtype=np.int64)) < count:
+        if prod(view.sizes) < count:
             raise OpFault(
                 "PTO6021", f"'{op.op.name}' takes {count} indices; idx has {list(view.sizes)}"
             )
@@ -148,7 +150,7 @@ def _unwritten(op: Binding) -> bytes:
 def _image(op: Binding, dst: Tile) -> tuple[Array, Array]:
     """The bytes of the scratch view, and those of the tile, that are one image at the end."""
     scratch = op.view("scratch")
-    size, count = dst.type.bytes, int(np.prod(scratch.sizes, dtype=np.int64))
+    size, count = dst.type.bytes, prod(scratch.sizes)
     if count < dst.rows * dst.cols:
         raise OpFault(
             "PTO6461",
@@ -156,7 +158,8 @@ def _image(op: Binding, dst: Tile) -> tuple[Array, Array]:
             help="the library builds the image of the whole tile there",
         )
     first = scratch.offset * scratch.dtype.bits // 8
-    bytes_of_tile = np.frombuffer(dst.buffer, np.uint8)[dst.addr : dst.addr + size]
+    bytes_of_tile = flat_bytes(dst, size)
+    check_elements(op.op.name, scratch.buffer.name, first, first + size, scratch.buffer.size)
     return scratch.buffer.part(first, first + size), bytes_of_tile
 
 

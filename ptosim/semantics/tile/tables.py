@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def _table(op: Binding, view: GmAccess, tile: Tile, idx: Tile) -> Table:
     _warn_sparse(op, view, cols, by_rows=by_rows)
     dtype = view_dtype(view.dtype)
     elements = view.buffer.elements(dtype)
-    limit = int(np.prod(sizes[:4] if by_rows else sizes, dtype=np.int64))
+    limit = prod(sizes[:4] if by_rows else sizes)
     lanes = np.arange(cols) if by_rows else np.zeros(1, np.int64)
     return Table(elements, view.offset, cols if by_rows else 1, limit, lanes, view.buffer.name)
 
@@ -97,14 +98,38 @@ def _inside(op: Binding, table: Table, indices: Array, places: Array) -> None:
     op.report("PTO6405", f"{text} of {table.limit}; it is in `{table.name}` all the same")
 
 
+def check_used(op: Binding, places: Array, count: int, buffer: str, cols: int) -> None:
+    """Raise OpFault where a place that is read or written is none of a buffer's `count` elements: a
+    row has as many elements as the tile has valid columns, whatever the table has."""
+    if not places.size:
+        return
+    past = int(places.max()) >= count
+    if not past and int(places.min()) >= 0:
+        return
+    what = f"a row of {cols} elements" if cols > 1 else "an element"
+    raise OpFault(
+        "PTO6402",
+        f"'{op.op.name}': {what} is {'past the end' if past else 'before the start'} of `{buffer}`",
+        help="give the tile as many valid columns as the table has, and check the table's strides",
+    )
+
+
+_LEAVING_OUT = ("zero", "skip")
+"""Modes in which an index that the table does not have reaches nothing."""
+
+
 def _named(op: Binding, table: Table, indices: Array, mode: str) -> tuple[Array, Array]:
-    """Indices as numbers, and the elements that they name under an out-of-bounds mode."""
+    """Indices as numbers, and the elements that they name under an out-of-bounds mode. Raises
+    OpFault where one that is used is past the end of the buffer: rows have the tile's width."""
     named = unsigned(indices)
     places = table.places(MODES[mode](named, table.limit) if mode in MODES else named)
     if mode == "undefined":
         _inside(op, table, named, places)
-    inside = places[places < len(table.elements)]
-    op.view("mem").buffer.bring(inside, table.elements.dtype)
+    used = places
+    if mode in _LEAVING_OUT:
+        used = places[np.broadcast_to(named < table.limit, places.shape)]
+    check_used(op, used, len(table.elements), table.name, len(table.lanes))
+    op.view("mem").buffer.bring(used, table.elements.dtype)
     return named, places
 
 
