@@ -158,7 +158,7 @@ def _expectations(
     chosen = Tolerance() if options.bitexact else launching.tolerance(options)
     for pair in options.expect:
         name, spec = values.split(pair, "--expect")
-        expected[name] = (values.parse_spec(spec), chosen)
+        expected[name] = (values.parse_expectation(spec), chosen)
     return expected
 
 

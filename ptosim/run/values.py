@@ -93,6 +93,16 @@ def parse_spec(spec: str, base: Path | None = None) -> Any:
     return _file(spec, base)
 
 
+def parse_expectation(spec: str, base: Path | None = None) -> np.ndarray:
+    """Return the array or number of a SPEC that an output is compared with. Raises UsageError for
+    what names the memory of an argument, which has no values of its own."""
+    if spec.startswith("@"):
+        raise UsageError(
+            f"`{spec}` is no value to compare with", help="a file, zeros:dtype:RxC or a number"
+        )
+    return np.asarray(parse_spec(spec, base))
+
+
 def _literal(text: str) -> int | float | bool | None:
     if text in ("true", "false"):
         return text == "true"

@@ -163,7 +163,7 @@ class Chain:
         found = {}
         for name, spec in specs.items():
             try:
-                array = np.asarray(values.parse_spec(spec, self.file.folder))
+                array = values.parse_expectation(spec, self.file.folder)
             except UsageError as problem:
                 place = self.file.places.value((*path, name))
                 help = problem.help or "write it as the SPEC of --arg"
