@@ -23,6 +23,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import current, size_text
 from ptosim.ground.records import NamedTuple
+from ptosim.machine.storage import native
 
 MOST_HEADER = 10_000
 """Bytes of a header; NumPy's own limit."""
@@ -120,7 +121,7 @@ def _array(file: IO[bytes], size: int, where: str, *, is_packed: bool = False) -
     content = np.empty(header.nbytes, np.uint8)
     if _fill(file, content) != header.nbytes:
         raise EOFError("the file ends before its array does")
-    array = content.view(header.dtype)
+    array = native(content.view(header.dtype))
     if header.in_columns:
         return array.reshape(header.shape[::-1]).T
     return array.reshape(header.shape)

@@ -16,6 +16,7 @@ from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.source import Span
 from ptosim.machine.space import POISON
+from ptosim.machine.storage import native
 from ptosim.passes.place.cores import peer_functions
 from ptosim.run import values
 from ptosim.run.arguments import array_argument, scalar_argument
@@ -191,7 +192,7 @@ def _made(held: Any, folder: Path | None, uninit: str) -> Any:
         if not isinstance(held, np.ndarray):
             return held
     else:
-        held = np.array(held)
+        held = native(np.array(held))
     return held if held.flags.c_contiguous and held.flags.writeable else held.copy()
 
 
