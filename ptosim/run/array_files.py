@@ -34,7 +34,7 @@ _MAGIC = b"\x93NUMPY"
 _LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
 _KEYS = {"descr", "fortran_order", "shape"}
 _CODES_OF_A_BYTE = "<f1"  # what `np.save` calls a float of one byte, and nobody can read
-_BROKEN = (
+BROKEN = (
     ValueError,
     EOFError,
     zipfile.BadZipFile,
@@ -44,6 +44,7 @@ _BROKEN = (
     RuntimeError,  # a password
     struct.error,
 )
+"""What is raised in the middle of a file that is damaged, or is none."""
 
 
 class Header(NamedTuple):
@@ -68,7 +69,7 @@ def load_npy(path: Path) -> np.ndarray:
             return _array(file, size, str(path))
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except _BROKEN as problem:
+    except BROKEN as problem:
         raise _not_numbers(str(path), problem) from problem
 
 
@@ -87,7 +88,7 @@ def load_npz(path: Path, key: str) -> np.ndarray:
         raise UsageError(f"{path} is not an .npz file: {problem}") from problem
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except _BROKEN as problem:
+    except BROKEN as problem:
         raise _not_numbers(f"{path}:{key}" if key else str(path), problem) from problem
 
 

@@ -6,7 +6,8 @@ tested."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.run.array_files import BROKEN
 from ptosim.run.compare import Comparison, compare
 from ptosim.run.results import Result
 from ptosim.run.sidecar import Sidecar, sidecar_of
@@ -61,7 +63,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Ran:
-    """What a run on a target left: a result, or what it ended with."""
+    """What a run on a target left: a result, or what it ended with. A `problem` fails cases."""
 
     result: Result | None = None
     exit_code: int = 0
@@ -108,12 +110,11 @@ class Runner:
     def outcome(self, case: Case) -> Outcome:
         """Return how a case went."""
         ran = self._of(case)
-        if case.output is None or ran.result is None:
+        if case.output is None or ran.result is None or ran.problem:
             return _judged(case, ran)
         array, tolerance = ran.expected[case.output]
         if case.output not in ran.result.outputs:
-            outputs = ", ".join(ran.result.outputs) or "none"
-            return _failed(case, f"there is no output `{case.output}`; outputs: {outputs}")
+            return _failed(case, _no_output(case.output, ran.result))
         try:
             found = compare(case.output, ran.result.outputs[case.output], array, tolerance)
         except UsageError as problem:
@@ -125,18 +126,21 @@ class Runner:
 
     def update(self, case: Case) -> Path | None:
         """Write an output as the golden array that the sidecar names; return the file, None where
-        there is none. Raises UsageError where the expectation is no array of a file."""
+        there is none. Raises UsageError where the expectation is no array of a file, for an output
+        that the program does not have, and for an archive whose other arrays cannot be kept."""
         ran = self._of(case)
         if case.output is None or ran.result is None:
             return None
+        if case.output not in ran.result.outputs:
+            raise UsageError(f"{case.path}: {_no_output(case.output, ran.result)}")
         file, name = in_file(case.sidecar.expect[case.output])
         path = beside(case.sidecar.folder, file)
         array = np.ascontiguousarray(ran.result.outputs[case.output])
         if array.dtype.kind not in "biuf":  # what NumPy has no name for is kept as its bits
             array = array.view(f"u{array.dtype.itemsize}")
         if path.suffix == ".npz" and name:
-            kept = dict(np.load(path)) if path.is_file() else {}
-            _written(path, lambda to: np.savez_compressed(to, **{**kept, name: array}))
+            kept = _arrays_in(path) if path.is_file() else {}
+            _written(path, lambda to: _write_archive(to, {**kept, name: array}))
         elif path.suffix == ".npy":
             _written(path, lambda to: np.save(to, array))
         else:
@@ -148,6 +152,31 @@ class Runner:
         if key not in self._ran:
             self._ran[key] = _run(case)
         return self._ran[key]
+
+
+def _no_output(name: str, result: Result) -> str:
+    return f"there is no output `{name}`; outputs: {', '.join(result.outputs) or 'none'}"
+
+
+def _arrays_in(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with zipfile.ZipFile(path):  # else NumPy takes it for an array or for objects
+            pass
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, *BROKEN) as problem:
+        raise UsageError(
+            f"cannot read {path}, of which the other arrays are kept: {problem}",
+            help="remove it, or name another file in `[expect]`",
+        ) from problem
+
+
+def _write_archive(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """What `numpy.savez_compressed` does, for arrays of any name: it has an argument `file`."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
 
 def _written(path: Path, write: Any) -> None:
@@ -166,14 +195,22 @@ def _run(case: Case) -> _Ran:
     try:
         front = run_frontend(read_source(case.path), options)
         program = Program.of(front, kept.get("profile") or "hw", None, case.sidecar)
-        expected = program.expected()
         result = program.run()
         failed = any(d.severity >= Severity.ERROR for d in result.findings)
-        return _Ran(result, int(failed), result.findings, expected=expected)
+        return _with_expected(program, _Ran(result, int(failed), result.findings))
     except ProgramError as problem:
         return _Ran(exit_code=problem.exit_code, findings=problem.diagnostics)
     except PtosimError as problem:
         return _Ran(exit_code=problem.exit_code, problem=str(problem))
+
+
+def _with_expected(program: Program, ran: _Ran) -> _Ran:
+    """The result stays where what is expected of it cannot be read: an update writes that."""
+    try:
+        ran.expected = program.expected()
+    except PtosimError as problem:
+        ran.problem = str(problem)
+    return ran
 
 
 def _judged(case: Case, ran: _Ran) -> Outcome:

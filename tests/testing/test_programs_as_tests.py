@@ -75,6 +75,35 @@ def test_update_writes_the_golden_array_and_keeps_the_others(project, capsys):
     assert sorted(p.name for p in project.iterdir()) == ["gold.npz", "vadd.pto", "vadd.toml"]
 
 
+def test_update_writes_an_array_of_any_name(project):
+    """`file` is what NumPy calls the archive itself."""
+    (project / "vadd.toml").write_text(SIDECAR.replace("gold.npz:z", "gold.npz:file"))
+    assert main(["test", str(project), "--update"]) == 0
+    assert main(["test", str(project)]) == 0
+    assert sorted(np.load(project / "gold.npz").files) == ["file", "other", "z"]
+
+
+@pytest.mark.parametrize("damage", ["objects", "no archive", "one array", "no output"])
+def test_update_says_what_it_cannot_write(project, damage, monkeypatch, capsys):
+    """And leaves the archive as it is."""
+    monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
+    gold = project / "gold.npz"
+    if damage == "objects":
+        np.savez(gold, other=np.array([None]))
+    elif damage == "no output":
+        (project / "vadd.toml").write_text(SIDECAR.replace('\nz = "gold', '\nq = "gold'))
+    elif damage == "one array":
+        with gold.open("wb") as file:
+            np.save(file, np.zeros(3))
+    else:
+        gold.write_bytes(b"x")
+    before = gold.read_bytes()
+    assert main(["test", str(project), "--update"]) == 2
+    told = capsys.readouterr().err
+    assert ("no output `q`" if damage == "no output" else "cannot read") in told
+    assert gold.read_bytes() == before
+
+
 def test_a_finding_fails_a_program_and_one_that_is_meant_does_not(project, capsys):
     text = (project / "vadd.pto").read_text()
     broken = project / "broken"
