@@ -64,6 +64,12 @@ def test_a_number_of_a_chain_that_no_type_holds(text: str) -> None:
         value_of(text, {"i": 1 << 62})
 
 
+@pytest.mark.parametrize("text", [f"{'-' * 950}1", "+".join("1" * 950)])
+def test_a_number_of_a_chain_with_hundreds_of_operators(text: str) -> None:
+    with pytest.raises(ExpressionError, match="nested too deeply"):
+        value_of(text, {})
+
+
 @pytest.mark.parametrize(
     ("element", "kind"),
     [("i32", "i4"), ("i16", "i2"), ("ui32", "u4"), ("i64", "i8"), ("f32", "f4"), ("f16", "f2")],

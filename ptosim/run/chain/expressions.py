@@ -69,7 +69,10 @@ def value_of(text: str, counters: Mapping[str, int]) -> int:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ExpressionError(f"`{text}` is no expression") from None
-    return _value(tree, counters)
+    try:
+        return _value(tree, counters)
+    except RecursionError:
+        raise ExpressionError("it is nested too deeply") from None
 
 
 def _value(node: ast.expr, counters: Mapping[str, int]) -> int:
