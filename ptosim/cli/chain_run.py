@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal, write_file
@@ -89,7 +87,7 @@ def _results(
     choices |= {"legacy": options.legacy, "switches": shared.switches(options.set)}
     targets = [t for t in shared.targets(options.target) if t] or list(file.targets)
     loaded = [chains.of_file(file, target, **choices) for target in targets]
-    wanted = {name: np.asarray(values.parse_spec(spec)) for name, spec in expect.items()}
+    wanted = {name: values.parse_expectation(spec) for name, spec in expect.items()}
     results = []
     for chain in loaded:
         with terminal.busy(f"running on {chain.target}", file.count, "launches"):

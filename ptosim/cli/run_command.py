@@ -16,7 +16,7 @@ from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import Trap, UsageError
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.records import NamedTuple
 from ptosim.run import values
 from ptosim.run.choices import Choices
@@ -158,7 +158,7 @@ def _expectations(
     chosen = Tolerance() if options.bitexact else launching.tolerance(options)
     for pair in options.expect:
         name, spec = values.split(pair, "--expect")
-        expected[name] = (values.parse_spec(spec), chosen)
+        expected[name] = (values.parse_expectation(spec), chosen)
     return expected
 
 
@@ -199,7 +199,7 @@ def _write_outputs(
                 help=f"outputs: {', '.join(result.outputs) or 'none'}",
             )
         array = result.outputs[name]
-        raw = dtype(element) if element not in ("", "?") else values.dtype_like(array)
+        raw = dtypes().get(element) or values.dtype_like(array)  # of a quantised type: as it looks
         write_file(Path(path), values.file_bytes(path, array, raw))
         if array.dtype.kind == "V" and path.endswith(".npy"):
             terminal.remark(f"{path} holds the bits of {array.dtype}: NumPy has no such type")

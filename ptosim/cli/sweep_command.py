@@ -18,6 +18,7 @@ from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
+from ptosim.ground.whole import number_in
 from ptosim.passes.targets import check_target_word
 from ptosim.run import values
 from ptosim.search.engines import engine_of
@@ -222,12 +223,8 @@ def _path(name: str) -> Path:
 
 
 def _value(word: str) -> int | float | str:
-    for kind in (lambda t: int(t, 0), float):
-        try:
-            return kind(word.strip())
-        except ValueError:
-            continue
-    return word.strip()
+    number = number_in(word.strip())
+    return word.strip() if number is None else number
 
 
 def _text(report: _Report, terminal: Terminal) -> str:

@@ -34,6 +34,19 @@ def argument_dtype(dtype: DType) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, dtype.array, dtype.array))
 
 
+def has_numbers(dtype: np.dtype) -> bool:
+    """True for an array type whose elements are real numbers: those of NumPy, and the floats and
+    small integers of ml_dtypes, which are of its kind for raw bytes."""
+    return dtype.kind in "biuf" or (dtype.kind == "V" and dtype.type is not np.void)
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """Return an array in the byte order of the machine; a file may have the other one."""
+    if array.dtype.isnative:
+        return array
+    return array.astype(array.dtype.newbyteorder("="))
+
+
 def unpack_nibbles(packed: np.ndarray) -> np.ndarray:
     """Return one code an entry for bytes that hold two along the last axis, the even one low."""
     codes = np.empty((*packed.shape[:-1], packed.shape[-1] * 2), np.uint8)

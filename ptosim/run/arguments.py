@@ -27,7 +27,8 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass
-from ptosim.machine.storage import argument_dtype, to_bytes
+from ptosim.ground.whole import MOST_BITS
+from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
 from ptosim.run.made_up import CHUNK, LazyArray, RandomPages, is_lazy
 from ptosim.semantics.scalar.numbers import rounder, wrap
 from ptosim.semantics.tile.quant_casts import uniform
@@ -145,7 +146,7 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
     if isinstance(value, (np.ndarray, LazyArray)) and value.size != 1:
         raise UsageError(f"argument `{name}` is a scalar {type_}, not an array of {value.shape}")
     if isinstance(value, (np.ndarray, np.generic)):
-        value = value.item() if value.dtype.kind in "iufb" else float(value.reshape(()))
+        value = _number(name, type_, value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         if type_.dtype.name != "i1" or not isinstance(value, bool):
             raise UsageError(f"argument `{name}` is a scalar {type_}, not {type(value).__name__}")
@@ -159,10 +160,19 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
         raise UsageError(f"argument `{name}` is an integer {type_}, not the float {value}")
     bits = 1 if type_.dtype.name == "i1" else type_.dtype.bits
     if not -(1 << (bits - 1)) <= value < (1 << bits):
-        raise UsageError(f"argument `{name}`: {value} does not fit {type_}")
+        few = value.bit_length() <= MOST_BITS
+        what = str(value) if few else f"a number of {value.bit_length():,} bits"
+        raise UsageError(f"argument `{name}`: {what} does not fit {type_}")
     if type_.dtype.kind == "quant":
         return int(np.asarray(value).astype(argument_dtype(type_.dtype)))
     return wrap(value, type_.dtype)
+
+
+def _number(name: str, type_: ScalarType, value: np.ndarray | np.generic) -> Any:
+    """Return the only element of an array."""
+    if not has_numbers(value.dtype):
+        raise UsageError(f"argument `{name}` is a scalar {type_}, not {value.dtype}")
+    return value.item() if value.dtype.kind in "iufb" else float(value.reshape(()))
 
 
 def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
@@ -182,7 +192,7 @@ def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
         if value.dtype.kind not in "iufb":
             raise UsageError(f"argument `{name}` is an array of {dtype}, not of {value.dtype}")
         return _from_numbers(name, dtype, value, expected)
-    array = np.asarray(value)
+    array = native(np.asarray(value))
     if array.dtype == expected:
         return array
     if dtype.is_integer and array.dtype.kind in "iu" and array.dtype.itemsize == expected.itemsize:

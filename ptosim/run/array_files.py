@@ -23,6 +23,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import current, size_text
 from ptosim.ground.records import NamedTuple
+from ptosim.machine.storage import native
 
 MOST_HEADER = 10_000
 """Bytes of a header; NumPy's own limit."""
@@ -33,7 +34,7 @@ _MAGIC = b"\x93NUMPY"
 _LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
 _KEYS = {"descr", "fortran_order", "shape"}
 _CODES_OF_A_BYTE = "<f1"  # what `np.save` calls a float of one byte, and nobody can read
-_BROKEN = (
+BROKEN = (
     ValueError,
     EOFError,
     zipfile.BadZipFile,
@@ -43,6 +44,7 @@ _BROKEN = (
     RuntimeError,  # a password
     struct.error,
 )
+"""What is raised in the middle of a file that is damaged, or is none."""
 
 
 class Header(NamedTuple):
@@ -67,7 +69,7 @@ def load_npy(path: Path) -> np.ndarray:
             return _array(file, size, str(path))
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except _BROKEN as problem:
+    except BROKEN as problem:
         raise _not_numbers(str(path), problem) from problem
 
 
@@ -86,7 +88,7 @@ def load_npz(path: Path, key: str) -> np.ndarray:
         raise UsageError(f"{path} is not an .npz file: {problem}") from problem
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except _BROKEN as problem:
+    except BROKEN as problem:
         raise _not_numbers(f"{path}:{key}" if key else str(path), problem) from problem
 
 
@@ -120,7 +122,7 @@ def _array(file: IO[bytes], size: int, where: str, *, is_packed: bool = False) -
     content = np.empty(header.nbytes, np.uint8)
     if _fill(file, content) != header.nbytes:
         raise EOFError("the file ends before its array does")
-    array = content.view(header.dtype)
+    array = native(content.view(header.dtype))
     if header.in_columns:
         return array.reshape(header.shape[::-1]).T
     return array.reshape(header.shape)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ptosim.run.sidecar import Sidecar
 from ptosim.run.tolerance import Tolerance
-from ptosim.run.values import parse_argument, parse_spec
+from ptosim.run.values import parse_argument, parse_expectation
 
 
 def kept_arguments(sidecar: Sidecar) -> dict[str, Any]:
@@ -19,6 +19,6 @@ def kept_expectations(sidecar: Sidecar) -> dict[str, tuple[Any, Tolerance]]:
     """Return the values that outputs are expected to have with those arguments, and how far they
     may be from them."""
     return {
-        name: (parse_spec(spec, sidecar.folder), sidecar.tolerance.get(name, Tolerance()))
+        name: (parse_expectation(spec, sidecar.folder), sidecar.tolerance.get(name, Tolerance()))
         for name, spec in sidecar.expect.items()
     }

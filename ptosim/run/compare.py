@@ -8,6 +8,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
+from ptosim.machine.storage import has_numbers, native
 from ptosim.run.tolerance import Tolerance
 
 
@@ -51,7 +52,8 @@ def _plain(value: Any) -> Any:
 
 
 def compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> Comparison:
-    """Compare an output with its expectation; raises UsageError if the shapes cannot be matched.
+    """Compare an output with its expectation; raises UsageError if shapes or types cannot be
+    matched.
 
     The expectation may have any shape of the same number of elements. Unsigned integers and raw
     bytes of the same width are codes, signed ones are codes of a float that NumPy does not have.
@@ -60,7 +62,7 @@ def compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: Toleran
         raise UsageError(
             f"expected values for `{name}` have shape {expected.shape}, the output {got.shape}"
         )
-    expected = _same_kind(name, got, expected.reshape(got.shape))
+    expected = _same_kind(name, got, native(expected).reshape(got.shape))
     with np.errstate(all="ignore"):
         same = _equal(got, expected) if tolerance.is_exact else _close(got, expected, tolerance)
         difference = np.abs(_wide(got) - _wide(expected))
@@ -83,17 +85,29 @@ def compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: Toleran
 def _same_kind(name: str, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     if expected.dtype == got.dtype:
         return expected
-    codes = "uiV" if got.dtype.kind in "iubV" else "uV"  # whole numbers are values of f32 and f16
-    if expected.dtype.itemsize == got.dtype.itemsize and expected.dtype.kind in codes:
+    if _are_codes(got.dtype, expected.dtype):
         return expected.view(got.dtype)
+    what = f"expected values for `{name}` are {expected.dtype}, the output {got.dtype}"
+    if not has_numbers(expected.dtype):
+        raise UsageError(
+            f"{what}, and they cannot be compared",
+            help="give numbers that 64 bits hold, or raw bytes of the output's width",
+        )
     with np.errstate(all="ignore"):
         converted = expected.astype(got.dtype)
         if np.array_equal(_wide(converted), _wide(expected), equal_nan=True):
             return converted
-    raise UsageError(
-        f"expected values for `{name}` are {expected.dtype}, the output {got.dtype}, and some "
-        "are not representable in it"
-    )
+    raise UsageError(f"{what}, and some are not representable in it")
+
+
+def _are_codes(got: np.dtype, expected: np.dtype) -> bool:
+    if got.itemsize != expected.itemsize or expected.names is not None:
+        return False
+    if got.kind in "iub":
+        return expected.kind in "uiV"
+    if expected.type is np.void:
+        return True
+    return expected.kind in ("ui" if got.kind == "V" else "u")  # signed: values of f32 and f16
 
 
 def _wide(values: np.ndarray) -> np.ndarray:
@@ -119,7 +133,7 @@ def _close(got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.nd
         bound = least + share * np.abs(wide_expected)
         close = close | (np.abs(wide_got - wide_expected) <= bound)
     if tolerance.ulp is not None:
-        close = close | (np.abs(_order(got) - _order(expected)) <= tolerance.ulp)
+        close = close | (_ulps(got, expected) <= tolerance.ulp)
         close &= ~(np.isnan(wide_got) ^ np.isnan(wide_expected))
     return close
 
@@ -127,14 +141,26 @@ def _close(got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.nd
 def _max_ulp(got: np.ndarray, expected: np.ndarray, finite: np.ndarray) -> int | None:
     if got.dtype.kind in "iub":
         return None
-    return int(np.abs(_order(got) - _order(expected)).max(initial=0, where=finite))
+    return int(_ulps(got, expected).max(initial=0, where=finite))
+
+
+def _ulps(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Units in the last place between values: unsigned, for those of 64 bits are up to 2^64 apart,
+    where the difference of the larger and the smaller one is right as unsigned numbers wrap."""
+    one, other = _order(got), _order(expected)
+    return np.maximum(one, other).view(np.uint64) - np.minimum(one, other).view(np.uint64)
+
+
+_SIGN = np.uint64(1 << 63)
 
 
 def _order(values: np.ndarray) -> np.ndarray:
-    """Consecutive numbers for consecutive floats, so that differences count units in the last
+    """Consecutive numbers for consecutive values, so that differences count units in the last
     place."""
+    if values.dtype == np.uint64:
+        return (values ^ _SIGN).view(np.int64)
     if values.dtype.kind in "iu":
         return values.astype(np.int64)
-    bits = values.view(f"u{values.dtype.itemsize}").astype(np.int64)
-    sign = 1 << (values.dtype.itemsize * 8 - 1)
-    return np.where(bits >= sign, sign - bits, bits)
+    bits = values.view(f"i{values.dtype.itemsize}").astype(np.int64)
+    magnitude = bits & ((1 << (values.dtype.itemsize * 8 - 1)) - 1)
+    return np.where(bits < 0, -magnitude, magnitude)

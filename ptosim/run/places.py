@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 """Keys, and the numbers of elements of lists, from the top."""
 
 _TOKEN = re.compile(
-    r'(?P<text>"{3}(?:\\.|[^\\])*?"{3}|\'{3}.*?\'{3}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')'
+    r'(?P<text>"{3}(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')'
     r"|(?P<gap>[ \t\r]+|\#[^\n]*)|(?P<end>\n)|(?P<sign>[\[\]{},=.])|(?P<word>[^\s\[\]{},=.\"'#]+)",
     re.DOTALL,
 )
@@ -142,11 +142,10 @@ class Places:
             self._skip()
             if self._peek().text in ("]", ""):
                 return self._next()
+            before = self._at
             self._value((*path, number))
             number += 1
-            self._skip()
-            if self._peek().text == ",":
-                self._next()
+            self._after(before)
 
     def _table(self, path: Path) -> _Token:
         self._next()
@@ -154,7 +153,12 @@ class Places:
             self._skip()
             if self._peek().text in ("}", ""):
                 return self._next()
+            before = self._at
             self._pair(path)
-            self._skip()
-            if self._peek().text == ",":
-                self._next()
+            self._after(before)
+
+    def _after(self, before: int) -> None:
+        """Pass the comma after an element, or a sign that begins none: what is no TOML ends too."""
+        self._skip()
+        if self._peek().text == "," or self._at == before:
+            self._next()

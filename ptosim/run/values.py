@@ -19,6 +19,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.ground.limits import current
+from ptosim.ground.whole import number_in
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 from ptosim.run.arguments import by_chunks
 from ptosim.run.array_files import load_npy, load_npz
@@ -62,8 +63,12 @@ def check_writable(path: str) -> None:
 
 
 def dtype_like(array: np.ndarray) -> DType:
-    """Return the first element type whose arrays look like this one."""
-    return next(d for d in dtypes().values() if argument_dtype(d) == array.dtype)
+    """Return the first element type whose arrays look like this one. Raises UsageError for an array
+    of something else."""
+    found = next((d for d in dtypes().values() if argument_dtype(d) == array.dtype), None)
+    if found is None:
+        raise UsageError(f"there is no element type for an array of {array.dtype}")
+    return found
 
 
 def parse_argument(spec: str, base: Path | None = None) -> Any:
@@ -93,15 +98,20 @@ def parse_spec(spec: str, base: Path | None = None) -> Any:
     return _file(spec, base)
 
 
+def parse_expectation(spec: str, base: Path | None = None) -> np.ndarray:
+    """Return the array or number of a SPEC that an output is compared with. Raises UsageError for
+    what names the memory of an argument, which has no values of its own."""
+    if spec.startswith("@"):
+        raise UsageError(
+            f"`{spec}` is no value to compare with", help="a file, zeros:dtype:RxC or a number"
+        )
+    return np.asarray(parse_spec(spec, base))
+
+
 def _literal(text: str) -> int | float | bool | None:
     if text in ("true", "false"):
         return text == "true"
-    for kind in (lambda t: int(t, 0), float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return None
+    return number_in(text)
 
 
 def _dtype_shape_seed(spec: str, rest: str) -> tuple[DType, tuple[int, ...], int]:
@@ -202,8 +212,9 @@ def _raw(path: Path, spec: str, rest: str) -> np.ndarray:
             current().reserve(size, str(path))
             data = path.read_bytes()
             found = len(data)
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+    except (OSError, ValueError) as problem:  # ValueError: a name with a NUL
+        reason = getattr(problem, "strerror", None) or problem
+        raise UsageError(f"cannot read {path}: {reason}") from problem
     if found != size:
         raise UsageError(f"{path} has {found} bytes; {count} elements of {dtype} take {size}")
     return from_bytes(np.frombuffer(data, np.uint8), dtype, shape)

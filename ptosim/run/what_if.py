@@ -10,6 +10,7 @@ from textwrap import fill
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.figures import wanted_instead
 
 Costs = str | PathLike[str] | CostTable | None
 """Whose figures: those of the chip (None), a file of `ptosim calibrate` on top of them, or a
@@ -54,12 +55,16 @@ def changed_table(
     for an unknown key or a value that makes no sense."""
     table, buffers = chosen_table(chip, costs), 0
     for key, value in what_if.items():
-        if value < 0 or (value == 0 and key in SHORT_KEYS and key not in MAY_BE_ZERO):
-            raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")
+        name = key if key == BUFFERS else figure_name(table, key)
+        wanted = wanted_instead(name, value)
+        if value == 0 and key in SHORT_KEYS and key not in MAY_BE_ZERO:
+            wanted = wanted or "a positive number"
+        if wanted:
+            raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give {wanted}")
         if key == BUFFERS:
             buffers = int(value)
         else:
-            table = table.changed(figure_name(table, key), value)
+            table = table.changed(name, value)
     return table, buffers
 
 

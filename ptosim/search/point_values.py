@@ -14,7 +14,7 @@ from ptosim.run.compare import Comparison, compare
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.run.tolerance import Tolerance
-from ptosim.run.values import beside, parse_argument, parse_spec
+from ptosim.run.values import beside, parse_argument, parse_expectation
 from ptosim.search.point import Refused, Request, line_of, refused_by
 from ptosim.search.source import function_of
 
@@ -95,7 +95,12 @@ def _expected(name: str, given: Any, base: Path | None, args: Mapping[str, Any])
         given = function
     if callable(given):
         given = _computed(name, given, args)
-    return parse_spec(given, base) if isinstance(given, str) else np.asarray(given)
+    if isinstance(given, str):
+        return parse_expectation(given, base)
+    try:
+        return np.asarray(given)
+    except ValueError as problem:  # lists of different lengths
+        raise UsageError(f"PTO7613: expected values of `{name}`: {problem}") from problem
 
 
 def reference_named(text: str, base: Path | None) -> Reference | None:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import io
-import lzma
-import struct
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import current
+from ptosim.run.array_files import BROKEN
 
 _MOST_NAME = 65_535
 """Bytes of a name in an archive."""
-_BROKEN = (
-    ValueError, EOFError, RuntimeError, NotImplementedError, struct.error, zipfile.BadZipFile,
-    zlib.error, lzma.LZMAError,
-)  # fmt: skip
 
 
 def npy_of(array: np.ndarray) -> bytes:
@@ -56,7 +50,7 @@ def _others(path: Path, member: str) -> list[tuple[zipfile.ZipInfo, bytes]]:
             return [(info, archive.read(info)) for info in infos.values()]
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except _BROKEN as problem:
+    except BROKEN as problem:
         raise UsageError(
             f"{path} is not an .npz file that can be kept: {problem}",
             help="remove it, and `--update` makes a new one",

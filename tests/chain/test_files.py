@@ -173,6 +173,26 @@ def test_places_of_keys_and_values():
 
 
 @pytest.mark.parametrize(
+    ("text", "second"),
+    [
+        ('["""a"""", "}"]', '"}"'),
+        ('["""a""""", "]"]', '"]"'),
+        ("['''a''''', '}']", "'}'"),
+        ('["""a"""", # "}"\n"b"]', '"b"'),
+        ('["""\\""""", 2]', "2"),
+        ('["""""", 2]', "2"),
+        ('[{a = ["""b"""", "}"]}, {}]', "{}"),
+        ("[}, 2]", ""),
+        ("[{]}, 2]", ""),
+    ],
+)
+def test_places_of_a_list_with_quotation_marks(text, second):
+    """One or two may be right before the three that end a text; of what is no TOML there is an end."""
+    places = Places.of(Source("f", f"a = {text}"))
+    assert not second or places.values["a", 1].text == second
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [("3", 3), ("i * 2 + 1", 9), ("(i + j) // 3", 3), ("-i % 3", 2), ("j", 6)],
 )

@@ -14,6 +14,7 @@ from ptosim.ground.isa.paths import isa_directory, programs_directory
 from ptosim.search.judge_bound import least_cycles
 from tests.search import candidates as made
 
+NO_VALUES = ("10**400", "(lambda: 0)", "[[1], [2, 3]]", "np.zeros((8, 64)) * 1j", "None")
 KEYS = ["id", "ok", "stage", "score", "cycles", "diagnostics"]
 
 
@@ -107,6 +108,8 @@ def test_a_line_that_is_no_job_is_a_verdict(line: str, said: str) -> None:
     [
         ({"z": {"python": "1 / 0"}}, "PTO7613"),
         ({"z": {"python": "np.zeros(3)"}}, "PTO7613"),
+        *(({"z": {"python": text}}, "PTO7613") for text in NO_VALUES),
+        ({"z": {"file": "@x"}}, "PTO7614"),
         ({"z": {"python": "nowhere.py:f"}}, "PTO7603"),
         ({"z": {"file": "nowhere.npy"}}, "PTO7614"),
         ({"nobody": {"python": "x"}}, "PTO7612"),

@@ -8,8 +8,15 @@ import json
 import pytest
 
 from ptosim.ground.isa import costs
+from ptosim.ground.isa.figures import wanted_instead
+from ptosim.ground.isa.targets import chips
 from tests.programs.expected import PROGRAMS
 from tests.timing.test_reports import added, loaded
+
+PLACES = (
+    "dispatch.width", "port.depth", "port.width", "in_flight.count", "loads.ports", "stores.ports",
+)  # fmt: skip
+"""Figures of the vector unit without which no instruction goes on."""
 
 
 @pytest.fixture
@@ -56,6 +63,16 @@ def test_run_says_so_too(cli, tmp_path):
         ("transfer=1", "PTO6503", "transfer.gm_vec.cycles"),
         ("clock=0", "PTO6504", "positive"),
         ("bandwidth=-1", "PTO6504", "positive"),
+        ("machine.clock.mhz=0", "PTO6504", "positive"),
+        ("clock=1e308", "PTO6504", "from 1e-12 to 1e+12"),
+        ("clock=1e-300", "PTO6504", "from 1e-12 to 1e+12"),
+        ("machine.hbm.gib_per_second=0", "PTO6504", "positive"),
+        ("transfer.gm_vec.gib_per_second=0", "PTO6504", "positive"),
+        ("transfer.gm_mat.bytes_per_cycle=0", "PTO6504", "positive"),
+        ("machine.issue.cycles=1e300", "PTO6504", "0 or a positive"),
+        ("instruction.vadd.busy=1e300", "PTO6504", "0 or a positive"),
+        ("buffers=1e300", "PTO6504", "0 or a positive"),
+        *((f"window.{place}=0.5", "PTO6504", "from 1 to") for place in PLACES),
         ("clock=fast", "", "KEY=NUMBER"),
         ("clock", "", "KEY=NUMBER"),
     ],
@@ -66,6 +83,15 @@ def test_what_if_lists_the_keys_or_says_what_is_wrong(cli, given, code, says):
     assert code in outcome.err
     assert says in outcome.err.replace("\n", " ")
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("chip", chips())
+def test_every_figure_is_one_that_the_laws_can_work_with(chip):
+    """Only the lines of widening casts are below 0: they take less than what they are added to."""
+    rows = costs.cost_table(chip).rows.values()
+    figures = {f"{row.name}.{number}": v for row in rows for number, v in row.values.items()}
+    wrong = {key for key, value in figures.items() if wanted_instead(key, value)}
+    assert wrong <= {"cast.widen16.line", "cast.widen8.line"}
 
 
 def test_a_shape_asks_for_its_argument(cli, tmp_path):

@@ -307,6 +307,15 @@ def test_original_figures_stay(overlay):
     assert slow.table["instruction.vadd"].confidence == "fitted"
 
 
+UNUSABLE = (
+    ("machine.clock", "mhz=0"),
+    ("machine.hbm", "gib_per_second=0.0"),
+    ("instruction.vadd", "slope=1e300"),
+    ("instruction.vadd", "slope=inf"),
+    ("instruction.vadd", "slope=nan"),
+)
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -317,6 +326,8 @@ def test_original_figures_stay(overlay):
          "slope='fast'\nsource='x'\n", "PTO7520"),
         ("schema=1\nkind='cost overlay'\nchip='910B1'\nsource='x'\n[figure.'instruction.vadd']\n"
          "slope=-1\nsource='x'\n", "PTO7520"),
+        *((f"schema=1\nkind='cost overlay'\nchip='910B1'\nsource='x'\n[figure.'{row}']\n"
+           f"{figure}\nsource='x'\n", "PTO7520") for row, figure in UNUSABLE),
         ("schema=1\nkind='cost overlay'\nchip='950PR'\nsource='x'\n[figure]\n", "PTO7521"),
         ("schema=1\nkind='cost overlay'\nchip='910B1'\nsource='x'\n[figure.'instruction.v']\n"
          "slope=1\nsource='x'\n", "PTO7521"),

@@ -139,6 +139,42 @@ def test_leaving_periods_out_changes_nothing(name, monkeypatch):
         assert (found.cycles, found.delays) == (whole.cycles, whole.delays)
 
 
+_SLOW = [
+    {"function.load.cycles": 700},
+    {"function.store.cycles": 90, "window.queue.depth": 3},
+    {"instruction.vexp.latency": 400, "window.in_flight.count": 2},
+    {"instruction.vexp.latency": 77.5, "instruction.vexp.busy": 60.5, "window.registers.count": 2},
+    {"window.dispatch.delay": 300, "window.port.depth": 1},
+    {"function.loop.cycles": 250, "window.queue.release": 120, "window.queue.depth": 2},
+]
+
+
+@pytest.mark.parametrize("figures", _SLOW, ids=lambda f: " ".join(f))
+def test_cycles_in_which_nothing_goes_on_are_left_out(figures, monkeypatch):
+    """As if each was executed, whatever holds the next instruction up."""
+    table = TABLE
+    for name, value in figures.items():
+        table = table.changed(name, value)
+    fence = VectorStep("mem_bar", 32, 1, (), 1, 0)
+    regions = [
+        function("vexp", 9, loads=2),
+        function("vcadd", 3),
+        [*function("vexp", 1), fence, fence, *function("vexp", 2)],
+    ]
+    found = []
+    for patience in (10**9, 0, 7):
+        monkeypatch.setattr(window, "PATIENCE", patience)
+        found.append([out_of_order(steps, table) for steps in regions])
+    assert found[1:] == found[:1] * 2
+
+
+def test_a_latency_may_be_of_any_length():
+    """10^12 cycles in the time of some."""
+    assert (
+        out_of_order(function("vexp", 9), TABLE.changed("function.load.cycles", 1e12)).cycles > 1e12
+    )
+
+
 def test_a_long_loop_takes_no_longer_to_time():
     """10^7 iterations in the time of some dozens."""
     assert cycles(function("vadds", 10**7)) - cycles(function("vadds", 10**6)) == 9 * 10**6

@@ -25,7 +25,6 @@ whose figures it shows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from typing import Any
 from ptosim.ground import toml_text
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import Accuracy, CostTable
+from ptosim.ground.isa.figures import wanted_instead
 from ptosim.ground.records import dataclass, replace
 
 KIND = "cost overlay"
@@ -98,8 +98,8 @@ def _overlay(name: str, content: dict[str, Any]) -> Overlay:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"number `{row}.{key}`")
-            if not math.isfinite(value) or value < 0:
-                raise ValueError(f"value of `{row}.{key}`: {value} is no finite number from 0 on")
+            if wanted := wanted_instead(f"{row}.{key}", value):
+                raise ValueError(f"value of `{row}.{key}`: {value} is not {wanted}")
             figures[f"{row}.{key}"] = float(value)
     errors = tuple(_accuracy(row, str(content["chip"])) for row in content.get("error", ()))
     return Overlay(name, str(content["chip"]), str(content["source"]), figures, sources, errors)

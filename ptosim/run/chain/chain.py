@@ -16,6 +16,7 @@ from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.source import Span
 from ptosim.machine.space import POISON
+from ptosim.machine.storage import native
 from ptosim.passes.place.cores import peer_functions
 from ptosim.run import values
 from ptosim.run.arguments import array_argument, scalar_argument
@@ -163,7 +164,7 @@ class Chain:
         found = {}
         for name, spec in specs.items():
             try:
-                array = np.asarray(values.parse_spec(spec, self.file.folder))
+                array = values.parse_expectation(spec, self.file.folder)
             except UsageError as problem:
                 place = self.file.places.value((*path, name))
                 help = problem.help or "write it as the SPEC of --arg"
@@ -191,7 +192,7 @@ def _made(held: Any, folder: Path | None, uninit: str) -> Any:
         if not isinstance(held, np.ndarray):
             return held
     else:
-        held = np.array(held)
+        held = native(np.array(held))
     return held if held.flags.c_contiguous and held.flags.writeable else held.copy()
 
 

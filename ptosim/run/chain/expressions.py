@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ptosim.ground.records import dataclass
+from ptosim.ground.whole import MOST_BITS
 
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,
@@ -63,15 +64,25 @@ def window_of(text: str) -> Window:
 
 def value_of(text: str, counters: Mapping[str, int]) -> int:
     """Return the number that an expression of numbers and counters is now: + - * // % and brackets.
-    Raises ExpressionError for anything else."""
+    Raises ExpressionError for anything else, and for numbers that no type holds."""
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ExpressionError(f"`{text}` is no expression") from None
-    return _value(tree, counters)
+    try:
+        return _value(tree, counters)
+    except RecursionError:
+        raise ExpressionError("it is nested too deeply") from None
 
 
 def _value(node: ast.expr, counters: Mapping[str, int]) -> int:
+    found = _computed(node, counters)
+    if found.bit_length() > MOST_BITS:
+        raise ExpressionError(f"it has a number of more than {MOST_BITS} bits")
+    return found
+
+
+def _computed(node: ast.expr, counters: Mapping[str, int]) -> int:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.Name):

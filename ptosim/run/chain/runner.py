@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,12 @@ from ptosim.engine.core.runtime import executing
 from ptosim.ground import progress
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import DescriptionError, Trap, UsageError
+from ptosim.ground.ir.types import MemRefType, PackedDType, PtrType, Type
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.shown import Shown
+from ptosim.machine.storage import from_bytes, to_bytes
 from ptosim.run.chain.chain import Bound, Chain
 from ptosim.run.chain.ledger import BufferUse, Ledger
 from ptosim.run.compare import Comparison, Tolerance, compare
@@ -234,7 +237,8 @@ class _Run:
         """Bring back what is not in the buffers yet, and note what was read and written."""
         for name, array in bound.args.items():
             if isinstance(array, np.ndarray) and not np.may_share_memory(array, outputs[name]):
-                array[...] = outputs[name].reshape(array.shape).view(array.dtype)
+                output = _unpacked(outputs[name], bound.kernel.values[name].type, array.shape)
+                array[...] = output.reshape(array.shape).view(array.dtype)
         monitor = launch.engine.monitor
         uses = global_uses(monitor) if isinstance(monitor, Monitor) else {}
         for name, (buffer, offset, place) in bound.parts.items():
@@ -266,3 +270,12 @@ class _Run:
             self.ledger.buffers if watched else {},
             self.overhead,
         )
+
+
+def _unpacked(output: np.ndarray, type_: Type, shape: tuple[int, ...]) -> np.ndarray:
+    """What a launch leaves, as elements of a buffer: one that was given as the parts of packed
+    elements has several for each."""
+    elem = type_.elem if isinstance(type_, (PtrType, MemRefType)) else None
+    if not isinstance(elem, PackedDType) or output.size == math.prod(shape):
+        return output
+    return from_bytes(to_bytes(output, elem), elem.part, shape)

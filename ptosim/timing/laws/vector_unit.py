@@ -12,8 +12,9 @@ before all earlier ones are complete. The figures are in `[window]` and `[interv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from math import ceil
 
 from ptosim.timing.laws.shapes import VectorStep
 from ptosim.timing.laws.vector_rounds import Cursor
@@ -60,14 +61,15 @@ class Port:
 
 class Unit:
     """The vector unit: `execute` goes on by a cycle, until it `is_idle`. `last` is when the last
-    result is complete, `started` are the executions so far, `delays` the cycles by which each
-    reason delayed dispatch or start, summed over instructions."""
+    result is complete, `changed` the last cycle in which something went on, `started` are the
+    executions so far, `delays` the cycles by which each reason delayed dispatch or start, summed
+    over instructions."""
 
     def __init__(self, steps: Sequence[VectorStep], cursor: Cursor, pipeline: Pipeline) -> None:
         self.steps = steps
         self.cursor = cursor
         self.pipeline = pipeline
-        self.now = cursor.allowed
+        self.now = self.changed = cursor.allowed
         self.last = self.order = 0
         self.registers = pipeline.registers
         self.places = pipeline.depth
@@ -103,6 +105,31 @@ class Unit:
             self._issue(port)
         self.now += 1
         return began
+
+    def leap(self) -> bool:
+        """Go through a cycle as `execute` does; where nothing goes on in it, also through those
+        after it that are like it, up to the next in which something can."""
+        before = self.delays.copy()
+        began = self.execute()
+        after = min((t for t in self._events() if t >= self.now), default=self.now) - self.now
+        if self.changed < self.now - 1 and after:
+            for why, count in (self.delays - before).items():
+                self.delays[why] += count * after
+            self.now += after
+        return began
+
+    def _events(self) -> Iterator[int]:
+        """The cycles from which on something can go on that could not before."""
+        if not self.cursor.is_done:
+            yield self.cursor.allowed
+        if self.fence is not None:
+            yield self.fence.start
+        waiting = (self.freed, *self.ready.values())
+        yield from (ceil(queue[0][0]) for queue in waiting if queue)
+        for port in self.ports:
+            yield from (ceil(done) for done in port.flying[:1])
+            for _, _, flight in port.queue:
+                yield ceil(self._after(port.started, port.last, flight.number))
 
     # -- dispatch ----------------------------------------------------------------------------------
 
@@ -140,6 +167,7 @@ class Unit:
     def _take(self, number: int) -> None:
         time, step = self.pipeline.found[number], self.steps[number]
         self.order += 1
+        self.changed = self.now
         flight = Flight(number, self.order, self.cursor.round, self.now, time.readers)
         flight.ready += self.pipeline.delay
         for maker in self._makers(step):
@@ -208,6 +236,7 @@ class Unit:
 
     def _start(self, flight: Flight, when: int) -> None:
         time = self.pipeline.found[flight.number]
+        self.changed = self.now
         flight.start = when
         flight.done = when + time.latency
         if time.takes_time:
@@ -278,6 +307,7 @@ class Unit:
                 stays.append(entry)
                 continue
             entered[at] += 1
+            self.changed = self.now
             self.ports[at].queue.append(entry)
         for entry in stays:
             heappush(waiting, entry)

@@ -24,6 +24,10 @@ SHOWN = 4
 LOOKS = 4096
 """Instructions after which the limits of the run are looked at."""
 
+PATIENCE = 32
+"""Cycles in which nothing goes on, after which those to come are left out: a latency may be of any
+length, and to look for the next event takes longer than a cycle."""
+
 SEARCHED = 1024
 """States of a loop among which a period is looked for; one without a period is executed whole."""
 
@@ -65,7 +69,12 @@ def out_of_order(steps: Sequence[VectorStep], table: CostTable) -> Executed:
     kept: list[Flight] = []
     looked = 0
     while not unit.is_idle:
-        if unit.execute():
+        if unit.now - unit.changed > PATIENCE:
+            current().look()
+            began = unit.leap()
+        else:
+            began = unit.execute()
+        if began:
             repeats.skip()
         if unit.order - looked >= LOOKS:
             looked = unit.order
