@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -195,7 +196,7 @@ def _samples() -> list[bytes]:
     return [*_both_archives(x=values), *(archive(x=other) for other in others)]
 
 
-def _both_archives(**arrays: np.ndarray) -> list[bytes]:
+def _both_archives(**arrays: Any) -> list[bytes]:
     """Archives of arrays, one of them compressed."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
