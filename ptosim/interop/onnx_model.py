@@ -182,16 +182,16 @@ def feeds(
 
 def _can_be_made(name: str, shape: tuple[int, ...]) -> None:
     """Raise UsageError for more elements than data are generated for: they are drawn as f64."""
-    if math.prod(shape) > _MOST_GENERATED:
+    if math.prod(shape) > MOST_GENERATED:
         size = "x".join(map(str, shape))
         raise UsageError(
             f"no data are generated for input `{name}` of {size}: "
-            f"at most {_MOST_GENERATED:,} elements",
+            f"at most {MOST_GENERATED:,} elements",
             help=f"give them: --arg {name}=FILE.npy",
         )
 
 
-_MOST_GENERATED = 1 << 27
+MOST_GENERATED = 1 << 27
 
 
 def _of_codes(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

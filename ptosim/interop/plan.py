@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.interop import cube_kernels, requant
 from ptosim.interop.chains import Parameter
@@ -109,6 +110,8 @@ class Numbers:
 
 def numbers(task: Task) -> Numbers:
     """Return the parameters of the fixpipe form; raises UsageError for values that do not fit."""
+    if task.conv is None and task.weights.ndim != 2:
+        raise UsageError(f"weights have two dimensions, [K, N], not {task.weights.ndim}")
     task.reference()  # its checks of shapes, masks and counts
     given, count = task.requantisation(), task.channels
     src, wei = np.float64(given.src_scale), given.weights_scale.astype(np.float64)

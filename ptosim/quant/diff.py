@@ -15,7 +15,7 @@ from ptosim.ground.isa.data import read_toml
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.quant import metrics
-from ptosim.quant.granularity import PIECE, covering, normal_axis, spread
+from ptosim.quant.granularity import PIECE, check_alike, covering, normal_axis, spread
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.quantize import Options, Traced, explain, quantize_array
 from ptosim.quant.schemes import Scheme, scheme, schemes
@@ -54,7 +54,9 @@ class Setting:
 
     def pieces(self) -> Iterator[tuple[tuple[int, ...], Setting]]:
         """Yield parts of the tensor with their parameters, each with the index of its first
-        element: cut along the first axis that is longer than one."""
+        element: cut along the first axis that is longer than one. Raises UsageError for parameters
+        that do not fit."""
+        self._check_parameters()
         shape = self.x.shape
         cut = next((i for i, size in enumerate(shape) if size > 1), 0)
         if not self.x.ndim or self.x.size <= PIECE:
@@ -68,6 +70,11 @@ class Setting:
                 tuple(start if i == cut else 0 for i in range(self.x.ndim)),
                 self._part(cut, start, start + step, each),
             )
+
+    def _check_parameters(self) -> None:
+        check_alike(self.scale.shape, self.zero, "zero point")
+        if self.multiplier is not None:
+            check_alike(self.scale.shape, self.multiplier, "multiplier")
 
     def _covered(self, cut: int) -> int:
         """Consecutive elements along an axis that have their parameters in common and must not be

@@ -37,6 +37,13 @@ def spread(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return values if values.shape == shape else np.broadcast_to(values.reshape(()), shape)
 
 
+def check_alike(shape: tuple[int, ...], values: np.ndarray, what: str) -> None:
+    """Raise UsageError unless a parameter beside the scale is one value or has the scale's
+    shape."""
+    if values.size != 1 and values.shape != shape:
+        raise UsageError(f"scale and {what} must have the same shape: {shape} and {values.shape}")
+
+
 def along(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
     """Return a vector so that it runs along an axis of arrays of a rank; one value as a scalar."""
     if values.size == 1:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
-from ptosim.quant.granularity import Cover, covering, part_of, pieces, spread
+from ptosim.quant.granularity import Cover, check_alike, covering, part_of, pieces, spread
 from ptosim.quant.parameters import EXTENDED, FLOATS, TF32, Narrow, float_name, narrowed, wrap
 from ptosim.quant.quantize import as_array
 from ptosim.quant.schemes import Scheme
@@ -54,10 +54,7 @@ def dequantized(
     scales = as_array(scale, "scale")
     result, work, narrow = _types(chosen, scales.dtype, dtype, expressed)
     zeros = as_array(zero_point, "zero_point")
-    if zeros.size != 1 and zeros.shape != scales.shape:
-        raise UsageError(
-            f"scale and zero point must have the same shape: {scales.shape} and {zeros.shape}"
-        )
+    check_alike(scales.shape, zeros, "zero point")
     if "wrap" in chosen.overflow and kind.is_integer:
         zeros = wrap(zeros.astype(np.int64), kind)
     covers = covering(stored.shape, scales.shape, axis, block)

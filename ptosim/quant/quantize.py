@@ -12,7 +12,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.quant import formula
 from ptosim.quant import narrow as floats
-from ptosim.quant.granularity import Cover, covering, spread
+from ptosim.quant.granularity import Cover, check_alike, covering, spread
 from ptosim.quant.parameters import FLOATS, Parameters, float_name, prepare
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.schemes import scheme as scheme_of
@@ -196,12 +196,13 @@ def _parameters(
     if options.precision is not None and options.precision not in FLOATS:
         raise UsageError(f"precision is one of {', '.join(FLOATS)}, not `{options.precision}`")
     factor = options.multiplier
-    shape = scale.shape if factor is None else np.broadcast_shapes(scale.shape, factor.shape)
-    given = [scale, zero] if factor is None else [scale, zero, factor]
-    if any(a.size != 1 and a.shape != shape for a in given):
-        raise UsageError(
-            f"scale and zero point must have the same shape: {scale.shape} and {zero.shape}"
-        )
+    shape, given = scale.shape, [scale, zero]
+    if factor is not None:
+        given.append(factor)
+        if scale.size == 1:  # a multiplier may be finer
+            shape = np.broadcast_shapes(shape, factor.shape)
+    for values, what in zip(given[1:], ("zero point", "multiplier"), strict=False):
+        check_alike(shape, values, what)
     scales, zeros, *rest = (spread(a, shape) for a in given)
     return prepare(
         chosen,

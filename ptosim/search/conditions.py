@@ -18,6 +18,9 @@ MOST_TEXT = 1_000
 """Characters of an expression."""
 MOST_BITS = 256
 """Of a whole number that is computed: two numbers of a line could fill any memory."""
+_LISTS = (list, tuple)
+_NO_NUMBERS = (str, *_LISTS)
+"""What Python computes with too: a product of a list could fill any memory."""
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -47,9 +50,12 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     """Return the value of an expression over named values. Raises UsageError (PTO7601) for what is
     no such expression, a name that is none, and what cannot be computed (a division by zero)."""
     try:
-        return _value(_parsed(text), names)
+        found = _value(_parsed(text), names)
+        if isinstance(found, _LISTS):
+            raise TypeError("a list is something to look a value up in, and none itself")
     except (ArithmeticError, TypeError, ValueError, RecursionError) as problem:
         raise UsageError(f"PTO7601: `{text}` cannot be computed: {problem}") from problem
+    return found
 
 
 def names_in(text: str) -> set[str]:
@@ -95,8 +101,8 @@ def _name(node: ast.Name, names: Mapping[str, Any]) -> Any:
 
 def _binary(node: ast.BinOp, names: Mapping[str, Any]) -> Any:
     left, right = _value(node.left, names), _value(node.right, names)
-    if isinstance(left, str) or isinstance(right, str):
-        raise TypeError("texts are compared, not computed with")
+    if isinstance(left, _NO_NUMBERS) or isinstance(right, _NO_NUMBERS):
+        raise TypeError("texts and lists are compared, not computed with")
     kind = type(node.op)
     if kind in _SHIFTS and isinstance(left, int) and abs(right) > MOST_BITS:
         raise OverflowError(f"{right} is too much for `{ast.unparse(node)}`")

@@ -41,6 +41,37 @@ KERNEL = """module attributes {pto.target_arch = "a5"} {
 }
 """
 """The program that sidecars, chains, arrays and scripts belong to."""
+GRAPH = """func.func @mlp(%x: tensor<4x8xf32>) -> tensor<4x2xf32> {
+  %w0 = arith.constant dense<[[0.5, -0.25, 0.125], [0.1, 0.2, 0.3], [-1.0, 1.0, 0.5], [0.3, 0.1, 0.7], [0.2, 0.4, -0.6], [0.1, 0.1, 0.9], [0.8, 0.5, 0.2], [-0.3, 0.3, 0.6]]> : tensor<8x3xf32>
+  %b0 = "tosa.const"() <{values = dense<"0x0000003F0000803E000000BF"> : tensor<3xf32>}> : () -> tensor<3xf32>
+  %w1 = arith.constant dense<[[0.5, 0.25, -0.125], [0.1, 0x3F000000, 1.0e-1]]> : tensor<2x3xf32>
+  %zero = arith.constant 0.0 : f32
+  %zeros = arith.constant dense<0.0> : tensor<4x3xf32>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %m = linalg.matmul ins(%x, %w0 : tensor<4x8xf32>, tensor<8x3xf32>) outs(%f : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %a = tosa.add %m, %b0 : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  %r = arith.maximumf %a, %zeros : tensor<4x3xf32>
+  %c = tosa.clamp %r {min_val = 0.0 : f32, max_val = 3.4028235e+38 : f32} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %s = tosa.reshape %c : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %e1 = tensor.empty() : tensor<3x2xf32>
+  %wt = linalg.transpose ins(%w1 : tensor<2x3xf32>) outs(%e1 : tensor<3x2xf32>) permutation = [1, 0]
+  %e2 = tensor.empty() : tensor<4x2xf32>
+  %y = linalg.matmul ins(%s, %wt : tensor<4x3xf32>, tensor<3x2xf32>) outs(%e2 : tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+"""
+"""A model that `quant convert` reads."""
+SMALLER_GRAPH = """func.func @f(%x: tensor<?x8xf32>) -> tensor<4x8xf32> {
+  %w = "tosa.const"() {value = dense<0.5> : tensor<8x8xf32>} : () -> tensor<8x8xf32>
+  %n = arith.constant dense<[1, 0x2]> : tensor<2xi64>
+  %t = tosa.transpose %w {perms = array<i32: 1, 0>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %m = tosa.matmul %x, %t : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %b = linalg.broadcast ins(%m : tensor<4x8xf32>) outs(%m : tensor<4x8xf32>) dimensions = [0]
+  %g = math.tanh %b : tensor<4x8xf32>
+  return %g : tensor<4x8xf32>
+}
+"""
 LIMITS = ("--max-instructions", "5000", "--max-memory", "500M")
 _ARGS = ("--arg", "x=randn:f32:8x8:1", "--arg", "y=zeros:f32:8x8", "--arg", "s=0.5")
 
@@ -194,6 +225,39 @@ def _converted(*words: str) -> Runner:
     return run
 
 
+def _calibrated(name: str, samples: bytes | None = None) -> Runner:
+    """`quant convert` of the small model of `GRAPH`: as it is with changed samples, or changed."""
+
+    def run(case: Case, folder: Path) -> int:
+        model, data = folder / name, folder / "samples.npz"
+        model.write_bytes(case.content if samples is not None else GRAPH.encode())
+        data.write_bytes(case.content if samples is None else samples)
+        try:
+            return _documented(
+                ["quant", "convert", str(model), "--calibration", str(data), "--target", "a5"]
+            )
+        finally:
+            model.unlink()
+            data.unlink()
+
+    return run
+
+
+def archive(**arrays: Any) -> bytes:
+    """Return an archive of arrays."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _two_samples() -> bytes:
+    import numpy as np
+
+    return archive(x=np.random.default_rng(1).standard_normal((2, 4, 8)).astype(np.float32))
+
+
 RUNNERS: dict[str, dict[str, Runner]] = {
     "sidecar": {
         "run": _beside("k.toml", "run", "KERNEL", "--no-timing", *LIMITS),
@@ -235,6 +299,8 @@ RUNNERS: dict[str, dict[str, Runner]] = {
         "quant convert --activations": _converted("--activations", "ui8", "--max-drop", "5"),
         "quant convert --after": _converted("--after", "choose", "--per", "tensor"),
     },
+    "graph": {"quant convert": _calibrated("m.mlir", _two_samples())},
+    "samples": {"quant convert": _calibrated("m.mlir")},
     "jobs": {"judge": _beside("jobs.jsonl", "judge", "FILE", "--seed", "1", *LIMITS)},
     "mlir": {
         "quant types": _beside("m.mlir", "quant", "types", "FILE"),

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from tests.fuzz.case import Case
-from tests.fuzz.files import KERNEL, frame, words_of
+from tests.fuzz.files import GRAPH, KERNEL, SMALLER_GRAPH, archive, frame, words_of
 from tests.fuzz.models import changed, models
 from tests.fuzz.mutations import mutated, mutated_bytes
 
@@ -21,13 +22,14 @@ SUFFIXES = {
     "bin": ".bin", "onnx": ".onnx", "mlir": ".mlir", "task": ".task", "words": ".words",
     "script": ".dbg", "frames": ".frames", "table": ".table", "request": ".request",
     "space": ".space", "rows": ".rows", "model": ".model", "jobs": ".jobs",
+    "graph": ".graph", "samples": ".samples",
 }  # fmt: skip
 """Kind of a case -> the ending of a file that holds one."""
-BINARY = frozenset(("npy", "npz", "bin", "onnx", "model", "frames"))
+BINARY = frozenset(("npy", "npz", "bin", "onnx", "model", "frames", "samples"))
 WEIGHTS = {
     "sidecar": 4, "chain": 3, "npy": 3, "npz": 2, "bin": 1, "onnx": 1, "mlir": 4, "task": 1,
     "words": 5, "script": 4, "frames": 6, "table": 2, "request": 2, "space": 3, "rows": 2,
-    "model": 2, "jobs": 2,
+    "model": 2, "jobs": 2, "graph": 3, "samples": 2,
 }  # fmt: skip
 """How often each kind is tried, among each other."""
 
@@ -191,12 +193,22 @@ def _arrays() -> list[bytes]:
 
 @cache
 def _archives() -> list[bytes]:
-    found = []
-    for save in (np.savez, np.savez_compressed):
-        buffer = io.BytesIO()
-        save(buffer, x=np.ones((8, 8), np.float32), y=np.arange(3))
-        found.append(buffer.getvalue())
-    return found
+    return _both_archives(x=np.ones((8, 8), np.float32), y=np.arange(3))
+
+
+@cache
+def _samples() -> list[bytes]:
+    """Samples of the input of `GRAPH`, and of other types."""
+    values = np.random.default_rng(1).standard_normal((2, 4, 8)).astype(np.float32)
+    others = (np.full((4, 8), "a"), np.zeros((4, 8), "V4"), values.astype(complex), values[0] > 0)
+    return [*_both_archives(x=values), *(archive(x=other) for other in others)]
+
+
+def _both_archives(**arrays: Any) -> list[bytes]:
+    """Archives of arrays, one of them compressed."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return [archive(**arrays), buffer.getvalue()]
 
 
 def _requests(rng: Random) -> bytes:
@@ -245,6 +257,7 @@ TEXTS: dict[str, Sequence[str]] = {
     "sidecar": _SIDECARS,
     "chain": _CHAINS,
     "mlir": _MLIR,
+    "graph": (GRAPH, SMALLER_GRAPH),
     "task": _TASKS,
     "table": _TABLES,
     "request": _ASKED,
@@ -307,6 +320,7 @@ def _frames(rng: Random) -> bytes:
 _MAKERS: dict[str, _Make] = {kind: _changed(texts) for kind, texts in TEXTS.items()} | {
     "npy": _bytes(_arrays),
     "npz": _bytes(_archives),
+    "samples": _bytes(_samples),
     "bin": _bytes(lambda: [bytes(256)]),
     "onnx": _bytes(models),
     "model": changed,

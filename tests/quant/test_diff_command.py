@@ -78,6 +78,13 @@ def test_granularity_and_files(cli, tensor, tmp_path):
         (["x.npy", "--scale", "1,2,3", "--axis", "1"], "scale must be 1D tensor with size 4"),
         (["x.npy", "--scale", "1,2,3"], "do not cover a tensor of shape 2x4"),
         (["x.npy", "--scale", "1,2", "--axis", "0", "--zp", "1,2,3"], "same shape"),
+        (["x.npy", "--scale", "1,2", "--axis", "0", "--multiplier", "1,2,3"], "same shape"),
+        (["x.npy", "--scale", "1", "--multiplier", "1,2,3,4"], "scale and multiplier"),
+        (["randn:f32:1x512x256", "--scale", "ones:f32:1x512x1", "--zp", "1,2,3"], "same shape"),
+        (
+            ["randn:f32:1x512x256", "--scale", "ones:f32:1x512x1", "--multiplier", "1,2,3"],
+            "scale and multiplier must have the same shape: (1, 512, 1) and (3,)",
+        ),
         (["x.npy", "--scale", "1,2", "--axis", "5"], "axis 5 is not in valid range [-2,1]"),
         (["x.npy", "--scale", "1,x"], "is not a list of numbers"),
         (["x.npy", "--scheme", "nope"], "nope"),

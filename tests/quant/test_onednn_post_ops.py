@@ -254,3 +254,12 @@ def test_plans_with_post_operations(cli, chain, dst, tmp_path):
     assert {f["mismatches"] for f in report["forms"]} == {0}
     assert not report["fixpipe"]["possible"]
     assert np.load(tmp_path / "y.npy").shape == (9, 20)
+
+
+@pytest.mark.parametrize("number", [math.nan, 1e39, -1e39])
+def test_parameters_are_numbers_of_f32(number):
+    with pytest.raises(UsageError, match="is no number of f32"):
+        eltwise("relu", number)
+    with pytest.raises(UsageError, match="is no number of f32"):
+        Attributes().append_sum(1.0, number)
+    assert eltwise("clip", -math.inf, math.inf).beta == math.inf

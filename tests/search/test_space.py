@@ -48,6 +48,11 @@ def test_conditions_are_arithmetic(text: str, value: object) -> None:
         "1 " + "+ 1" * 2000,
         "f'{TM}'",
         "max(TM, key=abs)",
+        "[TM] * 3",
+        "[TM] * 150000000 == 1",
+        "3 * (TM, 1) == 1",
+        "[TM] + [TN] == 1",
+        "[TM, TN]",
         "",
     ],
 )

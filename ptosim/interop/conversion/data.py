@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import DescriptionError, UsageError
 from ptosim.ground.records import dataclass
 from ptosim.interop.onnx_model import Graph
+from ptosim.run.array_files import load_npz
 
 Feeds = dict[str, np.ndarray]
 
@@ -25,21 +27,24 @@ class Data:
     digest: str
 
 
-_UNREADABLE = (OSError, ValueError, AttributeError, TypeError, EOFError, zipfile.BadZipFile)
-"""What NumPy raises for a file that is no archive, is damaged, or is empty."""
+_NO_ARCHIVE = (OSError, ValueError, NotImplementedError, struct.error, zipfile.BadZipFile)
+"""What comes of a file that is no archive or has a directory of another version."""
 
 
 def read(path: str) -> tuple[Feeds, str]:
     """Return the arrays of an .npz file, and the SHA-256 of its bytes. Raises UsageError for a file
-    that cannot be read."""
+    that cannot be read or holds something else than numbers, LimitError for one that does not
+    fit."""
+    file = Path(path)
     try:
-        raw = Path(path).read_bytes()
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except _UNREADABLE as problem:
+        raw = file.read_bytes()
+        with zipfile.ZipFile(file) as archive:
+            members = archive.namelist()
+    except _NO_ARCHIVE as problem:
         why = getattr(problem, "strerror", None) or "it is no .npz archive of arrays"
         raise UsageError(f"cannot read {path}: {why}") from problem
-    return arrays, hashlib.sha256(raw).hexdigest()
+    names = [name.removesuffix(".npy") for name in members if name.endswith(".npy")]
+    return {name: load_npz(file, name) for name in names}, hashlib.sha256(raw).hexdigest()
 
 
 def samples(arrays: Feeds, graph: Graph) -> list[Feeds]:

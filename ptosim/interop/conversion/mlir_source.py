@@ -5,17 +5,22 @@ are. A dimension `?` of argument `%x` gets a name, `x.0` for the first one, for 
 
 from __future__ import annotations
 
-import ast
+import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Sink, finding
-from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError, rejected
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.errors import ProgramError, UnsupportedError, rejected
+from ptosim.ground.files import read_text
+from ptosim.ground.ir.attributes import attr_value, numbers
+from ptosim.ground.ir.core import Attr, Node, Operation, Tok
+from ptosim.ground.ir.dense import LITERALS, dense_of
+from ptosim.ground.limits import current
 from ptosim.ground.source import Source
 from ptosim.interop import onnx_model
 from ptosim.interop.conversion.opset import OPSET
@@ -38,21 +43,28 @@ _RESHAPES = ("tosa.reshape", "tensor.expand_shape", "tensor.collapse_shape", "te
 _TRANSPOSES = ("tosa.transpose", "linalg.transpose")
 _CONSTANTS = ("arith.constant", "tosa.const", "tosa.const_shape")
 _TENSOR = re.compile(r"tensor<((?:[\d?]+x)*)(\w+)>")
+_MOST_DIGITS = 18
+"""Of a size: ONNX has 64 bits for one."""
 _TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32}
+
+
+class _Unread(Exception):
+    """What an operation says that no model has; the text goes into the finding."""
+
+
+class _Wrong(_Unread):
+    """What no operation may say."""
 
 
 def load(path: str | Path):
     """Return the ONNX model of the only function of a file with a body.
 
     Raises UsageError for a file that cannot be read, ProgramError for text that is wrong,
-    UnsupportedError (PTO7640) for operations that have no counterpart."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        why = getattr(problem, "strerror", None) or "it is no text"
-        raise UsageError(f"cannot read {path}: {why}") from problem
-    sink = Sink()
-    module = parse(Source(str(path), text), sink)
+    UnsupportedError (PTO7640) for operations that have no counterpart, LimitError for constants
+    that do not fit."""
+    text = read_text(Path(path))
+    sink, source = Sink(), Source(str(path), text)
+    module = parse(source, sink)
     if sink.is_rejected:
         raise rejected(list(sink))
     functions = [op for op in _walk(module.ops) if op.name == "func.func" and op.regions]
@@ -61,7 +73,7 @@ def load(path: str | Path):
         raise ProgramError(
             [finding("PTO7640", f"{path} has {count} functions with a body, not one")]
         )
-    return _Builder(functions[0]).model()
+    return _Builder(functions[0], source).model()
 
 
 def _walk(ops: list[Operation]) -> Iterator[Operation]:
@@ -76,8 +88,9 @@ def _walk(ops: list[Operation]) -> Iterator[Operation]:
 class _Builder:
     """Collects nodes of one function."""
 
-    def __init__(self, function: Operation) -> None:
+    def __init__(self, function: Operation, source: Source) -> None:
         self.function = function
+        self.source = source
         self.helper = onnx_model.package().helper
         self.numpy = onnx_model.package().numpy_helper
         self.nodes: list[Any] = []
@@ -87,84 +100,109 @@ class _Builder:
         self.outputs: list[str] = []
 
     def model(self):
-        """Return the model."""
-        inputs = [self._input(arg) for arg in self.function.ins]
+        """Return the model. Raises ProgramError and UnsupportedError as `load`."""
+        with self._reading(self.function):
+            inputs = [self._input(arg) for arg in self.function.ins]
         for block in self.function.regions[0].blocks:
             for op in block.ops:
-                self._operation(op)
-        results = [_shape(t.value) for t in self.function.arrow or ()]
-        outputs = [
-            self.helper.make_tensor_value_info(
-                name, self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)),
-                [None if d is None else d for d in dims],
-            )
-            for name, (dims, dtype) in zip(self.outputs, results, strict=True)
-        ]  # fmt: skip
+                with self._reading(op):
+                    self._operation(op)
+        with self._reading(self.function):
+            outputs = self._results()
         tensors = [self.numpy.from_array(v, n) for n, v in self.constants.items()]
         graph = self.helper.make_graph(self.nodes, "model", inputs, outputs, tensors)
         return self.helper.make_model(
             graph, opset_imports=[self.helper.make_opsetid("", OPSET)], ir_version=10
         )
 
+    @contextmanager
+    def _reading(self, op: Operation) -> Iterator[None]:
+        """Say of which operation it is what cannot be read."""
+        try:
+            yield
+        except _Unread as problem:
+            error = ProgramError if isinstance(problem, _Wrong) else UnsupportedError
+            result = f"%{op.result_tokens[0][0]}, " if op.result_tokens else ""
+            text = f"{result}{op.name}: {problem}"
+            raise error([finding("PTO7640", text, op.span(self.source))]) from problem
+
     def _input(self, arg: Any):
-        name, type_ = (part.value for part in arg.parts[:2])
-        plain = name.lstrip("%")
-        dims, dtype = _shape(type_)
+        name, type_ = arg.parts[:2] if isinstance(arg, Node) else (None, None)
+        if not isinstance(name, Tok) or not isinstance(type_, Tok):
+            raise _Unread("an argument without a name or type")
+        plain = self._defined(name.value)
+        dims, dtype = _shape(type_.value)
         named = [f"{plain}.{i}" if d is None else d for i, d in enumerate(dims)]
-        self.names[name] = plain
         kind = self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self.helper.make_tensor_value_info(plain, kind, named)
+
+    def _results(self) -> list[Any]:
+        results = [_shape(t.value) for t in self.function.arrow or ()]
+        if len(results) != len(self.outputs):
+            raise _Wrong(f"it has {len(results)} results and returns {len(self.outputs)} values")
+        return [
+            self.helper.make_tensor_value_info(
+                name, self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), dims
+            )
+            for name, (dims, dtype) in zip(self.outputs, results, strict=True)
+        ]
 
     def _operation(self, op: Operation) -> None:
         operands = [self._name(t) for t in _operands(op)]
         if op.name in ("func.return", "return"):
-            self.outputs += operands
+            self.outputs += [self._computed(n) for n in operands]
             return
-        result = f"%{op.result_tokens[0][0]}" if op.result_tokens else ""
-        made = result.lstrip("%")
-        self.names[result] = made
+        if not op.result_tokens:
+            raise _Unread("no operator is made of what has no result")
+        made = self._defined(f"%{op.result_tokens[0][0]}")
         if op.name in _CONSTANTS:
             self._constant(op, made)
-        elif op.name == "tensor.empty" or (op.name == "linalg.fill" and self._is_zero(operands[0])):
+        elif self._is_destination(op, operands):
             self.empty.add(made)
         elif op.name in _BINARY:
             self._binary(op, operands, made)
         else:
             self._single(op, operands, made)
 
+    def _is_destination(self, op: Operation, operands: list[str]) -> bool:
+        """True for what is written to alone: nothing, or zeros."""
+        if op.name == "linalg.fill":
+            return self._is_zero(_first(operands, 1)[0])
+        return op.name == "tensor.empty"
+
     def _single(self, op: Operation, operands: list[str], made: str) -> None:
         if op.name in _UNARY:
-            self._add(_UNARY[op.name], operands[:1], made)
-        elif op.name in _MAXIMA and any(self._is_zero(n) for n in operands[:2]):
+            self._add(_UNARY[op.name], _first(operands, 1), made)
+        elif op.name in _MAXIMA and any(self._is_zero(n) for n in _first(operands, 2)):
             self._add("Relu", [n for n in operands[:2] if not self._is_zero(n)][:1], made)
         elif op.name == "tosa.clamp" and _clamps_at_zero(op):
-            self._add("Relu", operands[:1], made)
+            self._add("Relu", _first(operands, 1), made)
         elif op.name in _TRANSPOSES:
-            order = _integers(op, ("perms", "permutation"))
-            self._add("Transpose", operands[:1], made, perm=order)
+            self._add("Transpose", _first(operands, 1), made, perm=_order(op))
         elif op.name in _RESHAPES:
             dims = [-1 if d is None else d for d in _result(op)[0]]
-            self.constants[f"{made}_shape"] = np.array(dims, np.int64)
-            self._add("Reshape", [operands[0], f"{made}_shape"], made)
+            shape = self._defined(f"%{made}_shape")
+            self.constants[shape] = np.array(dims, np.int64)
+            self._add("Reshape", [*_first(operands, 1), shape], made)
         elif op.name == "linalg.broadcast" and _leads(_integers(op, ("dimensions",))):
-            self._add("Identity", operands[:1], made)
+            self._add("Identity", _first(operands, 1), made)
         else:
-            raise UnsupportedError(
-                [finding("PTO7640", f"%{made}: no operator is made of {op.name}")]
-            )
+            raise _Unread("no operator is made of it")
 
     def _binary(self, op: Operation, operands: list[str], made: str) -> None:
         """An operation of two tensors; what a product of linalg is added to is its destination."""
         kind = _BINARY[op.name]
-        start = operands[2] if op.outs and kind == "MatMul" else ""
+        start = _first(operands, 3)[2] if op.outs and kind == "MatMul" else ""
         if not start or start in self.empty or self._is_zero(start):
-            self._add(kind, operands[:2], made)
+            self._add(kind, _first(operands, 2), made)
             return
-        self._add(kind, operands[:2], f"{made}_product")
-        self._add("Add", [f"{made}_product", start], made)
+        product = self._defined(f"%{made}_product")
+        self._add(kind, operands[:2], product)
+        self._add("Add", [product, start], made)
 
     def _add(self, kind: str, inputs: list[str], made: str, **attrs: Any) -> None:
-        self.nodes.append(self.helper.make_node(kind, inputs, [made], made, **attrs))
+        given = [self._computed(name) for name in inputs]
+        self.nodes.append(self.helper.make_node(kind, given, [made], made, **attrs))
 
     def _constant(self, op: Operation, made: str) -> None:
         token = next((t for t in op.items if getattr(t, "type", "") != "SSA"), None)
@@ -172,17 +210,37 @@ class _Builder:
             attr = op.attrs.get("value") or op.attrs.get("values")
             token = attr.atom if attr is not None else None
         types = [*(t.value for t in op.types), *(t.value for t in op.arrow or ())]
-        if token is None or not types:
-            raise UnsupportedError([finding("PTO7640", f"the constant %{made} has no values")])
-        self.constants[made] = _dense(str(token.value), types[-1], made)
+        if not isinstance(token, Tok) or not types:
+            raise _Unread("the constant has no values")
+        self.constants[made] = _values(token, types[-1], made)
+
+    def _defined(self, name: str) -> str:
+        """The plain name of a value that is new."""
+        if name in self.names:
+            raise _Wrong(f"{name} is defined twice")
+        self.names[name] = plain = name.lstrip("%")
+        return plain
 
     def _name(self, token: Any) -> str:
         name = str(token.value)
-        return self.names.get(name, name.lstrip("%"))
+        if name not in self.names:
+            raise _Wrong(f"{name} is not defined")
+        return self.names[name]
+
+    def _computed(self, name: str) -> str:
+        if name in self.empty:
+            raise _Unread(f"%{name} is read, which is a destination alone")
+        return name
 
     def _is_zero(self, name: str) -> bool:
         value = self.constants.get(name)
         return value is not None and not np.any(value)
+
+
+def _first(operands: list[str], count: int) -> list[str]:
+    if len(operands) < count:
+        raise _Wrong(f"it has {len(operands)} operands, not {count}")
+    return operands[:count]
 
 
 def _operands(op: Operation) -> Iterator[Any]:
@@ -201,27 +259,47 @@ def _tokens(group: Any) -> Iterator[Any]:
 def _shape(type_: str) -> tuple[list[int | None], type]:
     found = _TENSOR.fullmatch(type_.replace(" ", ""))
     if found is None or found[2] not in _TYPES:
-        raise UnsupportedError([finding("PTO7640", f"values of type {type_} are not converted")])
-    dims = [None if d == "?" else int(d) for d in found[1].split("x")[:-1]]
-    return dims, _TYPES[found[2]]
+        raise _Unread(f"values of type {type_} are not converted")
+    sizes = found[1].split("x")[:-1]
+    if any(d != "?" and (not d.isdecimal() or len(d) > _MOST_DIGITS) for d in sizes):
+        raise _Unread(f"no tensor has the sizes of {type_}")
+    return [None if d == "?" else int(d) for d in sizes], _TYPES[found[2]]
 
 
 def _result(op: Operation) -> tuple[list[int | None], type]:
     types = [t.value for t in op.arrow or op.types]
+    if not types:
+        raise _Wrong("the type of its result is not written")
     return _shape(types[-1])
 
 
 def _integers(op: Operation, names: tuple[str, ...]) -> list[int]:
     """The numbers of an attribute, or of `name = [1, 0]` after the operands."""
-    for name in names:
-        attr = op.attrs.get(name)
-        if attr is not None:
-            return [int(n) for n in re.findall(r"-?\d+", str(attr.atom.value).split(":")[-1])]
-    for clause in op.clauses:
-        word, values = clause.parts[:2]
-        if word.value in names and isinstance(values, list):
-            return [int(v.atom.value) for v in values]
+    for name, value in _written(op):
+        if name not in names:
+            continue
+        found = numbers(attr_value(value))
+        if found is None or any(not isinstance(n, int) for n in found):
+            raise _Wrong(f"`{name}` is no list of whole numbers")
+        return [int(n) for n in found]
     return []
+
+
+def _order(op: Operation) -> list[int]:
+    """The order of axes that an attribute gives."""
+    order = _integers(op, ("perms", "permutation"))
+    if not order or sorted(order) != list(range(len(order))):
+        raise _Wrong(f"{order} is no order of axes")
+    return order
+
+
+def _written(op: Operation) -> Iterator[tuple[str, Any]]:
+    """The attributes of an operation, and what is behind its operands as one."""
+    yield from op.attrs.items()
+    for clause in op.clauses:
+        word, *values = clause.parts
+        if isinstance(word, Tok) and values and isinstance(values[0], list):
+            yield word.value, values[0]
 
 
 def _leads(dims: list[int]) -> bool:
@@ -233,28 +311,61 @@ def _clamps_at_zero(op: Operation) -> bool:
     low, high = (op.attrs.get(n) for n in ("min_val", "max_val"))
     if low is None or high is None:
         return False
-    return float(low.atom.value) == 0 and float(high.atom.value) >= 3e38
+    return _bound("min_val", low) == 0 and _bound("max_val", high) >= 3e38
 
 
-def _dense(text: str, type_: str, name: str) -> np.ndarray:
-    """The values of `dense<…>`: nested lists, one value for all, or a text of bytes."""
-    if "tensor" not in type_:
-        return np.asarray(float(text) if "f" in type_ else int(text), _TYPES.get(type_, np.float32))
-    dims, dtype = _shape(type_)
-    shape = [int(d or 0) for d in dims]
-    body = text.removeprefix("dense<").removesuffix(">").strip()
+def _bound(name: str, attr: Attr) -> float:
+    token = attr.atom
     try:
-        if body.startswith('"0x'):
-            raw = np.frombuffer(
-                bytes.fromhex(body.strip('"')[2:]), np.dtype(dtype).newbyteorder("<")
-            )
-            values = raw.astype(dtype)
-        else:
-            values = np.asarray(ast.literal_eval(body), dtype)
-        if values.size == 1:
-            return np.full(shape, values.reshape(-1)[0], dtype)
-        return np.ascontiguousarray(values.reshape(shape))
-    except (ValueError, SyntaxError) as problem:
-        raise ProgramError(
-            [finding("PTO7640", f"the values of the constant %{name} do not fit {type_}")]
-        ) from problem
+        if isinstance(token, Tok):
+            return float(_number(token, np.dtype(np.float32)))
+    except (ValueError, OverflowError):
+        pass
+    raise _Wrong(f"`{name}` is no number")
+
+
+def _values(token: Tok, type_: str, name: str) -> np.ndarray:
+    """The values of a constant: one number, or `dense<…>` of a tensor."""
+    try:
+        if "tensor" in type_:
+            return _dense(token, *_shape(type_), name)
+        other = np.float32 if "f" in type_ else np.int64
+        return np.asarray(_number(token, np.dtype(_TYPES.get(type_, other))))
+    except (ValueError, OverflowError) as problem:
+        raise _Wrong(f"the values of the constant %{name} do not fit {type_}") from problem
+
+
+def _dense(token: Tok, dims: list[int | None], type_: type, name: str) -> np.ndarray:
+    """The values of `dense<…>`. Raises ValueError or OverflowError for what is none of the shape
+    and type."""
+    dtype, shape = np.dtype(type_), [d for d in dims if d is not None]
+    found = dense_of(token.value) if token.type == "DENSE" else None
+    if found is None or len(shape) < len(dims):
+        raise ValueError("no values of this shape")
+    count = math.prod(shape)
+    if count > onnx_model.MOST_GENERATED:
+        raise _Unread(
+            f"%{name} has {count:,} elements, at most {onnx_model.MOST_GENERATED:,} are converted"
+        )
+    current().reserve(count * dtype.itemsize, f"the constant %{name}")
+    if found.raw is not None:
+        values = np.frombuffer(found.raw, dtype.newbyteorder("<")).astype(dtype)
+    elif found.dims in (None, tuple(shape)):
+        values = np.array([_number(tok, dtype) for tok in found.literals], dtype)
+    else:
+        raise ValueError("lists of another shape")
+    if values.size == 1 != count:
+        return np.full(shape, values[0])
+    return values.reshape(shape)
+
+
+def _number(token: Tok, dtype: np.dtype) -> Any:
+    """A literal as a number of a type; a hexadecimal one has the bits of a float. Raises ValueError
+    or OverflowError for what is none."""
+    if token.type not in LITERALS or token.type in ("TRUE", "FALSE"):
+        raise ValueError("no number")
+    if token.type == "HEX" and dtype.kind == "f":
+        return np.array(int(token.value, 16), f"u{dtype.itemsize}").view(dtype)[()]
+    if dtype.kind == "f":
+        return float(token.value)
+    return np.array(int(token.value, 0) if token.type == "HEX" else int(token.value), dtype)[()]

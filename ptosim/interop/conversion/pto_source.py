@@ -18,6 +18,7 @@ from ptosim.ground.errors import DescriptionError, UnsupportedError
 from ptosim.ground.records import dataclass
 from ptosim.interop import onnx_model
 from ptosim.interop.conversion.opset import OPSET
+from ptosim.quant.storage import of_array
 from ptosim.run.choices import Choices
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ def _first(name: str, array: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np
             [finding("PTO7642", f"the program has no argument `{name}`; arrays: {known}")]
         )
     own = arrays[name]
+    if array.dtype.kind not in "biuf" and of_array(array) is None:
+        raise DescriptionError(
+            [finding("PTO7642", f"argument `{name}` is {own.dtype}, the data is {array.dtype}")]
+        )
     if array.shape == own.shape:
         return array.astype(own.dtype)
     if array.shape[1:] == own.shape and len(array):

@@ -68,10 +68,12 @@ class PostOp:
 
 
 def eltwise(name: str, alpha: float = 0.0, beta: float = 0.0) -> PostOp:
-    """Return an element-wise operation; raises UsageError for an unknown one."""
+    """Return an element-wise operation; raises UsageError for an unknown one, and for parameters
+    that are no f32 numbers."""
     word = {"gelu": "gelu_erf", "clamp": "clip", "sigmoid": "logistic"}.get(name, name)
     if word not in ELTWISE:
         raise UsageError(f"unknown post-op `{name}`", help=f"known: {', '.join(ELTWISE)}")
+    _check_numbers(word, alpha, beta)
     return PostOp(word, alpha, beta)
 
 
@@ -84,8 +86,20 @@ def binary(name: str, operand: np.ndarray) -> PostOp:
 
 
 def accumulate(scale: float = 1.0, zero_point: float = 0) -> PostOp:
-    """Return the operation `sum`."""
+    """Return the operation `sum`; raises UsageError for parameters that are no f32 numbers."""
+    _check_numbers("sum", scale, zero_point)
     return PostOp("sum", scale, zero_point, kind="sum")
+
+
+def _check_numbers(name: str, *numbers: float) -> None:
+    """An infinity is a bound that does not bind; what only rounds to one is a mistake."""
+    largest = float(np.finfo(_F).max)
+    for number in numbers:
+        if math.isnan(number) or largest < abs(number) < math.inf:
+            raise UsageError(
+                f"post-op {name}: {number} is no number of f32",
+                help=f"a number up to {largest:.8g}, or inf",
+            )
 
 
 # -- element by element ----------------------------------------------------------------------------

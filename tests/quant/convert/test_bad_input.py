@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from ptosim.ground.errors import UsageError
+from ptosim.interop.conversion.data import read
 from tests.lower.models import model, one
 from tests.quant.convert import models
 
@@ -132,3 +136,25 @@ def test_what_is_not_fused_says_why():
     assert not made.groups
     assert made.why_not["summed"] == "`w` has scales along axis 0, which is summed over"
     assert made.why_not["floats"] == "operand `f` is not quantised: it is a constant"
+
+
+def test_archives_that_are_damaged(tmp_path):
+    """Each way in which NumPy's own reader ends in another error; the reader of SPECs knows them."""
+    whole = io.BytesIO()
+    np.savez_compressed(whole, x=np.arange(64, dtype=np.float32))
+    content = whole.getvalue()
+    entry = content.index(b"PK\x01\x02")
+    start = 30 + 5  # of the header and the name `x.npy`
+    for at, value in (
+        (start + 25, b"\xff\xff\xff"),  # what is compressed
+        (entry + 8, b"\x01"),  # flags: with a password
+        (entry + 10, b"\x63"),  # a compression that nobody has
+        (entry + 6, b"\xfa"),  # version 25.0
+    ):
+        data = tmp_path / "d.npz"
+        data.write_bytes(content[:at] + value + content[at + len(value) :])
+        with pytest.raises(UsageError, match=r"d\.npz"):
+            read(str(data))
+    np.savez(tmp_path / "d.npz", x=np.full((4, 8), "abc"))
+    with pytest.raises(UsageError, match="is not a NumPy file of numbers"):
+        read(str(tmp_path / "d.npz"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -111,9 +112,82 @@ def test_a_program_is_recognised_by_its_values():
         ("rmsnorm_bf16", {"x": np.ones((16, 256), np.float32)}, "are no product of samples"),
         ("linear_relu", {"q": np.ones((64, 32), np.float32)}, "no argument `q`"),
         ("linear_relu", {"a": np.ones((4, 4), np.float32)}, "is 64x32, the data is 4x4"),
+        ("linear_relu", {"a": np.full((64, 32), "abc")}, "is float16, the data is <U3"),
+        ("linear_relu", {"a": np.zeros((3, 64, 32), "V4")}, "is float16, the data is |V4"),
     ],
 )
 def test_programs_that_are_not_converted(name, samples, word):
     with pytest.raises(PtosimError) as caught:
         source.load(PROGRAMS / "model" / f"{name}.pto", {}, samples)
     assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("", "func.func: it has 1 results and returns 0 values"),
+        ("return %x, %x : tensor<4x8xf32>, tensor<4x8xf32>", "returns 2 values"),
+        ("%y = linalg.fill ins() outs() -> tensor<4x8xf32>", "PTO"),
+        ("%y = tosa.reshape : tensor<4x8xf32>", "%y, tosa.reshape: it has 0 operands, not 1"),
+        ("%y = tosa.reshape %x", "the type of its result is not written"),
+        ("%y = tosa.reshape %x : tensor<99999999999999999999xf32>", "no tensor has the sizes"),
+        ("%y = tosa.transpose %x {perms = [a]} : tensor<8x4xf32>", "no list of whole numbers"),
+        ("%y = tosa.transpose %x {perms = [1.5]} : tensor<8x4xf32>", "no list of whole numbers"),
+        ("%y = tosa.transpose %x {perms = [0, 9]} : tensor<8x4xf32>", "no order of axes"),
+        ("%y = tosa.transpose %x : tensor<8x4xf32>", "no order of axes"),
+        ("%y = tosa.clamp %x {min_val = abc, max_val = 3.4e38 : f32} : t", "PTO"),
+        (
+            "%y = tosa.clamp %x {min_val = [0], max_val = 3.4e38 : f32} : tensor<4x8xf32>",
+            "tosa.clamp: `min_val` is no number",
+        ),
+        ("%y = arith.constant abc : f32", "%y do not fit f32"),
+        ("%y = arith.constant 0x100000000 : i32", "%y do not fit i32"),
+        ("%y = arith.constant 1.5 : i32", "%y do not fit i32"),
+        ("%y = arith.constant dense<99999999999999999999> : tensor<4xi32>", "do not fit"),
+        ("%y = arith.constant dense<1j> : tensor<4xf32>", "do not fit"),
+        ("%y = arith.constant dense<{}> : tensor<4xf32>", "do not fit"),
+        ('%y = arith.constant dense<"0x00"> : tensor<4xf32>', "do not fit"),
+        ("%y = arith.constant dense<0.0> : tensor<?xf32>", "do not fit"),
+        ("%y = arith.constant dense<0.0> : tensor<20000x20000xf32>", "400,000,000 elements"),
+        ("%y = math.exp %z : tensor<4x8xf32>", "%z is not defined"),
+        ("%x = math.exp %x : tensor<4x8xf32>", "%x is defined twice"),
+        ("%y = tensor.empty() : tensor<4xf32>\n%z = math.exp %y : tensor<4xf32>", "destination"),
+        ("math.exp %x : tensor<4x8xf32>", "no result"),
+    ],
+)
+def test_operations_that_say_what_no_model_has(tmp_path, line, word):
+    text = "func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {\n" + line + "\nreturn\n}\n"
+    with pytest.raises(PtosimError) as caught:
+        loaded(tmp_path, text, {})
+    assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", ["tensor<4x8xf32>", "%x: tensor<99999999999999999999xf32>"])
+def test_arguments_that_no_model_has(tmp_path, arguments):
+    with pytest.raises(PtosimError, match=r"PTO7640: func\.func: (an argument|no tensor)"):
+        loaded(tmp_path, f"func.func @f({arguments}) -> tensor<4xf32> {{\nreturn\n}}\n", {})
+
+
+@pytest.mark.parametrize(
+    ("literal", "type_", "want"),
+    [
+        ("dense<0x3F000000>", "tensor<2xf32>", np.float32([0.5, 0.5])),
+        ("dense<[0x3F000000, 1]>", "tensor<2xf32>", np.float32([0.5, 1])),
+        ("dense<[-1, 0x10]>", "tensor<2xi32>", np.int32([-1, 16])),
+        ('dense<"0x0000003F000080BF">', "tensor<2xf32>", np.float32([0.5, -1])),
+        ("dense<>", "tensor<0xf32>", np.zeros(0, np.float32)),
+        ("0x10", "i32", np.int32(16)),
+        ("0xBF800000", "f32", np.float32(-1)),
+        ("3", "index", np.int64(3)),
+    ],
+)
+def test_values_of_constants(tmp_path, literal, type_, want):
+    """As MLIR reads them: a hexadecimal float is its bits."""
+    (tmp_path / "m.mlir").write_text(
+        "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        f"  %c = arith.constant {literal} : {type_}\n  return %x : tensor<4xf32>\n}}\n"
+    )
+    (tensor,) = mlir_source.load(tmp_path / "m.mlir").graph.initializer
+    got = onnx.numpy_helper.to_array(tensor)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
