@@ -294,7 +294,7 @@ def _order(op: Operation) -> list[int]:
 
 
 def _written(op: Operation) -> Iterator[tuple[str, Any]]:
-    """The attributes of an operation, and what is behind its operands as one."""
+    """The attributes of an operation, and what comes after its operands as one."""
     yield from op.attrs.items()
     for clause in op.clauses:
         word, *values = clause.parts
