@@ -138,8 +138,8 @@ def _gather(where: Place, places: np.ndarray, inside: np.ndarray, dtype: np.dtyp
 # -- multiply-accumulate ---------------------------------------------------------------------------
 
 _FAR = 1 << 37
-"""Bytes beyond every buffer; so many for each of the elements that are moved, and the address of the
-first one, have no more than 64 bits."""
+"""Bytes beyond every buffer. So many for each of the elements that are moved, and the address of
+the first one, have no more than 64 bits."""
 _SCALES_OF = {"lhs": "left_scale", "rhs": "right_scale"}
 _MADS = ("mad", "mad_acc", "mad_bias", "mad_mx", "mad_mx_acc", "mad_mx_bias")
 _RAW_MADS = ("mad_raw", "mad_bias_raw", "mad_mx_raw", "mad_mx_bias_raw")
