@@ -117,6 +117,16 @@ class Budget:
         before anything is allocated, if it does not fit any more."""
         if not self.is_limited:
             return
+        self.need(size, what)
+        self.taken += size
+        if self.outer is not None:
+            self.outer.reserve(size, what)
+
+    def need(self, size: int, what: str) -> None:
+        """Announce an allocation of `size` bytes that is given back. Raises LimitError if it does
+        not fit any more."""
+        if not self.is_limited:
+            return
         most = self.limits.memory
         if most is not None and self.taken + size > most:
             more = f" beside {size_text(self.taken)} already" if self.taken else ""
@@ -125,9 +135,8 @@ class Budget:
                 f"{size_text(most)}",
                 help="give smaller arguments, or raise --max-memory",
             )
-        self.taken += size
         if self.outer is not None:
-            self.outer.reserve(size, what)
+            self.outer.need(size, what)
 
 
 def _at(place: Callable[[], str]) -> str:

@@ -16,6 +16,16 @@ Memory = int | str
 """Which memory: a buffer of global memory by number, or a space of the core by name."""
 
 
+_FAR = 1 << 62
+
+
+def near(byte: int) -> int:
+    """Return an address that 64 bits hold, with all that an access reaches from there: one farther
+    away is outside every memory all the same. Of rows in a batch, which are arrays, 64 bits hold
+    each."""
+    return min(max(byte, -_FAR), _FAR) if isinstance(byte, int) else byte
+
+
 class Pointer(NamedTuple):
     """A pointer: the memory, and the offset of its first byte there. The memory is None for an
     address that belongs to no space."""

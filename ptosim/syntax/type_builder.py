@@ -290,6 +290,8 @@ class TypeBuilder:
                 "failed to verify 'elementType': VectorElementTypeInterface instance",
                 "a tensor or a tile holds quantised elements",
             )
+        if kind == "tensor":
+            _check_tensor(shape or (), elem)
         return VectorType(shape or (), elem, kind, is_unranked=shape is None)
 
     def local_array(self, parts: list[Any]) -> Type:
@@ -331,6 +333,25 @@ def _shape(part: Any) -> tuple[Dim, ...] | None:
     if part.__class__ is not Tok:
         return ()
     return None if part.type == "UNRANKED" else dims(part.value)
+
+
+_MOST_DIMENSIONS, _MOST_BYTES = 64, (1 << 63) - 1
+"""What an array has that a tensor is computed as; one of more bytes has no address."""
+
+
+def _check_tensor(shape: tuple[Dim, ...], elem: DType) -> None:
+    if len(shape) > _MOST_DIMENSIONS:
+        raise TypeFault(
+            f"a tensor of {len(shape)} dimensions is not read",
+            f"at most {_MOST_DIMENSIONS} dimensions",
+        )
+    # A dimension that is not known, or zero, makes the others no smaller.
+    size = prod(d or 1 for d in shape) * max(elem.bits // 8, 1)
+    if size > _MOST_BYTES:
+        raise TypeFault(
+            f"a tensor of {size} bytes is larger than any memory",
+            "fewer elements: 64 bits hold the address of each",
+        )
 
 
 def _known_type(type_: Type) -> Type:

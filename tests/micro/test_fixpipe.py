@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ptosim
 from ptosim.ground.isa.enums import enums
+from ptosim.semantics.micro import outward as outward_kernels
 from tests.micro.data import shown_by_vector_cores
 from tests.oracle import fractals as model
 from tests.oracle import lanes as one
@@ -43,7 +45,7 @@ def accumulator(seed: object, m: int, n: int, *, special: bool = False) -> model
 
 
 def through(
-    acc: model.Matrix, rows: int, text: str, dst: str, size: int, *, before: bytes = b"", extra: dict[str, bytes] | None = None, setup: str = "", compat: str | None = None,
+    acc: model.Matrix, rows: int, text: str, dst: str, size: int, *, before: bytes = b"", extra: dict[str, bytes] | None = None, setup: str = "", compat: str | None = None, **options: Any,
 ) -> tuple[bytes, list[str]]:  # fmt: skip
     """Put an accumulator into L0C as the product of a diagonal matrix, run `text`, return `%o`.
 
@@ -84,7 +86,7 @@ def through(
     args = {name: np.frombuffer(data, np.uint8) for name, data in arrays.items()}
     if compat is not None:  # loads of L0 had two controls
         body = body.replace(", 0, 0 :", " :").replace(", 0, 0 {transpose", " {transpose")
-    result = run(body, args, compat=compat)
+    result = run(body, args, compat=compat, **options)
     return result.outputs["o"].tobytes(), [f.code for f in result.findings]
 
 
@@ -230,6 +232,44 @@ def test_rows_between_blocks_and_rounds_of_loop3():
     agree(rows_of(data, "f32", m, 32, 40), expected, "f32")
     second = rows_of(data[800:], "f32", m, 16, 40)
     agree(second, [line[16:32] for line in acc], "f32")
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "count"), [(1, 1, (1 << 14) + 1), (5, 17, 1_000_000), (64, 64, 1 << 13)]
+)
+def test_rounds_of_loop3_are_counted_first(m, n, count):
+    text = outward(f"nz2nd, loop3({count}, 0, 0)", "f32", m, n, 64, n, ", loop3 i64, i64, i64")
+    with pytest.raises(ptosim.Trap, match="PTO1104"):
+        through(accumulator("rounds", m, n), 64, text, "f32", 4 * m * n)
+
+
+def test_many_rounds_are_told_at_once():
+    """A thousand rounds to one place, and what they reach is two entries."""
+    seen = []
+
+    class Look:
+        def on_commit(self, core, inst, bound) -> None:
+            if inst.op is not None and inst.op.name == "pto.mte_l0c_gm":
+                touches = bound.binding.touches
+                seen.extend([*touches.reads, *touches.writes])
+
+    m, n = 3, 32
+    acc = accumulator("many", m, n)
+    text = outward("nz2nd, loop3(1000, 0, 0)", "f32", m, n, 16, n, ", loop3 i64, i64, i64")
+    data, _ = through(acc, 16, text, "f32", 4 * m * n, observers=[Look()])
+    agree(rows_of(data, "f32", m, n, n), acc, "f32")
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("step", [0, 4, 12, 32, -4, -12])
+def test_rounds_that_end_within_a_byte_are_told_from_their_first_byte(step, count):
+    told = [
+        first + at * distance
+        for first, (times, distance) in outward_kernels._rounds(count, step)
+        for at in range(times)
+    ]
+    assert sorted(told) == sorted(at * step // 8 for at in range(count))
 
 
 @pytest.mark.parametrize("op", ["add", "max", "min"])

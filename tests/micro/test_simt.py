@@ -894,3 +894,30 @@ def test_a_launch_is_work_of_the_vector_pipe_and_grows_with_warps():
         return result.cost.cycles
 
     assert cycles(32) < cycles(64) < cycles(1024)
+
+
+@pytest.mark.parametrize(
+    ("elem", "address"), [("f32", 2**63 - 4), ("i8", 2**63 - 1), ("i64", 2**63 - 8), ("f32", -4)]
+)
+@pytest.mark.parametrize("what", ["load", "store"])
+def test_a_place_whose_end_wraps_is_outside_of_the_memory(elem, address, what):
+    access = {
+        "load": f"%v = pto.load %q[%c0] : !pto.ptr<{elem}, ub> -> {elem}",
+        "store": f"%v = arith.constant {0.0 if elem == 'f32' else 0} : {elem}\n"
+        f"pto.store %v, %q[%c0] : !pto.ptr<{elem}, ub>, {elem}",
+    }
+    body = f"""%a = arith.constant {address} : i64
+%q = pto.castptr %a : i64 -> !pto.ptr<{elem}, ub>
+%c0 = arith.constant 0 : index
+{access[what]}"""
+    with pytest.raises(ptosim.Trap, match="PTO7302"):
+        run(section("", body), {})
+
+
+def test_elements_that_share_a_byte_are_refused_where_they_are_used():
+    body = "%c0 = arith.constant 0 : index\n%v = pto.load %g[%c0] : !pto.ptr<i4, gm> -> i4"
+    with pytest.raises(ptosim.UnsupportedError) as caught:
+        run(section(pointers(g="i4"), body), {"g": np.zeros(64, np.int8)})
+    (found,) = caught.value.diagnostics
+    assert found.code == "PTO8002"
+    assert found.span is not None

@@ -131,6 +131,64 @@ def test_one_number_of_a_small_vector():
     assert result.outputs["p"].tolist() == [0 + 0, 100 + 10, 200 + 2, 300 + 10]
 
 
+@pytest.mark.parametrize("index", [2**61 - 1, 2**61, -1])
+def test_a_place_whose_end_wraps_is_outside_of_the_own_array(index):
+    body = f"""pto.section.simt<<<8, 1, 1>>> {{
+{TID}
+%n8 = arith.constant 8 : i32
+%far = arith.constant {index} : i64
+%a = llvm.alloca %n8 x i32 : (i32) -> !llvm.ptr
+%q = llvm.getelementptr %a[%far] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+%r = llvm.load %q : !llvm.ptr -> i32
+{store("r")}
+}}"""
+    with pytest.raises(ptosim.Trap, match="of its own array, which has 32"):
+        run(program("", pointers(p="i32"), body), {"p": np.zeros(8, np.int32)})
+
+
+@pytest.mark.parametrize("count", [300_000, 2**31, 2**63 - 1])
+@pytest.mark.parametrize("form", ["launch", "persistent"])
+def test_own_arrays_beyond_all_memory_are_not_made(form, count):
+    lines = (f"%n = arith.constant {count} : i64", "%a = llvm.alloca %n x i32")
+    uses = "%c0 = arith.constant 0 : i32\nllvm.store %c0, %a : i32, !llvm.ptr"
+    made = (
+        f"{lines[0]}\n{lines[1]} {'{pto.persistent} ' * (form == 'persistent')}: (i64) -> !llvm.ptr"
+    )
+    before, inside = (made, uses) if form == "persistent" else ("", f"{made}\n{uses}")
+    body = f"{before}\npto.section.simt<<<1024, 1, 1>>> {{\n{inside}\n}}"
+    with pytest.raises(ptosim.Trap) as caught:
+        run(program("", pointers(p="i32"), body), {"p": np.zeros(8, np.int32)})
+    assert caught.value.diagnostics[-1].code == "PTO8002"
+    assert f"{4 * count:,} bytes for each of 1,024 threads" in str(caught.value)
+
+
+def test_own_arrays_count_for_the_memory_of_a_run():
+    body = """pto.section.simt<<<1024, 1, 1>>> {
+%n = arith.constant 60000 : i32
+%a = llvm.alloca %n x i32 : (i32) -> !llvm.ptr
+}"""
+    program_ = ptosim.load(program("", pointers(p="i32"), body))
+    with pytest.raises(ptosim.LimitError, match="PTO0016"):
+        program_.run({"p": np.zeros(8, np.int32)}, max_memory=100 << 20)
+
+
+def test_own_arrays_are_as_long_as_the_threads_that_execute_say():
+    """What the other lanes of a count hold is of no account."""
+    body = f"""pto.section.simt<<<8, 1, 1>>> {{
+{TID}
+%c1 = arith.constant 1 : i32
+%c28 = arith.constant 28 : i32
+%n = arith.shli %t, %c28 : i32
+%few = arith.cmpi slt, %t, %c1 : i32
+scf.if %few {{
+  %a = llvm.alloca %n x i32 : (i32) -> !llvm.ptr
+}}
+{store("n")}
+}}"""
+    out = run(program("", pointers(p="i32"), body), {"p": np.zeros(8, np.int32)}).outputs["p"]
+    assert out.tolist() == [np.int32(t << 28 if t < 8 else 0) for t in range(8)]
+
+
 def test_the_printer_keeps_the_two_forms_of_their_own():
     text = program("", pointers(p="i32"), PRIVATE.replace("%LAST", "%c8"))
     printed = print_module(parse(Source("<text>", text), Sink()))

@@ -281,6 +281,41 @@ def test_element_types_of_both_ends():
     assert stopped.value.diagnostics[-1].code == "PTO5105"
 
 
+@pytest.mark.parametrize(("split", "sizes"), [(1, (8, None)), (2, (None, 32))])
+def test_halves_of_two_sizes_are_no_tile(split, sizes):
+    """Each vector core gives another number of columns (or rows) of its half."""
+    pair = Pair("a5")
+    frontend(pair, 2)
+    pair.cube.line(
+        f"%t0 = pto.tpop_from_aiv {{split = {split}}} -> "
+        "!pto.tile_buf<mat, 16x64xf32, blayout=col_major, slayout=row_major>"
+    )
+    pair.cube.line(f"pto.tfree_from_aiv {{split = {split}}}")
+    k = pair.vector
+    k.line("%which = pto.get_subblock_idx")
+    k.line("%core = arith.index_cast %which : i64 to index")
+    k.line(f"%more = arith.muli %core, {k.const(8)} : index")
+    k.line(f"%size = arith.addi %more, {k.const(8)} : index")
+    rows, cols = (k.const(n) if n else "%size" for n in sizes)
+    whole = "!pto.tile_buf<vec, 16x64xf32, valid=?x?>"
+    k.line(f"%t = pto.alloc_tile valid_row = {rows} valid_col = {cols} : {whole}")
+    k.line(f"pto.tpush_to_aic(%t : {whole}) {{split = {split}}}")
+    with pytest.raises(ptosim.Trap, match=r"PTO5105.*halves of one tile"):
+        pair.run({}, uninit="zero")
+
+
+@pytest.mark.parametrize("where", [-4096, -1, 16 * 1024])
+def test_slots_are_inside_of_their_buffer(where):
+    pair = pushing("a2a3", 1, 1, 1)
+    for k in (pair.cube, pair.vector):
+        at = next(i for i, line in enumerate(k.lines) if "gm_slot_buffer" in line)
+        moved = f"%moved = pto.addptr %slots, {k.const(where)} : {PTR} -> {PTR}"
+        k.lines[at : at + 1] = [moved, k.lines[at].replace("= %slots", "= %moved")]
+    with pytest.raises(ptosim.Trap) as stopped:
+        pair.run({"slots": np.zeros(16 * 1024, np.float32)}, uninit="zero")
+    assert stopped.value.diagnostics[-1].code == "PTO5104"
+
+
 def test_an_end_that_is_missing():
     pair = pushing("a5", 1, 1, 1)
     at = next(i for i, l in enumerate(pair.cube.lines) if "initialize" in l)

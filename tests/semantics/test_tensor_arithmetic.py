@@ -38,6 +38,119 @@ def test_integers_wrap(name):
     assert run(text, a=a, b=b)["z"].tolist() == want
 
 
+INTEGERS = [0, 1, -1, 127, -128, 5]
+ORDERS = ["eq", "ne", "lt", "le", "gt", "ge"]
+PREDICATES = ORDERS[:2] + [f"{sign}{order}" for sign in "su" for order in ORDERS[2:]]
+
+
+def ordered(order: str, a: float, b: float) -> bool:
+    return {
+        "eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b,
+    }[order]  # fmt: skip
+
+
+@pytest.mark.parametrize("predicate", PREDICATES)
+@pytest.mark.parametrize("kind", ["i8", "i64", "i1"])
+def test_integers_are_compared_with_and_without_sign(kind, predicate):
+    """Each pair of some numbers; those of one bit are 0 and -1, without sign 0 and 1."""
+    numbers = [0, -1] if kind == "i1" else INTEGERS
+    pairs = [(a, b) for a in numbers for b in numbers]
+    modulus = 1 << {"i8": 8, "i64": 64, "i1": 1}[kind]
+    unsigned = predicate[0] == "u"
+    want = [
+        ordered(predicate[-2:], *((a % modulus, b % modulus) if unsigned else (a, b)))
+        for a, b in pairs
+    ]
+    type_ = f"tensor<{len(pairs)}x{kind}>"
+    dtype = {"i8": np.int8, "i64": np.int64, "i1": bool}[kind]
+    x, y = (np.array([p[side] for p in pairs]).astype(dtype) for side in (0, 1))
+    assert run(f"%z = arith.cmpi {predicate}, %x, %y : {type_}", x=x, y=y)["z"].tolist() == want
+
+
+FLOATS = [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan]
+FLOAT_PREDICATES = ["ord", "uno", "true", "false", *(f"{s}{o}" for s in "ou" for o in ORDERS)]
+
+
+@pytest.mark.parametrize("predicate", FLOAT_PREDICATES)
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_floats_are_compared_and_nan_is_none_of_them(kind, predicate):
+    pairs = [(a, b) for a in FLOATS for b in FLOATS]
+
+    def expected(a: float, b: float) -> bool:
+        if predicate in ("true", "false"):
+            return predicate == "true"
+        no_number = np.isnan(a) or np.isnan(b)
+        if predicate in ("ord", "uno"):
+            return no_number == (predicate == "uno")
+        return predicate[0] == "u" if no_number else ordered(predicate[1:], a, b)
+
+    type_ = f"tensor<{len(pairs)}x{'f16' if kind is np.float16 else 'f32'}>"
+    x, y = np.array(pairs, kind).T.copy()
+    out = run(f"%z = arith.cmpf {predicate}, %x, %y : {type_}", x=x, y=y)["z"]
+    assert out.tolist() == [bool(expected(a, b)) for a, b in pairs]
+
+
+@pytest.mark.parametrize(
+    ("condition", "want"),
+    [
+        ("%c = arith.constant dense<[true, false, true]> : tensor<3xi1>", [1, 20, 3]),
+        ("%c = arith.constant dense<false> : tensor<3xi1>", [10, 20, 30]),
+        ("%c = arith.cmpi slt, %x, %y : tensor<3xi32>", [1, 2, 3]),
+        ("%c = arith.constant true", [1, 2, 3]),
+        ("%c = arith.constant false", [10, 20, 30]),
+    ],
+)
+def test_select_takes_each_element_from_one_of_two(condition, want):
+    of = "tensor<3xi1>" if "tensor" in condition else "i1"
+    text = (
+        "func.func @f(%x: tensor<3xi32>, %y: tensor<3xi32>) -> tensor<3xi32> {\n"
+        f"{condition}\n%z = arith.select %c, %x, %y : {of}, tensor<3xi32>\n"
+        "return %z : tensor<3xi32>\n}\n"
+    )
+    out = run(text, x=np.int32([1, 2, 3]), y=np.int32([10, 20, 30]))["z"]
+    assert out.tolist() == want
+
+
+def test_comparisons_and_select_of_splats():
+    text = (
+        "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %a = arith.constant dense<1.0> : tensor<4xf32>\n"
+        "  %b = arith.constant dense<2.0> : tensor<4xf32>\n"
+        "  %c = arith.cmpf olt, %a, %b : tensor<4xf32>\n"
+        "  %s = arith.select %c, %a, %b : tensor<4xi1>, tensor<4xf32>\n"
+        "  %y = arith.addf %s, %x : tensor<4xf32>\n"
+        "  return %y : tensor<4xf32>\n}\n"
+    )
+    assert run(text, x=np.float32([0, 1, 2, 3]))["y"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("type_", "words"),
+    [
+        ("tensor<4611686018427387904x4xi8>", "larger than any memory"),
+        ("tensor<2305843009213693952xf32>", "larger than any memory"),
+        (f"tensor<{'1x' * 65}i8>", "65 dimensions"),
+    ],
+)
+def test_tensors_that_no_array_is(type_, words):
+    found = [f for f in ptosim.check(f"%z = arith.constant dense<1> : {type_}") if f.is_error]
+    assert found[0].code == "PTO1006"
+    assert words in found[0].message
+    assert found[0].span is not None
+
+
+def test_a_splat_as_large_as_an_array_can_be():
+    """2**63 - 8 bytes, and 64 dimensions."""
+    assert run("%z = arith.addi %x, %x : i32", x=2)["z"] == 4
+    for type_ in ("tensor<2305843009213693951xi32>", f"tensor<{'1x' * 64}i8>"):
+        text = (
+            f"func.func @f(%x: i32) -> i32 {{\n%a = arith.constant dense<1> : {type_}\n"
+            f"%b = arith.addi %a, %a : {type_}\n%c = arith.cmpi slt, %a, %b : {type_}\n"
+            "return %x : i32\n}\n"
+        )
+        assert run(text, x=7)
+
+
 def test_conversions():
     """fptosi is toward zero and saturates, NaN gives 0; roundeven takes the even of two."""
     text = (

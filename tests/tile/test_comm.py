@@ -422,6 +422,28 @@ def test_a_soft_barrier_counts_in_its_workspace():
     assert "PTO5041" in codes(barrier(SOFT.replace("KIND", "mix"), ws=5))
 
 
+@pytest.mark.parametrize(("place", "works"), [(15, True), (16, False), (-1, False), (2**61, False)])
+def test_the_workspace_of_a_soft_barrier_is_in_its_buffer(place, works):
+    moved = f"""
+    %at = arith.constant {place} : index
+    %w = pto.addptr %ws, %at : !pto.ptr<i32> -> !pto.ptr<i32>"""
+    text = moved + SOFT.replace("KIND", "mix").replace("(%ws", "(%w")
+    if works:
+        assert barrier(text).outputs["ws"].tolist() == [0] * 15 + [2]
+        return
+    with pytest.raises(ptosim.Trap, match=r"PTO6001.*counts in bytes"):
+        barrier(text)
+
+
+def test_a_word_that_is_half_outside_of_its_buffer_is_no_workspace():
+    text = """
+    %p = pto.castptr %ws : !pto.ptr<i8> -> !pto.ptr<i32>
+    %q = pto.addptr %p, %c1 : !pto.ptr<i32> -> !pto.ptr<i32>
+    pto.syncall(%q : !pto.ptr<i32>) mode = #pto.sync_all_mode<soft>, core_type = #pto.sync_core_type<mix>"""
+    with pytest.raises(ptosim.Trap, match=r"PTO6001.*\[4, 8\) of `ws`, which has 6"):
+        ptosim.load(program(text, {"ws": "!pto.ptr<i8>"})).run({"ws": np.zeros(6, np.int8)})
+
+
 def test_a_hard_barrier_has_no_workspace():
     text = (
         SOFT.replace("(%ws : !pto.ptr<i32>)", "()").replace("soft", "hard").replace("KIND", "mix")

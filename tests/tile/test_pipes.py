@@ -394,6 +394,19 @@ def test_a_push_converts(target, quant, relu):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("factors", [1, 32])
+def test_a_push_needs_a_factor_for_each_column(target, factors):
+    text = converting(target, "req8_vec", "nz2nd", "no_relu")
+    text = text.replace("1x64x", "1x32x")
+    if factors == 1:
+        text = re.sub(r"(scaling, 1x32x\w+)", r"\1, valid=1x1", text)
+    text = text.replace("sizes = [%c1, %c64]", "sizes = [%c1, %c32]")
+    table = np.zeros(64, np.int64 if target == "a3" else np.float32)
+    with pytest.raises(ptosim.Trap, match=f"PTO6021.*64 columns.* {factors} factors"):
+        run(text, z=np.zeros((16, 64), np.int8), scale=0.5, table=table)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_push_that_converts_turns_the_tile(target):
     """With nz2dn the consumer's tile goes column by column; its elements are the same."""
     values = np.resize(np.array(EDGES), (16, 64)).astype(np.float32)

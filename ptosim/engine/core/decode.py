@@ -165,17 +165,18 @@ class Decoder:
             self._execute(op)
 
     def _scalar(self, op: Operation) -> None:
-        operands = [o for o in op.bound.values() if isinstance(o, Operand)]
         if tensors.on_tensors(op):
-            self._tensors(op, operands)
+            self._tensors(op)
             return
+        operands = [o for o in op.bound.values() if isinstance(o, Operand)]
         types = _element(operands[0].type), _element(op.results[0].type)
         function = numbers.MAKERS[op.name](*types)
         self._emit_scalar(op, function, operands)
 
-    def _tensors(self, op: Operation, operands: list[Operand]) -> None:
+    def _tensors(self, op: Operation) -> None:
         reason = tensors.not_computed(op)
         if reason is None:
+            operands = [o for o in op.bound.values() if isinstance(o, Operand)]
             self._emit_scalar(op, tensors.function_of(op), operands)
             return
         span = Span(self.resolved.module.source, op.start, op.name_end)
@@ -193,16 +194,26 @@ class Decoder:
         self.emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
 
     def _compare_integers(self, op: Operation) -> None:
+        if tensors.on_tensors(op):
+            self._tensors(op)
+            return
         lhs, word = op.bound["lhs"], str(op.bound["predicate"].const)
         function = numbers.compare_integers(word, _element(lhs.type))
         self._emit_scalar(op, function, [lhs, op.bound["rhs"]])
 
     def _compare_floats(self, op: Operation) -> None:
+        if tensors.on_tensors(op):
+            self._tensors(op)
+            return
         # `true` and `false` are predicates too.
         function = numbers.compare_floats(str(op.bound["predicate"].const).lower())
         self._emit_scalar(op, function, [op.bound["lhs"], op.bound["rhs"]])
 
     def _select(self, op: Operation) -> None:
+        # Between two tensors as wholes one number decides.
+        if isinstance(op.bound["condition"].type, VectorType) and tensors.on_tensors(op):
+            self._tensors(op)
+            return
         names = ("condition", "true_value", "false_value")
         self._emit_scalar(op, lambda c, a, b: a if c else b, [op.bound[n] for n in names])
 

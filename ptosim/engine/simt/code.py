@@ -13,14 +13,16 @@ import numpy as np
 
 from ptosim.engine.simt.blocks import Choose, Part, Way, in_order, run_parts, used_elsewhere
 from ptosim.engine.simt.flow import Flow, Ways, copier, nothing
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
+from ptosim.semantics.base.faults import OpFault
 from ptosim.semantics.simt.frame import Frame, Run
 from ptosim.semantics.simt.table import LANE_OPS, LaneContext, uniform
 
-Refuse = Callable[[Operation], None]
+Refuse = Callable[[Diagnostic], None]
 
 
 @dataclass(slots=True)
@@ -199,11 +201,24 @@ class Compiler:
             return flow(self, op)
         maker = LANE_OPS.get(op.name)
         if maker is None:
-            self.refuse(op)
+            self._refuse(op)
             return None
         slots = {name: self._bound(bound) for name, bound in op.bound.items()}
         results = tuple(self.slot(value) for value in op.results)
-        return maker(LaneContext(op, slots, results, self.profile))
+        try:
+            return maker(LaneContext(op, slots, results, self.profile))
+        except OpFault as fault:
+            self._refuse(op, fault.code, fault.message)
+            return None
+
+    def _refuse(
+        self,
+        op: Operation,
+        code: str = "PTO8001",
+        why: str = "cannot be executed in SIMT code in this version",
+    ) -> None:
+        span = op.span(self.resolved.module.source)
+        self.refuse(finding(code, f"'{op.name}' {why}", span))
 
     def yielded(self, block: Block) -> list[int]:
         """Return the slots of the values that a block hands on."""
@@ -217,7 +232,7 @@ class Compiler:
         name = op.bound["callee"]
         function = self.resolved.functions.get(name)
         if function is None or not function.has_body:
-            self.refuse(op)
+            self._refuse(op)
             return None
         body = self._bodies.get(name)
         if body is None:

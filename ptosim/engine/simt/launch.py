@@ -15,7 +15,7 @@ from ptosim.engine.core.records import Kind
 from ptosim.engine.simt.code import Compiler, SimtCode
 from ptosim.engine.simt.record import Recorder
 from ptosim.engine.simt.work import work_of
-from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import dataclass
@@ -83,14 +83,12 @@ class Launches:
 
     def _compiled(self, make: Callable[[Compiler], SimtCode]) -> SimtCode | None:
         """Return SIMT code; None (reported) if a part of it is not executed."""
-        refused: list[Operation] = []
+        refused: list[Diagnostic] = []
         stream = self.stream
         compiler = Compiler(stream.resolved, stream.profile, refused.append)
         code = make(compiler)
         for inner in refused:
-            span = inner.span(stream.resolved.module.source)
-            text = f"'{inner.name}' cannot be executed in SIMT code in this version"
-            stream.refuse(finding("PTO8001", text, span))
+            stream.refuse(inner)
         return None if refused else code
 
     def _emit(

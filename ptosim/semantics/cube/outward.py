@@ -73,7 +73,8 @@ def _adding_again(
     places = np.full(sizes, view.offset, np.int64)
     axes = np.ogrid[tuple(slice(n) for n in sizes)]
     for axis, step in zip(axes, view.spec.strides, strict=True):
-        places += axis * step
+        if axis.size > 1:  # a stride that nobody takes may have more than 64 bits
+            places += axis * step
     view.buffer.bring(places, dtype)
     return lambda: np.add.at(whole, places, results())
 

@@ -25,18 +25,12 @@ Address = Callable[[list], int]
 """From the values of a program to a byte address in UB."""
 
 
-_FAR, _FAR_STEP = 1 << 62, 1 << 40
-
-
-def near(byte: int) -> int:
-    """Return an address that 64 bits hold, with all that a register reaches from there: one farther
-    away is outside every space all the same. Of rows in a batch, which are arrays, 64 bits hold
-    each."""
-    return min(max(byte, -_FAR), _FAR) if isinstance(byte, int) else byte
+_FAR_STEP = 1 << 40
 
 
 def near_step(step: int) -> int:
-    """Return the distance of two rows or lanes, of which the same holds."""
+    """Return the distance of two rows or lanes that 64 bits hold, as `values.near` does of an
+    address."""
     return min(max(step, -_FAR_STEP), _FAR_STEP) if isinstance(step, int) else step
 
 

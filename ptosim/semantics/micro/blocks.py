@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.effects.touch import Level
 from ptosim.ground.ir.types import BLOCK_BITS, DType, PackedDType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
@@ -60,13 +61,14 @@ def reads_blocks(
 
 
 def reads_accumulator(
-    op: Binding, where: Place, rows: int, cols: int, size: int, stride: int
+    op: Binding, where: Place, rows: int, cols: int, size: int, stride: int, *rounds: Level
 ) -> None:
-    """Tell that the elements of an accumulator of `size`-byte elements are read."""
+    """Tell that the elements of an accumulator of `size`-byte elements are read, those of several
+    in `rounds`."""
     whole, rest = divmod(cols, 16)
-    reads(op, where, 16 * size, (whole, stride * 64), (rows, 64))
+    reads(op, where, 16 * size, *rounds, (whole, stride * 64), (rows, 64))
     rest_of = where._replace(start=where.start + whole * stride * 64)
-    reads(op, rest_of, rest * size, (rows, 64))
+    reads(op, rest_of, rest * size, *rounds, (rows, 64))
 
 
 def write_blocks(op: Binding, where: Place, values: np.ndarray, dtype: DType, stride: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.values import Pointer
+from ptosim.machine.values import Pointer, near
 from ptosim.machine.vector import PAGE_BITS, Align
 from ptosim.numerics.lanes import unsigned
 from ptosim.semantics.base.faults import outside_space
@@ -24,7 +24,6 @@ from ptosim.semantics.micro.access import (
     check,
     element_bytes,
     loader,
-    near,
 )
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.hazards import STORE_LOAD, loads

@@ -16,6 +16,7 @@ from ptosim.ground.isa.conversions import conversion_name
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.gm import reach
 from ptosim.machine.storage import unpack_nibbles, view_dtype
+from ptosim.machine.values import near
 from ptosim.numerics import matmul
 from ptosim.numerics.rounding import keep_mantissa
 from ptosim.semantics.base.binding import Binding, OpFault
@@ -121,7 +122,7 @@ def _source(
     if holds(op, where, where.start + low, where.start + high + dtype.itemsize):
         return partial(where.array, shape, dtype, strides)
     steps = [min(max(s, -_FAR), _FAR) for s in strides]  # 64 bits hold the places
-    places = where.start + sum(
+    places = near(where.start) + sum(
         axis * s for axis, s in zip(np.ogrid[tuple(slice(n) for n in shape)], steps, strict=True)
     )
     places = np.asarray(places)[..., None] + np.arange(dtype.itemsize)
@@ -136,8 +137,9 @@ def _gather(where: Place, places: np.ndarray, inside: np.ndarray, dtype: np.dtyp
 
 # -- multiply-accumulate ---------------------------------------------------------------------------
 
-_FAR = 1 << 40
-"""Bytes beyond every buffer."""
+_FAR = 1 << 37
+"""Bytes beyond every buffer. So many for each of the elements that are moved, and the address of
+the first one, have no more than 64 bits."""
 _SCALES_OF = {"lhs": "left_scale", "rhs": "right_scale"}
 _MADS = ("mad", "mad_acc", "mad_bias", "mad_mx", "mad_mx_acc", "mad_mx_bias")
 _RAW_MADS = ("mad_raw", "mad_bias_raw", "mad_mx_raw", "mad_mx_bias_raw")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ptosim.effects.touch import Level
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.values import Pointer
@@ -81,14 +82,15 @@ def fixpipe(op: Binding) -> Commit:
         payload = op.values.get(name)
         if isinstance(payload, Pointer):
             reads(op, place_of(op, payload, name=name), n * width)
-    refuse_many(op, count)
-    for r in range(count):
+    if count <= 0:
+        return nothing
+    for r in (0, count - 1):  # the others are between these
         start = source._replace(start=source.start + r * src_step * 64)
         require_accumulator(op, start, m, n, stride)
-        reads_accumulator(op, start, m, n, dtype.itemsize, stride)
-        for target, rows, cols in pieces:
-            at = target._replace(start=target.start + r * dst_step * bits // 8)
-            _tell(op, at, len(range(m)[rows]), len(range(n)[cols]), bits)
+    _refuse_rounds(op, m, n, count)
+    reads_accumulator(op, source, m, n, dtype.itemsize, stride, (count, src_step * 64))
+    for first, rounds in _rounds(count, dst_step * bits):
+        _tell_pieces(op, pieces, first, rounds)
 
     def move() -> None:
         for r in range(count):
@@ -99,6 +101,22 @@ def fixpipe(op: Binding) -> Commit:
                 _store(op, at, values[rows, cols])
 
     return move
+
+
+_MOST_ROUNDS, _MOST_ELEMENTS = 1 << 14, 1 << 24
+"""Of one instruction. Rounds of an accumulator that are different ones have far fewer elements."""
+
+
+def _refuse_rounds(op: Binding, m: int, n: int, count: int) -> None:
+    """Raise for more rounds than are converted one by one."""
+    refuse_many(op, max(m, n) * count)
+    if count > _MOST_ROUNDS or m * n * count > _MOST_ELEMENTS:
+        raise OpFault(
+            "PTO1104",
+            f"'{op.op.name}' converts {m}x{n} elements {count:,} times; at most {_MOST_ROUNDS:,} "
+            f"rounds and {_MOST_ELEMENTS:,} elements are",
+            help="look at how the count of loop3 was computed",
+        )
 
 
 def _pieces(op: Binding, m: int, n: int) -> Iterator[Piece]:
@@ -233,8 +251,24 @@ def _store(op: Binding, target: Place, values: np.ndarray) -> None:
         write_bytes(target, at, made)
 
 
-def _tell(op: Binding, target: Place, rows: int, cols: int, bits: int) -> None:
-    """What a result of rows and columns reaches at its destination."""
+def _tell_pieces(op: Binding, pieces: list[Piece], first: int, rounds: Level) -> None:
+    """Tell what rounds of all pieces reach, `first` bytes after where the pieces begin."""
+    m, n, bits = op.values["m"], op.values["n"], elem(op, "dst").bits
+    for target, rows, cols in pieces:
+        at = target._replace(start=target.start + first)
+        _tell(op, at, len(range(m)[rows]), len(range(n)[cols]), bits, rounds)
+
+
+def _rounds(count: int, step: int) -> list[tuple[int, Level]]:
+    """Rounds that are `step` bits apart, as first bytes and levels. Of a step that ends within a
+    byte the even and the odd rounds are told by themselves."""
+    if step % 8 == 0:
+        return [(0, (count, step // 8))]
+    return [(0, (-(-count // 2), step // 4)), (step // 8, (count // 2, step // 4))]
+
+
+def _tell(op: Binding, target: Place, rows: int, cols: int, bits: int, rounds: Level) -> None:
+    """What results of rows and columns reach at their destination."""
     if flag(op, "nz2nd"):
         lines, run = rows, cols
     elif op.op.bound.get("nz2dn") is not None:
@@ -242,7 +276,7 @@ def _tell(op: Binding, target: Place, rows: int, cols: int, bits: int) -> None:
     else:
         width = _block_width(op, bits)
         lines, run = -(-cols // width), rows * width
-    writes(op, target, -(-run * bits // 8), (lines, op.values["dst_stride"] * bits // 8))
+    writes(op, target, -(-run * bits // 8), rounds, (lines, op.values["dst_stride"] * bits // 8))
 
 
 def _block_width(op: Binding, bits: int) -> int:

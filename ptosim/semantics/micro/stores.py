@@ -15,9 +15,10 @@ import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
+from ptosim.machine.values import near
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.micro.access import address, check, near, write
+from ptosim.semantics.micro.access import address, check, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.loads import BLOCK, block_addresses, lane_addresses
 from ptosim.semantics.micro.rows import Store, bytes_of, with_rows

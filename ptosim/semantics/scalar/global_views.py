@@ -12,11 +12,12 @@ from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type,
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, addresses, five_dims, view_spec
 from ptosim.machine.storage import view_dtype
-from ptosim.machine.unknown import NeedsValue
+from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
+from ptosim.semantics.scalar.numbers import wrap
 
 
 @value("pto.addptr")
@@ -38,12 +39,17 @@ def addptr(ctx: ValueContext) -> Action:
 def castptr(ctx: ValueContext) -> Action:
     """An integer is a byte address in the space of the result's type; a pointer keeps its place. In
     global memory the addresses are those of the machine, in a space of a core offsets in it."""
-    space, machine = getattr(ctx.result_type, "space", None), ctx.machine
+    type_, machine = ctx.result_type, ctx.machine
+    space = getattr(type_, "space", None)
 
     def cast(given: int | Pointer | GmView) -> int | Pointer:
         if isinstance(given, int):
             return _pointer(machine, space, given)
-        return _address(machine, given) if space is None else _start(given)
+        if space is not None or not isinstance(type_, ScalarType):
+            return _start(given)
+        found = _address(machine, given)
+        # That of a pointer far away has more bits than its type.
+        return found if found.__class__ is Unknown else wrap(found, type_.dtype)
 
     return ctx.computed(cast, "src")
 

@@ -246,7 +246,7 @@ def compare_floats(ctx: LaneContext) -> Run:
 
 def _float_comparison(word: str) -> Function:
     if word in ("true", "false"):
-        return lambda a, b: np.array([word == "true"])
+        return lambda a, b: np.full(np.broadcast_shapes(a.shape, b.shape), word == "true")
     if word in ("ord", "uno"):
         return lambda a, b: (np.isnan(a) | np.isnan(b)) == (word == "uno")
     function = _ORDERS[word[1:]]

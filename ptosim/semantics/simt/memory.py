@@ -11,6 +11,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.storage import view_dtype
+from ptosim.semantics.base.faults import OpFault
 from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes
 from ptosim.semantics.simt.history import Access, History
 from ptosim.semantics.simt.tracks import Conflict, Ids, Where, run_of
@@ -44,12 +45,14 @@ class Element:
 
 
 def element_of(dtype: DType) -> Element:
-    """Return how an element type is in memory. Pairs of low precision are one number of bits."""
+    """Return how an element type is in memory; pairs of low precision are one number of bits.
+    Raises OpFault for elements that share a byte."""
     if isinstance(dtype, PackedDType) and dtype.name.startswith("vector"):
         part = view_dtype(dtype.part)
         return Element(dtype.bits // 8, np.dtype(f"u{dtype.bits // 8}"), part, dtype.count)
     if dtype.bits < 8:
-        raise ValueError(f"{dtype} is no element of its own")
+        text = f"accesses elements of {dtype}, several of which share a byte"
+        raise OpFault("PTO8002", text)
     whole = view_dtype(dtype)
     return Element(whole.itemsize, whole)
 
@@ -224,7 +227,7 @@ class LaneMemory:
         frame, limit = self.frame, len(self._bytes(memory))
         full = frame.full(byte)
         ids = frame.active()
-        wrong = ids[(full[ids] < 0) | (full[ids] + size > limit)]
+        wrong = ids[(full[ids] < 0) | (full[ids] > limit - size)]  # a sum could wrap
         if not len(wrong):
             return
         at = int(full[wrong[0]])

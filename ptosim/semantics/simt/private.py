@@ -8,6 +8,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
+from ptosim.ground.limits import current
 from ptosim.machine.core import Core
 from ptosim.machine.private import Fragment
 from ptosim.machine.space import POISON
@@ -48,9 +49,9 @@ def private_array(ctx: LaneContext) -> Run:
     op, count, target = ctx.op, ctx.slots["count"], ctx.results[0]
 
     def run(frame: Frame) -> None:
-        most = int(frame.full(frame.values[count]).max())
+        most = int(frame.full(frame.values[count])[frame.active()].max())
         made = fragment_of(op, most)
-        frame.private[made.number] = _fresh(frame, made)
+        frame.private[made.number] = _fresh(frame, op, made)
         frame.values[target] = PrivatePtr(made, np.zeros(1, np.int64))
 
     return run
@@ -67,12 +68,26 @@ def element_pointer(ctx: LaneContext) -> Run:
     return ctx.computed(move, "ptr", "index")
 
 
-def _fresh(frame: Frame, memory: Fragment) -> Lanes:
+_MOST_BYTES = 1 << 28
+"""Of one allocation for all threads of a launch: a thousand times what a core has on chip."""
+
+
+def _fresh(frame: Frame, op: Operation, memory: Fragment) -> Lanes:
+    size = frame.threads * memory.bytes
+    if size > _MOST_BYTES:
+        raise frame.fault(
+            "PTO8002",
+            op,
+            f"uses an array of {memory.bytes:,} bytes for each of {frame.threads:,} threads; at "
+            f"most {_MOST_BYTES:,} bytes are simulated for all of them",
+            help="look at how the count was computed, or launch fewer threads",
+        )
+    current().need(size, f"the arrays of {frame.threads:,} threads")
     fill = 0 if frame.core.uninit == "zero" else POISON
     return np.full((frame.threads, memory.bytes), fill, np.uint8)
 
 
-def _rows(frame: Frame, memory: Fragment) -> Lanes:
+def _rows(frame: Frame, op: Operation, memory: Fragment) -> Lanes:
     """The bytes of an allocation, a row for each thread; a section with more threads than the ones
     before finds new rows."""
     rows = frame.private.get(memory.number)
@@ -81,7 +96,7 @@ def _rows(frame: Frame, memory: Fragment) -> Lanes:
     fragments = frame.core.simt.fragments
     rows = fragments.get(memory.number)
     if rows is None or len(rows) < frame.threads:
-        grown = _fresh(frame, memory)
+        grown = _fresh(frame, op, memory)
         if rows is not None:
             grown[: len(rows)] = rows
         rows = fragments[memory.number] = grown
@@ -96,7 +111,7 @@ def _elements(
     size = kind.itemsize * count
     place = frame.full(byte)
     ids = frame.active()
-    wrong = ids[(place[ids] < 0) | (place[ids] + size > memory.bytes)]
+    wrong = ids[(place[ids] < 0) | (place[ids] > memory.bytes - size)]  # a sum could wrap
     if len(wrong):
         at = int(place[wrong[0]])
         raise frame.fault(
@@ -106,7 +121,7 @@ def _elements(
             f"array, which has {memory.bytes}",
             help="keep the index below the number of elements",
         )
-    flat = _rows(frame, memory).reshape(-1)
+    flat = _rows(frame, op, memory).reshape(-1)
     view = np.ndarray(len(flat) - kind.itemsize + 1, kind, flat, 0, (1,))
     inside = np.clip(place, 0, max(memory.bytes - size, 0))
     return view, frame.ids * memory.bytes + inside

@@ -18,7 +18,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.private import Fragment
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef
-from ptosim.machine.values import GmView, Pointer
+from ptosim.machine.values import GmView, Pointer, near
 from ptosim.semantics.base.functions import registrar
 from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
 
@@ -131,7 +131,7 @@ def uniform(value: Any, type_: Type) -> Any:
     if isinstance(value, TileRef):
         value = Pointer(value.type.loc, value.addr)
     if isinstance(value, Pointer):
-        return LanePtr(value.memory, np.array([value.byte], np.int64))
+        return LanePtr(value.memory, np.array([near(value.byte)], np.int64))
     kind = element_type(type_)
     if isinstance(value, tuple):
         return np.concatenate([_number(v, kind) for v in value])[:, None]

@@ -44,6 +44,8 @@ def syncall(op: Binding) -> Commit:
     if core not in members:
         return nothing
     where = _workspace(op)
+    if where is not None:
+        _check_workspace(op, *where)
     scope = machine.global_counters
     name = ("syncall", op.attr("core_type") or "mix", core.rank, where)
     mine = (*name, core.index)
@@ -94,6 +96,21 @@ def _workspace(op: Binding) -> tuple[int, int] | None:
     if isinstance(given, Pointer) and isinstance(given.memory, int):
         return given.memory, int(given.byte)
     return None
+
+
+def _check_workspace(op: Binding, number: int, byte: int) -> None:
+    """Raise OpFault unless the buffer has the word to count in; one of a run without values has
+    nothing."""
+    buffer = op.machine.buffers[number]
+    if not buffer.size or 0 <= byte <= buffer.size - 4:
+        return
+    raise OpFault(
+        "PTO6001",
+        f"'{op.op.name}' counts in bytes [{byte}, {byte + 4}) of `{buffer.name}`, which has "
+        f"{buffer.size}",
+        help="give it a workspace of i32 words, from the first one on",
+        context={"buffer": buffer.name},
+    )
 
 
 def _count(op: Binding, where: tuple[int, int] | None, arrived: int) -> None:

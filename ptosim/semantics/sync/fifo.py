@@ -122,12 +122,13 @@ def _slot(
     buffer = op.machine.buffers[number]
     start += first
     last = start + (shape[0] - 1) * strides[0] + shape[1] * strides[1]
-    if last > buffer.size:
+    if start < 0 or last > buffer.size:
         raise OpFault(
             "PTO5104",
-            f"'{op.op.name}': slot {index % end.slot_num} ends at byte {last} of `{buffer.name}`, "
-            f"which has {buffer.size}",
-            help=f"pass a buffer of {len(end.local) * end.slot_num * end.slot_size} bytes",
+            f"'{op.op.name}': slot {index % end.slot_num} is bytes [{start}, {last}) of "
+            f"`{buffer.name}`, which has {buffer.size}",
+            help=f"pass a buffer of {len(end.local) * end.slot_num * end.slot_size} bytes, and a "
+            "pointer to the first of them",
         )
     if buffer.watch is not None:
         buffer.watch(start, last)
@@ -213,7 +214,7 @@ def _taken(
     index = shares[0].popped
     entries = [share.entries[index % end.slot_num] for share in shares]
     if direction == "v2c" or not split:
-        whole = entries[0] if len(entries) == 1 else np.concatenate(entries, (split - 1) % 2)
+        whole = entries[0] if len(entries) == 1 else _joined(op, entries, (split - 1) % 2)
         return whole if end.gm is None else _fetched(op, end, direction, index, whole, (0, 0))
     axis = (split - 1) % 2
     start, length = half(entries[0].shape[axis], lane_of(op))
@@ -223,6 +224,21 @@ def _taken(
     part = np.empty((length, cols) if axis == 0 else (rows, length), entries[0].dtype)
     at = (start, 0) if axis == 0 else (0, start)
     return _fetched(op, end, direction, index, part, at, width=cols)
+
+
+def _joined(op: Binding, halves: list[np.ndarray], axis: int) -> np.ndarray:
+    """The tile that the halves of both vector cores are. Raises OpFault for halves of two kinds."""
+    if len({(part.dtype, part.shape[1 - axis]) for part in halves}) > 1:
+        both = " and ".join(
+            f"{part.shape[0]}x{part.shape[1]} elements of {part.itemsize * 8} bits"
+            for part in halves
+        )
+        raise OpFault(
+            "PTO5105",
+            f"'{op.op.name}' takes halves of one tile, which the vector cores pushed as {both}",
+            help="push halves of one element type and one size from both vector cores",
+        )
+    return np.concatenate(halves, axis)
 
 
 def _fetched(

@@ -16,7 +16,7 @@ from ptosim.machine.fifo import PipeEnd
 from ptosim.machine.tile import Tile
 from ptosim.numerics.fixpipe import Activation, Rules, fixed, word_of_scale
 from ptosim.numerics.formats import lookup
-from ptosim.semantics.base.binding import Binding
+from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit
 from ptosim.semantics.base.strided import tile_array
 
@@ -26,7 +26,8 @@ _SIGNED = np.uint64(1 << 46)
 
 
 def converted(op: Binding, end: PipeEnd, tile: Tile) -> Convert:
-    """Return what a push does to its tile's elements; nothing without an epilogue."""
+    """Return what a push does to its tile's elements; nothing without an epilogue. What is returned
+    raises OpFault where columns have no factor."""
     epilogue = end.epilogue
     quant = epilogue.conversion if epilogue is not None else None
     if epilogue is None or quant is None:
@@ -41,8 +42,16 @@ def converted(op: Binding, end: PipeEnd, tile: Tile) -> Convert:
         words = registers.get(f"pipe {end.number} {quant.scale}")
         if words is None:  # a run without values; the assembler asks for a factor before a push
             return np.zeros(values.shape, lookup(target).dtype)
+        columns = values.shape[1]
+        if quant.scale == "vector" and len(words) < columns:
+            raise OpFault(
+                "PTO6021",
+                f"'{op.op.name}' scales {columns} columns; the last pto.set_quant_vector gave "
+                f"{len(words)} factors",
+                help=f"set a tile with {columns} valid elements",
+            )
         signed = target == "i8"
-        given = np.asarray(words, np.uint64)[: values.shape[1]]
+        given = np.asarray(words, np.uint64)[:columns]
         if signed:
             given = given | _SIGNED
         return fixed(values, target, given, activation, rules=rules)

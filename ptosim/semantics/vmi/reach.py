@@ -14,10 +14,9 @@ from ptosim.ground.ir.types import BLOCK_BYTES, REGISTER_BYTES
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
-from ptosim.machine.values import GmView
+from ptosim.machine.values import GmView, near
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.faults import OpFault, outside_space
-from ptosim.semantics.micro.access import near
 from ptosim.semantics.micro.hazards import STORE_LOAD, stores, unordered_places
 from ptosim.semantics.micro.rows import MOST_OF_ENTRY
 from ptosim.semantics.vmi.context import LogicalContext
