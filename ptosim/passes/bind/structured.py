@@ -216,7 +216,7 @@ class Structured(Naming):
 
 def _callee(op: Operation) -> str:
     if op.items:
-        return token_value(op.items[0]).name
+        return getattr(token_value(op.items[0]), "name", "")
     return getattr(attribute_of(op, "callee"), "name", "")
 
 
