@@ -280,6 +280,9 @@ class _Resolver(Listed, Structured):
         if op.name in self._handlers:  # which did not take it
             self._not_quoted(op)
             return
+        if written.repeated:
+            bind.report_repeated(op, written, self.source, self.sink)
+            return
         variant = bind.choose(op, definition, written, holds)
         if variant is None:
             bind.report_mismatch(op, definition, written, self.source, self.sink)

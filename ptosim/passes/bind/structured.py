@@ -198,7 +198,7 @@ class Structured(Naming):
         for clause in op.clauses:
             parts = (t for t in clause.parts[1].parts if isinstance(t, Tok))
             named[clause.parts[0].value] = [self.use(t, None) for t in parts]
-        op.bound = {"source": self._uses(op.ins)[0], **named}
+        op.bound = {**named, "source": self._uses(op.ins)[0]}  # a list of this name is no memref
         self._results(op, [self.type_of(t) for t in op.arrow or ()])
 
     def _regions_only(self, op: Operation) -> None:
