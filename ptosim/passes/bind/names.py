@@ -360,12 +360,14 @@ class Naming(ABC):
             )
         op.results = values
 
-    def _count_mismatch(self, op: Operation, what: str) -> None:
+    def _count_mismatch(
+        self, op: Operation, what: str, cure: str = "give one type for each result"
+    ) -> None:
         self.sink.report(
             "PTO1004",
             f"'{op.name}' op has {what}",
             op.span(self.source),
-            help="give one type for each result",
+            help=cure,
         )
 
     # -- blocks ---------------------------------------------------------------------------------
