@@ -121,7 +121,7 @@ def joined(op: Operation) -> Iterator[tuple[Value, Value]]:
 def _pairs(op: Operation) -> Iterable[tuple[Value | None, Value | None]]:
     if op.has("same_storage"):
         return [(operand_value(op, "source"), result) for result in op.results]
-    if op.has("selects"):
+    if op.has("selects") and op.results:
         return [(operand_value(op, n), op.results[0]) for n in ("true_value", "false_value")]
     if op.jumps:
         return chain.from_iterable(

@@ -6,7 +6,7 @@ that is, the end of whatever is being reduced.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Region, Tok
@@ -261,7 +261,7 @@ class Builder:
         index_type = op.types[0] if op.types else None
         op.regions[0].blocks[0].args = [
             (variable, index_type),
-            *((init.parts[0], t) for init, t in zip(carried, op.arrow or [], strict=False)),
+            *_carried(carried, op.arrow or ()),
         ]
         return op
 
@@ -292,9 +292,7 @@ class Builder:
             elif kind is Node:
                 op.ins_types, op.arrow = part.parts
         op.ins = [init.parts[1] for init in carried]
-        op.regions[0].blocks[0].args = [
-            (init.parts[0], t) for init, t in zip(carried, op.ins_types, strict=False)
-        ]
+        op.regions[0].blocks[0].args = _carried(carried, op.ins_types)
         return op
 
     def condition_op(self, parts: list[Any]) -> Operation:
@@ -528,6 +526,12 @@ def _regions_and_types(op: Operation, parts: list[Any]) -> None:
             op.arrow = part.parts
         elif part.type == "TYPE":
             op.arrow = [part]
+
+
+def _carried(inits: list[Any], types: Sequence[Tok]) -> list[tuple[Tok, Tok | None]]:
+    """Return the name and the type of each value that a loop carries; one for which the text has no
+    type keeps its name."""
+    return [(init.parts[0], types[i] if i < len(types) else None) for i, init in enumerate(inits)]
 
 
 def _split_results(results: Tok) -> list[tuple[str, int, int]]:

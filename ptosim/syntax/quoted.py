@@ -6,10 +6,10 @@ are its operands in this order; branches name their blocks in brackets."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ptosim.ground.ir import attributes
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Tok
 from ptosim.ground.whole import whole
 
@@ -88,7 +88,7 @@ def _condition(op: Operation) -> bool:
 
 def _call(op: Operation) -> bool:
     callee = op.attrs.get("callee")
-    if callee is None or not isinstance(callee.atom, Tok):
+    if callee is None or not isinstance(callee.atom, Tok) or callee.atom.type != "SYMBOL":
         return False
     op.items = [op.attrs.pop("callee").atom]
     return True
@@ -167,8 +167,8 @@ _UNKNOWN_SIZE = -(2**63)
 def _reinterpret(op: Operation) -> bool:
     """Numbers are in static_offsets, static_sizes, static_strides; those that are values follow the
     memref, in this order."""
-    sizes = numbers(op.attrs.get("operandSegmentSizes")) or [1, 0, 0, 0]
-    if len(sizes) != 4 or sizes[0] != 1 or sum(sizes) != len(op.ins) or len(op.arrow or ()) != 1:
+    sizes = _segments(op, [1, 0, 0, 0])
+    if sizes is None or sum(sizes) != len(op.ins) or len(op.arrow or ()) != 1:
         return False
     at, clauses = 1, []
     for key, count, word in zip(
@@ -196,13 +196,14 @@ def _reinterpret(op: Operation) -> bool:
 def _subview(op: Operation) -> bool:
     """The sizes are a property; offsets and the two valid extents are operands with a segment each
     (one of the extents alone becomes a list of one)."""
-    count = len(op.ins)
-    segments = numbers(op.attrs.get("operandSegmentSizes")) or [1, count - 1, 0, 0]
+    segments = _segments(op, [1, len(op.ins) - 1, 0, 0])
     attr = op.attrs.get("sizes")
-    if attr is None or len(segments) != 4 or segments[0] != 1 or sum(segments) != count:
+    if attr is None or segments is None or sum(segments) != len(op.ins):
         return False
     start = attr.key.start if attr.key is not None else op.start
     listed = attr.atom if isinstance(attr.atom, list) else []
+    if not all(isinstance(a.atom, Tok) for a in listed):
+        return False
     sizes = [a.atom for a in listed] or [Tok("INT", str(n), start) for n in numbers(attr) or ()]
     offsets, valid = op.ins[1 : 1 + segments[1]], op.ins[1 + segments[1] :]
     op.items = [
@@ -243,8 +244,8 @@ def _br(op: Operation) -> bool:
 
 
 def _cond_br(op: Operation) -> bool:
-    sizes = numbers(op.attrs.get("operandSegmentSizes")) or [1, 0, 0]
-    if len(op.items) != 2 or len(sizes) != 3 or sizes[0] != 1 or sum(sizes) != len(op.ins):
+    sizes = _segments(op, [1, 0, 0])
+    if len(op.items) != 2 or sizes is None or sum(sizes) != len(op.ins):
         return False
     op.clauses = [
         _succ(op.items[0], op, 1, sizes[1]),
@@ -256,23 +257,43 @@ def _cond_br(op: Operation) -> bool:
 
 def _switch(op: Operation) -> bool:
     """The first block is the default one; the cases are in `case_values`."""
-    sizes = numbers(op.attrs.get("operandSegmentSizes")) or [1, 0, 0]
+    sizes, cases = _segments(op, [1, 0, 0]), _cases(op)
+    if sizes is None or cases is None or not op.ins_types:
+        return False
     counts = [sizes[1], *(numbers(op.attrs.get("case_operand_segments")) or [])]
-    values = op.attrs.get("case_values")
-    cases = re.findall(r"-?\d+", getattr(values.atom, "value", "")) if values is not None else []
-    fits = len(sizes) == 3 and sizes[0] == 1 and 1 + sum(counts) == len(op.ins)
-    if not fits or not len(op.items) == len(counts) == len(cases) + 1:
+    if min(counts) < 0 or 1 + sum(counts) != len(op.ins):
+        return False
+    if not len(op.items) == len(counts) == len(cases) + 1:
         return False
     starts = [1 + sum(counts[:i]) for i in range(len(counts))]
     op.clauses = [
         _succ(label, op, start, count)
         for label, start, count in zip(op.items, starts, counts, strict=True)
     ]
-    op.items = [Tok("INT", case, op.start) for case in cases]
+    op.items = [Tok("INT", str(case), op.start) for case in cases]
     op.ins, op.ins_types = op.ins[:1], op.ins_types[:1]
     for key in ("case_values", "case_operand_segments"):
         op.attrs.pop(key, None)
     return True
+
+
+def _cases(op: Operation) -> list[int] | None:
+    """Return the numbers of `case_values = dense<…>`, none without it; None for anything else."""
+    attr = op.attrs.get("case_values")
+    if attr is None:
+        return []
+    is_dense = isinstance(attr.atom, Tok) and attr.atom.type == "DENSE"
+    found = attributes.numbers(attributes.token_value(attr.atom)) if is_dense else None
+    whole_ones = [n for n in found or () if isinstance(n, int)]
+    return whole_ones if found is not None and len(whole_ones) == len(found) else None
+
+
+def _segments(op: Operation, default: list[int]) -> list[int] | None:
+    """Return how many operands each group has, those of `default` where the text does not say; None
+    for another number of groups, a first one without its one operand, or a negative count."""
+    sizes = numbers(op.attrs.get("operandSegmentSizes")) or default
+    fits = len(sizes) == len(default) and sizes[0] == 1 and min(sizes) >= 0
+    return sizes if fits else None
 
 
 def numbers(attr: Attr | None) -> list[int] | None:
@@ -285,6 +306,8 @@ def numbers(attr: Attr | None) -> list[int] | None:
 
 
 def _signed(word: str) -> int | None:
+    if word == str(_UNKNOWN_SIZE):
+        return _UNKNOWN_SIZE  # it has more digits than `whole` reads
     number = whole(word.removeprefix("-"))
     return -number if number is not None and word.startswith("-") else number
 

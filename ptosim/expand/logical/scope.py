@@ -221,11 +221,14 @@ class Walker:
             line.site = op
         self.inlined -= 1
         last = block.run[-1]
-        for value, inner in zip(op.results, last.operand_values(), strict=True):
+        returned = list(
+            zip(op.results, last.operand_values(), strict=False)
+        )  # a call can take none
+        for value, inner in returned:
             self._pass(inner, value)
         kept = dict(self.renames.maps[0])
         self.renames = before
-        for value, inner in zip(op.results, last.operand_values(), strict=True):
+        for value, inner in returned:
             if not names.is_logical(inner):
                 self.renames[f"%{value.name}"] = kept.get(f"%{inner.name}", f"%{inner.name}")
 

@@ -140,12 +140,22 @@ def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | 
     if written.outs is None:
         return _assign_flat(variant, op, written.ins)
     given = {d.name: written.named[d.name] for d in variant.ins if d.name in written.named}
+    if not all(_fits_by_name(d, given[d.name]) for d in variant.ins if d.name in given):
+        return None
     rest = tuple(d for d in variant.ins if d.name not in given)
     ins = _assign(rest, without_flags(variant, written.ins))
     if ins is not None:
         ins |= given
     outs = _assign(variant.outs, written.outs, allow_missing=bool(op.result_tokens))
     return None if ins is None or outs is None else {**ins, **outs}
+
+
+def _fits_by_name(definition: OperandDef, value: Any) -> bool:
+    """True if `name = value` among the inputs can be the input of this name, which is one operand:
+    no list, no dictionary and no clause."""
+    if not isinstance(value, Operand) or isinstance(value.const, (list, dict)):
+        return False
+    return not definition.variadic and _fits(definition, value)
 
 
 def _takes_words(op: Operation, variant: Variant, words: set[str]) -> bool:
@@ -324,6 +334,18 @@ def _fits(definition: OperandDef, value: Operand) -> bool:
     return kinds is None or not kinds.isdisjoint(definition.kinds)
 
 
+def report_repeated(op: Operation, written: Written, source: Source, sink: Sink) -> None:
+    """Say which names are given in two ways, or twice with a value."""
+    for tok in written.repeated:
+        sink.report(
+            "PTO2009",
+            f"'{op.name}' op: `{tok.value}` occurs twice",
+            tok.span(source),
+            notes=(f"`{tok.value}` can be given once",),
+            help="leave one of them out",
+        )
+
+
 def report_mismatch(
     op: Operation, definition: OpDef, written: Written, source: Source, sink: Sink
 ) -> None:
@@ -367,6 +389,11 @@ def _statement_in(op: Operation, source: Source) -> Diagnostic | None:
 def _wrong_class(definition: OpDef, written: Written) -> str:
     """Says which operand has a class that the op does not take there, the first one of the form
     that is nearest to what is written; or how many operands it takes."""
+    named = _wrong_by_name(definition, written)
+    if named is not None:
+        is_operand = isinstance(written.named[named.name], Operand)
+        clause = "" if is_operand else f", and is written `{named.name} = …`"
+        return f": `{named.name}` must be {_kinds_of(named)}{clause}"
     values = [*written.ins, *(written.outs or ())]
     nearest_form: list[tuple[int, OperandDef]] = []
     for variant in definition.variants:
@@ -381,8 +408,23 @@ def _wrong_class(definition: OpDef, written: Written) -> str:
     if not nearest_form:
         return _wrong_count(definition, len(written.ins))
     number, operand = nearest_form[0]
+    return f": operand #{number} must be {_kinds_of(operand)}"
+
+
+def _wrong_by_name(definition: OpDef, written: Written) -> OperandDef | None:
+    """The input that is written by name and is something else in each variant that has the name."""
+    if written.outs is None:
+        return None
+    for name, value in written.named.items():
+        having = [d for v in definition.variants for d in v.ins if d.name == name]
+        if having and not any(_fits_by_name(d, value) for d in having):
+            return having[0]
+    return None
+
+
+def _kinds_of(operand: OperandDef) -> str:
     kinds = [kind for kind in operand.kinds if kind != "enum"]
-    return f": operand #{number} must be {' or '.join((*kinds, *operand.enums))}"
+    return " or ".join((*kinds, *operand.enums))
 
 
 def _wrong_count(definition: OpDef, given: int) -> str:

@@ -27,6 +27,15 @@ class WrittenClause:
         self.keywords = keywords
 
 
+def are_clauses(written: Any) -> bool:
+    """True for one clause or more under a name, False for a value or a list of values."""
+    return (
+        isinstance(written, list)
+        and len(written) > 0
+        and all(isinstance(w, WrittenClause) for w in written)
+    )
+
+
 def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
     """Return the operands without the words that are flags.
 
@@ -60,7 +69,14 @@ def _numbered(variant: Variant, named: Mapping[str, Any]) -> Mapping[str, Any]:
     """Clauses by name; one that can be repeated may be written with a number, `loop1(…) loop2(…)`,
     and counts in the order of the text."""
     repeated = {d.name for d in variant.named if d.is_clause and d.variadic}
-    numbered = [n for n in named if n.rstrip("0123456789") in repeated and n not in repeated]
+    numbered = [
+        name
+        for name in named
+        if (plain := name.rstrip("0123456789")) in repeated
+        and name not in repeated
+        and are_clauses(named[name])
+        and (plain not in named or are_clauses(named[plain]))
+    ]
     if not numbered:
         return named
     found = {n: clauses for n, clauses in named.items() if n not in numbered}
@@ -121,7 +137,7 @@ class NamedBinder:
     def _plain(self, definition: OperandDef, written: Any) -> Any:
         """An operand, or a list of operands where the row has a list; a clause where the row has an
         operand represents its value."""
-        if isinstance(written, list) and written and isinstance(written[0], WrittenClause):
+        if are_clauses(written):
             if len(written) > 1:
                 self._sink.emit(self._repeated(definition, written[1].tok))
             written = written[0].values
@@ -154,7 +170,7 @@ class NamedBinder:
     def _clauses(self, definition: OperandDef, written: Any) -> Any:
         if written is None:
             return [] if definition.variadic else None
-        if not isinstance(written, list) or not all(isinstance(w, WrittenClause) for w in written):
+        if not are_clauses(written):
             self._sink.emit(self._not_a_clause(definition))
             return None
         bound = [c for c in (self._clause(definition, w) for w in written) if c is not None]

@@ -216,9 +216,10 @@ class Naming(ABC):
         if tok.__class__ is Node:
             if tok.kind == "symbol":
                 return Operand(tok, None, None, token_value(tok.parts[1]))
-            if not tok.parts:  # an empty list among the operands
+            values = [part for part in tok.parts if not isinstance(part, dict)]
+            if not values:  # an empty list among the operands
                 return Operand(tok, None, ErrorType(), None)
-            return self.use(tok.parts[0], declared)
+            return self.use(values[0], declared)
         if tok.type != "SSA":
             alias = self.module.attr_aliases.get(tok.value) if tok.type == "ATTR" else None
             const = attr_value(alias) if alias is not None else token_value(tok)
@@ -359,12 +360,14 @@ class Naming(ABC):
             )
         op.results = values
 
-    def _count_mismatch(self, op: Operation, what: str) -> None:
+    def _count_mismatch(
+        self, op: Operation, what: str, cure: str = "give one type for each result"
+    ) -> None:
         self.sink.report(
             "PTO1004",
             f"'{op.name}' op has {what}",
             op.span(self.source),
-            help="give one type for each result",
+            help=cure,
         )
 
     # -- blocks ---------------------------------------------------------------------------------

@@ -216,8 +216,6 @@ class _Resolver(Listed, Structured):
         if handles_itself and handler is not None and definition is not None:
             handler(op)
             return
-        if handler is not None and definition is not None:
-            self._not_quoted(op)
         type_of = self.type_of if definition is not None else self.quiet_type_of
         written = collect(op, self.use, type_of)
         for region in op.regions:
@@ -279,6 +277,12 @@ class _Resolver(Listed, Structured):
         def holds(variant: Variant, condition: str) -> bool:
             return condition_holds(op, self._declared_results(op, written), condition, self.target)
 
+        if op.name in self._handlers:  # which did not take it
+            self._not_quoted(op)
+            return
+        if written.repeated:
+            bind.report_repeated(op, written, self.source, self.sink)
+            return
         variant = bind.choose(op, definition, written, holds)
         if variant is None:
             bind.report_mismatch(op, definition, written, self.source, self.sink)

@@ -98,6 +98,7 @@ class Structured(Naming):
             for i, tok in enumerate(op.outs)
         ]
         op.bound = {"lower": bounds[0], "upper": bounds[1], "step": bounds[2], "init": initial}
+        self._one_type_each(op, len(initial), len(carried_types))
         variable = bounds[0].type if not op.types else self.type_of(op.types[0])
         self._region(op.regions[0], [variable or ScalarType(dtype("index")), *carried_types])
         self._results(op, carried_types)
@@ -124,11 +125,20 @@ class Structured(Naming):
 
     def _while(self, op: Operation) -> None:
         op.bound = {"init": self._uses(op.ins, op.ins_types)}
+        self._one_type_each(op, len(op.ins), len(op.ins_types))
         results = [self.type_of(t) for t in op.arrow or ()]
         self._region(op.regions[0], [o.type or ErrorType() for o in op.bound["init"]])
         if len(op.regions) > 1:
             self._region(op.regions[1], results)
         self._results(op, results)
+
+    def _one_type_each(self, op: Operation, values: int, types: int) -> None:
+        if values != types:
+            self._count_mismatch(
+                op,
+                f"{values} initial value{'s' * (values != 1)} but {types} type{'s' * (types != 1)}",
+                "give one type for each value that the loop carries",
+            )
 
     def _values_only(self, op: Operation) -> None:
         op.bound = {"values": self._uses(op.ins, op.ins_types)}
@@ -198,7 +208,7 @@ class Structured(Naming):
         for clause in op.clauses:
             parts = (t for t in clause.parts[1].parts if isinstance(t, Tok))
             named[clause.parts[0].value] = [self.use(t, None) for t in parts]
-        op.bound = {"source": self._uses(op.ins)[0], **named}
+        op.bound = {**named, "source": self._uses(op.ins)[0]}  # a list of this name is no memref
         self._results(op, [self.type_of(t) for t in op.arrow or ()])
 
     def _regions_only(self, op: Operation) -> None:
@@ -216,7 +226,7 @@ class Structured(Naming):
 
 def _callee(op: Operation) -> str:
     if op.items:
-        return token_value(op.items[0]).name
+        return getattr(token_value(op.items[0]), "name", "")
     return getattr(attribute_of(op, "callee"), "name", "")
 
 

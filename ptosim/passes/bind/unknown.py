@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Sink, finding
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operation, Tok
 from ptosim.ground.isa.coming import Coming, coming
 from ptosim.ground.isa.dates import comes_later
 from ptosim.ground.isa.rows import isa
@@ -43,6 +43,8 @@ def _with_clause(op: Operation, row: OpDef, clause: str, source: Source) -> list
     values, types = op.ins, op.ins_types
     if row.modern is None or not len(values) == len(types) > at > 0:
         return []
+    if not all(isinstance(value, Tok) for value in values):
+        return []  # elements and lists, which are said to be wrong elsewhere
     end = types[-1].end
     text = f" {clause} {values[at].value} : {types[at].value}"
     return [

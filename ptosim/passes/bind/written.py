@@ -8,21 +8,38 @@ from typing import Any
 from ptosim.ground.ir.attributes import attr_value, token_value
 from ptosim.ground.ir.core import Node, Operand, Operation, Tok
 from ptosim.ground.ir.types import ErrorType, MemRefType, PtrType, Type
-from ptosim.passes.bind.clauses import WrittenClause
+from ptosim.passes.bind.clauses import WrittenClause, are_clauses
 
 Use = Callable[[Any, Type | None], Operand]
 
 
 class Written:
-    """The operands of an operation as written: inputs, outputs (DPS only), and named ones."""
+    """The operands of an operation as written: inputs, outputs (DPS only), and named ones;
+    `repeated` are the words of those that have a value under their name already."""
 
-    __slots__ = ("ins", "named", "outs", "types")
+    __slots__ = ("ins", "named", "outs", "repeated", "types")
 
     def __init__(self) -> None:
         self.ins: list[Operand] = []
         self.outs: list[Operand] | None = None
         self.named: dict[str, Any] = {}
         self.types: list[Type] = []
+        self.repeated: list[Tok] = []
+
+    def put(self, word: Tok, value: Any) -> None:
+        """Give a name its value; the first one stays."""
+        if word.value in self.named:
+            self.repeated.append(word)
+        else:
+            self.named[word.value] = value
+
+    def put_clause(self, clause: WrittenClause) -> None:
+        """Add to the clauses of a name, which can be several."""
+        given = self.named.setdefault(clause.tok.value, [clause])
+        if not are_clauses(given):
+            self.repeated.append(clause.tok)
+        elif clause not in given:
+            given.append(clause)
 
 
 def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
@@ -94,16 +111,16 @@ def _typed(entries: Any, types: Any, use: Use, type_of: Callable[[Tok], Type]) -
 
 
 def _dps_clause(clause: Node, written: Written, use: Use, type_of: Callable[[Tok], Type]) -> None:
-    key, value = clause.parts[0].value, clause.parts[1]
+    word, value = clause.parts[0], clause.parts[1]
     type_ = type_of(clause.parts[2]) if len(clause.parts) > 2 else None
     if value.__class__ is Node:
-        written.named[key] = use(value, type_)
+        written.put(word, use(value, type_))
     elif value.__class__ is Tok and value.type != "SSA":
-        written.named[key] = Operand(value, None, type_, token_value(value))
+        written.put(word, Operand(value, None, type_, token_value(value)))
     elif value.__class__ is Tok:
-        written.named[key] = use(value, type_)
+        written.put(word, use(value, type_))
     else:
-        written.named[key] = Operand(clause.parts[0], None, type_, attr_value(value))
+        written.put(word, Operand(word, None, type_, attr_value(value)))
 
 
 class _Items:
@@ -162,27 +179,30 @@ class _Items:
             values = self._operands(item.parts)
             if previous.__class__ is Tok and previous.type == "BARE_ID":
                 written.ins.pop()
-                written.named[previous.value] = values
+                written.put(previous, values)
             else:
                 written.ins.extend(values)
         elif kind != "keyword":
             self._add_named(item)
         else:
-            value = item.parts[1]
-            key = item.parts[0].value
+            word, value = item.parts
             is_list = value.__class__ is Node
             one_each, self._one_each = self._one_each, self._one_each and typed
-            written.named[key] = self._operands(value.parts) if is_list else self._operand(value)
+            operand = self._operands(value.parts) if is_list else self._operand(value)
             self._one_each = one_each
+            if typed:  # of a pipe: its check says what is there twice
+                written.named[word.value] = operand
+            else:
+                written.put(word, operand)
 
     def _add_named(self, item: Node) -> None:
-        named = self._written.named
+        written = self._written
         if item.kind == "launch":
-            named[item.kind] = [self._use(part, None) for part in item.parts]
+            written.named[item.kind] = [self._use(part, None) for part in item.parts]
         elif item.kind == "flags":
-            named[item.parts[0].value] = [self._use(f, None) for f in _flags(item)]
+            written.put(item.parts[0], [self._use(f, None) for f in _flags(item)])
         else:
-            named.setdefault(item.parts[0].value, []).append(self._clause(item))
+            written.put_clause(self._clause(item))
 
     def _clause(self, item: Node) -> WrittenClause:
         word, paren = item.parts

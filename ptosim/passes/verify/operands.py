@@ -148,8 +148,13 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
             help=f"write `%… = {op.name} …`",
         )
         return
+    quoted = op.form == "generic" and definition.form != "dps"  # whose results can be tensors
+    if quoted and len(op.arrow or ()) < _results_of(op, definition):
+        yield _missing_results(op, definition, source)
+        return
     is_strict = definition.unlisted is not None
-    if not (is_strict or (op.form in ("items", "line") and (op.bound or op.results))):
+    says_types = quoted or op.form in ("items", "line")
+    if not (is_strict or (says_types and (op.bound or op.results))):
         return
     outs = op.free_outputs()
     if not outs:
@@ -175,6 +180,24 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
                 value.span(source),
                 label=f"it has type {value.type}",
             )
+
+
+def _missing_results(op: Operation, definition: OpDef, source: Source) -> Diagnostic:
+    """In the quoted form no result has a type of its own: all are after the arrow."""
+    wanted, given = _results_of(op, definition), len(op.arrow or ())
+    return finding(
+        "PTO2023",
+        f"'{op.name}' op has {wanted} result{'s' if wanted > 1 else ''}, not {given}",
+        op.span(source),
+        help="name each result before `=` and write its type after `->`",
+    )
+
+
+def _results_of(op: Operation, definition: OpDef) -> int:
+    """Return how many results an operation has at least, whatever is written."""
+    if op.variant is None or op.variant.outs or definition.result_type is None:
+        return sum(1 for output in op.free_outputs() if not output.optional)
+    return 2 if definition.result_type in ("pair", "extended") else 1
 
 
 def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:

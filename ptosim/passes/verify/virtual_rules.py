@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ptosim.ground.ir.attributes import numbers
+from ptosim.ground.whole import whole
 from ptosim.passes.verify.rules import Fault, predicate
 
 
@@ -84,7 +85,7 @@ def results_share(channels: Any, whole: Any) -> bool:
 def pattern_lanes(pattern: Any) -> int | None:
     """How many lanes the pattern `PAT_VLn` names, None for another word."""
     found = re.fullmatch(r"PAT_VL([1-9][0-9]*)", str(pattern.const))
-    return int(found[1]) if found is not None else None
+    return whole(found[1]) if found is not None else None
 
 
 def shuffle_count(written: Any, attribute: Any) -> int:

@@ -224,3 +224,9 @@ def test_a_quoted_form_whose_parts_do_not_fit_is_kept_as_it_is(text):
     (op,) = clean(text).ops
     assert op.form == "generic"
     assert print_module(clean(print_module(clean(text)))) == print_module(clean(text))
+
+
+def test_the_sign_of_a_dynamic_number_is_read_in_the_quoted_form():
+    """The least number of 64 bits, which has more digits than other numbers may have."""
+    (op,) = clean(ACCEPTED["quoted cast of a memref"]).ops
+    assert op.form == "core"
