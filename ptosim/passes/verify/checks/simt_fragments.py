@@ -20,6 +20,9 @@ CODE = "PTO2220"
 PERSISTENT = "pto.persistent"
 UNROLL = "pto.unroll"
 MAX_ROUNDS = 4096
+"""Rounds of one unrolled loop."""
+MAX_NESTED_ROUNDS = 65536
+"""Rounds of an unrolled loop in others, counted over all of theirs."""
 
 
 @dataclass(eq=False, slots=True)
@@ -70,6 +73,7 @@ class _Checker:
         self.is_entry = mark_of(function.op, unit_rules(resolved.date)) is not None
         self.found: list[Diagnostic] = []
         self.places: Places = {}
+        self.rounds = 1  # of the unrolled loops around what is looked at
 
     def _report(self, op: Operation, text: str, more: tuple[Label, ...] = ()) -> None:
         self.found.append(finding(CODE, f"'{op.name}' op {text}", op.span(self.source), more=more))
@@ -153,16 +157,26 @@ class _Checker:
         if op.has("simt_region"):
             self._walk(op.inner(), numbers, op, inside=False)
             return
-        rounds = _rounds(op) if section is not None else None
-        if rounds is None or inside:
+        rounds = None if section is None or inside else self._unrolled(op)
+        if rounds is None:
             self._walk(op.inner(), numbers, section, inside=section is not None)
             return
-        variable = op.regions[0].blocks[0].values[0]
+        variable, around = op.regions[0].blocks[0].values[0], self.rounds
+        self.rounds *= len(rounds)
         for number in rounds:
             before = len(self.found)
             self._walk(op.inner(), {**numbers, variable: number}, section, inside=False)
             if len(self.found) > before:
-                return
+                break
+        self.rounds = around
+
+    def _unrolled(self, op: Operation) -> range | None:
+        """The rounds of a loop that are looked at one by one: it is unrolled and uses fragments."""
+        rounds = _rounds(op)
+        if rounds is None or self.rounds * len(rounds) > MAX_NESTED_ROUNDS:
+            return None
+        used = (value in self.places for inner in op.walk() for value in inner.operand_values())
+        return rounds if any(used) else None
 
     def _stored_pointer(self, op: Operation) -> Value | None:
         """The pointer itself as what is stored."""
