@@ -10,6 +10,7 @@ import numpy as np
 
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.chains import add_in_order
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ScalarType, ViewType
@@ -122,19 +123,19 @@ def _fixed(
     operand: Operand, scalars: Mapping[str, Any], found: dict[Value, int | None]
 ) -> int | None:
     """Return the integer that an operand is if literals, given scalars and arithmetic on them fix
-    it, else None. `found` keeps what values are: each is computed once, however many uses it has,
-    and before those that use it, because chains are longer than Python nests calls."""
-    waiting, opened = [_variable(operand)], set[Value]()
-    while waiting:
-        value = waiting[-1]
-        if value is None or value in found:
-            waiting.pop()
-        elif value in opened:
-            found[value] = _number(value, scalars, found)
-        else:
-            opened.add(value)
-            waiting += [v for o in _terms(value) if (v := _variable(o)) not in opened]
+    it, else None. `found` keeps what values are: each is computed once, however many uses it
+    has."""
+    value, order = _variable(operand), dict[Value, None]()
+    if value is not None:
+        add_in_order(value, lambda v: [] if v in found else _variables(v), order)
+    for each in order:
+        if each not in found:
+            found[each] = _number(each, scalars, found)
     return _looked_up(operand, found)
+
+
+def _variables(value: Value) -> list[Value]:
+    return [v for term in _terms(value) if (v := _variable(term)) is not None]
 
 
 def _variable(operand: Operand) -> Value | None:
