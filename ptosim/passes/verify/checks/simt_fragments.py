@@ -208,15 +208,15 @@ class _Checker:
                 "block of the pto.section.simt body"
             )
         type_ = _accessed(op)
-        lanes = type_.dims[0] if isinstance(type_, VectorType) else 1
+        lanes = _lanes(type_)
         text = text or self._wrong_type(op, fragment, type_)
         if text is None and offset is not None:
-            text = _wrong_place(fragment, offset, lanes or 1)
+            text = _wrong_place(fragment, offset, lanes)
         if text is not None:
             self._report(op, text, (Label(fragment.op.span(self.source), "the fragment"),))
         elif section is not None and offset is not None:
             stores = op.bound.get("value") is not None
-            fragment.accesses.append(_Access(op, section, offset, lanes or 1, stores))
+            fragment.accesses.append(_Access(op, section, offset, lanes, stores))
 
     def _wrong_type(self, op: Operation, fragment: _Fragment, type_: Type | None) -> str | None:
         is_odd = op.bound.get("volatile") is True or "ordering" in op.attrs
@@ -226,7 +226,7 @@ class _Checker:
             if type_.dims not in ((2,), (4,)):
                 return (
                     "persistent SIMT fragment currently supports only 2- or 4-lane vector "
-                    f"accesses, got {type_.dims[0]} lanes"
+                    f"accesses, got {_lanes(type_)} lanes"
                 )
         elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
         wanted = getattr(fragment.elem, "dtype", None)
@@ -332,8 +332,15 @@ def _element_bytes(elem: Type | None) -> int | None:
 
 def _bytes(type_: Type | None) -> int:
     elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
-    count = type_.dims[0] or 1 if isinstance(type_, VectorType) else 1
-    return max(getattr(elem, "bits", 8) // 8, 1) * count
+    return max(getattr(elem, "bits", 8) // 8, 1) * _lanes(type_)
+
+
+def _lanes(type_: Type | None) -> int:
+    """Lanes of what is accessed; one of a number, of a vector without dimensions, and where the
+    type does not say how many."""
+    if not isinstance(type_, VectorType) or not type_.dims:
+        return 1
+    return type_.dims[0] or 1
 
 
 def _accessed(op: Operation) -> Type | None:
@@ -385,6 +392,8 @@ def _rounds(op: Operation) -> range | None:
     """The values of a loop that is unrolled before fragments are looked at."""
     if not op.has("counted") or UNROLL not in op.attrs:
         return None
+    if "lower" not in op.bound:
+        return None  # its operands are wrong, which has been reported
     low, high, step = (op.bound[n].const for n in ("lower", "upper", "step"))
     if not all(isinstance(n, int) for n in (low, high, step)) or step <= 0:
         return None
