@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ptosim.expand import fp4
 from ptosim.expand.expansions import expansion
-from ptosim.expand.operands import NotExpandable, TileUse, row_major, tile, valid, word
+from ptosim.expand.operands import NotExpandable, TileUse, row_major, tile, valid
 from ptosim.expand.writer import Writer, bits, vreg
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.conversions import conversion, conversion_name, saturation
@@ -57,18 +57,19 @@ def tcvt(op: Operation, out: Writer) -> None:
 
 def _request(op: Operation, source: TileUse, target: TileUse) -> Request:
     src, dst = conversion_name(source.type.dtype), conversion_name(target.type.dtype)
-    given = word(op, "rmode") or "RINT"
+    given = op.attributes["rmode"] or "RINT"  # the member, also where the text has its number
     if src == dst == "f32":
         return Request(src, dst, _LETTERS.get(str(given), "R"), True)
+    row = conversion(source.type.dtype, target.type.dtype, "a5")
+    if row is None:
+        raise NotExpandable(f"a5 has no conversion of {source.type.dtype} to {target.type.dtype}")
     to_integer = src in _FLOATS and dst not in (*_FLOATS, *_CODES, *_FP4)
     if given == "NONE" or (given == "ODD" and (src, dst) != ("f32", "f16")):
         given = "TRUNC" if to_integer else "RINT"
     letter = _LETTERS[str(given)]
     if src not in _FLOATS or dst in _CODES:
         letter = "A" if dst == "hif8" else "R"
-    row = conversion(source.type.dtype, target.type.dtype, "a5")
-    saturates = row is None or saturation(op, row, "a5", "policy").saturates
-    return Request(src, dst, letter, saturates)
+    return Request(src, dst, letter, saturation(op, row, "a5", "policy").saturates)
 
 
 def register_type(name: str) -> str:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.chains import add_in_order
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ScalarType, ViewType
 from ptosim.ground.records import dataclass, replace
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.semantics.scalar import numbers
-
-MAX_DEPTH = 64
-"""Operations that an extent is followed through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,34 +113,70 @@ def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _known(operands: Any, scalars: Mapping[str, Any]) -> tuple[int, ...] | None:
-    values = [known_value(operand, scalars) for operand in operands or ()]
+    found: dict[Value, int | None] = {}
+    values = [_fixed(operand, scalars, found) for operand in operands or ()]
     known = tuple(value for value in values if value is not None)
     return known if known and len(known) == len(values) else None
 
 
-def known_value(operand: Operand, scalars: Mapping[str, Any], depth: int = 0) -> int | None:
+def _fixed(
+    operand: Operand, scalars: Mapping[str, Any], found: dict[Value, int | None]
+) -> int | None:
     """Return the integer that an operand is if literals, given scalars and arithmetic on them fix
-    it, else None."""
-    value = operand.value
-    if operand.const is not None or value is None:
-        return operand.const if isinstance(operand.const, int) else None
+    it, else None. `found` keeps what values are: each is computed once, however many uses it
+    has."""
+    value, order = _variable(operand), dict[Value, None]()
+    if value is not None:
+        add_in_order(value, lambda v: [] if v in found else _variables(v), order)
+    for each in order:
+        if each not in found:
+            found[each] = _number(each, scalars, found)
+    return _looked_up(operand, found)
+
+
+def _variables(value: Value) -> list[Value]:
+    return [v for term in _terms(value) if (v := _variable(term)) is not None]
+
+
+def _variable(operand: Operand) -> Value | None:
+    """The value that says what an operand is; None for a constant."""
+    return operand.value if operand.const is None else None
+
+
+def _looked_up(operand: Operand, found: Mapping[Value, int | None]) -> int | None:
+    value = _variable(operand)
+    if value is not None:
+        return found.get(value)
+    return operand.const if isinstance(operand.const, int) else None
+
+
+def _terms(value: Value) -> list[Operand]:
+    """The operands of the arithmetic that a value is the result of."""
+    op = None if value.is_argument else value.owner
+    if op is None or op.name not in numbers.MAKERS or len(op.results) != 1:
+        return []
+    return [o for o in op.bound.values() if isinstance(o, Operand)]
+
+
+def _number(
+    value: Value, scalars: Mapping[str, Any], found: Mapping[Value, int | None]
+) -> int | None:
+    """What a value is, of whose terms that is known."""
     if value.is_argument:
         given = scalars.get(value.name)
         return int(given) if isinstance(given, (int, np.integer)) else None
-    op = value.owner
-    make = numbers.MAKERS.get(op.name) if op is not None else None
-    if op is None or make is None or depth > MAX_DEPTH or len(op.results) != 1:
+    terms, op = _terms(value), value.owner
+    if not terms or op is None:
         return None
-    operands = [o for o in op.bound.values() if isinstance(o, Operand)]
-    values = [known_value(o, scalars, depth + 1) for o in operands]
-    types = operands[0].type, op.results[0].type
-    if any(v is None for v in values) or not all(isinstance(t, ScalarType) for t in types):
+    values = [_looked_up(term, found) for term in terms]
+    types = [t for t in (terms[0].type, value.type) if isinstance(t, ScalarType)]
+    if any(v is None for v in values) or len(types) != 2:
         return None
     try:
-        found = make(*(t.dtype for t in types if isinstance(t, ScalarType)))(*values)
+        made = numbers.MAKERS[op.name](*(t.dtype for t in types))(*values)
     except PtosimError:
         return None  # a division by zero is the run's to tell
-    return found if isinstance(found, int) else None
+    return made if isinstance(made, int) else None
 
 
 def missing_scalars(function: Function, pointer: Value, scalars: Mapping[str, Any]) -> list[str]:
@@ -151,15 +185,21 @@ def missing_scalars(function: Function, pointer: Value, scalars: Mapping[str, An
     for op in function.ops:
         if _viewed(op, {pointer: pointer.name}) is None:
             continue
-        for operand in (*op.bound["shape"], *op.bound["strides"]):
-            names |= dict.fromkeys(_arguments(operand.value, 0))
+        sizes = [operand.value for operand in (*op.bound["shape"], *op.bound["strides"])]
+        names |= dict.fromkeys(_arguments(sizes))
     return [name for name in names if name not in scalars]
 
 
-def _arguments(value: Value | None, depth: int) -> list[str]:
-    if value is None or depth > MAX_DEPTH:
-        return []
-    if value.is_argument:
-        return [value.name] if isinstance(value.type, ScalarType) else []
-    inputs = value.owner.operand_values() if value.owner is not None else []
-    return [name for each in inputs for name in _arguments(each, depth + 1)]
+def _arguments(values: Iterable[Value | None]) -> list[str]:
+    """The scalar arguments that values are computed from, each once, in the order of the text."""
+    waiting, seen, found = [*values][::-1], set[Value](), list[str]()
+    while waiting:
+        value = waiting.pop()
+        if value is None or value in seen:
+            continue
+        seen.add(value)
+        if value.is_argument:
+            found += [value.name] if isinstance(value.type, ScalarType) else []
+        elif value.owner is not None:
+            waiting += reversed(value.owner.operand_values())
+    return found

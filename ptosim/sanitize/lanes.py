@@ -21,24 +21,26 @@ def loads_used_whole(region: Operation) -> set[Operation]:
         for op in ops
         if op.has("loads")
         and not op.has("indexed")
-        and any(_is_used_whole(value, users, set()) for value in op.results)
+        and any(_is_used_whole(value, users) for value in op.results)
     }
 
 
-def _is_used_whole(value: Value, users: dict[Value, list[Operation]], seen: set[Value]) -> bool:
-    if value in seen:
-        return False
-    seen.add(value)
-    for op in users.get(value, ()):
-        if _leaves_out(op):
+def _is_used_whole(value: Value, users: dict[Value, list[Operation]]) -> bool:
+    waiting, seen = [value], set[Value]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
             continue
-        if op.has("reduces"):
-            return True
-        if op.has("stores") and "align" not in op.bound:
-            if not _is_point(op):
+        seen.add(value)
+        for op in users.get(value, ()):
+            if _leaves_out(op):
+                continue
+            if op.has("reduces"):
                 return True
-        elif any(_is_used_whole(result, users, seen) for result in op.results):
-            return True
+            if not op.has("stores") or "align" in op.bound:
+                waiting += op.results
+            elif not _is_point(op):
+                return True
     return False
 
 

@@ -7,6 +7,7 @@ not look like that is where one is missing."""
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.records import dataclass, replace
@@ -168,7 +169,9 @@ def _line_without_brace(source: Source, at: int) -> int | None:
     return None
 
 
+@lru_cache(maxsize=1)
 def _is_balanced(text: str) -> bool:
+    """True if a text has as many `{` as `}`; kept, as every pair of braces asks."""
     marks = [found["mark"] for found in _TOKENS.finditer(text)]
     return marks.count("{") == marks.count("}")
 

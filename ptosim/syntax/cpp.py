@@ -94,6 +94,8 @@ class _Translator:
         found = _CALL.match(line)
         if found is not None:
             made = _call_of(found)
+            if not made.args:
+                return line  # no operation is without operands: the parser says what it is
             return f"{found['indent']}{self._statement(made)}{_comment(found['rest'])}"
         if self._declares(line):
             return f"// {line.strip()}"

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink, finding
-from ptosim.ground.ir.core import Attr, Module, Tok
+from ptosim.ground.ir.core import REFUSED, TOO_LONG, Attr, Module, Tok
 from ptosim.ground.isa.cache import cached
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.source import Source, Span
@@ -20,6 +20,7 @@ from ptosim.syntax.builder import Builder
 from ptosim.syntax.driver import VALUE, Driver, Recovery
 from ptosim.syntax.line_builder import LineBuilder
 from ptosim.syntax.scanner import PatternScanner, ProgramScanner
+from ptosim.syntax.types import parse_type
 
 MAX_BYTES = 64 * 2**20
 
@@ -130,20 +131,30 @@ def parse(source: Source, sink: Sink) -> Module:
     module.skipped_names = {
         name.strip()[1:].partition(":")[0] for tok in skipped for name in tok.value[:-1].split(",")
     }
-    _take_aliases(module, aliases)
+    _take_aliases(module, aliases, sink)
     if not any(op.name in ("module", "func.func") for op in module.ops):
         module.kind = "snippet"
     return module
 
 
-def _take_aliases(module: Module, aliases: list[tuple[Any, Any]]) -> None:
+def _take_aliases(module: Module, aliases: list[tuple[Any, Any]], sink: Sink) -> None:
     module.aliases = aliases
     for name, value in aliases:
         key = name.value[:-1].strip()
         if isinstance(value, Attr):
             module.attr_aliases[key] = value
         elif isinstance(value, Tok):
-            module.type_aliases[key] = module.spelled_out(value.value)
+            module.type_aliases[key] = _alias_text(module, value, sink)
+
+
+def _alias_text(module: Module, value: Tok, sink: Sink) -> str:
+    """What a type alias names, written out."""
+    text = module.spelled_out(value.value)
+    if text != TOO_LONG:
+        return text
+    parsed = parse_type(text)
+    sink.report("PTO1006", str(parsed.fault), value.span(module.source), help=parsed.hint)
+    return REFUSED
 
 
 @contextmanager

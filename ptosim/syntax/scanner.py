@@ -62,7 +62,7 @@ class _Matchers(dict[str, Any]):
 
     _NAMES: ClassVar = {
         **dict.fromkeys("0123456789-", ("HEX", "FLOAT", "INT", "ARROW")),
-        "%": ("RESULTS", "SSA"),
+        "%": ("SSA",),
         "<": ("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN"),
         ">": ("TRIPLE_CLOSE", "MORETHAN"),
         "{": ("REGION_OPEN", "LBRACE"),
@@ -84,6 +84,27 @@ class _Matchers(dict[str, Any]):
         return made
 
 
+class _ResultLists:
+    """Finds `%a, %b =`. A list of values that no `=` follows is read once: no shorter list at its
+    end is one of results either, and lists of operands are long."""
+
+    def __init__(self, pattern: str) -> None:
+        names, repeated, _ = pattern.rpartition(")*")
+        self._whole = cast("_Match", re.compile(f"(?P<RESULTS>{pattern})").match)
+        self._names = cast("_Match", re.compile(names + repeated).match)
+        self._refused = range(0)  # the last list that is none of results
+
+    def match(self, text: str, at: int) -> re.Match[str] | None:
+        """Return the list of results at an offset of the text, always the same, or None."""
+        if at in self._refused:
+            return None
+        found = self._whole(text, at)
+        if found is None:
+            names = self._names(text, at)
+            self._refused = range(at, names.end() if names is not None else at)
+        return found
+
+
 class ProgramScanner:
     """Terminals of `isa/pto.lark`."""
 
@@ -98,7 +119,7 @@ class ProgramScanner:
         group = self._group = _group_maker(tables.patterns)
         self._word = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*").match
         self._typed_word = re.compile(tables.patterns["TYPE"]).fullmatch
-        self._value = re.compile(tables.patterns["SSA"]).match
+        self._results = _ResultLists(tables.patterns["RESULTS"]).match
         punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")}
         self._matchers, self._punctuation = _Matchers(group), punctuation.get
 
@@ -125,7 +146,10 @@ class ProgramScanner:
                 return self._scan_word(text, at, acceptable)
             if first == "<":
                 return self._scan_angle(text, at, acceptable)
-            found = matcher(text, at)
+            found = None
+            if first == "%" and "RESULTS" in acceptable:
+                found = self._results(text, at)
+            found = found or matcher(text, at)
             if found is None:
                 return UNKNOWN, Tok(UNKNOWN, first, at), at, at + 1
             kind = found.lastgroup or UNKNOWN
@@ -133,9 +157,6 @@ class ProgramScanner:
                 if kind not in acceptable and _BRACES[kind] in acceptable:
                     kind = _BRACES[kind]
                 return kind, None, at, at + 1
-            if kind == "RESULTS" and kind not in acceptable:
-                found = self._value(text, at) or found
-                kind = "SSA"
             after = found.end()
             if kind in BRACKETED:
                 after = _closed(text, at, after)
@@ -204,7 +225,9 @@ class PatternScanner:
         self._bracketed = bracketed
         self._keyword = tables.keywords.get
         self._skip = cast("_Match", re.compile(f"(?:{blank})*").match)
-        self._match = _group_maker(tables.patterns)(*order)
+        self._match = _group_maker(tables.patterns)(*(name for name in order if name != "RESULTS"))
+        results = tables.patterns["RESULTS"] if "RESULTS" in order else None
+        self._results = _ResultLists(results).match if results is not None else None
 
     def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
@@ -212,7 +235,10 @@ class PatternScanner:
             at = self._skip(text, at).end()
             if at >= len(text):
                 return END, None, at, at
-            found = self._match(text, at)
+            found = None
+            if text[at] == "%" and self._results is not None:
+                found = self._results(text, at)
+            found = found or self._match(text, at)
             if found is None:
                 kind = PUNCTUATION.get(text[at], UNKNOWN)
                 return kind, Tok(kind, text[at], at), at, at + 1

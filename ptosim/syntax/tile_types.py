@@ -59,7 +59,7 @@ def _value(key: str, token: Tok) -> Any:
         return _valid(text)
     if token.type != "INT":
         raise TypeFault(f"{key} takes a number, not `{text}`")
-    return int(text)
+    return extent(text) if key in ("rows", "cols") else int(text)
 
 
 def _valid(text: str) -> Dim:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from math import prod
 from typing import Any
 
 from ptosim.ground.ir.types import (
@@ -65,8 +66,13 @@ def extent(text: str) -> int:
 
 
 def dims(text: str) -> tuple[Dim, ...]:
-    """Return the dimensions of `4x?x16x`."""
-    return tuple(dim(d.strip()) for d in text.split("x") if d.strip())
+    """Return the dimensions of `4x?x16x`, which 64 bits count the elements of. Raises TypeFault for
+    more: their number may have more digits than Python prints."""
+    found = tuple(dim(d.strip()) for d in text.split("x") if d.strip())
+    if prod(d for d in found if d is not None) > _MOST_ELEMENTS:
+        shown = f"{text[:24]}…" if len(text) > 24 else text
+        raise TypeFault(f"`{shown}` is more elements than 64 bits count", "write smaller numbers")
+    return found
 
 
 def tile_space(word: str) -> str:

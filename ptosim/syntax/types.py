@@ -7,6 +7,7 @@ from functools import lru_cache
 from threading import Lock
 
 from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.core import MAX_SPELLED, REFUSED, TOO_LONG
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.nearest import nearest
@@ -22,6 +23,11 @@ _ORDER = (
 )  # fmt: skip
 _BRACKETED = frozenset(("QUANT", "AFFINE", "LAYOUT"))
 _NAME = re.compile(r"![\w.]+")
+
+_TOO_LONG = f"the type has more than {MAX_SPELLED:,} characters when its aliases are written out"
+_HINT = "write a type that names fewer others: each that is named twice doubles it"
+_REPLACED = {TOO_LONG: (_TOO_LONG, _HINT), REFUSED: (None, None)}
+"""What to say of texts that stand for others: of the second it has been said."""
 
 
 class ParsedType:
@@ -73,6 +79,8 @@ def _parse(text: str) -> ParsedType:
         fault = f"`{text}` is not a type"
         notes = [n for d in sink for n in d.notes]
         hint = _name_hint(text) or (notes[0] if notes else None)
+    if text in _REPLACED:
+        fault, hint = _REPLACED[text]
     parsed = ParsedType(type_ if type_ is not None else ErrorType(text), legacy, dated)
     parsed.fault, parsed.hint = fault, hint
     return parsed

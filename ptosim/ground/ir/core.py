@@ -258,6 +258,12 @@ class Operation:
 _ALIAS = re.compile(r"!\w+(?![\w.])")
 _ATTR_ALIAS = re.compile(r"#\w+(?![\w.<])")
 
+MAX_SPELLED = 2**18
+"""Characters of a type whose aliases are written out, if the whole file does not have as many: an
+alias that names another one twice doubles it, so that a short text can spell types without end."""
+TOO_LONG, REFUSED = "!too_long<>", "!refused<>"
+"""What stands for a longer type, and for one that names an alias which was refused for that."""
+
 
 class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""
@@ -283,12 +289,18 @@ class Module:
         return op.span(self.source)
 
     def spelled_out(self, text: str) -> str:
-        """Return the text of a type with every alias in it replaced by what it names."""
+        """Return the text of a type with every alias in it replaced by what it names; `TOO_LONG`
+        where that is longer than types are, `REFUSED` where an alias of it was."""
         if self.attr_aliases and "#" in text:
             text = _ATTR_ALIAS.sub(self._attribute, text)
         if "!" not in text:
             return text
         known = self.type_aliases
+        named = [known[name] for name in _ALIAS.findall(text) if name in known]
+        if REFUSED in named:
+            return REFUSED
+        if sum(map(len, named)) > max(MAX_SPELLED, len(self.source.text)):
+            return TOO_LONG
         return _ALIAS.sub(lambda found: known.get(found.group(), found.group()), text)
 
     def _attribute(self, found: re.Match[str]) -> str:

@@ -75,20 +75,36 @@ def _of(
 
 def _place(value: Value, placement: Placement) -> _Place | None:
     """Where a value is; None where that is not known before the run."""
-    type_, owner = value.type, value.owner
+    names: list[Value] = []  # windows and other names, from the value to the allocation
+    while value.owner is not None and value.owner.has("same_storage"):
+        source = operand_value(value.owner, "source")
+        if source is None:
+            return None
+        names.append(value)
+        value = source
+    type_ = value.type
     if not isinstance(type_, (TileType, MultiTileType)):
         return None
-    if owner is None or not owner.has("same_storage"):
-        at = _address(value, placement)
-        return _Place(value, 0, type_.bytes) if at is None else _Place(type_.loc, at, type_.bytes)
-    source = operand_value(owner, "source")
-    around = _place(source, placement) if source is not None else None
-    if around is not None and owner.has("picks_slot"):
+    at = _address(value, placement)
+    place = _Place(value, 0, type_.bytes) if at is None else _Place(type_.loc, at, type_.bytes)
+    for name in reversed(names):
+        if (found := _part(name, place)) is None:
+            return None
+        place = found
+    return place
+
+
+def _part(value: Value, around: _Place) -> _Place | None:
+    """Where a window or another name of a place is."""
+    type_, owner = value.type, value.owner
+    if owner is None or not isinstance(type_, (TileType, MultiTileType)):
+        return None
+    if owner.has("picks_slot"):
         at = slot_of(owner)
         return None if at is None else replace(around, start=around.start + at, run=type_.bytes)
-    if around is None or not owner.has("window"):
-        return around if around is None else replace(around, run=type_.bytes, lines=1, pitch=0)
-    return _window(owner, source, around)
+    if not owner.has("window"):
+        return replace(around, run=type_.bytes, lines=1, pitch=0)
+    return _window(owner, operand_value(owner, "source"), around)
 
 
 def _window(op: Operation, source: Value | None, around: _Place) -> _Place | None:

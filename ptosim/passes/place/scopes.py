@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
+from ptosim.ground.ir.chains import add_in_order
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value, walk
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
@@ -130,23 +131,28 @@ def _taken(op: Operation) -> list[Value]:
 def _source(value: Value) -> list[Operation] | None:
     """The operations that make a register again, in order; None where memory or a loop is part of
     it."""
-    found: list[Operation] = []
+    if value.owner is None or value.is_argument:
+        return [] if _is_given(value) else None
+    if not is_register(value.type):
+        return []
+    found: dict[Operation, None] = {}
+    return list(found) if add_in_order(value.owner, _makers, found) else None
 
-    def visit(value: Value) -> bool:
-        op = value.owner
-        if value.is_argument or op is None:
-            return op is not None and op.has("function")
-        if op in found or not is_register(value.type):
-            return True
-        touches = any(isinstance(o.type, _MEMORY) for _, o in op.operands())
-        if op.regions or touches or not makes_registers(op):
-            return False
-        if not all(visit(v) for v in op.operand_values()):
-            return False
-        found.append(op)
-        return True
 
-    return found if visit(value) else None
+def _makers(op: Operation) -> list[Operation] | None:
+    """The operations that make the registers which one takes; None if that cannot be made again."""
+    touches = any(isinstance(o.type, _MEMORY) for _, o in op.operands())
+    if op.regions or touches or not makes_registers(op):
+        return None
+    made = [v for v in op.operand_values() if not _is_given(v)]
+    if any(v.owner is None or v.is_argument for v in made):
+        return None
+    return [v.owner for v in made if v.owner is not None and is_register(v.type)]
+
+
+def _is_given(value: Value) -> bool:
+    """True for an argument of the function."""
+    return value.is_argument and value.owner is not None and value.owner.has("function")
 
 
 # -- regions ---------------------------------------------------------------------------------------
@@ -219,23 +225,18 @@ def _numbers_for_others(run: Run) -> set[Operation]:
     """The numbers of a run that are used after it, with those that they are computed from, as far
     as no operation of the run makes them."""
     direct = set(run.ops)
-    found: set[Operation] = set()
+    found: dict[Operation, None] = {}
 
-    def visit(op: Operation) -> bool:
-        if op not in direct or op in found:
-            return True
-        if not _is_number(op) or not all(
-            visit(v.owner) for v in op.operand_values() if v.owner is not None
-        ):
-            return False
-        found.add(op)
-        return True
+    def numbers(op: Operation) -> list[Operation] | None:
+        if not _is_number(op):
+            return None
+        return [v.owner for v in op.operand_values() if v.owner is not None and v.owner in direct]
 
     taken = Counter(v for op in run.inside for v in _operands(op))
     for op in run.ops:
         if _is_number(op) and any(v.uses > taken[v] for v in op.results):
-            visit(op)
-    return found
+            add_in_order(op, numbers, found)
+    return set(found)
 
 
 def _operands(op: Operation) -> list[Value]:

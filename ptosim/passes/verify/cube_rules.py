@@ -73,18 +73,22 @@ def aligned_address(pointer: Any, unit: int, side: str) -> bool | Fault:
 
 def static_address(value: Any) -> int | None:
     """The address of a pointer that is made of constants, None for another."""
-    owner = getattr(value, "owner", None)
-    if owner is None:
-        return None
-    if "offset" in owner.bound and "ptr" in owner.bound:
-        base, offset = static_address(owner.bound["ptr"].value), owner.bound["offset"].const
-        if base is None or not isinstance(offset, int):
+    steps: list[tuple[int, Any]] = []  # offsets with the types of what they lead to
+    while (owner := getattr(value, "owner", None)) is not None:
+        if "offset" in owner.bound and "ptr" in owner.bound:
+            offset = owner.bound["offset"].const
+            if not isinstance(offset, int):
+                return None
+            steps.append((offset, value.type))
+            value = owner.bound["ptr"].value
+            continue
+        source = owner.bound.get("src")
+        if "points_into" not in owner.traits or source is None:
             return None
-        return base + offset * value.type.elem.bits // 8
-    source = owner.bound.get("src")
-    if "points_into" not in owner.traits or source is None:
-        return None
-    return source.const if isinstance(source.const, int) else static_address(source.value)
+        if isinstance(source.const, int):
+            return source.const + sum(n * type_.elem.bits // 8 for n, type_ in steps)
+        value = source.value
+    return None
 
 
 # -- copies and fills ----------------------------------------------------------------------------

@@ -17,6 +17,12 @@ MAX_DIGITS = 100
 _OPENING = {"<": ">", "[": "]", "(": ")", "{": "}"}
 
 
+def width(digits: str) -> int | None:
+    """Return the width that the digits of a type's name say; None for no digits and for more than
+    any width has."""
+    return int(digits) if 0 < len(digits) <= MAX_DIGITS else None
+
+
 class MlirFault(Exception):
     """A type text that MLIR would reject. `messages` are its words, `offset` the place."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ptosim.quant.mlir.cursor import Cursor
+from ptosim.quant.mlir.cursor import Cursor, width
 from ptosim.quant.mlir.readers import INTEGER, WIDEST, read_body
 from ptosim.quant.mlir.types import Builtin, Container, Dim, QuantType, data
 
@@ -71,7 +71,8 @@ def _builtin(cursor: Cursor) -> Builtin:
     if word is None:
         raise cursor.fail("expected non-function type")
     integer = INTEGER.match(word)
-    if integer and int(integer.group(2)) > WIDEST:
+    bits = width(integer.group(2)) if integer else 0
+    if bits is None or bits > WIDEST:
         raise cursor.fail("invalid integer width", start)
     if integer or word in data()["float"] or word == "index":
         return Builtin(word)

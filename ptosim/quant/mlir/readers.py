@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ptosim.ground.records import replace
-from ptosim.quant.mlir.cursor import Cursor, MlirFault
+from ptosim.quant.mlir.cursor import Cursor, MlirFault, width
 from ptosim.quant.mlir.floats import float_text
 from ptosim.quant.mlir.types import (
     AnyType,
@@ -57,14 +57,15 @@ def _storage_word(cursor: Cursor, word: str, start: int, version: str) -> Storag
     integer = INTEGER.match(word)
     unsigned = _UNSIGNED.match(word)
     if integer:
-        bits = int(integer.group(2))
-        if bits > WIDEST:
+        bits = width(integer.group(2))
+        if bits is None or bits > WIDEST:
             raise cursor.fail("invalid integer width", start)
         return _integer(cursor, word, bits, integer.group(1) != "ui", start, version)
     if unsigned:
-        if not unsigned.group(1):
+        bits = width(unsigned.group(1))
+        if bits is None:
             raise cursor.fail("expected storage type width", start)
-        return _integer(cursor, word, int(unsigned.group(1)), False, start, version)
+        return _integer(cursor, word, bits, False, start, version)
     if word in data()["float"] and not _known(version, "float_storage"):
         # mlir-opt 22.1 reports a width that was never set.
         raise cursor.fail(f"illegal storage type size: 0 (of the float type {word})", start)

@@ -174,6 +174,14 @@ def _wrong(op: Operation, function: Function) -> str | None:
 
 
 def _section(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    if op.form == "generic" and op.bound.get("launch") is None:  # elsewhere the clause is asked for
+        yield finding(
+            "PTO2008",
+            f"'{op.name}' op requires `launch`: expected three launch dimensions",
+            op.span(source),
+            help=f"write `{op.name}<<<32, 1, 1>>> {{ … }}`: the quoted form has no place for them",
+        )
+        return
     launch: list[Operand] = op.bound.get("launch") or []
     dims = [operand.const for operand in launch]
     text = None

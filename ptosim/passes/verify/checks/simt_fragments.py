@@ -20,6 +20,9 @@ CODE = "PTO2220"
 PERSISTENT = "pto.persistent"
 UNROLL = "pto.unroll"
 MAX_ROUNDS = 4096
+"""Rounds of one unrolled loop."""
+MAX_NESTED_ROUNDS = 65536
+"""Rounds of an unrolled loop in others, counted over all of theirs."""
 
 
 @dataclass(eq=False, slots=True)
@@ -70,6 +73,7 @@ class _Checker:
         self.is_entry = mark_of(function.op, unit_rules(resolved.date)) is not None
         self.found: list[Diagnostic] = []
         self.places: Places = {}
+        self.rounds = 1  # of the unrolled loops around what is looked at
 
     def _report(self, op: Operation, text: str, more: tuple[Label, ...] = ()) -> None:
         self.found.append(finding(CODE, f"'{op.name}' op {text}", op.span(self.source), more=more))
@@ -153,16 +157,26 @@ class _Checker:
         if op.has("simt_region"):
             self._walk(op.inner(), numbers, op, inside=False)
             return
-        rounds = _rounds(op) if section is not None else None
-        if rounds is None or inside:
+        rounds = None if section is None or inside else self._unrolled(op)
+        if rounds is None:
             self._walk(op.inner(), numbers, section, inside=section is not None)
             return
-        variable = op.regions[0].blocks[0].values[0]
+        variable, around = op.regions[0].blocks[0].values[0], self.rounds
+        self.rounds *= len(rounds)
         for number in rounds:
             before = len(self.found)
             self._walk(op.inner(), {**numbers, variable: number}, section, inside=False)
             if len(self.found) > before:
-                return
+                break
+        self.rounds = around
+
+    def _unrolled(self, op: Operation) -> range | None:
+        """The rounds of a loop that are looked at one by one: it is unrolled and uses fragments."""
+        rounds = _rounds(op)
+        if rounds is None or self.rounds * len(rounds) > MAX_NESTED_ROUNDS:
+            return None
+        used = (value in self.places for inner in op.walk() for value in inner.operand_values())
+        return rounds if any(used) else None
 
     def _stored_pointer(self, op: Operation) -> Value | None:
         """The pointer itself as what is stored."""
@@ -194,15 +208,15 @@ class _Checker:
                 "block of the pto.section.simt body"
             )
         type_ = _accessed(op)
-        lanes = type_.dims[0] if isinstance(type_, VectorType) else 1
+        lanes = _lanes(type_)
         text = text or self._wrong_type(op, fragment, type_)
         if text is None and offset is not None:
-            text = _wrong_place(fragment, offset, lanes or 1)
+            text = _wrong_place(fragment, offset, lanes)
         if text is not None:
             self._report(op, text, (Label(fragment.op.span(self.source), "the fragment"),))
         elif section is not None and offset is not None:
             stores = op.bound.get("value") is not None
-            fragment.accesses.append(_Access(op, section, offset, lanes or 1, stores))
+            fragment.accesses.append(_Access(op, section, offset, lanes, stores))
 
     def _wrong_type(self, op: Operation, fragment: _Fragment, type_: Type | None) -> str | None:
         is_odd = op.bound.get("volatile") is True or "ordering" in op.attrs
@@ -212,7 +226,7 @@ class _Checker:
             if type_.dims not in ((2,), (4,)):
                 return (
                     "persistent SIMT fragment currently supports only 2- or 4-lane vector "
-                    f"accesses, got {type_.dims[0]} lanes"
+                    f"accesses, got {_lanes(type_)} lanes"
                 )
         elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
         wanted = getattr(fragment.elem, "dtype", None)
@@ -318,8 +332,15 @@ def _element_bytes(elem: Type | None) -> int | None:
 
 def _bytes(type_: Type | None) -> int:
     elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
-    count = type_.dims[0] or 1 if isinstance(type_, VectorType) else 1
-    return max(getattr(elem, "bits", 8) // 8, 1) * count
+    return max(getattr(elem, "bits", 8) // 8, 1) * _lanes(type_)
+
+
+def _lanes(type_: Type | None) -> int:
+    """Lanes of what is accessed; one of a number, of a vector without dimensions, and where the
+    type does not say how many."""
+    if not isinstance(type_, VectorType) or not type_.dims:
+        return 1
+    return type_.dims[0] or 1
 
 
 def _accessed(op: Operation) -> Type | None:
@@ -371,6 +392,8 @@ def _rounds(op: Operation) -> range | None:
     """The values of a loop that is unrolled before fragments are looked at."""
     if not op.has("counted") or UNROLL not in op.attrs:
         return None
+    if "lower" not in op.bound:
+        return None  # its operands are wrong, which has been reported
     low, high, step = (op.bound[n].const for n in ("lower", "upper", "step"))
     if not all(isinstance(n, int) for n in (low, high, step)) or step <= 0:
         return None

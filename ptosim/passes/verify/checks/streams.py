@@ -51,7 +51,7 @@ def _is_align(type_: Type | None) -> bool:
 
 def _kind(op: Operation, value: Value, owners: Owners, source: Source) -> Iterator[Diagnostic]:
     wanted = LOADS if op.has(LOADS) else STORES if op.has(STORES) else None
-    found = _stream_of(value, owners, set()) if wanted is not None else None
+    found = _stream_of(value, owners) if wanted is not None else None
     if wanted is None or found in (None, wanted):
         return
     yield finding(
@@ -64,19 +64,20 @@ def _kind(op: Operation, value: Value, owners: Owners, source: Source) -> Iterat
     )
 
 
-def _stream_of(value: Value, owners: Owners, seen: set[Value]) -> str | None:
+def _stream_of(value: Value, owners: Owners) -> str | None:
     """Return the kind of stream an align state is of, None where it comes from a caller."""
-    owner = owners.get(value)
-    if owner is None or value in seen:
-        return None
-    seen.add(value)
-    if owner.regions:
-        sources = _handed_on(value, owner)
-        found = (_stream_of(v, owners, seen) for v in sources)
-        return next((kind for kind in found if kind is not None), None)
-    if owner.has("call"):
-        return None
-    return LOADS if owner.has(LOADS) else STORES
+    waiting, seen = [value], set[Value]()
+    while waiting:
+        value = waiting.pop()
+        owner = owners.get(value)
+        if owner is None or value in seen:
+            continue
+        seen.add(value)
+        if owner.regions:
+            waiting += reversed(_handed_on(value, owner))
+        elif not owner.has("call"):
+            return LOADS if owner.has(LOADS) else STORES
+    return None
 
 
 def _handed_on(value: Value, owner: Operation) -> list[Value]:
