@@ -42,16 +42,16 @@ def converted(op: Binding, end: PipeEnd, tile: Tile) -> Convert:
         words = registers.get(f"pipe {end.number} {quant.scale}")
         if words is None:  # a run without values; the assembler asks for a factor before a push
             return np.zeros(values.shape, lookup(target).dtype)
-        columns = values.shape[1]
-        if quant.scale == "vector" and len(words) < columns:
+        given, columns = np.asarray(words, np.uint64), values.shape[1]
+        if quant.scale == "vector" and len(given) < columns:
             raise OpFault(
                 "PTO6021",
                 f"'{op.op.name}' scales {columns} columns; the last pto.set_quant_vector gave "
-                f"{len(words)} factors",
+                f"{len(given)} factors",
                 help=f"set a tile with {columns} valid elements",
             )
         signed = target == "i8"
-        given = np.asarray(words, np.uint64)[:columns]
+        given = given[:columns]
         if signed:
             given = given | _SIGNED
         return fixed(values, target, given, activation, rules=rules)
