@@ -7,18 +7,31 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.limits import current, resident, size_text
+from ptosim.ground.records import dataclass
 
 MOST_BITS = 1 << 16
 """Of an integer."""
 MOST_ELEMENTS = 1 << 22
 """Of what a step makes that is larger than what it is made of."""
+MOST_IN_ALL = 1 << 24
+"""Of what all such steps of an evaluation make, rounds of its comprehensions among them."""
+MOST_STEPS = 1 << 30
+"""Multiplications of a product of matrices."""
+MOST_BYTES = 1 << 29
+"""By which an evaluation may grow the process while it repeats a step."""
+_LOOK = 0.02
+"""Seconds between two looks at the limits."""
 
 _ATTRIBUTES = frozenset(
     [
@@ -123,52 +136,91 @@ _OF_NUMPY = [
 
 
 def _power(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() * max(right, 0))
+    if _are_whole(left, right):
+        _check_bits(int(left).bit_length() * max(int(right), 0))
     return operator.pow(left, right)
 
 
 def _shifted(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() + max(right, 0))
+    if _are_whole(left, right):
+        _check_bits(int(left).bit_length() + max(int(right), 0))
     return operator.lshift(left, right)
 
 
 def _product(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() + right.bit_length())
+    if _are_whole(left, right):
+        _check_bits(int(left).bit_length() + int(right).bit_length())
     for many, count in ((left, right), (right, left)):
-        if isinstance(many, (str, bytes, list, tuple)) and isinstance(count, int):
-            _check_elements(len(many) * count)
+        if isinstance(many, _SEQUENCES) and isinstance(count, _WHOLE):
+            _check_elements(weight(many) * int(count))
     return operator.mul(left, right)
 
 
+def _sum(left: Any, right: Any) -> Any:
+    if isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
+        _check_elements(weight(left) + weight(right))
+    return operator.add(left, right)
+
+
+_WHOLE = (int, np.integer)
+_SEQUENCES = (str, bytes, list, tuple)
+
+
+def _are_whole(left: Any, right: Any) -> bool:
+    return isinstance(left, _WHOLE) and isinstance(right, _WHOLE)
+
+
+def _matrix_product(do: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A product of matrices: `dot` pairs all rows with all columns, `matmul` those of each pair of
+    matrices."""
+
+    def multiply(left: Any, right: Any) -> Any:
+        _numbers(left)
+        _numbers(right)
+        one, two = np.shape(left), np.shape(right)
+        if not one or not two:
+            return do(left, right)
+        batches = [one[:-2], two[:-2]]
+        if do is operator.matmul:
+            batches = [np.broadcast_shapes(*batches)]
+        size = math.prod(math.prod(b) for b in batches) * math.prod((*one[-2:-1], *two[1:][-1:]))
+        _check_elements(size)
+        if size * one[-1] > MOST_STEPS:
+            raise UsageError(f"{size * one[-1]:,} products are too many here")
+        return do(left, right)
+
+    return multiply
+
+
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _product, ast.Div: operator.truediv,
+    ast.Add: _sum, ast.Sub: operator.sub, ast.Mult: _product, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: _power,
     ast.LShift: _shifted, ast.RShift: operator.rshift, ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor, ast.BitAnd: operator.and_, ast.MatMult: operator.matmul,
+    ast.BitXor: operator.xor, ast.BitAnd: operator.and_,
 }  # fmt: skip
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-_STEP = "guarded step"  # no identifier, so no text has it
-STEPS: dict[str, Any] = {
-    f"{_STEP} {kind.__name__}": lambda left, right, do=do: _done(do, left, right)
-    for kind, do in (*_BINARY.items(), *_COMPARED.items())
-}
-"""The names that guarded code uses, and what they are."""
 
 
 def _done(do: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and do is not operator.matmul:
-        size = math.prod(np.broadcast_shapes(left.shape, right.shape))
-        if size > max(left.size, right.size):
-            _check_elements(size)
     if isinstance(left, str) and do is operator.mod:
         raise UsageError("`%` formats no text here")
+    if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
+        _check_broadcast(left, right)
+    elif isinstance(left, (list, tuple)) and do in _COMPARED.values():
+        _check_elements(weight(left) + weight(right))
     return do(left, right)
+
+
+def _check_broadcast(*parts: Any) -> None:
+    """Raise UsageError for parts that are not of numbers, or that make a large array together."""
+    parts = tuple(part for part in parts if part is not None)
+    held = [_numbers(part) for part in parts]
+    size = math.prod(np.broadcast_shapes(*map(np.shape, parts)))
+    if size > max(held, default=0):
+        _check_elements(size)
 
 
 def _check_bits(count: int) -> None:
@@ -179,6 +231,246 @@ def _check_bits(count: int) -> None:
 def _check_elements(count: int) -> None:
     if count > MOST_ELEMENTS:
         raise UsageError(f"{count:,} elements are too many here")
+    _use.get().spend(count)
+
+
+# -- what a value is made of -----------------------------------------------------------------------
+
+
+def weight(value: Any) -> int:
+    """Return how many elements a value is written with, those of lists in lists each time that they
+    are written; more than `MOST_ELEMENTS` are not counted on."""
+    if isinstance(value, (str, bytes)):
+        return max(len(value), 1)
+    if isinstance(value, np.ndarray):
+        return max(value.size, 1)
+    if isinstance(value, dict):
+        value = [*value.items()]
+    if not isinstance(value, (list, tuple, set)):
+        return 1
+    plain = not any(map(_CONTAINERS.__contains__, set(map(type, value))))
+    if plain:
+        return max(len(value), 1)
+    count = 1
+    for each in value:
+        count += weight(each)
+        if count > MOST_ELEMENTS:
+            break
+    return count
+
+
+_CONTAINERS = frozenset((str, bytes, list, tuple, set, dict, np.ndarray))
+_ARRAYS = (np.ndarray, np.generic)
+
+
+def _numbers(value: Any) -> int:
+    """Return how many numbers NumPy makes an array of. Raises UsageError for what is no number."""
+    if isinstance(value, _ARRAYS):
+        _check_type(value.dtype)
+        return value.size
+    if isinstance(value, (list, tuple)):
+        count = weight(value)
+        if count > MOST_ELEMENTS:
+            raise UsageError(f"more than {MOST_ELEMENTS:,} elements are too many here")
+        return len(value) if _are_small(value) else sum(map(_numbers, value))
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise UsageError("an array has no numbers of more than 64 bits")
+    if not isinstance(value, (int, float, complex)):
+        raise UsageError(f"a value of type `{type(value).__name__}` is no number")
+    return 1
+
+
+def _are_small(values: Sequence[Any]) -> bool:
+    """True for whole numbers that fit, seen faster than with a look at each."""
+    return set(map(type, values)) == {int} and -(1 << 63) <= min(values) <= max(values) < 1 << 64
+
+
+def is_number(dtype: np.dtype) -> bool:
+    """True for the types of numbers: those of NumPy, and narrow ones that were added to it."""
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.isbuiltin == 2)
+
+
+def _check_type(dtype: np.dtype) -> None:
+    if not is_number(dtype):
+        raise UsageError(f"`{dtype}` is no type of numbers")
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NumPy that takes nothing but numbers."""
+
+    def apply(first: Any, *rest: Any, **options: Any) -> Any:
+        _numbers(first)
+        _check_options(rest, options)
+        return function(first, *rest, **options)
+
+    return apply
+
+
+def _check_options(rest: Sequence[Any], options: Mapping[str, Any]) -> None:
+    for option in (*rest, *options.values()):
+        if isinstance(option, (str, type, np.dtype)):
+            _check_named(option)
+        elif option is not None:
+            _numbers(option)
+
+
+def _check_named(option: Any) -> None:
+    """A text may name a type, and is another option if it names none."""
+    try:
+        named = np.dtype(option)
+    except TypeError:
+        return
+    _check_type(named)
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*parts: Any, **options: Any) -> Any:
+        _check_options((), options)
+        named = [v for v in options.values() if isinstance(v, (*_ARRAYS, list, tuple))]
+        _check_broadcast(*parts, *named)
+        return function(*parts, **options)
+
+    return apply
+
+
+def _concatenated(arrays: Any, *rest: Any, **options: Any) -> Any:
+    _check_options(rest, options)
+    _check_elements(sum(map(_numbers, arrays)))
+    return np.concatenate(arrays, *rest, **options)
+
+
+def _counts(values: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    _numbers(values)
+    _check_options((weights, minlength), {})
+    _check_elements(max(int(np.max(values, initial=0)) + 1, int(minlength)))
+    return np.bincount(values, weights, minlength)
+
+
+def _histogram(values: Any, bins: Any = 10, *rest: Any, **options: Any) -> Any:
+    _numbers(values)
+    _numbers(bins)  # their number or their limits; a rule might find any number of them
+    _check_options(rest, options)
+    if isinstance(bins, _WHOLE):
+        _check_elements(int(bins))
+    return np.histogram(values, bins, *rest, **options)
+
+
+def whole(*given: Any) -> int:
+    """`int`, of a text that is no longer than a number may be."""
+    if given and isinstance(given[0], (str, bytes)):
+        _check_bits(len(given[0]))
+    return int(*given)
+
+
+def rounded(value: Any, digits: Any = None) -> Any:
+    """`round`, to a number of digits that a number may have."""
+    if isinstance(digits, _WHOLE):
+        _check_bits(abs(int(digits)))
+    return round(value, digits)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "where": _elementwise(np.where), "isclose": _elementwise(np.isclose),
+    "clip": _elementwise(np.clip), "dot": _matrix_product(np.dot),
+    "concatenate": _concatenated, "bincount": _counts, "histogram": _histogram,
+}  # fmt: skip
+"""Functions of NumPy whose result may be larger than what they are given."""
+
+
+def function(name: str) -> Any:
+    """Return what expressions have in the place of a name of NumPy."""
+    found = getattr(np, name)
+    if name in _OWN or not callable(found) or isinstance(found, type):
+        return _OWN.get(name, found)
+    return checked(found)
+
+
+def _attribute(name: str) -> Callable[[Any], Any]:
+    """Read an attribute; methods of arrays take what functions take."""
+
+    def read(value: Any) -> Any:
+        found = getattr(value, name)
+        if not isinstance(value, _ARRAYS) or not callable(found):
+            return found
+        if name in _OWN:
+            return lambda *rest, **options: _OWN[name](value, *rest, **options)
+        return _method(found)
+
+    return read
+
+
+def _method(found: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*rest: Any, **options: Any) -> Any:
+        _check_options(rest, options)
+        return found(*rest, **options)
+
+    return call
+
+
+# -- what an evaluation uses -----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Use:
+    """What one evaluation has made so far, and what the process had when it began to loop."""
+
+    elements: int = 0
+    memory: int | None = None
+
+    def spend(self, count: int) -> None:
+        """Make so many elements more. Raises UsageError where they are too many in all."""
+        self.elements += count
+        if self.elements > MOST_IN_ALL:
+            raise UsageError(
+                f"an expression makes {MOST_IN_ALL:,} elements at most, one by one or at once",
+                help="NumPy goes through an array in one step, as in `(%x > 2).sum()`",
+            )
+
+
+_use: ContextVar[_Use] = ContextVar("use")
+
+
+@contextmanager
+def one_evaluation() -> Iterator[None]:
+    """Count what is made inside as that of one expression."""
+    token = _use.set(_Use())
+    try:
+        yield
+    finally:
+        _use.reset(token)
+
+
+def _rounds(values: Iterable[Any]) -> Iterator[Any]:
+    """Go through what a comprehension goes through, with a look at the limits now and then: nothing
+    else in an expression repeats. Raises LimitError beyond those that hold, UsageError where too
+    much has been made."""
+    use = _use.get()
+    if use.memory is None:
+        use.memory = resident()
+    looked = time.monotonic()
+    for value in values:
+        use.spend(1)
+        now = time.monotonic()
+        if now - looked > _LOOK:
+            looked = now
+            current().look()
+            if resident() - use.memory > MOST_BYTES:
+                raise UsageError(f"an expression takes {size_text(MOST_BYTES)} at most")
+        yield value
+
+
+_STEP = "guarded step"  # no identifier, so no text has it
+STEPS: dict[str, Any] = {
+    f"{_STEP} {kind.__name__}": lambda left, right, do=do: _done(do, left, right)
+    for kind, do in (*_BINARY.items(), *_COMPARED.items())
+}
+"""The names that guarded code uses, and what they are."""
+STEPS[f"{_STEP} MatMult"] = _matrix_product(operator.matmul)
+STEPS[f"{_STEP} rounds"] = _rounds
+STEPS.update((f"{_STEP} .{name}", _attribute(name)) for name in _ATTRIBUTES)
 
 
 class _Guard(ast.NodeTransformer):
@@ -186,13 +478,13 @@ class _Guard(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        return _step(node.op, node.left, node.right, node)
+        return _step(type(node.op).__name__, node, node.left, node.right)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) > 1 or type(node.ops[0]) not in _COMPARED:
             return node
-        return _step(node.ops[0], node.left, node.comparators[0], node)
+        return _step(type(node.ops[0]).__name__, node, node.left, node.comparators[0])
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         is_numpy = isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy")
@@ -200,7 +492,18 @@ class _Guard(ast.NodeTransformer):
             raise UsageError(
                 f"`.{node.attr}` is not for expressions", help="the command `python` has all of it"
             )
-        return self.generic_visit(node)
+        self.generic_visit(node)
+        return node if is_numpy else _step(f".{node.attr}", node, node.value)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = _step("rounds", node.iter, node.iter)
+        return node
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        """As a list: what is left to be computed later would be so outside the guard."""
+        self.generic_visit(node)
+        return ast.copy_location(ast.ListComp(node.elt, node.generators), node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id.startswith("__"):
@@ -214,11 +517,9 @@ class _Guard(ast.NodeTransformer):
         raise UsageError("an expression defines no function", help="the command `python` does")
 
 
-def _step(
-    kind: ast.operator | ast.cmpop, left: ast.expr, right: ast.expr, node: ast.AST
-) -> ast.AST:
-    name = ast.Name(f"{_STEP} {type(kind).__name__}", ast.Load())
-    return ast.fix_missing_locations(ast.copy_location(ast.Call(name, [left, right], []), node))
+def _step(what: str, place: ast.expr, *given: ast.expr) -> ast.Call:
+    name = ast.Name(f"{_STEP} {what}", ast.Load())
+    return ast.fix_missing_locations(ast.copy_location(ast.Call(name, [*given], []), place))
 
 
 def guarded(tree: ast.Expression) -> ast.Expression:
@@ -227,17 +528,11 @@ def guarded(tree: ast.Expression) -> ast.Expression:
     return _Guard().visit(tree)
 
 
-def _with_two(function: np.ufunc) -> Callable[..., Any]:
-    def apply(left: Any, right: Any) -> Any:
-        return _done(function, left, right)
-
-    return apply
-
-
 def numpy_names() -> SimpleNamespace:
     """Return what expressions have of NumPy: what computes with arrays that exist."""
-    plain = {name: getattr(np, name) for name in _OF_NUMPY}
     functions = {n: f for n in dir(np) if isinstance(f := getattr(np, n), np.ufunc)}
-    ones = {n: f for n, f in functions.items() if f.nin == 1 and f.nout == 1}
-    twos = {n: _with_two(f) for n, f in functions.items() if f.nin == 2 and f.nout == 1}
-    return SimpleNamespace(**{**ones, **twos, **plain})
+    ones = {n: checked(f) for n, f in functions.items() if f.nin == 1 and f.nout == 1}
+    twos = {n: _elementwise(f) for n, f in functions.items() if f.nin == 2 and f.nout == 1}
+    products = {"matmul": STEPS[f"{_STEP} MatMult"]}
+    plain = {name: function(name) for name in _OF_NUMPY}
+    return SimpleNamespace(**{**ones, **twos, **products, **plain})
