@@ -10,7 +10,6 @@ import queue
 import shlex
 import tempfile
 import threading
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -175,8 +174,8 @@ class _Editor(io.BytesIO):
         self._inbox.idle.set()
 
 
-IN_HASTE = 4
-"""One of so many editors sends everything at once: requests come while the run moves."""
+IN_HASTE = b'"pause"'
+"""An editor who asks for this sends everything at once: a request comes while the run moves."""
 
 
 def _frames(case: Case, folder: Path) -> int:
@@ -188,7 +187,7 @@ def _frames(case: Case, folder: Path) -> int:
     )
     sink, inbox = io.BytesIO(), _Inbox()
     editor = _Editor(case.content + moves, inbox)
-    in_haste = zlib.crc32(case.content) % IN_HASTE == 0
+    in_haste = IN_HASTE in case.content
     server = Server(io.BytesIO(case.content + moves) if in_haste else editor, sink)
     server._inbox = inbox
     broken: list[BaseException] = []
