@@ -18,13 +18,13 @@ import numpy as np
 from ptosim.debug.guarded import (
     MOST_ELEMENTS,
     STEPS,
+    Whole,
     function,
     guarded,
     numpy_names,
     one_evaluation,
     rounded,
     weight,
-    whole,
 )
 from ptosim.ground.errors import PtosimError, UsageError
 
@@ -33,7 +33,7 @@ _REFERENCE = re.compile(r"([%$])([A-Za-z0-9_]+)")
 
 _FUNCTIONS: dict[str, Any] = {
     **{name: getattr(builtins, name) for name in ("abs", "float", "len", "hex")},
-    "int": whole,
+    "int": Whole,
     "round": rounded,
     **{
         name: function(name)
@@ -150,9 +150,8 @@ def written(value: Any, write: Callable[[Any], str]) -> str:
     try:
         return write(value)
     except (ValueError, TypeError, RecursionError) as problem:
-        what = str(problem).partition(";")[0]  # after it Python says how its own limit is set
         raise UsageError(
-            f"the value cannot be written: {what}",
+            f"the value cannot be written: {_plain(str(problem))}",
             help="`hex` writes a whole number of any length",
         ) from None
 
@@ -177,6 +176,7 @@ def _translated(text: str) -> str:
 
 
 def _plain(text: str) -> str:
+    text = text.partition("; use sys.")[0]  # Python says how its own limit is set
     return text.replace(_VALUE, "%").replace(_KNOWN, "$")
 
 

@@ -223,6 +223,30 @@ def _check_broadcast(*parts: Any) -> None:
         _check_elements(size)
 
 
+def _item(value: Any, index: Any) -> Any:
+    """A part of a value; arrays among the indices may name an element again and again."""
+    if isinstance(value, np.ndarray):
+        parts = index if isinstance(index, tuple) else (index,)
+        _check_picked(value, [part for part in parts if isinstance(part, (list, np.ndarray))])
+    return value[index]
+
+
+def _check_picked(value: np.ndarray, parts: Sequence[Any]) -> None:
+    """Raise UsageError if indices that are arrays pick a large array. They take the place of as
+    many dimensions, which are at least the smallest ones."""
+    if not parts:
+        return
+    for part in parts:
+        _numbers(part)
+    given = [np.asarray(part) for part in parts]
+    shapes = [(int(g.sum()),) if g.dtype == bool else g.shape for g in given]
+    taken = sum(g.ndim if g.dtype == bool else 1 for g in given)
+    rest = value.size // max(math.prod(sorted(value.shape)[:taken]), 1)
+    size = rest * math.prod(np.broadcast_shapes(*shapes))
+    if size > value.size:
+        _check_elements(size)
+
+
 def _check_bits(count: int) -> None:
     if count > MOST_BITS:
         raise UsageError(f"a number of {count:,} bits is too large here")
@@ -358,11 +382,17 @@ def _histogram(values: Any, bins: Any = 10, *rest: Any, **options: Any) -> Any:
     return np.histogram(values, bins, *rest, **options)
 
 
-def whole(*given: Any) -> int:
-    """`int`, of a text that is no longer than a number may be."""
-    if given and isinstance(given[0], (str, bytes)):
-        _check_bits(len(given[0]))
-    return int(*given)
+class Whole:
+    """`int`, of a text that is no longer than a number may be; as a type of elements it is what
+    `int` is."""
+
+    dtype = np.dtype(int)
+
+    def __new__(cls, *given: Any) -> Any:
+        """Return a whole number. Raises UsageError for a text that is too long."""
+        if given and isinstance(given[0], (str, bytes)):
+            _check_bits(len(given[0]))
+        return int(*given)
 
 
 def rounded(value: Any, digits: Any = None) -> Any:
@@ -469,6 +499,8 @@ STEPS: dict[str, Any] = {
 }
 """The names that guarded code uses, and what they are."""
 STEPS[f"{_STEP} MatMult"] = _matrix_product(operator.matmul)
+STEPS[f"{_STEP} item"] = _item
+STEPS[f"{_STEP} slice"] = slice
 STEPS[f"{_STEP} rounds"] = _rounds
 STEPS.update((f"{_STEP} .{name}", _attribute(name)) for name in _ATTRIBUTES)
 
@@ -495,6 +527,10 @@ class _Guard(ast.NodeTransformer):
         self.generic_visit(node)
         return node if is_numpy else _step(f".{node.attr}", node, node.value)
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        return _step("item", node, node.value, _index(node.slice))
+
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
         node.iter = _step("rounds", node.iter, node.iter)
@@ -520,6 +556,16 @@ class _Guard(ast.NodeTransformer):
 def _step(what: str, place: ast.expr, *given: ast.expr) -> ast.Call:
     name = ast.Name(f"{_STEP} {what}", ast.Load())
     return ast.fix_missing_locations(ast.copy_location(ast.Call(name, [*given], []), place))
+
+
+def _index(node: ast.expr) -> ast.expr:
+    """What is in brackets as what it is outside of them."""
+    if isinstance(node, ast.Tuple):
+        return ast.copy_location(ast.Tuple([*map(_index, node.elts)], ast.Load()), node)
+    if isinstance(node, ast.Slice):
+        none = ast.copy_location(ast.Constant(None), node)
+        return _step("slice", node, *(p or none for p in (node.lower, node.upper, node.step)))
+    return node
 
 
 def guarded(tree: ast.Expression) -> ast.Expression:

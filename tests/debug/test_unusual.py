@@ -68,6 +68,7 @@ TOO_LARGE = [
     "[0] * 4000000 + [0] * 4000000",
     "[[[0] * 1000] * 1000] * 1000",
     "np.ravel([[0] * 40000] * 40000)",
+    "%b[[0] * 30000][:, [0] * 30000].size",
     "[np.sort(v) for v in [np.ravel([0] * 2000000)] * 1000]",
 ]
 NO_NUMBERS = [
@@ -114,6 +115,13 @@ def test_an_expression_that_is_too_much(session, text):
         ("%b.astype(np.int8).view('u1')[0, 7]", 3),
         ("int('ff', 16) + round(2.5, 0)", 257),
         ("[1] + [2] == [1, 2]", True),
+        ("%b.astype(int).dtype == int", True),
+        ("%b[1:3, ::-2].shape", (2, 4)),
+        ("%b[[1, 2], 3:].shape", (2, 5)),
+        ("%b[%b > 30].size", 3),
+        ("%b[..., None, 1].shape", (8, 1)),
+        ("np.s_[1:2, 3][1:] if 0 else [1, 2, 3][-1:]", [3]),
+        ("%b.astype(dtype=float).sum(dtype=int)", 992),
     ],
 )
 def test_what_is_computed(session, text, wanted):
