@@ -157,7 +157,7 @@ def _product(left: Any, right: Any) -> Any:
 
 
 def _sum(left: Any, right: Any) -> Any:
-    if isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
+    if all(isinstance(part, _SEQUENCES) for part in (left, right)):
         _check_elements(weight(left) + weight(right))
     return operator.add(left, right)
 

@@ -175,7 +175,7 @@ def _arrays() -> list[bytes]:
         _array(np.asfortranarray(plain)),
         _array(plain.astype(">f4")),
         _array(rng.integers(-8, 8, 64).astype(np.int8)),
-        _array(np.float64(3)),
+        _array(np.array(3.0)),
         _array(np.array(["a", "b"])),
         _array(np.zeros((2, 0), np.float16)),
     ]
