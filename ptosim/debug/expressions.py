@@ -15,17 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.debug.guarded import (
-    MOST_ELEMENTS,
-    STEPS,
-    Whole,
-    function,
-    guarded,
-    numpy_names,
-    one_evaluation,
-    rounded,
-    weight,
-)
+from ptosim.debug.budget import MOST_ELEMENTS, one_evaluation, weight
+from ptosim.debug.guarded import STEPS, Whole, function, guarded, numpy_names, rounded
 from ptosim.ground.errors import PtosimError, UsageError
 
 _VALUE, _KNOWN = "ƒ", "ß"  # letters in place of % and $ in Python text, one for one
@@ -145,9 +136,9 @@ def fingerprint(value: object) -> object:
 def written(value: Any, write: Callable[[Any], str]) -> str:
     """Return a value as text, written by `str`, `repr` or the like. Raises UsageError for one that
     has none, such as a number of thousands of digits."""
-    if not isinstance(value, np.ndarray) and weight(value) > MOST_ELEMENTS:
-        raise UsageError(f"the value has more than {MOST_ELEMENTS:,} elements")
     try:
+        if not isinstance(value, np.ndarray) and weight(value) > MOST_ELEMENTS:
+            raise UsageError(f"the value has more than {MOST_ELEMENTS:,} elements")
         return write(value)
     except (ValueError, TypeError, RecursionError) as problem:
         raise UsageError(

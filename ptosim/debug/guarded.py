@@ -7,31 +7,23 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from ptosim.debug.budget import (
+    ARRAYS,
+    MOST_STEPS,
+    check_bits,
+    check_elements,
+    check_type,
+    numbers,
+    rounds,
+    weight,
+)
 from ptosim.ground.errors import UsageError
-from ptosim.ground.limits import current, resident, size_text
-from ptosim.ground.records import dataclass
-
-MOST_BITS = 1 << 16
-"""Of an integer."""
-MOST_ELEMENTS = 1 << 22
-"""Of what a step makes that is larger than what it is made of."""
-MOST_IN_ALL = 1 << 24
-"""Of what all such steps of an evaluation make, rounds of its comprehensions among them."""
-MOST_STEPS = 1 << 30
-"""Multiplications of a product of matrices."""
-MOST_BYTES = 1 << 29
-"""By which an evaluation may grow the process while it repeats a step."""
-_LOOK = 0.02
-"""Seconds between two looks at the limits."""
 
 _ATTRIBUTES = frozenset(
     [
@@ -137,28 +129,28 @@ _OF_NUMPY = [
 
 def _power(left: Any, right: Any) -> Any:
     if _are_whole(left, right):
-        _check_bits(int(left).bit_length() * max(int(right), 0))
+        check_bits(int(left).bit_length() * max(int(right), 0))
     return operator.pow(left, right)
 
 
 def _shifted(left: Any, right: Any) -> Any:
     if _are_whole(left, right):
-        _check_bits(int(left).bit_length() + max(int(right), 0))
+        check_bits(int(left).bit_length() + max(int(right), 0))
     return operator.lshift(left, right)
 
 
 def _product(left: Any, right: Any) -> Any:
     if _are_whole(left, right):
-        _check_bits(int(left).bit_length() + int(right).bit_length())
+        check_bits(int(left).bit_length() + int(right).bit_length())
     for many, count in ((left, right), (right, left)):
         if isinstance(many, _SEQUENCES) and isinstance(count, _WHOLE):
-            _check_elements(weight(many) * int(count))
+            check_elements(weight(many) * int(count))
     return operator.mul(left, right)
 
 
 def _sum(left: Any, right: Any) -> Any:
     if all(isinstance(part, _SEQUENCES) for part in (left, right)):
-        _check_elements(weight(left) + weight(right))
+        check_elements(weight(left) + weight(right))
     return operator.add(left, right)
 
 
@@ -175,8 +167,8 @@ def _matrix_product(do: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     matrices."""
 
     def multiply(left: Any, right: Any) -> Any:
-        _numbers(left)
-        _numbers(right)
+        numbers(left)
+        numbers(right)
         one, two = np.shape(left), np.shape(right)
         if not one or not two:
             return do(left, right)
@@ -184,7 +176,7 @@ def _matrix_product(do: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         if do is operator.matmul:
             batches = [np.broadcast_shapes(*batches)]
         size = math.prod(math.prod(b) for b in batches) * math.prod((*one[-2:-1], *two[1:][-1:]))
-        _check_elements(size)
+        check_elements(size)
         if size * one[-1] > MOST_STEPS:
             raise UsageError(f"{size * one[-1]:,} products are too many here")
         return do(left, right)
@@ -207,20 +199,20 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def _done(do: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     if isinstance(left, str) and do is operator.mod:
         raise UsageError("`%` formats no text here")
-    if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
+    if isinstance(left, ARRAYS) or isinstance(right, ARRAYS):
         _check_broadcast(left, right)
     elif isinstance(left, (list, tuple)) and do in _COMPARED.values():
-        _check_elements(weight(left) + weight(right))
+        check_elements(weight(left) + weight(right))
     return do(left, right)
 
 
 def _check_broadcast(*parts: Any) -> None:
     """Raise UsageError for parts that are not of numbers, or that make a large array together."""
     parts = tuple(part for part in parts if part is not None)
-    held = [_numbers(part) for part in parts]
+    held = [numbers(part) for part in parts]
     size = math.prod(np.broadcast_shapes(*map(np.shape, parts)))
     if size > max(held, default=0):
-        _check_elements(size)
+        check_elements(size)
 
 
 def _item(value: Any, index: Any) -> Any:
@@ -237,86 +229,14 @@ def _check_picked(value: np.ndarray, parts: Sequence[Any]) -> None:
     if not parts:
         return
     for part in parts:
-        _numbers(part)
+        numbers(part)
     given = [np.asarray(part) for part in parts]
     shapes = [(int(g.sum()),) if g.dtype == bool else g.shape for g in given]
     taken = sum(g.ndim if g.dtype == bool else 1 for g in given)
     rest = value.size // max(math.prod(sorted(value.shape)[:taken]), 1)
     size = rest * math.prod(np.broadcast_shapes(*shapes))
     if size > value.size:
-        _check_elements(size)
-
-
-def _check_bits(count: int) -> None:
-    if count > MOST_BITS:
-        raise UsageError(f"a number of {count:,} bits is too large here")
-
-
-def _check_elements(count: int) -> None:
-    if count > MOST_ELEMENTS:
-        raise UsageError(f"{count:,} elements are too many here")
-    _use.get().spend(count)
-
-
-# -- what a value is made of -----------------------------------------------------------------------
-
-
-def weight(value: Any) -> int:
-    """Return how many elements a value is written with, those of lists in lists each time that they
-    are written; more than `MOST_ELEMENTS` are not counted on."""
-    if isinstance(value, (str, bytes)):
-        return max(len(value), 1)
-    if isinstance(value, np.ndarray):
-        return max(value.size, 1)
-    if isinstance(value, dict):
-        value = [*value.items()]
-    if not isinstance(value, (list, tuple, set)):
-        return 1
-    plain = not any(map(_CONTAINERS.__contains__, set(map(type, value))))
-    if plain:
-        return max(len(value), 1)
-    count = 1
-    for each in value:
-        count += weight(each)
-        if count > MOST_ELEMENTS:
-            break
-    return count
-
-
-_CONTAINERS = frozenset((str, bytes, list, tuple, set, dict, np.ndarray))
-_ARRAYS = (np.ndarray, np.generic)
-
-
-def _numbers(value: Any) -> int:
-    """Return how many numbers NumPy makes an array of. Raises UsageError for what is no number."""
-    if isinstance(value, _ARRAYS):
-        _check_type(value.dtype)
-        return value.size
-    if isinstance(value, (list, tuple)):
-        count = weight(value)
-        if count > MOST_ELEMENTS:
-            raise UsageError(f"more than {MOST_ELEMENTS:,} elements are too many here")
-        return len(value) if _are_small(value) else sum(map(_numbers, value))
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        raise UsageError("an array has no numbers of more than 64 bits")
-    if not isinstance(value, (int, float, complex)):
-        raise UsageError(f"a value of type `{type(value).__name__}` is no number")
-    return 1
-
-
-def _are_small(values: Sequence[Any]) -> bool:
-    """True for whole numbers that fit, seen faster than with a look at each."""
-    return set(map(type, values)) == {int} and -(1 << 63) <= min(values) <= max(values) < 1 << 64
-
-
-def is_number(dtype: np.dtype) -> bool:
-    """True for the types of numbers: those of NumPy, and narrow ones that were added to it."""
-    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.isbuiltin == 2)
-
-
-def _check_type(dtype: np.dtype) -> None:
-    if not is_number(dtype):
-        raise UsageError(f"`{dtype}` is no type of numbers")
+        check_elements(size)
 
 
 # -- functions -------------------------------------------------------------------------------------
@@ -326,7 +246,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of NumPy that takes nothing but numbers."""
 
     def apply(first: Any, *rest: Any, **options: Any) -> Any:
-        _numbers(first)
+        numbers(first)
         _check_options(rest, options)
         return function(first, *rest, **options)
 
@@ -338,7 +258,7 @@ def _check_options(rest: Sequence[Any], options: Mapping[str, Any]) -> None:
         if isinstance(option, (str, type, np.dtype)):
             _check_named(option)
         elif option is not None:
-            _numbers(option)
+            numbers(option)
 
 
 def _check_named(option: Any) -> None:
@@ -347,13 +267,13 @@ def _check_named(option: Any) -> None:
         named = np.dtype(option)
     except TypeError:
         return
-    _check_type(named)
+    check_type(named)
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*parts: Any, **options: Any) -> Any:
         _check_options((), options)
-        named = [v for v in options.values() if isinstance(v, (*_ARRAYS, list, tuple))]
+        named = [v for v in options.values() if isinstance(v, (*ARRAYS, list, tuple))]
         _check_broadcast(*parts, *named)
         return function(*parts, **options)
 
@@ -362,23 +282,23 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _concatenated(arrays: Any, *rest: Any, **options: Any) -> Any:
     _check_options(rest, options)
-    _check_elements(sum(map(_numbers, arrays)))
+    check_elements(sum(map(numbers, arrays)))
     return np.concatenate(arrays, *rest, **options)
 
 
 def _counts(values: Any, weights: Any = None, minlength: Any = 0) -> Any:
-    _numbers(values)
+    numbers(values)
     _check_options((weights, minlength), {})
-    _check_elements(max(int(np.max(values, initial=0)) + 1, int(minlength)))
+    check_elements(max(int(np.max(values, initial=0)) + 1, int(minlength)))
     return np.bincount(values, weights, minlength)
 
 
 def _histogram(values: Any, bins: Any = 10, *rest: Any, **options: Any) -> Any:
-    _numbers(values)
-    _numbers(bins)  # their number or their limits; a rule might find any number of them
+    numbers(values)
+    numbers(bins)  # their number or their limits; a rule might find any number of them
     _check_options(rest, options)
     if isinstance(bins, _WHOLE):
-        _check_elements(int(bins))
+        check_elements(int(bins))
     return np.histogram(values, bins, *rest, **options)
 
 
@@ -391,14 +311,14 @@ class Whole:
     def __new__(cls, *given: Any) -> Any:
         """Return a whole number. Raises UsageError for a text that is too long."""
         if given and isinstance(given[0], (str, bytes)):
-            _check_bits(len(given[0]))
+            check_bits(len(given[0]))
         return int(*given)
 
 
 def rounded(value: Any, digits: Any = None) -> Any:
     """`round`, to a number of digits that a number may have."""
     if isinstance(digits, _WHOLE):
-        _check_bits(abs(int(digits)))
+        check_bits(abs(int(digits)))
     return round(value, digits)
 
 
@@ -423,7 +343,7 @@ def _attribute(name: str) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         found = getattr(value, name)
-        if not isinstance(value, _ARRAYS) or not callable(found):
+        if not isinstance(value, ARRAYS) or not callable(found):
             return found
         if name in _OWN:
             return lambda *rest, **options: _OWN[name](value, *rest, **options)
@@ -440,58 +360,6 @@ def _method(found: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-# -- what an evaluation uses -----------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Use:
-    """What one evaluation has made so far, and what the process had when it began to loop."""
-
-    elements: int = 0
-    memory: int | None = None
-
-    def spend(self, count: int) -> None:
-        """Make so many elements more. Raises UsageError where they are too many in all."""
-        self.elements += count
-        if self.elements > MOST_IN_ALL:
-            raise UsageError(
-                f"an expression makes {MOST_IN_ALL:,} elements at most, one by one or at once",
-                help="NumPy goes through an array in one step, as in `(%x > 2).sum()`",
-            )
-
-
-_use: ContextVar[_Use] = ContextVar("use")
-
-
-@contextmanager
-def one_evaluation() -> Iterator[None]:
-    """Count what is made inside as that of one expression."""
-    token = _use.set(_Use())
-    try:
-        yield
-    finally:
-        _use.reset(token)
-
-
-def _rounds(values: Iterable[Any]) -> Iterator[Any]:
-    """Go through what a comprehension goes through, with a look at the limits now and then: nothing
-    else in an expression repeats. Raises LimitError beyond those that hold, UsageError where too
-    much has been made."""
-    use = _use.get()
-    if use.memory is None:
-        use.memory = resident()
-    looked = time.monotonic()
-    for value in values:
-        use.spend(1)
-        now = time.monotonic()
-        if now - looked > _LOOK:
-            looked = now
-            current().look()
-            if resident() - use.memory > MOST_BYTES:
-                raise UsageError(f"an expression takes {size_text(MOST_BYTES)} at most")
-        yield value
-
-
 _STEP = "guarded step"  # no identifier, so no text has it
 STEPS: dict[str, Any] = {
     f"{_STEP} {kind.__name__}": lambda left, right, do=do: _done(do, left, right)
@@ -501,7 +369,7 @@ STEPS: dict[str, Any] = {
 STEPS[f"{_STEP} MatMult"] = _matrix_product(operator.matmul)
 STEPS[f"{_STEP} item"] = _item
 STEPS[f"{_STEP} slice"] = slice
-STEPS[f"{_STEP} rounds"] = _rounds
+STEPS[f"{_STEP} rounds"] = rounds
 STEPS.update((f"{_STEP} .{name}", _attribute(name)) for name in _ATTRIBUTES)
 
 

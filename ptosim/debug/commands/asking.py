@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.debug.budget import is_number
 from ptosim.debug.commands.table import command
 from ptosim.debug.expressions import Expression, written
-from ptosim.debug.guarded import is_number
 from ptosim.debug.sheet import short_number
 from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
