@@ -15,16 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.debug.guarded import STEPS, guarded, numpy_names
-from ptosim.ground.errors import UsageError
+from ptosim.debug.budget import MOST_ELEMENTS, one_evaluation, weight
+from ptosim.debug.guarded import STEPS, Whole, function, guarded, numpy_names, rounded
+from ptosim.ground.errors import PtosimError, UsageError
 
 _VALUE, _KNOWN = "ƒ", "ß"  # letters in place of % and $ in Python text, one for one
 _REFERENCE = re.compile(r"([%$])([A-Za-z0-9_]+)")
 
 _FUNCTIONS: dict[str, Any] = {
-    **{name: getattr(builtins, name) for name in ("abs", "int", "float", "len", "round", "hex")},
+    **{name: getattr(builtins, name) for name in ("abs", "float", "len", "hex")},
+    "int": Whole,
+    "round": rounded,
     **{
-        name: getattr(np, name)
+        name: function(name)
         for name in (
             "all", "any", "argmax", "argmin", "array_equal", "count_nonzero", "exp", "inf",
             "isinf", "isnan", "log2", "max", "mean", "min", "nan", "sqrt", "sum", "where",
@@ -59,6 +62,8 @@ class Expression:
             raise UsageError(_pointed(self.text, problem.offset, problem.msg)) from None
         except (ValueError, RecursionError, MemoryError) as problem:  # NUL, deep nesting
             raise UsageError(f"no expression: {_plain(str(problem))}") from None
+        self.repeats = any(isinstance(node, ast.comprehension) for node in ast.walk(self.tree))
+        """Whether a part is evaluated again and again, so that it may take long."""
 
     @property
     def is_condition(self) -> bool:
@@ -75,12 +80,13 @@ class Expression:
 
     def evaluate(self, value: Callable[[str], Any], known: Mapping[str, Any]) -> Any:
         """Return the value; `value` gives those of the program by name, `known` those of the
-        debugger. Raises UsageError for whatever is wrong with it."""
+        debugger. Raises UsageError for whatever is wrong with it, LimitError where it takes longer
+        than the limits that hold."""
         names = _Names(value, known)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), one_evaluation():
                 return eval(self._code, names)  # as globals, so that comprehensions have them
-        except UsageError:
+        except PtosimError:
             raise
         except Exception as problem:
             raise UsageError(f"`{self.text}`: {_plain(str(problem))}") from None
@@ -111,15 +117,34 @@ class _Names(dict[str, Any]):
 
 
 def truth(value: Any) -> bool:
-    """Return whether a condition holds: for an array, whether it does for any element."""
-    return bool(np.any(value))
+    """Return whether a condition holds: for an array, whether it does for any element. Raises
+    UsageError for what is neither true nor false."""
+    try:
+        return bool(np.any(value))
+    except (ValueError, TypeError) as problem:
+        raise UsageError(f"the value is neither true nor false: {problem}") from None
 
 
 def fingerprint(value: object) -> object:
-    """Return something that is equal for equal values, NaN included."""
+    """Return something that is equal for equal values, NaN included. Raises UsageError for a value
+    that is too large to be compared."""
     if isinstance(value, np.ndarray):
         return value.shape, value.tobytes()
-    return repr(value)
+    return written(value, repr)
+
+
+def written(value: Any, write: Callable[[Any], str]) -> str:
+    """Return a value as text, written by `str`, `repr` or the like. Raises UsageError for one that
+    has none, such as a number of thousands of digits."""
+    try:
+        if not isinstance(value, np.ndarray) and weight(value) > MOST_ELEMENTS:
+            raise UsageError(f"the value has more than {MOST_ELEMENTS:,} elements")
+        return write(value)
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise UsageError(
+            f"the value cannot be written: {_plain(str(problem))}",
+            help="`hex` writes a whole number of any length",
+        ) from None
 
 
 def _is_operand(before: str) -> bool:
@@ -142,6 +167,7 @@ def _translated(text: str) -> str:
 
 
 def _plain(text: str) -> str:
+    text = text.partition("; use sys.")[0]  # Python says how its own limit is set
     return text.replace(_VALUE, "%").replace(_KNOWN, "$")
 
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from ptosim.debug.budget import (
+    ARRAYS,
+    MOST_STEPS,
+    check_bits,
+    check_elements,
+    check_type,
+    numbers,
+    rounds,
+    weight,
+)
 from ptosim.ground.errors import UsageError
-
-MOST_BITS = 1 << 16
-"""Of an integer."""
-MOST_ELEMENTS = 1 << 22
-"""Of what a step makes that is larger than what it is made of."""
 
 _ATTRIBUTES = frozenset(
     [
@@ -123,62 +128,249 @@ _OF_NUMPY = [
 
 
 def _power(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() * max(right, 0))
+    if _are_whole(left, right):
+        check_bits(int(left).bit_length() * max(int(right), 0))
     return operator.pow(left, right)
 
 
 def _shifted(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() + max(right, 0))
+    if _are_whole(left, right):
+        check_bits(int(left).bit_length() + max(int(right), 0))
     return operator.lshift(left, right)
 
 
 def _product(left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() + right.bit_length())
+    if _are_whole(left, right):
+        check_bits(int(left).bit_length() + int(right).bit_length())
     for many, count in ((left, right), (right, left)):
-        if isinstance(many, (str, bytes, list, tuple)) and isinstance(count, int):
-            _check_elements(len(many) * count)
+        if isinstance(many, _SEQUENCES) and isinstance(count, _WHOLE):
+            check_elements(weight(many) * int(count))
     return operator.mul(left, right)
 
 
+def _sum(left: Any, right: Any) -> Any:
+    if all(isinstance(part, _SEQUENCES) for part in (left, right)):
+        check_elements(weight(left) + weight(right))
+    return operator.add(left, right)
+
+
+_WHOLE = (int, np.integer)
+_SEQUENCES = (str, bytes, list, tuple)
+
+
+def _are_whole(left: Any, right: Any) -> bool:
+    return isinstance(left, _WHOLE) and isinstance(right, _WHOLE)
+
+
+def _matrix_product(do: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A product of matrices: `dot` pairs all rows with all columns, `matmul` those of each pair of
+    matrices."""
+
+    def multiply(left: Any, right: Any) -> Any:
+        numbers(left)
+        numbers(right)
+        one, two = np.shape(left), np.shape(right)
+        if not one or not two:
+            return do(left, right)
+        batches = [one[:-2], two[:-2]]
+        if do is operator.matmul:
+            batches = [np.broadcast_shapes(*batches)]
+        size = math.prod(math.prod(b) for b in batches) * math.prod((*one[-2:-1], *two[1:][-1:]))
+        check_elements(size)
+        if size * one[-1] > MOST_STEPS:
+            raise UsageError(f"{size * one[-1]:,} products are too many here")
+        return do(left, right)
+
+    return multiply
+
+
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _product, ast.Div: operator.truediv,
+    ast.Add: _sum, ast.Sub: operator.sub, ast.Mult: _product, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: _power,
     ast.LShift: _shifted, ast.RShift: operator.rshift, ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor, ast.BitAnd: operator.and_, ast.MatMult: operator.matmul,
+    ast.BitXor: operator.xor, ast.BitAnd: operator.and_,
 }  # fmt: skip
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
+
+
+def _done(do: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    if isinstance(left, str) and do is operator.mod:
+        raise UsageError("`%` formats no text here")
+    if isinstance(left, ARRAYS) or isinstance(right, ARRAYS):
+        _check_broadcast(left, right)
+    elif isinstance(left, (list, tuple)) and do in _COMPARED.values():
+        check_elements(weight(left) + weight(right))
+    return do(left, right)
+
+
+def _check_broadcast(*parts: Any) -> None:
+    """Raise UsageError for parts that are not of numbers, or that make a large array together."""
+    parts = tuple(part for part in parts if part is not None)
+    held = [numbers(part) for part in parts]
+    size = math.prod(np.broadcast_shapes(*map(np.shape, parts)))
+    if size > max(held, default=0):
+        check_elements(size)
+
+
+def _item(value: Any, index: Any) -> Any:
+    """A part of a value; arrays among the indices may name an element again and again."""
+    if isinstance(value, np.ndarray):
+        parts = index if isinstance(index, tuple) else (index,)
+        _check_picked(value, [part for part in parts if isinstance(part, (list, np.ndarray))])
+    return value[index]
+
+
+def _check_picked(value: np.ndarray, parts: Sequence[Any]) -> None:
+    """Raise UsageError if indices that are arrays pick a large array. They take the place of as
+    many dimensions, which are at least the smallest ones."""
+    if not parts:
+        return
+    for part in parts:
+        numbers(part)
+    given = [np.asarray(part) for part in parts]
+    shapes = [(int(g.sum()),) if g.dtype == bool else g.shape for g in given]
+    taken = sum(g.ndim if g.dtype == bool else 1 for g in given)
+    rest = value.size // max(math.prod(sorted(value.shape)[:taken]), 1)
+    size = rest * math.prod(np.broadcast_shapes(*shapes))
+    if size > value.size:
+        check_elements(size)
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NumPy that takes nothing but numbers."""
+
+    def apply(first: Any, *rest: Any, **options: Any) -> Any:
+        numbers(first)
+        _check_options(rest, options)
+        return function(first, *rest, **options)
+
+    return apply
+
+
+def _check_options(rest: Sequence[Any], options: Mapping[str, Any]) -> None:
+    for option in (*rest, *options.values()):
+        if isinstance(option, (str, type, np.dtype)):
+            _check_named(option)
+        elif option is not None:
+            numbers(option)
+
+
+def _check_named(option: Any) -> None:
+    """A text may name a type, and is another option if it names none."""
+    try:
+        named = np.dtype(option)
+    except TypeError:
+        return
+    check_type(named)
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*parts: Any, **options: Any) -> Any:
+        _check_options((), options)
+        named = [v for v in options.values() if isinstance(v, (*ARRAYS, list, tuple))]
+        _check_broadcast(*parts, *named)
+        return function(*parts, **options)
+
+    return apply
+
+
+def _concatenated(arrays: Any, *rest: Any, **options: Any) -> Any:
+    _check_options(rest, options)
+    check_elements(sum(map(numbers, arrays)))
+    return np.concatenate(arrays, *rest, **options)
+
+
+def _counts(values: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    numbers(values)
+    _check_options((weights, minlength), {})
+    check_elements(max(int(np.max(values, initial=0)) + 1, int(minlength)))
+    return np.bincount(values, weights, minlength)
+
+
+def _histogram(values: Any, bins: Any = 10, *rest: Any, **options: Any) -> Any:
+    numbers(values)
+    numbers(bins)  # their number or their limits; a rule might find any number of them
+    _check_options(rest, options)
+    if isinstance(bins, _WHOLE):
+        check_elements(int(bins))
+    return np.histogram(values, bins, *rest, **options)
+
+
+class Whole:
+    """`int`, of a text that is no longer than a number may be; as a type of elements it is what
+    `int` is."""
+
+    dtype = np.dtype(int)
+
+    def __new__(cls, *given: Any) -> Any:
+        """Return a whole number. Raises UsageError for a text that is too long."""
+        if given and isinstance(given[0], (str, bytes)):
+            check_bits(len(given[0]))
+        return int(*given)
+
+
+def rounded(value: Any, digits: Any = None) -> Any:
+    """`round`, to a number of digits that a number may have."""
+    if isinstance(digits, _WHOLE):
+        check_bits(abs(int(digits)))
+    return round(value, digits)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "where": _elementwise(np.where), "isclose": _elementwise(np.isclose),
+    "clip": _elementwise(np.clip), "dot": _matrix_product(np.dot),
+    "concatenate": _concatenated, "bincount": _counts, "histogram": _histogram,
+}  # fmt: skip
+"""Functions of NumPy whose result may be larger than what they are given."""
+
+
+def function(name: str) -> Any:
+    """Return what expressions have in the place of a name of NumPy."""
+    found = getattr(np, name)
+    if name in _OWN or not callable(found) or isinstance(found, type):
+        return _OWN.get(name, found)
+    return checked(found)
+
+
+def _attribute(name: str) -> Callable[[Any], Any]:
+    """Read an attribute; methods of arrays take what functions take."""
+
+    def read(value: Any) -> Any:
+        found = getattr(value, name)
+        if not isinstance(value, ARRAYS) or not callable(found):
+            return found
+        if name in _OWN:
+            return lambda *rest, **options: _OWN[name](value, *rest, **options)
+        return _method(found)
+
+    return read
+
+
+def _method(found: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*rest: Any, **options: Any) -> Any:
+        _check_options(rest, options)
+        return found(*rest, **options)
+
+    return call
+
+
 _STEP = "guarded step"  # no identifier, so no text has it
 STEPS: dict[str, Any] = {
     f"{_STEP} {kind.__name__}": lambda left, right, do=do: _done(do, left, right)
     for kind, do in (*_BINARY.items(), *_COMPARED.items())
 }
 """The names that guarded code uses, and what they are."""
-
-
-def _done(do: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and do is not operator.matmul:
-        size = math.prod(np.broadcast_shapes(left.shape, right.shape))
-        if size > max(left.size, right.size):
-            _check_elements(size)
-    if isinstance(left, str) and do is operator.mod:
-        raise UsageError("`%` formats no text here")
-    return do(left, right)
-
-
-def _check_bits(count: int) -> None:
-    if count > MOST_BITS:
-        raise UsageError(f"a number of {count:,} bits is too large here")
-
-
-def _check_elements(count: int) -> None:
-    if count > MOST_ELEMENTS:
-        raise UsageError(f"{count:,} elements are too many here")
+STEPS[f"{_STEP} MatMult"] = _matrix_product(operator.matmul)
+STEPS[f"{_STEP} item"] = _item
+STEPS[f"{_STEP} slice"] = slice
+STEPS[f"{_STEP} rounds"] = rounds
+STEPS.update((f"{_STEP} .{name}", _attribute(name)) for name in _ATTRIBUTES)
 
 
 class _Guard(ast.NodeTransformer):
@@ -186,13 +378,13 @@ class _Guard(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        return _step(node.op, node.left, node.right, node)
+        return _step(type(node.op).__name__, node, node.left, node.right)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) > 1 or type(node.ops[0]) not in _COMPARED:
             return node
-        return _step(node.ops[0], node.left, node.comparators[0], node)
+        return _step(type(node.ops[0]).__name__, node, node.left, node.comparators[0])
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         is_numpy = isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy")
@@ -200,7 +392,22 @@ class _Guard(ast.NodeTransformer):
             raise UsageError(
                 f"`.{node.attr}` is not for expressions", help="the command `python` has all of it"
             )
-        return self.generic_visit(node)
+        self.generic_visit(node)
+        return node if is_numpy else _step(f".{node.attr}", node, node.value)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        return _step("item", node, node.value, _index(node.slice))
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = _step("rounds", node.iter, node.iter)
+        return node
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        """As a list: what is left to be computed later would be so outside the guard."""
+        self.generic_visit(node)
+        return ast.copy_location(ast.ListComp(node.elt, node.generators), node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id.startswith("__"):
@@ -214,11 +421,19 @@ class _Guard(ast.NodeTransformer):
         raise UsageError("an expression defines no function", help="the command `python` does")
 
 
-def _step(
-    kind: ast.operator | ast.cmpop, left: ast.expr, right: ast.expr, node: ast.AST
-) -> ast.AST:
-    name = ast.Name(f"{_STEP} {type(kind).__name__}", ast.Load())
-    return ast.fix_missing_locations(ast.copy_location(ast.Call(name, [left, right], []), node))
+def _step(what: str, place: ast.expr, *given: ast.expr) -> ast.Call:
+    name = ast.Name(f"{_STEP} {what}", ast.Load())
+    return ast.fix_missing_locations(ast.copy_location(ast.Call(name, [*given], []), place))
+
+
+def _index(node: ast.expr) -> ast.expr:
+    """What is in brackets as what it is outside of them."""
+    if isinstance(node, ast.Tuple):
+        return ast.copy_location(ast.Tuple([*map(_index, node.elts)], ast.Load()), node)
+    if isinstance(node, ast.Slice):
+        none = ast.copy_location(ast.Constant(None), node)
+        return _step("slice", node, *(p or none for p in (node.lower, node.upper, node.step)))
+    return node
 
 
 def guarded(tree: ast.Expression) -> ast.Expression:
@@ -227,17 +442,11 @@ def guarded(tree: ast.Expression) -> ast.Expression:
     return _Guard().visit(tree)
 
 
-def _with_two(function: np.ufunc) -> Callable[..., Any]:
-    def apply(left: Any, right: Any) -> Any:
-        return _done(function, left, right)
-
-    return apply
-
-
 def numpy_names() -> SimpleNamespace:
     """Return what expressions have of NumPy: what computes with arrays that exist."""
-    plain = {name: getattr(np, name) for name in _OF_NUMPY}
     functions = {n: f for n in dir(np) if isinstance(f := getattr(np, n), np.ufunc)}
-    ones = {n: f for n, f in functions.items() if f.nin == 1 and f.nout == 1}
-    twos = {n: _with_two(f) for n, f in functions.items() if f.nin == 2 and f.nout == 1}
-    return SimpleNamespace(**{**ones, **twos, **plain})
+    ones = {n: checked(f) for n, f in functions.items() if f.nin == 1 and f.nout == 1}
+    twos = {n: _elementwise(f) for n, f in functions.items() if f.nin == 2 and f.nout == 1}
+    products = {"matmul": STEPS[f"{_STEP} MatMult"]}
+    plain = {name: function(name) for name in _OF_NUMPY}
+    return SimpleNamespace(**{**ones, **twos, **products, **plain})

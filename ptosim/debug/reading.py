@@ -141,7 +141,8 @@ def read_view(machine: Machine, view: GmView) -> Reading:
 def read_buffer(buffer: GmBuffer) -> Reading:
     """Return a whole argument, shaped as it was given."""
     values = from_bytes(buffer.data, buffer.dtype, buffer.shape)
-    is_code = lookup(buffer.dtype.name).kind == "code"
+    is_packed = isinstance(buffer.dtype, PackedDType)
+    is_code = not is_packed and lookup(buffer.dtype.name).kind == "code"
     codes = values.view(np.uint8) if is_code else values
     if buffer.dtype.bits == 4:
         codes = codes & 15

@@ -49,6 +49,9 @@ from ptosim.run.launch import Launch
 from ptosim.run.options import RunOptions
 from ptosim.timing.pipes.timers import CoreTimer
 
+EXPRESSION_SECONDS = 10.0
+"""What an expression may take, if the caller does not say less."""
+
 
 def session_of(choices: Choices) -> Debugger:
     """Return a debugger before the first operation of the run that is asked for. Raises what a run
@@ -65,9 +68,16 @@ class Debugger:
     """A run that is stopped at a position, before an instruction.
 
     `position` counts instructions executed by all cores. Commands that move return a `Stop`; each
-    has the `limits`, and raises LimitError, at a whole state, where it would go beyond them."""
+    has the `limits`, and raises LimitError, at a whole state, where it would go beyond them. Raises
+    UsageError for a launch whose operations take effect out of order: its positions are none of
+    the program."""
 
     def __init__(self, launch: Launch, limits: Limits = NO_LIMITS) -> None:
+        if launch.options.commit != "program":
+            raise UsageError(
+                "the debugger executes in program order",
+                help="`--commit retire` is for `ptosim run` without `--debug-on-error`",
+            )
         self.launch = launch
         self.limits = limits
         self.walker = Walker(launch)
@@ -329,8 +339,11 @@ class Debugger:
         return index
 
     def condition(self, text: str) -> Expression:
-        """Return a condition whose names exist. Raises UsageError otherwise."""
+        """Return a condition whose names exist, and which is true or false where it needs none.
+        Raises UsageError otherwise."""
         expression = Expression(text)
+        if not expression.references():
+            truth(self.evaluate(expression))
         for name in expression.references():
             if name.startswith("%"):
                 self.named(name)
@@ -401,10 +414,19 @@ class Debugger:
         return numbers.item() if numbers.ndim == 0 else numbers
 
     def evaluate(self, expression: Expression | str) -> Any:
-        """Return the value of an expression. Raises UsageError with the place of a mistake."""
+        """Return the value of an expression. Raises UsageError with the place of a mistake,
+        LimitError where it takes longer than an expression may."""
         if isinstance(expression, str):
             expression = Expression(expression)
-        return expression.evaluate(self.value, self.known())
+        if not expression.repeats:
+            return expression.evaluate(self.value, self.known())
+        with within(Limits(seconds=self.expression_seconds)):
+            return expression.evaluate(self.value, self.known())
+
+    @property
+    def expression_seconds(self) -> float:
+        """What one expression may take."""
+        return min(self.limits.seconds or EXPRESSION_SECONDS, EXPRESSION_SECONDS)
 
     def known(self) -> dict[str, Any]:
         """Return what `$name` means: the debugger's own values and the user's variables."""

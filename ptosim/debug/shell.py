@@ -24,9 +24,6 @@ PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.
 _STILL = frozenset(("python", "print", "commands"))
 
-EXPRESSION_SECONDS = 10.0
-"""What an expression may take, if the caller does not say less."""
-
 Output = Callable[[list[Part]], None]
 
 
@@ -109,7 +106,7 @@ class Shell:
         limits = self.session.limits
         self.session.walker.begin()
         if name == "print":
-            return expression_limits(limits)
+            return expression_limits(self.session)
         return in_force(limits) if name in _STILL else within(limits)
 
     @staticmethod
@@ -207,7 +204,8 @@ class Shell:
             self.say(f"{number}: {text} = {value}")
 
 
-def expression_limits(limits: Limits) -> AbstractContextManager[None]:
-    """Let limits hold for an expression, where those of a command are `limits`."""
-    seconds = min(limits.seconds or EXPRESSION_SECONDS, EXPRESSION_SECONDS)
-    return in_force(Limits(limits.instructions, seconds, limits.memory))
+def expression_limits(session: Debugger) -> AbstractContextManager[None]:
+    """Let the limits of a session hold for an expression: a clock ends what does not look at them
+    itself."""
+    limits = session.limits
+    return in_force(Limits(limits.instructions, session.expression_seconds, limits.memory))

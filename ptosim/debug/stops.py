@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ class Breakpoint:
     enabled: bool = True
     commands: list[str] = field(default_factory=list)
     last: Any = None
+    mark: object = None  # the fingerprint of `last`
     log: Callable[[], None] | None = None  # is called instead of stopping
 
     def describe(self) -> str:
@@ -136,15 +138,16 @@ class Points:
     def arm(self) -> None:
         """Take the present values of all watchpoints."""
         for point in self._watches:
-            point.last = sampled(point)
+            point.last, point.mark = sampled(point)
 
     def changed(self, holds: Callable[[Expression], bool]) -> Hit | None:
         """Return the first watchpoint whose value changed since it was last looked at, or whose
         condition has come to hold."""
         found = None
         for point in self._watches:
-            before, point.last = point.last, sampled(point)
-            if fingerprint(before) == fingerprint(point.last):
+            before, mark = point.last, point.mark
+            point.last, point.mark = sampled(point)
+            if mark == point.mark:
                 continue
             if point.is_condition and not point.last:
                 continue
@@ -170,13 +173,27 @@ class Points:
         return None
 
 
-def sampled(point: Breakpoint) -> Any:
-    """Return the value of a watchpoint now; None while it has none."""
+def sampled(point: Breakpoint) -> tuple[Any, object]:
+    """Return the value of a watchpoint now, and its fingerprint; None while it has none: what it
+    looks at is not there yet, or is nothing that can be computed or compared here."""
     try:
-        value = point.sample() if point.sample is not None else None
-    except Unavailable:
-        return None
-    return truth(value) if point.is_condition else value
+        return _sample(point)
+    except UsageError:
+        return None, None
+
+
+def check_sample(point: Breakpoint) -> None:
+    """Raise UsageError if a watchpoint has no value, other than because what it looks at is not
+    there yet."""
+    with contextlib.suppress(Unavailable):
+        _sample(point)
+
+
+def _sample(point: Breakpoint) -> tuple[Any, object]:
+    value = point.sample() if point.sample is not None else None
+    if point.is_condition:
+        value = truth(value)
+    return value, fingerprint(value)
 
 
 def _change(before: object, after: object) -> str:

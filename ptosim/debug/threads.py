@@ -15,6 +15,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.private import Fragment
 from ptosim.machine.simt import WARP
 
 MAX_GROUPS = 24
@@ -164,14 +165,20 @@ class Threads:
     def _shown(self, held: Any) -> str:
         if isinstance(held, tuple):
             memory, byte = held
-            known = isinstance(memory, int)
-            where = self.machine.buffers[memory].name if known else str(memory)
-            return f"{where} + {byte:#x}"
+            return f"{self._memory(memory)} + {byte:#x}"
         if isinstance(held, list):
             return f"[{', '.join(map(short_number, held))}]"
         if isinstance(held, bool):
             return str(held).lower()
         return short_number(np.asarray(held)[()])
+
+    def _memory(self, memory: Any) -> str:
+        """What a pointer leads into: a buffer, a space, an array of the thread's own."""
+        if isinstance(memory, int):
+            return self.machine.buffers[memory].name
+        if isinstance(memory, Fragment):
+            return f"array of line {self.source.line_column(memory.number)[0]}"
+        return str(memory)
 
 
 def _choice(op: Operation, taken: int, met: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.locations import memory_range, number
 from ptosim.debug.reading import Place, read_bytes
-from ptosim.debug.stops import Breakpoint
+from ptosim.debug.stops import Breakpoint, check_sample
 from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def watch(session: Debugger, what: str) -> Breakpoint:
     else:
         sample, holds = _expression(session, text)
     chosen = session.condition(condition) if condition.strip() else None
-    return session.points.add(
-        "watch", f"watch {text}", sample=sample, is_condition=holds, condition=chosen
-    )
+    details = {"sample": sample, "is_condition": holds, "condition": chosen}
+    check_sample(Breakpoint(0, "watch", text, **details))
+    return session.points.add("watch", f"watch {text}", **details)
 
 
 def _expression(session: Debugger, text: str) -> tuple[Callable[[], Any], bool]:

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import queue
 import shlex
 import tempfile
 import threading
@@ -175,11 +176,59 @@ def frame(message: Any) -> bytes:
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
+class _Inbox(queue.Queue):
+    """The inbox of a server; `idle` is set while the server waits for a message."""
+
+    def __init__(self) -> None:
+        self.idle = threading.Event()
+        super().__init__()
+
+    def _put(self, item: Any) -> None:
+        self.idle.clear()
+        super()._put(item)
+
+    def _qsize(self) -> int:  # asked by `get`, before it waits
+        size = super()._qsize()
+        if not size:
+            self.idle.set()
+        return size
+
+
+class _Editor(io.BytesIO):
+    """What an editor sends that waits for each answer before its next request."""
+
+    def __init__(self, content: bytes, inbox: _Inbox) -> None:
+        super().__init__(content)
+        self._inbox = inbox
+        self._has_left = False
+
+    def readline(self, *most: Any) -> bytes:
+        """Return the next line of a header, the first of one when the server waits for it."""
+        self._inbox.idle.wait()
+        return b"" if self._has_left else super().readline(*most)
+
+    def leave(self) -> None:
+        """Send nothing more: nobody is there who would take it."""
+        self._has_left = True
+        self._inbox.idle.set()
+
+
+IN_HASTE = b'"pause"'
+"""An editor who asks for this sends everything at once: a request comes while the run moves."""
+
+
 def _frames(case: Case, folder: Path) -> int:
-    """Serve what an editor sends; every request has an answer, and none is an internal error."""
-    content = case.content.replace(b"KERNEL", str(_kernel(folder)).encode())
-    sink = io.BytesIO()
-    server = Server(io.BytesIO(content), sink)
+    """Serve what an editor sends, who then moves the run; none of it ends in an internal error."""
+    _kernel(folder)
+    moves = b"".join(
+        frame({"seq": 1 << 20, "type": "request", "command": c, "arguments": {"threadId": 1}})
+        for c in ("next", "continue")
+    )
+    sink, inbox = io.BytesIO(), _Inbox()
+    editor = _Editor(case.content + moves, inbox)
+    in_haste = IN_HASTE in case.content
+    server = Server(io.BytesIO(case.content + moves) if in_haste else editor, sink)
+    server._inbox = inbox
     broken: list[BaseException] = []
 
     def failed(what: threading.ExceptHookArgs) -> None:
@@ -192,6 +241,7 @@ def _frames(case: Case, folder: Path) -> int:
         with contextlib.chdir(folder):
             code = server.serve()
     finally:
+        editor.leave()
         threading.excepthook = before
     if broken:
         raise broken[0]

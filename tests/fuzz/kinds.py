@@ -212,7 +212,7 @@ def _both_archives(**arrays: Any) -> list[bytes]:
 
 
 def _requests(rng: Random) -> bytes:
-    """A session of an editor: launch, then requests at random."""
+    """A session of an editor: launch, go to where tiles have values, then requests at random."""
     sent = [*_BEGINNING, *rng.sample(_REQUESTS, rng.randrange(1, 12))]
     return b"".join(
         frame({"seq": n, "type": "request", "command": c, "arguments": a})
@@ -222,7 +222,10 @@ def _requests(rng: Random) -> bytes:
 
 _BEGINNING: Sequence[tuple[str, dict]] = (
     ("initialize", {"adapterID": "x"}),
-    ("launch", {"program": "KERNEL", "timing": False}),
+    ("launch", {"program": "k.pto", "timing": False}),
+    ("setFunctionBreakpoints", {"breakpoints": [{"name": "tmuls"}]}),
+    ("continue", {"threadId": 1}),
+    ("scopes", {"frameId": 1}),
 )
 _SOURCE = {"path": "k.pto", "name": "k.pto"}
 _REQUESTS: Sequence[tuple[str, dict]] = (
@@ -240,7 +243,9 @@ _REQUESTS: Sequence[tuple[str, dict]] = (
     ("variables", {"variablesReference": 2, "filter": "indexed"}),
     ("evaluate", {"expression": "%a[0, 0] * 2", "frameId": 1, "context": "watch"}),
     ("evaluate", {"expression": "tiles", "context": "repl"}),
-    ("readMemory", {"memoryReference": "vec:0", "offset": 4, "count": 64}),
+    ("evaluate", {"expression": "watch %b[0, 0] if %i > 1", "context": "repl"}),
+    ("setDataBreakpoints", {"breakpoints": [{"dataId": "outside 2 %b", "condition": "%i < [4][0]"}]}),
+    ("readMemory", {"memoryReference": "vec:0:0", "offset": 4, "count": 64}),
     ("source", {"source": _SOURCE, "sourceReference": 0}), ("restart", {}), ("pause", {"threadId": 1}),
     ("completions", {"text": "ti", "column": 3, "frameId": 1}), ("exceptionInfo", {"threadId": 1}),
     ("disconnect", {"terminateDebuggee": True}), ("terminate", {}),
@@ -272,7 +277,7 @@ TEXTS: dict[str, Sequence[str]] = {
     ),
 }
 """Kind of a file -> texts that a sweep changes."""
-STEADY = {"script": 1, "frames": 2}
+STEADY = {"script": 1, "frames": len(_BEGINNING)}
 """The first lines that a sweep leaves: how to come to the state that the last one asks about."""
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.debug.budget import is_number
 from ptosim.debug.commands.table import command
-from ptosim.debug.expressions import Expression
+from ptosim.debug.expressions import Expression, written
 from ptosim.debug.sheet import short_number
 from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
@@ -28,16 +29,26 @@ def print_(shell: Shell, args: str) -> None:
 
 
 def text_of(value: Any) -> str:
-    """Return a value as text of a few lines."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        head = f"{'x'.join(map(str, value.shape))} {value.dtype}"
-        shown = value.astype(np.float32) if value.dtype.kind == "V" else value
-        return f"{head}\n{np.array2string(shown, precision=6, threshold=64, max_line_width=96)}"
+    """Return a value as text of a few lines. Raises UsageError for one that has none."""
+    return _array_text(value) if isinstance(value, np.ndarray) and value.ndim else _plain(value)
+
+
+def _array_text(value: np.ndarray) -> str:
+    is_narrow = value.dtype.kind == "V" and is_number(value.dtype)
+    shown = value.astype(np.float32) if is_narrow else value
+    head = f"{'x'.join(map(str, value.shape))} {value.dtype}"
+    return f"{head}\n{written(shown, _summary)}"
+
+
+def _summary(array: np.ndarray) -> str:
+    return np.array2string(array, precision=6, threshold=64, max_line_width=96)
+
+
+def _plain(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value)).lower()
-    if isinstance(value, (int, float, np.generic)):
-        return short_number(value)
-    return str(value)
+    is_real = isinstance(value, np.generic) and is_number(value.dtype) and value.dtype.kind != "c"
+    return written(value, short_number if is_real or isinstance(value, (int, float)) else str)
 
 
 @command(
@@ -77,9 +88,12 @@ def dump(shell: Shell, args: str) -> None:
     what, _, name = args.rpartition(" ")
     if not what or not name.endswith(".npy"):
         raise UsageError("`dump` takes an expression and a file that ends in .npy")
-    value = np.asarray(shell.session.evaluate(what))
     buffer = BytesIO()
-    np.save(buffer, value, allow_pickle=False)
+    try:
+        value = np.asarray(shell.session.evaluate(what))
+        np.save(buffer, value, allow_pickle=False)
+    except (ValueError, TypeError):  # lists of several lengths, objects
+        raise UsageError(f"`{what}` is no array of numbers") from None
     write_file(Path(name), buffer.getvalue())
     shell.say(f"wrote {name}: {'x'.join(map(str, value.shape)) or 'scalar'} {value.dtype}")
 
@@ -106,12 +120,13 @@ def run_python(shell: Shell, text: str) -> None:
             exec(compile(text, "<python>", "exec"), space)
             return
         value = eval(compiled, space)
+        text = text_of(value)  # which may be code of the user too
     except UsageError:
         raise
     except Exception as problem:
         raise UsageError(f"Python: {type(problem).__name__}: {problem}") from None
     if value is not None:
-        shell.say(text_of(value))
+        shell.say(text)
 
 
 @command("set", "asking", "set $name = EXPR", example="set $limit = 448")

@@ -126,7 +126,7 @@ class PointRequests:
         if reference:
             name = run.variables.expression(int(reference), name)
         try:
-            with expression_limits(run.session.limits):
+            with expression_limits(run.session):
                 run.session.evaluate(name)
         except UsageError as problem:
             return {"dataId": None, "description": str(problem)}

@@ -18,12 +18,7 @@ from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, Pieces,
 from ptosim.debug.filters import FILTERS
 from ptosim.debug.session import Debugger
 from ptosim.debug.stops import Stop
-from ptosim.ground.errors import (
-    LimitError,
-    ProgramError,
-    PtosimError,
-    UsageError,
-)
+from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import NO_LIMITS, Limits
 
 CAPABILITIES = {
@@ -153,8 +148,21 @@ class Server:
             self._refuse(reply, f"internal error: {problem}")
         else:
             self.writer.send({**reply, "success": True, **({"body": body} if body else {})})
-            if self._after is not None:
-                self._after()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Do what follows an answer; if it cannot be done, the editor hears that the run stands."""
+        if self._after is None:
+            return
+        try:
+            self._after()
+        except OSError:  # of the connection
+            raise
+        except Exception as problem:
+            self.say(traceback.format_exc(), "stderr")
+            if self.launched is not None:
+                position = self.run.session.position
+                self._stopped(Stop("interrupt", position, f"internal error: {problem}"))
 
     def _refuse(self, reply: Message, text: str) -> None:
         body = {"error": {"id": 1, "format": text.replace("{", "(").replace("}", ")")}}
@@ -249,8 +257,8 @@ class Server:
         was_stuck = walker.trap is not None
         try:
             stop = action(run.session)
-        except LimitError as reached:
-            stop = Stop("interrupt", walker.position, str(reached))
+        except PtosimError as problem:  # a limit is reached, something cannot be evaluated
+            stop = Stop("interrupt", walker.position, _words(problem))
         finally:
             walker.moving = walker.interrupted = False
         for text in walker.engine.prints[printed:]:

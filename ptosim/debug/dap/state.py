@@ -93,7 +93,7 @@ class StateRequests:
             entry = run.variables.describe(name, run.session.reading(name))
             entry["result"] = entry.pop("value")
             return {k: v for k, v in entry.items() if k not in ("name", "evaluateName")}
-        with expression_limits(run.session.limits):
+        with expression_limits(run.session):
             return {"result": text_of(run.session.evaluate(text)), "variablesReference": 0}
 
     def _command(self, text: str) -> str:

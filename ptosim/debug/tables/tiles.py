@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.debug.expressions import Expression
 from ptosim.debug.names import brief
 from ptosim.debug.reading import Reading, read_buffer, read_tile, shape_text, unwritten
 from ptosim.debug.session import Debugger
@@ -54,7 +53,15 @@ def tiles(session: Debugger) -> Sheet:
             reading = read_tile(session.core, ref)
         except UsageError as problem:
             sheet.add(
-                f"%{name}", place, str(ref.type.dtype), shape_text(ref), "", "", "", "", problem
+                f"%{name}",
+                place,
+                str(ref.type.dtype),
+                shape_text(ref),
+                "",
+                "",
+                "",
+                "",
+                str(problem),
             )
             continue
         layout = Tile(ref, session.core.space(ref.type.loc).data).layout.name
@@ -146,7 +153,7 @@ def _window(session: Debugger, reading: Reading, text: str) -> Window:
     shape = _matrix(reading.codes).shape
     if not text.strip():
         return range(min(shape[0], ROWS)), range(shape[1])
-    parts = Expression(f"np.s_[{text}]").evaluate(session.value, session.known())
+    parts = session.evaluate(f"np.s_[{text}]")
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) == 1 and shape[0] == 1:
         parts = (slice(None), *parts)
@@ -163,7 +170,7 @@ def _range(part: Any, size: int) -> range:
         if isinstance(part, slice):
             return range(*part.indices(size))
         index = operator.index(part)
-    except TypeError as problem:
+    except (TypeError, ValueError) as problem:  # a step of zero
         raise UsageError(f"`{part}` is no index: whole numbers and slices of them are") from problem
     if not -size <= index < size:
         raise UsageError(f"index {index} is out of range 0..{size - 1}")
@@ -198,7 +205,7 @@ def _cells(
     for r, line in zip(rows, texts, strict=True):
         sheet.add(str(r), *line[:fitting], *(["…"] if cut else []))
     left = codes.shape[0] - len(rows)
-    if form == "value" and blank[rows.start : rows.stop, cols.start : cols.stop].any():
+    if form == "value" and blank[np.ix_(rows, cols)].any():
         sheet.notes.append(f"{BLANK} not written")
     if cut or left > 0:
         sheet.notes.append(
@@ -257,8 +264,7 @@ def _at(element: tuple[int, int]) -> str:
 
 def _heat(title: str, reading: Reading, window: Window, width: int) -> Sheet:
     rows, cols = window
-    numbers = np.abs(_matrix(reading.numbers).astype(np.float64))[rows.start : rows.stop]
-    numbers = numbers[:, cols.start : cols.stop]
+    numbers = np.abs(_matrix(reading.numbers)[np.ix_(rows, cols)].astype(np.float64))
     step = max(1, -(-numbers.shape[1] // max(width - 12, 16)))
     padded = np.pad(numbers, ((0, 0), (0, -numbers.shape[1] % step)), constant_values=0.0)
     blocks = padded.reshape(padded.shape[0], -1, step)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.records import NamedTuple
-from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes
+from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, PrivatePtr
 
 
 class Parting(NamedTuple):
@@ -73,13 +73,14 @@ class Recorder:
         self.partings.append(Parting(op, taken, present))
 
     def value(self, value: Value, thread: int) -> Any:
-        """Return what a value is for a thread; None if it has none."""
+        """Return what a value is for a thread, a pointer as its memory and byte; None if it has
+        none."""
         slot = self.slots.get(value)
         held = self._held.get(slot) if slot is not None else None
         if held is None or not held.known[thread]:
             return None
         lanes = held.lanes
-        if isinstance(lanes, LanePtr):
+        if isinstance(lanes, LanePtr | PrivatePtr):
             byte = lanes.byte
             return lanes.memory, int(byte[thread if len(byte) > 1 else 0])
         lane = lanes[..., thread if lanes.shape[-1] > 1 else 0]
@@ -88,8 +89,8 @@ class Recorder:
 
 def _over(mask: Lanes, value: Any, old: Held) -> tuple[Any, Lanes]:
     known = mask | old.known
-    if isinstance(value, LanePtr):
+    if isinstance(value, LanePtr | PrivatePtr):
         if value.memory != old.lanes.memory:
             return value, mask
-        return LanePtr(value.memory, np.where(mask, value.byte, old.lanes.byte)), known
+        return value._replace(byte=np.where(mask, value.byte, old.lanes.byte)), known
     return np.where(mask, value, old.lanes), known
