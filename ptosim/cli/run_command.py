@@ -98,6 +98,11 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     wanted = _outputs_wanted(options, program, entry)
     if options.trace and not options.timing:
         raise UsageError("--trace needs timing", help="leave out --no-timing")
+    if options.debug_on_error and options.commit != "program":
+        raise UsageError(
+            "--debug-on-error is for runs in program order",
+            help=f"leave out --commit {options.commit}",
+        )
     expected = _expectations(options, choices)
     dumps = dumping.requests(options.dump)
     try:

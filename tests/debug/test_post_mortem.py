@@ -62,3 +62,9 @@ def test_a_run_without_a_fault_opens_no_prompt(ask):
     code, out = ask("@basics/vadd", commands=["print 1"])
     assert code == 0
     assert "(ptosim)" not in out
+
+
+def test_effects_out_of_order_have_no_prompt(ask):
+    """The debugger executes in program order, so what it showed would be another run."""
+    code, out = ask(PROGRAMS / "loop.pto", "--commit", "retire", commands=[])
+    assert (code, out) == (2, "")
