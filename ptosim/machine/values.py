@@ -6,6 +6,8 @@ them, and they are keys of what is kept for the operands of an operation."""
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import index
 from typing import Any
 
 from ptosim.ground.records import NamedTuple
@@ -71,10 +73,37 @@ class EventArray(NamedTuple):
     entries: tuple[int | None, ...]
 
 
+_CHUNK = 1024
+"""Cells in a tuple of their own: the root of the most that an array has, so that to set one copies
+few references."""
+
+
 class Cells(NamedTuple):
     """The scalars of an array or a record of the scalar unit, None where one has not been set."""
 
-    entries: tuple[Any, ...]
+    chunks: tuple[tuple[Any, ...], ...]
+    count: int
+
+    def __repr__(self) -> str:
+        return f"Cells(entries={tuple(chain(*self.chunks))})"  # the chunks concern nobody else
+
+    @classmethod
+    def filled(cls, count: int, value: Any = None) -> Cells:
+        """Return so many cells with one value."""
+        whole, rest = divmod(count, _CHUNK)
+        return cls(((value,) * _CHUNK,) * whole + ((value,) * rest,), count)
+
+    def at(self, number: int) -> Any:
+        """Return what a cell holds."""
+        chunk, at = divmod(index(number), _CHUNK)
+        return self.chunks[chunk][at]
+
+    def changed(self, number: int, value: Any) -> Cells:
+        """Return these cells with another value in one."""
+        chunks, (chunk, at) = self.chunks, divmod(index(number), _CHUNK)
+        held = chunks[chunk]
+        made = (*held[:at], value, *held[at + 1 :])
+        return Cells((*chunks[:chunk], made, *chunks[chunk + 1 :]), self.count)
 
 
 class AsyncSession(NamedTuple):

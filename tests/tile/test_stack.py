@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.machine.values import Cells
 
 FRAME = """
 func.func @f(%o: !pto.ptr<f32>, %q: !pto.ptr<i32>, %i: index) attributes {{pto.entry}} {{
@@ -63,6 +64,44 @@ def test_a_record_keeps_its_fields_through_a_loop():
       pto.store_scalar %v, %o[%c1] : !pto.ptr<f32>, f32
     """)  # fmt: skip
     assert result.outputs["o"].tolist() == [4.5, 0.5, 0, 0]
+
+
+@pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 5000])
+def test_each_element_of_a_long_array_is_its_own(size):
+    """All are set in a loop, one again, and read in another loop."""
+    array = f"!pto.local_array<{size}xi32>"
+    text = f"""func.func @f(%q: !pto.ptr<i32>) attributes {{pto.entry}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.constant {size} : index
+  %last = arith.constant {size - 1} : index
+  %seven = arith.constant 7 : i32
+  %a = pto.declare_local_array -> {array}
+  scf.for %k = %c0 to %n step %c1 {{
+    %v = arith.index_cast %k : index to i32
+    pto.local_array_set %a[%k], %v : {array}, i32
+  }}
+  pto.local_array_set %a[%last], %seven : {array}, i32
+  scf.for %k = %c0 to %n step %c1 {{
+    %v = pto.local_array_get %a[%k] : {array} -> i32
+    pto.store_scalar %v, %q[%k] : !pto.ptr<i32>, i32
+  }}
+  return
+}}"""
+    result = ptosim.load(text, target="a5").run({"q": np.zeros(size, np.int32)})
+    assert result.outputs["q"].tolist() == [*range(size - 1), 7]
+    assert not result.findings
+
+
+def test_to_set_an_element_copies_few_of_them():
+    """Cells before and after share all tuples but those of what is set; the ones before stay."""
+    before = Cells.filled(1 << 20)
+    after = before.changed((1 << 20) - 1, 5).changed(3000, 6)
+    assert [after.at(n) for n in (0, 3000, 3001, (1 << 20) - 1)] == [None, 6, None, 5]
+    assert before.at(3000) is None
+    pairs = list(zip(before.chunks, after.chunks, strict=True))
+    assert [n for n, (a, b) in enumerate(pairs) if a is not b] == [2, 1023]
+    assert max(len(pairs), *map(len, after.chunks)) <= 1025
 
 
 @pytest.mark.parametrize(("uninit", "number"), [("poison", -1), ("zero", 0)])

@@ -32,13 +32,13 @@ def declare_array(ctx: ValueContext) -> Action:
     """An array whose elements are not set yet."""
     type_ = ctx.result_type
     assert isinstance(type_, LocalArrayType)
-    return ctx.constant(Cells((None,) * prod(type_.dims)))
+    return ctx.constant(Cells.filled(prod(type_.dims)))
 
 
 @value("pto.declare_struct")
 def declare_struct(ctx: ValueContext) -> Action:
     """A record whose fields are not set yet, one cell for each scalar in it."""
-    return ctx.constant(Cells((None,) * len(_leaves(ctx.result_type))))
+    return ctx.constant(Cells.filled(len(_leaves(ctx.result_type))))
 
 
 def _leaves(type_: Any) -> list[DType]:
@@ -119,7 +119,7 @@ def _getter(ctx: ValueContext, name: str, place: Place, dtype: DType) -> Action:
         if at.__class__ is Unknown:
             slots[result] = at
             return
-        found = slots[source].entries[at]
+        found = slots[source].at(at)
         if found is None:
             if not told:
                 told.add(what)
@@ -141,12 +141,11 @@ def _setter(ctx: ValueContext, name: str, place: Place) -> Action:
 
     def run(core: Core) -> None:
         slots = core.slots
-        at, given = place(slots), slots[source]
-        entries = slots[target].entries
+        at, cells = place(slots), slots[target]
         if at.__class__ is Unknown:
-            slots[target] = Cells((at,) * len(entries))  # any of them may be the one
+            slots[target] = Cells.filled(cells.count, at)  # any of them may be the one
             return
-        slots[target] = Cells((*entries[:at], given, *entries[at + 1 :]))
+        slots[target] = cells.changed(at, slots[source])
 
     return run
 
