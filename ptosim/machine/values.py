@@ -82,16 +82,16 @@ class Cells(NamedTuple):
     """The scalars of an array or a record of the scalar unit, None where one has not been set."""
 
     chunks: tuple[tuple[Any, ...], ...]
-    count: int
+    length: int
 
     def __repr__(self) -> str:
         return f"Cells(entries={tuple(chain(*self.chunks))})"  # the chunks concern nobody else
 
     @classmethod
-    def filled(cls, count: int, value: Any = None) -> Cells:
+    def filled(cls, length: int, value: Any = None) -> Cells:
         """Return so many cells with one value."""
-        whole, rest = divmod(count, _CHUNK)
-        return cls(((value,) * _CHUNK,) * whole + ((value,) * rest,), count)
+        whole, rest = divmod(length, _CHUNK)
+        return cls(((value,) * _CHUNK,) * whole + ((value,) * rest,), length)
 
     def at(self, number: int) -> Any:
         """Return what a cell holds."""
@@ -103,7 +103,7 @@ class Cells(NamedTuple):
         chunks, (chunk, at) = self.chunks, divmod(index(number), _CHUNK)
         held = chunks[chunk]
         made = (*held[:at], value, *held[at + 1 :])
-        return Cells((*chunks[:chunk], made, *chunks[chunk + 1 :]), self.count)
+        return Cells((*chunks[:chunk], made, *chunks[chunk + 1 :]), self.length)
 
 
 class AsyncSession(NamedTuple):

@@ -143,7 +143,7 @@ def _setter(ctx: ValueContext, name: str, place: Place) -> Action:
         slots = core.slots
         at, cells = place(slots), slots[target]
         if at.__class__ is Unknown:
-            slots[target] = Cells.filled(cells.count, at)  # any of them may be the one
+            slots[target] = Cells.filled(cells.length, at)  # any of them may be the one
             return
         slots[target] = cells.changed(at, slots[source])
 
