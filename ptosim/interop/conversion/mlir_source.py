@@ -121,10 +121,10 @@ class _Builder:
         try:
             yield
         except _Unread as problem:
-            error = ProgramError if isinstance(problem, _Wrong) else UnsupportedError
+            refusal = ProgramError if isinstance(problem, _Wrong) else UnsupportedError
             result = f"%{op.result_tokens[0][0]}, " if op.result_tokens else ""
             text = f"{result}{op.name}: {problem}"
-            raise error([finding("PTO7640", text, op.span(self.source))]) from problem
+            raise refusal([finding("PTO7640", text, op.span(self.source))]) from problem
 
     def _input(self, arg: Any):
         name, type_ = arg.parts[:2] if isinstance(arg, Node) else (None, None)
