@@ -15,6 +15,7 @@ from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
+from ptosim.ground.foreign import of_the_caller
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell
@@ -103,9 +104,11 @@ def run_python(shell: Shell, text: str) -> None:
         try:
             compiled = compile(text, "<python>", "eval")
         except SyntaxError:
-            exec(compile(text, "<python>", "exec"), space)
+            with of_the_caller():
+                exec(compile(text, "<python>", "exec"), space)
             return
-        value = eval(compiled, space)
+        with of_the_caller():
+            value = eval(compiled, space)
     except UsageError:
         raise
     except Exception as problem:
