@@ -22,14 +22,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Serve one editor until it leaves. Raises UsageError without the extra."""
     try:
         from ptosim.lsp.server import make_server
+        from ptosim.lsp.stream import Messages, log_in_lines
     except ImportError as problem:
         raise UsageError(
             f"the language server needs {problem.name}", help="pip install 'ptosim[lsp]'"
         ) from problem
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    source = Messages(open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))  # noqa: SIM115
+    sink = sys.stdout.buffer
+    log_in_lines()
     sys.stdout = sys.stderr  # nothing but the protocol goes to the editor
     try:
-        make_server().start_io(source, sink)
+        make_server().start_io(source, sink)  # type: ignore[arg-type]
     finally:
         sys.stdout = sys.__stdout__
     return 0

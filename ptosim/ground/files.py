@@ -26,6 +26,15 @@ def read_text(path: Path) -> str:
         raise UsageError(f"cannot read {str(path)!a}: {problem}") from problem
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a path is that of a file; a name that none can have, as one that is too long,
+    is not."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def write_file(path: Path, data: str | bytes) -> None:
     """Write a file whole or not at all; raises UsageError if that is not possible.
 

@@ -148,6 +148,8 @@ def _taps(node: Node, x: np.ndarray, kernel: list[int]) -> list[np.ndarray]:
     """One tensor of the output's shape for each place of the window."""
     if any(node.attrs.get("pads", [0])) or node.attrs.get("ceil_mode", 0):
         raise unsupported(f"node {node}: pads and ceil_mode of a pool")
+    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise unsupported(f"node {node}: a pool that pads as it needs")
     if any(d != 1 for d in node.attrs.get("dilations", [1])) or x.ndim != 4:
         raise unsupported(f"node {node}: a pool of {x.ndim - 2} dimensions, or with dilations")
     rows, cols = node.attrs.get("strides", [1, 1])

@@ -35,6 +35,12 @@ class GraphNode:
     def __str__(self) -> str:
         return f"{self.op} {self.name}" if self.name else self.op
 
+    @property
+    def is_standard(self) -> bool:
+        """True for an operator of ONNX itself; of one of another domain only the name is known, and
+        the checker has not looked at it."""
+        return self.domain in ("", "ai.onnx")
+
 
 @dataclass(slots=True)
 class Graph:

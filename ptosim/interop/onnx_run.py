@@ -113,7 +113,7 @@ def run(
     _check_operators([s for s in fusion.steps(graph) if isinstance(s, GraphNode)], on_host)
     expected, source = reference_values(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
-    findings = _check_rules(graph, expected)
+    findings = check_rules(graph, expected)
     lines = [_line(step, graph, expected, other) for step in fusion.steps(graph)]
     outcome = Outcome(
         oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings,
@@ -131,9 +131,7 @@ def run(
 
 def _check_operators(nodes: Sequence[GraphNode], on_host: Collection[str]) -> None:
     wrong = [
-        n
-        for n in nodes
-        if n.name not in on_host and (n.op not in OPERATORS or n.domain not in ("", "ai.onnx"))
+        n for n in nodes if n.name not in on_host and (n.op not in OPERATORS or not n.is_standard)
     ]
     if wrong:
         problems = [
@@ -158,10 +156,12 @@ def checked_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -
     return Node(made.op, made.opset, made.inputs, made.attrs, None, node.name)
 
 
-def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic]:
+def check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic]:
+    """Return what is odd about the nodes that quantise, on the values of a run. Raises
+    ProgramError for nodes that break the operators' rules."""
     findings: list[Diagnostic] = []
     for node in graph.nodes:
-        if node.op in operators():
+        if node.op in operators() and node.is_standard:
             findings += check_node(checked_node(node, inputs_of(node, env), graph.opset))
     refuse_errors(findings)
     return findings
@@ -177,20 +177,27 @@ def every_value(
     model that it cannot compute."""
     from onnx.reference import ReferenceEvaluator
 
-    evaluator = ReferenceEvaluator(graph.proto)
+    try:
+        evaluator = ReferenceEvaluator(graph.proto)
+    except Exception as problem:  # operators of other domains
+        raise _not_computed(problem) from problem
     found: dict[str, list[np.ndarray]] = {}
     for feeds in runs:
         try:
             made = evaluator.run(None, dict(feeds), intermediate=True)
         except Exception as problem:  # whatever its operators raise for shapes that do not fit
-            text = f"onnx.reference does not compute the model: {problem}".partition("\n")[0]
-            raise ProgramError([finding("PTO0201", text)]) from problem
+            raise _not_computed(problem) from problem
         assert isinstance(made, dict)  # of all names: `intermediate`
         for name, value in {**graph.constants, **feeds, **made}.items():
             if value is None:  # the name of an input that is left out
                 continue
             found.setdefault(name, []).append(np.asarray(value))
     return found
+
+
+def _not_computed(problem: Exception) -> ProgramError:
+    text = f"onnx.reference does not compute the model: {problem}".partition("\n")[0]
+    return ProgramError([finding("PTO0201", text)])
 
 
 def reference_values(
@@ -215,7 +222,7 @@ def _evaluated(
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     for node in graph.nodes:
         inputs = inputs_of(node, env)
-        if node.op in operators():
+        if node.op in operators() and node.is_standard:
             refuse_errors(check_node(checked_node(node, inputs, graph.opset)))
             made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
         else:
@@ -231,12 +238,14 @@ def moved(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> np.nd
 
 def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
     """A node that is none of the quantisation's: by onnx.reference, node by node."""
-    if node.op in MOVES:
+    if node.op in MOVES and node.is_standard:
         return [moved(node, inputs, opset)]
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
-    made = helper.make_node(node.op, node.inputs, node.outputs, **node.attrs)
+    made = helper.make_node(
+        node.op, node.inputs, node.outputs, domain=node.domain or None, **node.attrs
+    )
     feeds = {n: a for n, a in zip(node.inputs, inputs, strict=True) if n and a is not None}
     wires = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
@@ -244,7 +253,9 @@ def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list
     ]
     outputs = [helper.make_empty_tensor_value_info(n) for n in node.outputs]
     graph = helper.make_graph([made], "node", wires, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    versions = {"": opset, node.domain: opset if node.is_standard else 1}
+    imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
+    model = helper.make_model(graph, opset_imports=imports)
     try:
         return list(ReferenceEvaluator(model).run(None, feeds))  # type: ignore[arg-type]
     except Exception as problem:  # whatever its operators raise for operands that do not fit
@@ -308,7 +319,18 @@ def _run_form(
 
 
 def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:
-    """Execute a node or a group and put its outputs into `env`."""
+    """Execute a node or a group and put its outputs into `env`. Raises UnsupportedError for what
+    has no kernel."""
+    try:
+        _compute(lowering, step, env, opset)
+    except (ValueError, IndexError) as problem:  # of NumPy, for shapes that the reference can have
+        name = step.core if isinstance(step, (Group, MxStep)) else step
+        known = [env[n] for n in name.inputs if n in env]
+        shapes = ", ".join(str(list(a.shape)) for a in known)
+        raise unsupported(f"node {name}: operands of shapes {shapes}: {problem}") from problem
+
+
+def _compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:
     if isinstance(step, MxStep):
         mx.run(lowering.runner, step, env)
         lowering.notes |= set(mx.notes(step, lowering.runner.target))
@@ -318,6 +340,9 @@ def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: i
         return
     inputs = inputs_of(step, env)
     made = lowering.node(checked_node(step, inputs, opset), inputs)
+    missing = next((n for n in step.outputs[len(made) :] if n), None)
+    if missing is not None:
+        raise unsupported(f"node {step}: no kernel computes its output `{missing}`")
     env |= dict(zip(step.outputs, made, strict=False))
 
 

@@ -30,6 +30,16 @@ class Settings:
     hints: bool = True
 
 
+_KINDS = {"target": str, "level": int, "sync": str, "compat": str, "hints": bool}
+
+
+def settings_of(given: object) -> Settings:
+    """Return the settings among what an editor sends; what is unknown, or of another kind than it
+    should be, is left alone."""
+    own = given.items() if isinstance(given, Mapping) else ()
+    return Settings(**{n: v for n, v in own if type(v) is _KINDS.get(n)})
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """Cycles of the operations of a line in one launch, and how often they are executed."""

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
-from ptosim.lsp.document import Document, Settings
+from ptosim.lsp.document import Document, Settings, settings_of
 from ptosim.lsp.embedded import texts
 from ptosim.lsp.places import Places
+from ptosim.lsp.texts import OpenTexts
 
 TYPING = 0.05
 """Seconds after a key before the text is checked: the next key may come first."""
@@ -43,10 +44,15 @@ class PtoServer(LanguageServer):
         self._documents: dict[str, tuple[int | None, str, list[Document]]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
+    def text(self, uri: str) -> TextDocument:
+        """Return an open text; an empty one for a URI that is not open, which may be that of no
+        file, or of one without an end."""
+        return self.workspace.text_documents.get(unquote(uri)) or TextDocument("", "")
+
     def documents(self, uri: str) -> list[Document]:
         """Return what is known of the programs in the present text at a URI; none in a file of
         another language that has none."""
-        text = self.workspace.get_text_document(uri)
+        text = self.text(uri)
         known = self._documents.get(uri)
         if known is None or known[0] != text.version or known[1] != text.source:
             programs = texts(_name(uri), text.source)
@@ -59,20 +65,19 @@ class PtoServer(LanguageServer):
         """Return the program at a position, or the only one; an empty one where there is none."""
         found = self.documents(uri)
         if len(found) > 1 and position is not None:
-            offset = self.workspace.get_text_document(uri).offset_at_position(position)
+            offset = self.text(uri).offset_at_position(position)
             found = [d for d in found if d.begin <= offset <= d.end]
         return found[0] if len(found) == 1 else Document(_name(uri), "", self.settings)
 
     def places(self, uri: str) -> Places:
         """Return what turns offsets of a text into positions."""
-        text = self.workspace.get_text_document(uri)
+        text = self.text(uri)
         return Places(Source(_name(uri), text.source), text)
 
     def configure(self, given: Any) -> None:
         """Take an editor's settings; what is unknown among them is left alone."""
         own = given.get("ptosim", given) if isinstance(given, dict) else {}
-        names = {f.name for f in fields(Settings)}
-        self.settings = Settings(**{k: v for k, v in own.items() if k in names})
+        self.settings = settings_of(own)
         self._documents.clear()
 
     def changed(self, uri: str, wait: float) -> None:
@@ -115,7 +120,10 @@ class PtoServer(LanguageServer):
 
 
 def _name(uri: str) -> str:
-    return Path(unquote(urlparse(uri).path)).name or uri
+    try:
+        return Path(unquote(urlparse(uri).path)).name or uri
+    except ValueError:  # brackets in which there is no address
+        return uri
 
 
 def diagnostic(found: Diagnostic, places: Places, uri: str) -> types.Diagnostic:
@@ -150,6 +158,11 @@ def make_server() -> PtoServer:
     return server
 
 
+def begun(ls: PtoServer, params: types.InitializeParams) -> None:
+    """An editor is there: its texts are to have lines as the protocol counts them."""
+    ls.protocol._workspace = OpenTexts.like(ls.workspace)
+
+
 def configured(ls: PtoServer, params: types.DidChangeConfigurationParams) -> None:
     """Other settings: every text is checked anew."""
     ls.configure(params.settings)
@@ -173,6 +186,7 @@ def closed(ls: PtoServer, params: types.DidCloseTextDocumentParams) -> None:
 
 
 _EVENTS: tuple[tuple[str, Any, Any], ...] = (
+    (types.INITIALIZE, begun, None),
     (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configured, None),
     (types.TEXT_DOCUMENT_DID_OPEN, opened, None),
     (types.TEXT_DOCUMENT_DID_CHANGE, changed, None),

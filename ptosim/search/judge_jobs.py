@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.errors import PtosimError, UsageError
+from ptosim.ground.files import is_file
 from ptosim.ground.limits import Limits
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
@@ -116,7 +117,7 @@ def _program(given: Mapping[str, Any], folder: Path | None) -> tuple[str, str]:
     if name.startswith("@"):
         return read_source(shipped(name[1:])).text, name
     path = Path(name)
-    if folder is not None and (folder / path).is_file():
+    if folder is not None and is_file(folder / path):
         path = folder / path
     return read_source(path, name).text, name
 

@@ -93,15 +93,23 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _row(path: Path, number: int, line: str) -> Row:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict) or any(key not in row for key in _KEYS) or not _is_sound(row):
+    row = row_in(line)
+    if row is None:
         raise UsageError(
             f"PTO7608: line {number} of {path} is no row of a sweep",
             help="`ptosim sweep … --format jsonl -o FILE` writes such files",
         )
+    return row
+
+
+def row_in(text: object) -> Row | None:
+    """Return the row that a text of JSON holds; None for what no sweep writes."""
+    try:
+        row = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict) or any(key not in row for key in _KEYS) or not _is_sound(row):
+        return None
     return {key: row.get(key) for key in (*_KEYS, "us", "ub_bytes", "gm_bytes", "values")}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.foreign import of_the_caller
 from ptosim.run.compare import Comparison, compare
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
@@ -115,7 +116,8 @@ def _computed(name: str, function: Reference, args: Mapping[str, Any]) -> Any:
     given = {n: v.array() if hasattr(v, "array") else v for n, v in args.items()}
     copies = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in given.items()}
     try:
-        found = function(**copies)
+        with of_the_caller():
+            found = function(**copies)
     except Exception as problem:  # a function of the caller
         text = f"the reference of `{name}` raises {type(problem).__name__}: {problem}"
         raise UsageError(f"PTO7613: {text}") from problem

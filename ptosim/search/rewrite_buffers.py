@@ -7,13 +7,12 @@ a round hands to the next stays where it was. Nothing here is trusted: the resul
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.effects.storage import operand_value, root_of
 from ptosim.ground.errors import ProgramError, UsageError
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.targets import machine
@@ -189,6 +188,14 @@ def _is_whole(value: Value) -> bool:
     return same and _tile(value).bytes == _tile(root).bytes
 
 
+def _address_of(op: Operation) -> Tok:
+    """Return the word that is the address of an allocation."""
+    operand = op.bound.get("addr")
+    if not isinstance(operand, Operand) or not isinstance(operand.tok, Tok):
+        raise NotApplicable(f"'{op.name}' has an address that is not written")
+    return operand.tok
+
+
 # -- one loop --------------------------------------------------------------------------------------
 
 
@@ -356,9 +363,10 @@ class _Twice:
         name = op.results[0].name
         twin = f"{name}{self.suffix}"
         self.addresses.append(f"%addr_{twin} = arith.constant {base} : i64")
-        return re.sub(
-            r"addr\s*=\s*%[\w.$-]+", f"addr = %addr_{twin}", self._renamed_line(op, [op.results[0]])
-        )
+        at = _address_of(op)
+        text = edited(self.text, [Edit(at.start, at.end, f"%addr_{twin}")])
+        longer = len(text) - len(self.text)
+        return renamed(text[op.start : op.end + longer], {name: twin})
 
     def _renamed_line(self, op: Operation | None, values: list[Value]) -> str:
         assert op is not None
@@ -371,9 +379,8 @@ class _Twice:
         for op in operations(self.loop):
             if not op.has("makes_storage") or op.results[0] not in self.bases:
                 continue
-            at = re.search(r"addr\s*=\s*(%[\w.$-]+)", self.text[op.start : op.end])
-            assert at is not None
+            at = _address_of(op)
             name = f"%addr_{op.results[0].name}{self.suffix}"
             self.addresses.append(f"{name} = arith.constant {self.bases[op.results[0]]} : i64")
-            edits.append(Edit(op.start + at.start(1), op.start + at.end(1), name))
+            edits.append(Edit(at.start, at.end, name))
         return edits

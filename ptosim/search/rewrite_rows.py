@@ -67,11 +67,12 @@ def _split(front: Front, count: int) -> str:
     edits.append(Edit(first.start, first.start, "".join(f"{line}\n{margin}" for line in lines)))
     edits.append(Edit(last.end, last.end, f"\n{margin}}}"))
     made = edited(text, _one_insertion(edits))
-    return _TYPE.sub(lambda m: f"{m[1]}{_fewer(int(m[2]), rows, count)}x", made)
+    return _TYPE.sub(lambda m: f"{m[1]}{_fewer(m[2], rows, count)}x", made)
 
 
-def _fewer(rows: int, whole: int, count: int) -> int:
-    return rows // count if rows == whole else rows
+def _fewer(written: str, rows: int, count: int) -> str:
+    """The rows of a piece where all are written; a comment may write thousands of digits."""
+    return str(rows // count) if written == str(rows) else written
 
 
 def _one_insertion(edits: list[Edit]) -> Iterator[Edit]:

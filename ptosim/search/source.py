@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
-from ptosim.ground.files import read_text
+from ptosim.ground.files import is_file, read_text
+from ptosim.ground.foreign import of_the_caller
 from ptosim.ground.source import Source, with_line_feeds
 from ptosim.run.sources import read_source, source_path
 from ptosim.search.space import Space
@@ -86,7 +87,8 @@ class Function:
     def text(self, params: Mapping[str, Any]) -> str:
         """Return the text of a point, see `Maker`."""
         try:
-            made = self._make(**params)
+            with of_the_caller():
+                made = self._make(**params)
         except ProgramError as problem:  # it loaded the program itself: here each target judges it
             made = _rejected_text(problem)
             if made is None:
@@ -177,11 +179,12 @@ def function_of(path: Path, name: str) -> Callable[..., Any]:
     """Return a function of a Python file of the caller, which is executed. Raises UsageError
     (PTO7603) for a file that cannot be executed or has no such function."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if spec is None or spec.loader is None or not is_file(path):
         raise UsageError(f"PTO7603: there is no Python file {path}")
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with of_the_caller():
+            spec.loader.exec_module(module)
     except Exception as problem:
         raise _failed(str(path), problem) from problem
     found = getattr(module, name, None)

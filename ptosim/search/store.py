@@ -24,6 +24,7 @@ from ptosim.ground.isa.cache import cache_directory
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.version import __version__
 from ptosim.run.values import beside, in_file
+from ptosim.search.pareto import row_in
 from ptosim.search.point import Request, Row
 
 SCHEMA = 1
@@ -91,12 +92,13 @@ class Store:
         self.close()
 
     def get(self, key: str) -> Row | None:
-        """Return the row of a key, None if there is none."""
+        """Return the row of a key, None if there is none, or a damaged one: it is computed again,
+        and the new one takes its place."""
         try:
             found = self._file.execute("SELECT row FROM rows WHERE key = ?", (key,)).fetchone()
         except sqlite3.Error as problem:
             raise self._unusable(problem) from problem
-        return json.loads(found[0]) if found is not None else None
+        return row_in(found[0]) if found is not None else None
 
     def put(self, key: str, row: Row) -> None:
         """Keep a row; it is in the file after a second at most."""
@@ -115,6 +117,8 @@ class Store:
         """Write what is not written yet."""
         try:
             self._file.commit()
+        except sqlite3.Error as problem:
+            raise self._unusable(problem) from problem
         finally:
             self._file.close()
 
@@ -164,7 +168,7 @@ def _file_digest(spec: str, base: Path | None) -> str:
     try:
         found = path.stat()
         return _digest_of(str(path), found.st_mtime_ns, found.st_size)
-    except OSError:
+    except (OSError, ValueError):  # a name with a NUL is that of no file
         return "missing"
 
 

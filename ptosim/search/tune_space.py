@@ -15,6 +15,9 @@ SAMPLERS = ("tpe", "random", "gp", "cmaes")
 REPEATS = 50
 """Points in a row that were there before, after which a sampler has nothing new to say."""
 
+_SEEDS = 1 << 32
+"""That a sampler can have."""
+
 Price = Callable[[Params], int | None]
 """Returns the cycles of a point, None for a refused one."""
 
@@ -53,7 +56,7 @@ def _study(sampler: str, seed: int) -> Any:
         "tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler,
         "gp": optuna.samplers.GPSampler, "cmaes": optuna.samplers.CmaEsSampler,
     }  # fmt: skip
-    return optuna.create_study(sampler=kinds[sampler](seed=seed))
+    return optuna.create_study(sampler=kinds[sampler](seed=seed % _SEEDS))
 
 
 def _sampled(space: Space, price: Price, is_over: Callable[[], bool], study: Any) -> None:

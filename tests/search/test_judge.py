@@ -14,7 +14,8 @@ from ptosim.ground.isa.paths import isa_directory, programs_directory
 from ptosim.search.judge_bound import least_cycles
 from tests.search import candidates as made
 
-NO_VALUES = ("10**400", "(lambda: 0)", "[[1], [2, 3]]", "np.zeros((8, 64)) * 1j", "None")
+NO_VALUES = ("10**400", "(lambda: 0)", "[[1], [2, 3]]", "np.zeros((8, 64)) * 1j", "None",
+             "exit(9)")  # fmt: skip
 KEYS = ["id", "ok", "stage", "score", "cycles", "diagnostics"]
 
 
@@ -111,6 +112,7 @@ def test_a_line_that_is_no_job_is_a_verdict(line: str, said: str) -> None:
         *(({"z": {"python": text}}, "PTO7613") for text in NO_VALUES),
         ({"z": {"file": "@x"}}, "PTO7614"),
         ({"z": {"python": "nowhere.py:f"}}, "PTO7603"),
+        ({"z": {"python": "n" * 300 + ".py:f"}}, "PTO7603"),
         ({"z": {"file": "nowhere.npy"}}, "PTO7614"),
         ({"nobody": {"python": "x"}}, "PTO7612"),
     ],
@@ -118,6 +120,13 @@ def test_a_line_that_is_no_job_is_a_verdict(line: str, said: str) -> None:
 def test_a_reference_that_gives_nothing_is_said(expect: dict, code: str) -> None:
     (verdict,) = ptosim.judge([{**made.good(0).job, "expect": expect}])
     assert (verdict["stage"], verdict["diagnostics"][0]["code"]) == ("values", code)
+
+
+def test_a_name_that_no_file_can_have_is_a_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    path.write_text(json.dumps({"program": "n" * 300}) + "\n" + json.dumps(made.good(0).job))
+    found = ptosim.judge(path)
+    assert [(v["ok"], v["stage"]) for v in found] == [(False, "parse"), (True, "done")]
 
 
 def test_the_command_writes_lines_in_order(cli, tmp_path: Path) -> None:

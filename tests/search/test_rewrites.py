@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
 from ptosim.run.sidecar import sidecar_of
@@ -22,6 +23,7 @@ from ptosim.search.rewrite import (
     launch_args,
 )
 from ptosim.search.rewrite_buffers import double_buffered
+from ptosim.search.rewrite_rows import split_rows
 
 DATA = Path(__file__).parent.parent / "data" / "tune"
 PROGRAMS = Path(__file__).parent.parent.parent / "programs"
@@ -50,6 +52,29 @@ module {{
   }}
 }}
 """
+
+
+def test_an_address_with_a_comment_before_it_is_moved() -> None:
+    text = ROUNDS.format(end=64, upper="%end")
+    lines = [line for line in text.splitlines() if "pto.alloc_tile" in line]
+    inside = [
+        line.replace("alloc_tile", f"alloc_tile addr // c\n = %at{n}")
+        for n, line in enumerate(lines)
+    ]
+    for line in lines:
+        text = text.replace(f"{line}\n", "")
+    text = text.replace("%px = ", "\n".join([*inside, "%px = "]))
+    places = "".join(f"%at{n} = arith.constant {4096 * n} : i64\n" for n in range(2))
+    text = text.replace("%c0 = ", f"{places}%c0 = ", 1)
+    made = double_buffered(Source("inside.pto", text), FrontOptions("a2a3"))
+    assert made.text.count("pto.alloc_tile") == 4
+
+
+def test_rows_of_thousands_of_digits_in_a_comment_stay() -> None:
+    comment = f"// !pto.tile_buf<vec, {'9' * 5000}x16xf32>"
+    program = (programs_directory() / "basics" / "vadd.pto").read_text()
+    made = split_rows(Source("x.pto", f"{comment}\n{program}"), FrontOptions("a2a3"), 2)
+    assert comment in made.text
 
 
 @pytest.mark.parametrize("upper", ["%end", "%n"])

@@ -98,6 +98,33 @@ def test_results_are_kept_and_are_the_same(tmp_path: Path) -> None:
     assert other.kept == 0  # something else was asked
 
 
+@pytest.mark.parametrize(
+    "row", ["", "{}", "[]", "[" * 20_000, "9" * 5_000, b"\xff", 5, '{"ok": true, "us": null}']
+)
+def test_a_damaged_row_is_computed_again(tmp_path: Path, row: object) -> None:
+    store, space = tmp_path / "s.sqlite", {"c0": [0]}
+    program = programs_directory() / "basics" / "vadd.pto"
+
+    def swept() -> Sweep:
+        return ptosim.sweep(program, space, targets="a5", store=store)
+
+    first = swept()
+    with sqlite3.connect(store) as file:
+        file.execute("UPDATE rows SET row = ?", (row,))
+    file.close()
+    again = [swept(), swept()]
+    assert [s.rows for s in again] == [first.rows] * 2
+    assert [s.kept for s in again] == [0, 1]
+
+
+@pytest.mark.parametrize("text", ["{}sys.exit(9)\n", "def make(**given):\n    {}sys.exit(9)\n"])
+def test_a_function_that_ends_the_process_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "make.py"
+    path.write_text(text.format("import sys; "))
+    with pytest.raises(UsageError, match=r"PTO7603.*ends the process"):
+        ptosim.sweep(f"{path}:make", {"n": [1]}, targets="a5")
+
+
 def test_a_file_that_is_no_store_is_refused_and_left(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     path.write_text("these are notes of somebody\n" * 99)

@@ -9,6 +9,7 @@ import pytest
 
 import ptosim
 from ptosim.search.tune import Tuned
+from ptosim.search.tune_space import _study
 from tests.search.slow_programs import redundant_barriers, serial_loads, tiles
 
 DATA = Path(__file__).parent.parent / "data" / "tune"
@@ -149,6 +150,12 @@ def test_a_search_by_optuna_is_the_same_for_the_same_seed() -> None:
     assert first == second
     assert first["trials"] <= 12
     assert first["best"][0]["speed_up"] > 1.2
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_any_seed_is_one_of_a_sampler(sampler: str) -> None:
+    pytest.importorskip("optuna")
+    _study(sampler, 2**40)
 
 
 def test_what_no_order_can_make_faster_is_not_rewritten() -> None:

@@ -16,6 +16,7 @@ from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
+from ptosim.ground.foreign import of_the_caller
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell
@@ -117,10 +118,12 @@ def run_python(shell: Shell, text: str) -> None:
         try:
             compiled = compile(text, "<python>", "eval")
         except SyntaxError:
-            exec(compile(text, "<python>", "exec"), space)
+            with of_the_caller():
+                exec(compile(text, "<python>", "exec"), space)
             return
-        value = eval(compiled, space)
-        text = text_of(value)  # which may be code of the user too
+        with of_the_caller():
+            value = eval(compiled, space)
+            text = text_of(value)  # which may be code of the user too
     except UsageError:
         raise
     except Exception as problem:

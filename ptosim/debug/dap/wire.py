@@ -53,6 +53,13 @@ class Pieces:
 def read_message(stream: BinaryIO | Pieces) -> Message | None:
     """Return the next message, None at the end of the stream. Raises BrokenMessage for what is no
     message, or too long."""
+    body = read_body(stream)
+    return None if body is None else parsed(body)
+
+
+def read_body(stream: BinaryIO | Pieces) -> bytes | None:
+    """Return the bytes of the next message, None at the end of the stream. Raises BrokenMessage for
+    a length that none has."""
     length = None
     while True:
         line = stream.readline(_MOST_LINE)
@@ -67,7 +74,7 @@ def read_message(stream: BinaryIO | Pieces) -> Message | None:
         if name.strip().lower() == b"content-length":
             length = _length(value.strip())
     body = stream.read(length)
-    return _parsed(body) if len(body) == length else None
+    return body if len(body) == length else None
 
 
 def _length(text: bytes) -> int:
@@ -77,7 +84,8 @@ def _length(text: bytes) -> int:
     return int(text)
 
 
-def _parsed(body: bytes) -> Message:
+def parsed(body: bytes) -> Message:
+    """Return the message that bytes are. Raises BrokenMessage."""
     try:
         message = json.loads(body.decode("utf-8"))
     except ValueError as problem:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptosim.interop.audit.steps import REAL, SUMS, Step
 from ptosim.interop.onnx_model import Graph, GraphNode
-from ptosim.interop.onnx_run import checked_node, inputs_of, reference_values
+from ptosim.interop.onnx_run import check_rules, checked_node, inputs_of, reference_values
 from ptosim.quant.diff import Setting
 from ptosim.quant.onnx.ops import granularity, sums_and_factor
 from ptosim.quant.schemes import scheme
@@ -22,11 +22,14 @@ def audit_model(graph: Graph, feeds: Mapping[str, np.ndarray]) -> list[Step]:
 
     Raises ProgramError for nodes that break the operators' rules."""
     values, _ = reference_values(graph, feeds, "reference")
+    check_rules(graph, values)
     found = (_step(node, graph, values) for node in graph.nodes)
     return [step for step in found if step is not None]
 
 
 def _step(node: GraphNode, graph: Graph, values: Mapping[str, np.ndarray]) -> Step | None:
+    if not node.is_standard:
+        return None
     is_real = node.op in _REAL
     sums = None
     if not is_real:

@@ -116,7 +116,7 @@ def fuse(graph: Graph) -> Fusion:
 
 
 def _of(graph: Graph, ops: tuple[str, ...]) -> list[GraphNode]:
-    return [n for n in graph.nodes if n.op in ops]
+    return [n for n in graph.nodes if n.op in ops and n.is_standard]
 
 
 class _Finder:
@@ -124,7 +124,9 @@ class _Finder:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.made = {name: node for node in graph.nodes for name in node.outputs if name}
+        self.made = {
+            name: node for node in graph.nodes if node.is_standard for name in node.outputs if name
+        }
         self.users: dict[str, list[GraphNode]] = {}
         for node in graph.nodes:
             for name in node.inputs:
@@ -260,6 +262,8 @@ class _Finder:
             if len(users) != 1 or made.output in self.graph.outputs:
                 return
             node = users[0]
+            if not node.is_standard:
+                return
             if node.op == "QuantizeLinear" and node.inputs[0] == made.output:
                 self._quantized(made, node)
                 return
@@ -309,6 +313,8 @@ class _Finder:
             if len(users) != 1 or at.outputs[0] in self.graph.outputs:
                 return False
             at = users[0]
+            if not at.is_standard:
+                return False
             if at.op == "QuantizeLinear":
                 return True
             if at.op != "Relu" and at.op not in _MOVES:
@@ -317,7 +323,9 @@ class _Finder:
     def _quantized(self, made: Group, node: GraphNode) -> None:
         scale, zero = self._parameters(node)
         dtype = self.type_of(node.outputs[0])
-        if scale is None or zero is None or scale.size != 1 or dtype not in _BYTES:
+        if scale is None or zero is None or dtype not in _BYTES:
+            return
+        if scale.size != 1 or zero.size != 1:
             return
         if node.attrs.get("precision", 0) or scale.dtype != np.float32:
             return

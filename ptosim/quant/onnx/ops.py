@@ -51,10 +51,15 @@ def evaluate(
     refuse_errors(check_node(node))
     try:
         return _OPERATORS[op](node, list(inputs), oracle)
-    except ValueError as problem:  # of NumPy: no rule of the standard's checkers has all shapes
-        shapes = ", ".join(str(list(a.shape)) for a in inputs if a is not None)
-        text = f"{node}: operands of shapes {shapes} do not fit: {problem}"
-        raise ProgramError([finding("PTO2212", text)]) from problem
+    except (ValueError, IndexError) as problem:
+        raise _misfit(node, inputs, problem) from problem
+
+
+def _misfit(node: Node, inputs: Sequence[np.ndarray | None], problem: Exception) -> ProgramError:
+    """What NumPy says of shapes: no rule of the standard's checkers has all of them."""
+    shapes = ", ".join(str(list(a.shape)) for a in inputs if a is not None)
+    text = f"{node}: operands of shapes {shapes} do not fit: {problem}"
+    return ProgramError([finding("PTO2212", text)])
 
 
 def node_of(op: str, inputs: Arrays, attrs: Attributes, opset: int) -> Node:
@@ -167,6 +172,13 @@ def sums_and_factor(node: Node, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]
     for an operator that does not."""
     if node.op not in ("QLinearMatMul", "QLinearConv"):
         return None
+    try:
+        return _sums_and_factor(node, arrays)
+    except (ValueError, IndexError) as problem:
+        raise _misfit(node, arrays, problem) from problem
+
+
+def _sums_and_factor(node: Node, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, _ = _all(list(arrays[:8]))
     if node.op == "QLinearMatMul":
         sums, axis = _product(node, a, b, a_zero, b_zero), -1
