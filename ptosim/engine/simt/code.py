@@ -147,6 +147,14 @@ class Compiler:
             parts.append(Part(last, run, slots, ways, self._choose(last), ends))
         return run_parts(parts)
 
+    def several(self, op: Operation) -> Run:
+        """Return an operation whose region of several blocks is executed once; what its last block
+        yields are its results."""
+        outer, self._current = self._current, [self.slot(v) for v in op.results]
+        run = self._parts(op.regions[0])
+        self._current = outer
+        return run
+
     def _choose(self, op: Operation | None) -> Choose:
         """Who goes on in which of the blocks that the last operation of a block names."""
         if op is None or not op.jumps:
@@ -331,6 +339,8 @@ def _while(code: Compiler, op: Operation) -> Run:
 
 
 def _once(code: Compiler, op: Operation) -> Run:
+    if len(op.regions[0].blocks) > 1:
+        return code.several(op)
     way = _way(code, op.regions[0])
     leave = copier(way.values, [code.slot(v) for v in op.results])
 
