@@ -123,6 +123,14 @@ def test_a_region_of_several_blocks_in_a_branch():
     assert result.outputs["p"].tolist() == [14, 16, 18, 20, 22, 12, 13, 7, 8]
 
 
+def test_a_branch_of_several_blocks_is_refused():
+    """Its first block alone would be another program."""
+    text = program("", "scf.if %low {\n  cf.br ^b\n^b:\n  scf.yield\n}\nreturn", 9)
+    text = text.replace("scf.if", "%low = arith.constant true\nscf.if")
+    with pytest.raises(ptosim.UnsupportedError, match="several blocks"):
+        run(text, {"p": np.zeros(9, np.int32)})
+
+
 def test_a_barrier_in_a_block_that_some_do_not_reach():
     text = program("", MEET.format(inside="pto.syncthreads", after=""), 32)
     with pytest.raises(ptosim.Trap, match="PTO7301"):

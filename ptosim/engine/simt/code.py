@@ -206,6 +206,9 @@ class Compiler:
             return lambda frame: None  # what follows a block is decided where blocks are run
         flow = _FLOW.get(op.name)
         if flow is not None:
+            if flow is not _once and any(len(region.blocks) > 1 for region in op.regions):
+                self._refuse(op, why="has a region of several blocks; `scf.execute_region` may")
+                return None
             return flow(self, op)
         maker = LANE_OPS.get(op.name)
         if maker is None:
