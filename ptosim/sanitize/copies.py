@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -11,6 +12,11 @@ from ptosim.effects.strided import MAX_RUNS, runs_of
 from ptosim.effects.touch import Touch, Touches
 from ptosim.sanitize.access import Shadows, footprint
 from ptosim.sanitize.shadow import Footprint
+
+MOST_PLACES = 1 << 22
+"""Bytes of a copy that are looked at one by one, some times as many as a memory on chip has. Of a
+copy that reaches more of them, its bursts over each other, the destination counts as defined where
+not the whole source is without values: less is known of it."""
 
 
 def copier(touches: Touches | None, shadows: Shadows) -> Callable[[], None] | None:
@@ -40,6 +46,9 @@ def _spread(
         for atom in found.atoms() if found is not None else ():
             atom.defined = next(iter(states))
         return
+    source, target = _moving(source, target)
+    if max(_count(source), _count(target)) > MOST_PLACES:
+        return
     of_bytes = print_.shadow.states(_places(source))
     if unit != (1, 1):
         of_bytes = np.repeat(of_bytes[:: unit[0]], unit[1])
@@ -50,6 +59,21 @@ def _spread(
         if parts and len(parts) < MAX_RUNS:
             for atom in Footprint(shadow, parts, target.operand, None).atoms():
                 atom.defined = state
+
+
+def _moving(source: Touch, target: Touch) -> tuple[Touch, Touch]:
+    """A copy without levels that stay where they are: these move the same bytes again."""
+    both = [
+        pair for pair in zip(source.levels, target.levels, strict=True) if pair[0][1] or pair[1][1]
+    ]
+    return (
+        source._replace(levels=tuple(one for one, _ in both)),
+        target._replace(levels=tuple(other for _, other in both)),
+    )
+
+
+def _count(touch: Touch) -> int:
+    return touch.run * prod(n for n, _ in touch.levels)
 
 
 def _places(touch: Touch) -> np.ndarray:

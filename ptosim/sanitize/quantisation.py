@@ -53,6 +53,8 @@ def _tquant(op: Binding) -> Check | None:
 def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
     """The parameter of each row, where it is in the first column or in a row of their number.
     None too where a byte was never written: that is reported as such."""
+    if tile.is_empty:
+        return None
     held = np.array(tile.read())
     if held.dtype != np.float32 or (held.view(np.uint32) == _UNDEFINED).any():
         return None
@@ -158,9 +160,12 @@ def _fixpipe(op: Binding) -> Check | None:
 
 
 def _words(op: Binding, count: int) -> np.ndarray | None:
+    """The factors, as they are in memory; None where there are none, or of another size."""
     scale = scalar_scale(op)
     if scale is not None:
         return np.array([int(scale) & (1 << 64) - 1], np.uint64)
+    if op.tile("fp").is_empty:
+        return None
     values = np.ascontiguousarray(op.tile("fp").read()).reshape(-1)
     return values.view(np.uint64)[:count] if values.dtype.itemsize == 8 else None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import ptosim
@@ -151,3 +152,42 @@ def test_bursts_that_are_copied_one_by_one_are_counted_first(count, codes):
     found = ptosim.check(kernel("%g: !pto.ptr<ui8>", body), sync="manual")
     assert {d.code for d in found if d.code in ("PTO2034", "PTO1104")} >= set(codes)
     assert ("PTO1104" in {d.code for d in found}) is (codes == ["PTO1104"])
+
+
+FAR = """
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c64 = arith.constant 64 : index
+%k90 = arith.constant 90 : index
+%n = arith.constant 100 : index
+%zero = arith.constant 0 : i64
+%near = pto.castptr %zero : i64 -> !pto.ptr<f32, ub>
+%big = arith.constant 4611686018427387904 : index
+%half = pto.addptr %near, %big : !pto.ptr<f32, ub> -> !pto.ptr<f32, ub>
+%far = pto.addptr %half, %big : !pto.ptr<f32, ub> -> !pto.ptr<f32, ub>
+pto.vecscope {
+scf.for %j = %c0 to %n step %c1 {
+%b = arith.cmpi slt, %j, %k90 : index
+%p = arith.select %b, %near, %far : !pto.ptr<f32, ub>
+scf.for %i = %c0 to %n step %c1 {
+%off = arith.muli %i, %c64 : index
+LOAD
+}
+}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "%v = pto.vlds %p[%off] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>",
+        "%v = pto.vmi.vload %p[%off] : !pto.ptr<f32, ub> -> !pto.vmi.vreg<64xf32>",
+    ],
+)
+def test_many_rounds_at_a_pointer_beyond_64_bits(load):
+    """Rounds are followed as arrays of addresses, which have no place for 2^65."""
+    text = kernel("%g: !pto.ptr<f32>", FAR.replace("LOAD", load))
+    with pytest.raises(ptosim.Trap) as caught:
+        ptosim.load(text, sync="manual").run({"g": np.zeros(64, np.float32)})
+    assert caught.value.findings[-1].code == "PTO6602"

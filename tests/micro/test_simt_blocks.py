@@ -96,6 +96,41 @@ def test_threads_meet_where_their_ways_join():
     assert result.outputs["p"].tolist() == [sum(range(32)) + 49] * 32
 
 
+REGION = """%c7 = arith.constant 7 : i32
+%c5 = arith.constant 5 : i32
+%low = arith.cmpi slt, %t, %c7 : i32
+%q = scf.if %low -> i32 {
+  %r = scf.execute_region -> i32 {
+    %few = arith.cmpi slt, %t, %c5 : i32
+    %d = arith.addi %t, %c7 : i32
+    cf.cond_br %few, ^more, ^end(%d : i32)
+  ^more:
+    %s = arith.addi %d, %d : i32
+    cf.br ^end(%s : i32)
+  ^end(%v: i32):
+    scf.yield %v : i32
+  }
+  scf.yield %r : i32
+} else {
+  scf.yield %t : i32
+}
+pto.stg %q, %p[%i] : !pto.ptr<i32, gm>, i32
+return"""
+
+
+def test_a_region_of_several_blocks_in_a_branch():
+    result = run(program("", REGION, 9), {"p": np.zeros(9, np.int32)})
+    assert result.outputs["p"].tolist() == [14, 16, 18, 20, 22, 12, 13, 7, 8]
+
+
+def test_a_branch_of_several_blocks_is_refused():
+    """Its first block alone would be another program."""
+    text = program("", "scf.if %low {\n  cf.br ^b\n^b:\n  scf.yield\n}\nreturn", 9)
+    text = text.replace("scf.if", "%low = arith.constant true\nscf.if")
+    with pytest.raises(ptosim.UnsupportedError, match="several blocks"):
+        run(text, {"p": np.zeros(9, np.int32)})
+
+
 def test_a_barrier_in_a_block_that_some_do_not_reach():
     text = program("", MEET.format(inside="pto.syncthreads", after=""), 32)
     with pytest.raises(ptosim.Trap, match="PTO7301"):

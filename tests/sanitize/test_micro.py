@@ -8,6 +8,7 @@ import pytest
 import ptosim
 from ptosim.ground.isa.targets import machine as machine_def
 from ptosim.machine.core import Cluster, Core, Machine, restore, snapshot
+from ptosim.sanitize import copies
 from tests.support.micro import kernel, run
 
 V, P, M = "!pto.vreg<64xf32>", "!pto.ptr<f32, ub>", "!pto.mask<b32>"
@@ -217,6 +218,16 @@ def test_copies_on_chip_hand_on_what_they_find():
     assert codes(*before, *flag("V", "MTE3"), TAKE, TAKE).count("PTO7107") == 1, "once in a run"
     assert codes(*before, *region(load(64, "q"), store(64, 0, "p"))) == []
     assert codes(*before, *region(load(65, "q"), store(65, 0, "p"))) == ["PTO7101"]
+
+
+@pytest.mark.parametrize(("most", "told"), [(1 << 22, ["PTO7107"]), (1, [])])
+def test_copies_of_the_same_bytes_over_and_over(most, told, monkeypatch):
+    """65536 times 64 units at one place are as many bytes as one time; of a copy that reaches too
+    many, the destination counts as defined."""
+    monkeypatch.setattr(copies, "MOST_PLACES", most)
+    copy = f"pto.mte_ub_ub %p, %q, 64 nburst(65535, -64, -64) : {P}, {P}"
+    before = [*UB, FILL.replace("1024", "512"), *flag("MTE2", "V"), copy]
+    assert codes(*before, *flag("V", "MTE3"), TAKE) == told
 
 
 def test_padding_has_a_value():

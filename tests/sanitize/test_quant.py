@@ -131,3 +131,28 @@ def test_a_source_that_is_read_again_is_found_without_values():
     assert reused("a2a3", copied=False) == ["PTO7210"]
     assert reused("a2a3", copied=True) == []
     assert reused("a5", copied=False) == []
+
+
+def test_factors_of_an_empty_tile_are_not_looked_at():
+    acc = (
+        "!pto.tile_buf<loc=acc, dtype=f32, rows=16, cols=32, v_row=16, v_col=16, "
+        "blayout=col_major, slayout=row_major, fractal=1024, pad=0>"
+    )
+    fp = (
+        "!pto.tile_buf<loc=scaling, dtype=i64, rows=1, cols=16, v_row=1, v_col=0, "
+        "blayout=row_major, slayout=none_box, fractal=512, pad=0>"
+    )
+    mat = (
+        "!pto.tile_buf<loc=mat, dtype=i8, rows=16, cols=32, v_row=16, v_col=16, "
+        "blayout=col_major, slayout=row_major, fractal=512, pad=0>"
+    )
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @kernel() {{
+    %acc = pto.alloc_tile : {acc}
+    %fp = pto.alloc_tile : {fp}
+    %mat = pto.alloc_tile : {mat}
+    pto.tmov.fp ins(%acc, %fp : {acc}, {fp}) outs(%mat : {mat})
+    return
+  }}
+}}"""
+    assert quant_codes(ptosim.load(text, compat="2026-04").run({}).findings) == []

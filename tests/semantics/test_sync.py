@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.errors import LimitError
 from tests.cli.programs import PART, TILE, VIEW
 
 X = np.arange(1024, dtype=np.float32).reshape(16, 64)
@@ -193,3 +194,17 @@ def test_ping_pong_between_cores_interleaves_them():
 def test_all_cores_meet():
     words = "mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>"
     assert copies(f"LOAD\npto.syncall() {words}\nSTORE", block_num=4)
+
+
+@pytest.mark.parametrize(
+    "meeting",
+    [
+        "pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>",
+        "pto.set_cross_block <PIPE_MTE3>, 4",
+        "pto.wait_cross_block <PIPE_MTE3>, 4",
+    ],
+)
+def test_more_cores_than_can_meet(meeting):
+    """An event from each to each other would be gigabytes."""
+    with pytest.raises(LimitError, match="cores meet; at most 1,024 can"):
+        copies(meeting, block_num=1100)

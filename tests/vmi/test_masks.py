@@ -8,6 +8,7 @@ import struct
 import pytest
 
 import ptosim
+from ptosim.semantics.vmi.masks import _of_groups
 from tests.support.vmi import Vectors, mask_type, vreg
 
 T, M = vreg(8, "f32"), mask_type(8)
@@ -167,3 +168,10 @@ def test_merge_without_an_old_destination(line):
         program(FIVE).run(*line.split("\n"))
     assert problem.value.exit_code == 5
     assert "PTO8002" in str(problem.value)
+
+
+def test_masks_that_differ_in_every_round_are_not_all_kept():
+    """Each of 2^20 lanes is a MiB; 4096 of them were gigabytes."""
+    masks = _of_groups(1 << 10, 512)
+    assert [int(masks(n).on.sum()) for n in range(512)] == [2 * n for n in range(512)]
+    assert masks.cache_info().currsize <= 64

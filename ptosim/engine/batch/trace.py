@@ -444,5 +444,6 @@ def operand_slots(op: Operation, program: DecodedProgram) -> list[int]:
     return found
 
 
-FAULTS = (NotAtOnceError, OpFault, ScalarFault)
-"""What following a round may raise: it is executed, and told of, by itself."""
+FAULTS = (NotAtOnceError, OpFault, ScalarFault, OverflowError)
+"""What following a round may raise: it is executed, and told of, by itself. An array of addresses
+has no place for one beyond 64 bits; a round by itself says that it is outside of UB."""

@@ -147,6 +147,14 @@ class Compiler:
             parts.append(Part(last, run, slots, ways, self._choose(last), ends))
         return run_parts(parts)
 
+    def several(self, op: Operation) -> Run:
+        """Return an operation whose region of several blocks is executed once; what its last block
+        yields are its results."""
+        outer, self._current = self._current, [self.slot(v) for v in op.results]
+        run = self._parts(op.regions[0])
+        self._current = outer
+        return run
+
     def _choose(self, op: Operation | None) -> Choose:
         """Who goes on in which of the blocks that the last operation of a block names."""
         if op is None or not op.jumps:
@@ -198,6 +206,9 @@ class Compiler:
             return lambda frame: None  # what follows a block is decided where blocks are run
         flow = _FLOW.get(op.name)
         if flow is not None:
+            if flow is not _once and any(len(region.blocks) > 1 for region in op.regions):
+                self._refuse(op, why="has a region of several blocks; `scf.execute_region` may")
+                return None
             return flow(self, op)
         maker = LANE_OPS.get(op.name)
         if maker is None:
@@ -331,6 +342,8 @@ def _while(code: Compiler, op: Operation) -> Run:
 
 
 def _once(code: Compiler, op: Operation) -> Run:
+    if len(op.regions[0].blocks) > 1:
+        return code.several(op)
     way = _way(code, op.regions[0])
     leave = copier(way.values, [code.slot(v) for v in op.results])
 

@@ -11,6 +11,10 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import PtrType
 from ptosim.timing.laws.simt import SimtWork
 
+MOST_TIMES = 1 << 62
+"""More executions are counted as so many: loops inside loops of any length may have a number of
+them that no float holds."""
+
 
 def work_of(code: SimtCode, functions: Callable[[Operation], Operation | None]) -> SimtWork:
     """Return the operations of a launch by kind; `functions` gives what a call executes."""
@@ -39,8 +43,8 @@ def _count(
                     counts[kind] += times
                 if kind == "global":
                     far.append(times * _bytes(inner))
-                body = callee or inner
-                exact = _count(body, times * (rounds or 1), counts, far, functions) and exact
+                again = min(times * (rounds or 1), MOST_TIMES)
+                exact = _count(callee or inner, again, counts, far, functions) and exact
     return exact
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.ground.ir.types import TileType
 from ptosim.machine.core import Core
 from ptosim.machine.faults import OpFault as OpFault
 from ptosim.machine.gm import GmBuffer, ViewSpec
@@ -40,6 +41,16 @@ def check_window(
             "PTO6005",
             f"{who}the window of {rows}x{cols} at ({row}, {col}) leaves the tile of "
             f"{whole[0]}x{whole[1]}",
+        )
+
+
+def check_valid(type_: TileType, rows: int, cols: int) -> None:
+    """Raise OpFault unless a tile of a type may have this valid shape."""
+    if not (0 <= rows <= type_.rows and 0 <= cols <= type_.cols):
+        raise OpFault(
+            "PTO6004",
+            f"valid shape {rows}x{cols} does not fit the tile's shape {type_.rows}x{type_.cols}",
+            help="a valid dimension is between 0 and the static one",
         )
 
 

@@ -386,10 +386,11 @@ def widened(op: Binding, count: int, length: int, gaps: tuple[int, int]) -> Comm
     grow = dst.itemsize // src.itemsize
     step_in, step_out = (length + gaps[0]) * 32, (length + gaps[1]) * 32 * grow
     size = length * 32
-    if count > 0 and size > 0:
-        require_each(op, source, size, (count, step_in))
-        require_each(op, target, size * grow, (count, step_out))
-        refuse_many(op, count)
+    if count <= 0 or size <= 0:
+        return nothing
+    require_each(op, source, size, (count, step_in))
+    require_each(op, target, size * grow, (count, step_out))
+    refuse_many(op, count)
     units = (src.itemsize, dst.itemsize)
     copies(op, source, target, size, (count, step_in, step_out), unit=units)
 

@@ -15,7 +15,7 @@ from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown
-from ptosim.semantics.base.faults import OpFault, check_place, check_window
+from ptosim.semantics.base.faults import OpFault, check_place, check_valid, check_window
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext, computed
 from ptosim.semantics.scalar.global_views import partition_view
@@ -93,12 +93,7 @@ def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None)
     """Return a tile after checking its valid shape against the static one."""
     rows = type_.rows if rows is None else rows
     cols = type_.cols if cols is None else cols
-    if not (0 <= rows <= type_.rows and 0 <= cols <= type_.cols):
-        raise OpFault(
-            "PTO6004",
-            f"valid shape {rows}x{cols} does not fit the tile's shape {type_.rows}x{type_.cols}",
-            help="a valid dimension is between 0 and the static one",
-        )
+    check_valid(type_, rows, cols)
     return tile_ref(type_, addr, rows, cols)
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
+from ptosim.semantics.base.faults import OpFault
 from ptosim.semantics.simt.arithmetic import as_signed, as_unsigned, maxnum, minnum
 from ptosim.semantics.simt.frame import Frame, Lanes, Run
 from ptosim.semantics.simt.memory import Element, element_of
@@ -138,7 +140,12 @@ elements."""
 
 
 def _atomic(
-    ctx: LaneContext, op: object, pointer: int, sources: list[int], element: Element, apply: Apply
+    ctx: LaneContext,
+    op: Operation,
+    pointer: int,
+    sources: list[int],
+    element: Element,
+    apply: Apply,
 ) -> Run:
     target = ctx.results[0] if ctx.results else None
     is_used = bool(ctx.op.results) and ctx.op.results[0].uses > 0
@@ -149,6 +156,8 @@ def _atomic(
         place = values[pointer]
         view, where, reach, ids, is_one = memory.spot(inner, place, None, element)
         index = np.r_[where]
+        if element.part is not None and view.strides[0] != element.size:  # an element at any byte
+            raise _between(frame, inner, index, element.size)
         if is_one:
             index = np.repeat(index, frame.threads if ids is None else len(ids))
         given = [element_lanes(frame.chosen(values[s], ids), element) for s in sources]
@@ -160,6 +169,17 @@ def _atomic(
             values[target] = frame.spread(old, ids)
 
     return run
+
+
+def _between(frame: Frame, op: Operation, places: Lanes, size: int) -> OpFault:
+    """The fault of packed elements that are not at multiples of their size."""
+    at = int(places[places % size != 0][0])
+    return frame.fault(
+        "PTO6705",
+        op,
+        f"updates byte {at:#x}, which is no multiple of its packed {size}-byte elements",
+        help="a pointer that was cast to packed elements must be at one of them",
+    )
 
 
 def element_lanes(value: Lanes, element: Element) -> Lanes:

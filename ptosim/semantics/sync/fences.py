@@ -11,7 +11,7 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.base.orders import MOVES, Barrier, Fence
-from ptosim.semantics.sync.flags import give
+from ptosim.semantics.sync.flags import check_met, give
 
 _KINDS = {"aiv_only": ("vector", "any"), "aic_only": ("cube", "any")}
 
@@ -43,6 +43,7 @@ def syncall(op: Binding) -> Commit:
     members = _participants(op)
     if core not in members:
         return nothing
+    check_met(op, len(members))
     where = _workspace(op)
     if where is not None:
         _check_workspace(op, *where)

@@ -17,6 +17,7 @@ from ptosim.ground.ir.types import TileType
 from ptosim.machine.fifo import PipeEnd, Share
 from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.faults import check_valid
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.base.orders import FifoUse, Free, Pop, Push
 from ptosim.semantics.sync import fifo_views
@@ -179,7 +180,8 @@ def tpop(op: Binding) -> Commit:
 
 
 def _handle(op: Binding) -> tuple[int, TileType, int, int]:
-    """Slot of the handle, the tile's type, its valid shape."""
+    """Slot of the handle, the tile's type, its valid shape. Raises OpFault for one that the tile
+    does not have."""
     given: TileRef | None = op.values.get("tile")
     if given is not None:
         operand = op.op.bound["tile"]
@@ -189,12 +191,12 @@ def _handle(op: Binding) -> tuple[int, TileType, int, int]:
     assert isinstance(type_, TileType)
     rows = op.scalar("valid_row") if op.has("valid_row") else type_.v_row
     cols = op.scalar("valid_col") if op.has("valid_col") else type_.v_col
-    return (
-        op.slots[result],
-        type_,
+    shape = (
         type_.rows if rows is None else int(rows),
         type_.cols if cols is None else int(cols),
     )
+    check_valid(type_, *shape)
+    return (op.slots[result], type_, *shape)
 
 
 def _issue(shares: list[Share]) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
+from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.isa.enums import enums, pipe_named
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
@@ -23,6 +24,10 @@ from ptosim.semantics.base.orders import (
     SetFlag,
     WaitFlag,
 )
+
+MOST_MET = 1024
+"""Cores that meet: several times as many as a device has, which must run all of them at once. A
+meeting is kept as an event from each of them to each other."""
 
 TOKENS = 32
 """Buffer tokens of a core."""
@@ -301,17 +306,30 @@ def _bounded(op: Binding, keys: list[Any]) -> Commit:
     return give_checked
 
 
-def _group(machine: Machine, core: Core, mode: int) -> list[Core]:
-    """Mode 0: every core of the same kind; mode 1: the vector cores of the cluster."""
+def check_met(op: Binding, count: int) -> None:
+    """Raise LimitError for a meeting of more than MOST_MET cores."""
+    if count > MOST_MET:
+        raise LimitError(
+            f"'{op.op.name}': {count:,} cores meet; at most {MOST_MET:,} can here",
+            help="launch as many blocks as a device runs at once: who meets has to run",
+        )
+
+
+def _group(op: Binding, mode: int) -> list[Core]:
+    """Mode 0: every core of the same kind; mode 1: the vector cores of the cluster. Raises
+    LimitError for more cores than can meet."""
+    machine, core = op.machine, op.core
     if mode == 1:
         return machine.mates(core, core.kind)
-    return [c for c in machine.cores if c.kind == core.kind and c.rank == core.rank]
+    found = [c for c in machine.cores if c.kind == core.kind and c.rank == core.rank]
+    check_met(op, len(found))
+    return found
 
 
 def _arrive(op: Binding, number: int, mode: int) -> Commit:
     core = op.core
     scope = op.machine.global_counters if mode == 0 else core.cluster.counters
-    members = _group(op.machine, core, mode)
+    members = _group(op, mode)
     op.signals = tuple(("met", mode, number, core.index, c.index) for c in members)
     return give(scope, ("arrived", mode, core.kind, number, core.index))
 
@@ -320,10 +338,9 @@ def _meet(op: Binding, number: int, mode: int) -> Commit:
     """Ready when every core of the group has arrived more often than this one has left."""
     core, machine = op.core, op.machine
     scope = machine.global_counters if mode == 0 else core.cluster.counters
-    members = [("arrived", mode, core.kind, number, c.index) for c in _group(machine, core, mode)]
-    op.awaits = tuple(
-        ("met", mode, number, c.index, core.index) for c in _group(machine, core, mode)
-    )
+    group = _group(op, mode)
+    members = [("arrived", mode, core.kind, number, c.index) for c in group]
+    op.awaits = tuple(("met", mode, number, c.index, core.index) for c in group)
     left = ("left", mode, core.kind, number, core.index)
     op.guard = lambda: min(scope.get(m, 0) for m in members) > scope.get(left, 0)
     return give(scope, left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -50,15 +51,17 @@ def create_group_mask(ctx: LogicalContext) -> Run:
     return ctx.known(lambda n: masks(min(max(n, 0), size)), "count")
 
 
+MOST_KEPT = 64
+"""Masks of an instruction that are kept: each may be of a long vector, and a loop may ask for
+another one in every round."""
+
+
 def _of_groups(count: int, size: int) -> Callable[[int], LogicalMask]:
     at = np.arange(count) % size
-    known: dict[int, LogicalMask] = {}
 
+    @lru_cache(MOST_KEPT)
     def mask(active: int) -> LogicalMask:
-        found = known.get(active)
-        if found is None:
-            found = known[active] = LogicalMask(at < active)
-        return found
+        return LogicalMask(at < active)
 
     return mask
 

@@ -75,7 +75,7 @@ def dense(ctx: LogicalContext) -> np.ndarray:
         raise UsageError(f"the value of '{ctx.op.name}' does not have its elements")
     try:
         numbers = [_number(literal.value, lanes) for literal in found]
-    except ValueError as problem:
+    except (ValueError, OverflowError) as problem:
         raise UsageError(f"the value of '{ctx.op.name}' has no numbers: {problem}") from problem
     whole = numbers * count if len(numbers) == 1 else numbers
     return np.array(whole, lanes)

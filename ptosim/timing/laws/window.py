@@ -2,7 +2,8 @@
 dispatched and start, and what held them up.
 
 A loop repeats itself after some rounds: when everything in flight is as it was some rounds before,
-relative to the time, whole periods are left out; the result is that of executing all."""
+relative to the time, whole periods are left out; the result is that of executing all. The same
+holds for the iterations of a long loop inside of a round."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.limits import current
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.timing.laws.instructions import timed
 from ptosim.timing.laws.shapes import VectorStep
 from ptosim.timing.laws.vector_rounds import Cursor, is_simple, rounds_of
@@ -20,6 +21,13 @@ from ptosim.timing.laws.vector_unit import Flight, Unit
 
 SHOWN = 4
 """Rounds of each loop whose executions are kept."""
+
+MOST_SHOWN = 1 << 17
+"""Executions that are kept, of however long loops."""
+
+LONG = 1024
+"""Iterations of a loop inside of a round after which a period of iterations is looked for too. In a
+shorter one the periods are those of the rounds."""
 
 LOOKS = 4096
 """Instructions after which the limits of the run are looked at."""
@@ -76,11 +84,14 @@ def out_of_order(steps: Sequence[VectorStep], table: CostTable) -> Executed:
             began = unit.execute()
         if began:
             repeats.skip()
+        elif cursor.iteration > LONG:
+            repeats.skip_inside()
         if unit.order - looked >= LOOKS:
             looked = unit.order
             current().count(looked, "a vector region")
         if unit.started:
-            kept += [f for f in unit.started if f.round < SHOWN]
+            if len(kept) < MOST_SHOWN:
+                kept += [f for f in unit.started if f.round < SHOWN]
             unit.started.clear()
     executions = tuple(
         Execution(f.number, f.round, f.dispatched, f.ready, f.start, f.done, f.port)
@@ -103,6 +114,7 @@ class _Repeats:
         self.is_over = False
         self.outlines: set[object] = set()
         self.seen: dict[object, tuple[int, int, Counter[str]]] = {}
+        self.inside = _Inside()
 
     def skip(self) -> None:
         """At the beginning of a round: skip as many periods as the loop has left."""
@@ -116,22 +128,63 @@ class _Repeats:
         if outline not in self.outlines:
             self.outlines.add(outline)
             return
-        state = state_of(self.unit)
-        now = self.unit.now, Counter(self.unit.delays)
+        state, now = state_of(self.unit), self._now()
         before = self.seen.setdefault(state, (cursor.round, *now))
         if before[0] < cursor.round:
-            self._leave_out(cursor.round - before[0], now[0] - before[1], now[1] - before[2])
+            rounds = cursor.round - before[0]
+            periods = (cursor.nest.rounds - 1 - cursor.round) // rounds
+            left = cursor.nest.rounds - periods * rounds
+            cursor.nests[cursor.at] = cursor.nest._replace(rounds=left)
+            self._leave_out(periods, now[0] - before[1], now[1] - before[2])
+            self.is_over = True
         self.is_over |= len(self.seen) > SEARCHED
 
-    def _leave_out(self, rounds: int, cycles: int, delays: Counter[str]) -> None:
+    def skip_inside(self) -> None:
+        """In a round, at the beginning of an iteration of a long loop: skip as many periods of
+        iterations as it has left. The time goes on from where it is, so that the beginning of the
+        round becomes as much earlier."""
         cursor = self.unit.cursor
-        periods = (cursor.nest.rounds - 1 - cursor.round) // rounds
-        left = cursor.nest.rounds - periods * rounds
-        cursor.nests[cursor.at] = cursor.nest._replace(rounds=left)
+        inside = self.inside.of((cursor.at, cursor.round, cursor.part))
+        if inside.is_over or inside.last == cursor.iteration:
+            return
+        inside.last = cursor.iteration
+        state, now = (cursor.position, state_of(self.unit)), self._now()
+        before = inside.seen.setdefault(state, (cursor.iteration, *now))
+        if before[0] < cursor.iteration:
+            iterations, cycles = cursor.iteration - before[0], now[0] - before[1]
+            left = cursor.nest.parts[cursor.part].iterations - 1 - cursor.iteration
+            periods = max(left // iterations, 0)
+            cursor.iteration += periods * iterations
+            cursor.due -= periods * cycles
+            self._leave_out(periods, cycles, now[1] - before[2])
+            inside.is_over = True
+        inside.is_over |= len(inside.seen) > SEARCHED
+
+    def _now(self) -> tuple[int, Counter[str]]:
+        """The cycle and the delays so far, with those of what was left out."""
+        return self.unit.now + self.skipped, self.unit.delays + self.delays
+
+    def _leave_out(self, periods: int, cycles: int, delays: Counter[str]) -> None:
         self.skipped += periods * cycles
         for why, count in delays.items():
             self.delays[why] += periods * count
-        self.is_over = True
+
+
+@dataclass(slots=True, eq=False)
+class _Inside:
+    """What is known of a loop inside of a round: which one it is, its last iteration that was
+    looked at, its states so far, and whether no period is looked for any more."""
+
+    place: tuple[int, int, int] = (-1, -1, -1)
+    last: int = -1
+    seen: dict[object, tuple[int, int, Counter[str]]] = field(default_factory=dict)
+    is_over: bool = False
+
+    def of(self, place: tuple[int, int, int]) -> _Inside:
+        """Return this for the loop that dispatch is in: as at first when it is another one."""
+        if self.place != place:
+            self.place, self.last, self.seen, self.is_over = place, -1, {}, False
+        return self
 
 
 def _outline(unit: Unit) -> object:

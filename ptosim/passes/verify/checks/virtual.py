@@ -12,8 +12,9 @@ from ptosim.ground.ir.core import Operation, Tok, Value
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, parse_layout
 from ptosim.ground.ir.lane_layout import PREFIX as LAYOUT
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import Type, VectorType, VirtualMaskType, VirtualVRegType
+from ptosim.ground.ir.types import ScalarType, Type, VectorType, VirtualMaskType, VirtualVRegType
 from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.structured import constant_value
 from ptosim.passes.place.sides import VIRTUAL
 from ptosim.syntax.type_parts import TypeFault
 from ptosim.syntax.types import parse_type
@@ -189,8 +190,13 @@ def _wrong_constant(op: Operation, type_: Type) -> str | None:
     value = attr_value(attr)
     if not isinstance(value, Dense) or not isinstance(shaped, VectorType):
         return "requires dense elements constant attribute"
-    if value.of([d or 0 for d in shaped.dims], shaped.elem.bits) is None:
+    literals = value.of([d or 0 for d in shaped.dims], shaped.elem.bits)
+    if literals is None:
         return f"requires dense elements that fit {shaped}"
+    element = ScalarType(shaped.elem)
+    odd = next((tok for tok in literals if constant_value(tok, element) is None), None)
+    if odd is not None:
+        return f"requires dense elements that fit {shaped}; `{odd.value}` is no {shaped.elem}"
     if not isinstance(type_, VIRTUAL):
         return None  # said where the operands are bound
     count = 1
