@@ -122,7 +122,8 @@ def _pairs(op: Operation) -> Iterable[tuple[Value | None, Value | None]]:
     if op.has("same_storage"):
         return [(operand_value(op, "source"), result) for result in op.results]
     if op.has("selects"):
-        return [(operand_value(op, n), op.results[0]) for n in ("true_value", "false_value")]
+        names = ("true_value", "false_value")
+        return [(operand_value(op, n), result) for result in op.results for n in names]
     if op.jumps:
         return chain.from_iterable(
             ((o.value, v) for o, v in zip(jump.values, jump.block.values, strict=False))
