@@ -29,12 +29,34 @@ def operand_value(op: Operation, name: str) -> Value | None:
 
 def root_of(value: Value) -> Value:
     """Return the value that a tile is a window or another name of; itself if it is none."""
-    while value.owner is not None and value.owner.has("same_storage"):
-        source = operand_value(value.owner, "source")
-        if source is None:
-            break
+    while (source := _named_by(value)) is not None:
         value = source
     return value
+
+
+def _named_by(value: Value) -> Value | None:
+    """The value that a tile is a window or another name of; None if it is none."""
+    owner = value.owner
+    renames = owner is not None and owner.has("same_storage")
+    return operand_value(owner, "source") if owner is not None and renames else None
+
+
+class Roots:
+    """Roots of many values of one program, each looked for once: names of names may be a long
+    chain."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Value] = {}
+
+    def of(self, value: Value) -> Value:
+        """Return what `root_of` does."""
+        passed: list[Value] = []
+        while value not in self._known and (source := _named_by(value)) is not None:
+            passed.append(value)
+            value = source
+        root = self._known.get(value, value)
+        self._known.update(dict.fromkeys(passed, root))
+        return root
 
 
 def slot_of(op: Operation) -> int | None:
@@ -121,8 +143,9 @@ def joined(op: Operation) -> Iterator[tuple[Value, Value]]:
 def _pairs(op: Operation) -> Iterable[tuple[Value | None, Value | None]]:
     if op.has("same_storage"):
         return [(operand_value(op, "source"), result) for result in op.results]
-    if op.has("selects") and op.results:
-        return [(operand_value(op, n), op.results[0]) for n in ("true_value", "false_value")]
+    if op.has("selects"):
+        names = ("true_value", "false_value")
+        return [(operand_value(op, n), result) for result in op.results for n in names]
     if op.jumps:
         return chain.from_iterable(
             ((o.value, v) for o, v in zip(jump.values, jump.block.values, strict=False))

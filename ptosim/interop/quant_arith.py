@@ -6,13 +6,14 @@ shape. Stored values are signless integers; the conversion says how they are rea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.dtypes import dtype, dtypes
 from ptosim.ground.records import replace
 from ptosim.interop import chains
 from ptosim.quant.mlir.types import UniformType, float_array
@@ -21,6 +22,8 @@ from ptosim.semantics.tile.quant_casts import element, uniform
 _EXPRESSED = ("f16", "bf16", "f32", "f64")
 _WIDE = "f64"
 """Where limits are compared that the expressed type does not hold: it holds all of 32 bits."""
+_MOST_ELEMENTS = 1 << 18
+"""Of a tensor whose parameters are written out: one number for each of its elements."""
 
 
 def lowered_value(op: Operation, name: str, number: int) -> list[str]:
@@ -43,9 +46,15 @@ def lowered_value(op: Operation, name: str, number: int) -> list[str]:
 
 
 def stored_type(type_: Type) -> Type:
-    """Return a scalar or tensor type with signless integers in place of quantised values."""
+    """Return a scalar or tensor type with signless integers in place of quantised values. Raises
+    UnsupportedError for integers of a width that no value has, as 3 bits."""
     found = uniform(element(type_))
-    return type_ if found is None else _with(type_, dtype(found.storage.kind))
+    if found is None:
+        return type_
+    kind = dtypes().get(found.storage.kind)
+    if kind is None:
+        raise chains.unsupported(f"values of {found.storage.word}")
+    return _with(type_, kind)
 
 
 def _check(op: Operation, type_: UniformType, made: Type) -> None:
@@ -63,6 +72,11 @@ def _check(op: Operation, type_: UniformType, made: Type) -> None:
         raise chains.unsupported(f"{op.name}: arithmetic on tensors of {storage.word}")
     if made.is_unranked or None in made.dims:
         raise chains.unsupported(f"{op.name} of {made}: constants have a static shape")
+    count = math.prod(int(d or 0) for d in made.dims)
+    if type_.axis is not None and count > _MOST_ELEMENTS:
+        raise chains.unsupported(
+            f"{op.name} of {made}: parameters per axis are constants of its {count:,} elements"
+        )
 
 
 class _Text:

@@ -9,7 +9,7 @@ import pytest
 
 import ptosim
 from ptosim.expand.program import expand
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.source import Source
 from tests.cli.conftest import cli  # noqa: F401
 from tests.support.text import Kernel, date_of
@@ -108,3 +108,30 @@ def test_the_command(cli, tmp_path):  # noqa: F811
     ]
     assert cli("expand", tmp_path / "none.pto").code == 2
     assert cli("expand", path, "--target", "a3").code == 2
+
+
+def test_calls_of_calls_are_not_inlined_without_end():
+    """Each of 22 functions calls the next one twice: two million additions where they are inlined."""
+    vector = "!pto.vmi.vreg<64xf32>"
+    call = "func.call @f{}(%{}) : (" + vector + ") -> " + vector
+    functions = [
+        f"func.func private @f{n}(%a: {vector}) -> {vector} {{\n"
+        f"%b = {call.format(n + 1, 'a')}\n%c = {call.format(n + 1, 'b')}\n"
+        f"return %c : {vector}\n}}"
+        for n in range(22)
+    ]
+    text = "\n".join(
+        [
+            'module attributes {pto.target_arch = "a5", '
+            "pto.kernel_kind = #pto.kernel_kind<vector>} {",
+            *functions,
+            f"func.func private @f22(%a: {vector}) -> {vector} {{\nreturn %a : {vector}\n}}",
+            "func.func @k(%p: !pto.ptr<f32, ub>) attributes {pto.kernel} {",
+            "%c0 = arith.constant 0 : index\npto.vecscope {",
+            f"%v = pto.vmi.vload %p[%c0] : !pto.ptr<f32, ub> -> {vector}",
+            f"%w = {call.format(0, 'v')}",
+            f"pto.vmi.vstore %w, %p[%c0] : {vector}, !pto.ptr<f32, ub>\n}}\nreturn\n}}\n}}",
+        ]
+    )
+    with pytest.raises(UnsupportedError, match="more than 100,000 operations"):
+        expand(Source("x.pto", text), compat="2026-08")

@@ -123,6 +123,12 @@ def test_the_steps_are_those_of_the_page():
         ("%q = quant.qcast %x : tensor<?xf32> to tensor<?x!quant.uniform<i8:f32, 0.5>>", "static"),
         ("%q = quant.qcast %x : tensor<*xf32> to tensor<*x!quant.uniform<i8:f32, 0.5>>", "static"),
         ("%q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i4:f32, 0.5>>", "i4"),
+        ("%q = quant.qcast %x : f32 to !quant.uniform<i3:f32, 0.5>", "values of i3"),
+        (
+            "%q = quant.qcast %x : tensor<1000000000000x1xf32> to "
+            "tensor<1000000000000x1x!quant.uniform<i8:f32:1, {0.5}>>",
+            "constants of its 1,000,000,000,000 elements",
+        ),
         ("%q = quant.qcast %x : tensor<2xf80> to tensor<2x!quant.uniform<i8:f80, 0.5>>", "f80"),
         (
             "%q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32:{0:2}, {1.0, 2.0}>>",

@@ -138,6 +138,10 @@ class _Scan:
     loop: Operation | None
     known: Knowledge = field(default_factory=dict)
     history: list[tuple[_Item, Knowledge]] = field(default_factory=list)
+    work: dict[str, list[tuple[int, list[Touch]]]] = field(default_factory=dict)
+    """What the items of the history touch, by pipe, with their places in it."""
+    places: dict[Operation, int] = field(default_factory=dict)
+    """Where in the history each operation was seen last."""
     count: int = 0
     forward: dict[Operation, list[Flag]] = field(default_factory=dict)
     barriers: dict[Operation, set[str]] = field(default_factory=dict)
@@ -155,6 +159,10 @@ class _Scan:
             self._before_signals(index, item, first)
         snapshot = {pipe: dict(known) for pipe, known in self.known.items()}
         self.history.append((item, snapshot))
+        self.places[item.op] = index
+        for pipe in dict.fromkeys(t.pipe for t in item.touches):
+            mine = [t for t in item.touches if t.pipe == pipe]
+            self.work.setdefault(pipe, []).append((index, mine))
 
     def _wall(self, index: int, item: _Item, first: bool) -> None:
         """A call: nothing is known of what it does, so everything is done before and after it."""
@@ -171,17 +179,11 @@ class _Scan:
         if not self.count:
             return
         for flag in self.forward.get(item.op, ()):
-            at = self._index_of(flag.first, index)
+            at = self.places.get(flag.first)
             if at is not None:
                 self._learn(flag.target, flag.source, at)
         for pipe in self.barriers.get(item.op, ()):
             self.known.setdefault(pipe, {})[pipe] = index - 1
-
-    def _index_of(self, op: Operation, before: int) -> int | None:
-        for at in range(before - 1, -1, -1):
-            if self.history[at][0].op is op:
-                return at
-        return None
 
     def _same_pipe(self, index: int, item: _Item) -> None:
         for pipe in sorted({t.pipe for t in item.touches} & self.planner.ordered):
@@ -194,7 +196,7 @@ class _Scan:
     def _other_pipes(self, index: int, item: _Item, first: bool) -> None:
         pipes = sorted({t.pipe for t in item.touches})
         for target in pipes:
-            sources = sorted({t.pipe for i, _ in self.history for t in i.touches} - {target})
+            sources = sorted(self.work.keys() - {target})
             found = [(s, self._latest(index, item, s, target)) for s in sources]
             # The nearest producer first: what it has waited for need not be waited for again.
             for source, _ in sorted(found, key=lambda f: -(f[1] if f[1] is not None else -1)):
@@ -204,9 +206,7 @@ class _Scan:
 
     def _before_signals(self, index: int, item: _Item, first: bool) -> None:
         for target in sorted(item.signals):
-            worked = {
-                t.pipe: at for at, (before, _) in enumerate(self.history) for t in before.touches
-            }
+            worked = {pipe: done[-1][0] for pipe, done in self.work.items()}
             for source, at in sorted(worked.items(), key=lambda found: -found[1]):
                 if source != target and at > self._known(source, target):
                     self._flag(source, target, at, item, first)
@@ -238,8 +238,10 @@ class _Scan:
         """The last earlier item whose work on `source` meets what `item` does on `target`, if that
         is not known to be done."""
         mine = [t for t in item.touches if t.pipe == target]
-        for at in range(index - 1, self._known(source, target), -1):
-            theirs = (t for t in self.history[at][0].touches if t.pipe == source)
+        done = self._known(source, target)
+        for at, theirs in reversed(self.work.get(source, ())):
+            if at <= done:
+                return None
             if any(_depends(t, m, source == target) for t in theirs for m in mine):
                 return at
         return None

@@ -21,6 +21,11 @@ from ptosim.ground.source import Source
 VIEWS = ("vbitcast", "pbitcast")
 """What is no instruction: other names for the same bits."""
 
+_MOST_INLINED = 100_000
+"""Operations of one region with those of the functions that it calls, each time that it does."""
+_DEEPEST = 64
+"""Calls inside of calls."""
+
 
 @dataclass(slots=True, eq=False)
 class Scope:
@@ -100,9 +105,11 @@ class Lowered:
         self.forms = mask_forms(ops, self.layouts)
         self.prefix = unused_prefix(resolved.module.source.text)
         self._number = 0
+        self._sizes: dict[Operation, tuple[int, int]] = {}
 
     def scope(self, region: Operation) -> Scope:
-        """Return the physical program of one region. Raises NotExpandable."""
+        """Return the physical program of one region. Raises NotLowered."""
+        self._refuse_endless(region)
         out = Emitter(f"{self.prefix}{self._number}_")
         self._number += 1
         low = Lowering(out, self.layouts)
@@ -113,6 +120,31 @@ class Lowered:
             walker._number(value)
         walker.walk(region.regions[0].blocks[0].run)
         return Scope(region, out.nodes, self.layouts, walker.estimated, low.notes)
+
+    def _refuse_endless(self, region: Operation) -> None:
+        """A function that calls another one twice, which calls another one twice, and so on, is
+        short as a text and endless where it is inlined."""
+        count, depth = self._inlined_size(region)
+        if count > _MOST_INLINED:
+            reason = f"its calls, inlined, are more than {_MOST_INLINED:,} operations"
+            raise NotLowered(region, reason)
+        if depth > _DEEPEST:
+            self._sizes.clear()  # some were not counted to their end
+            raise NotLowered(region, f"its calls are nested deeper than {_DEEPEST}")
+
+    def _inlined_size(self, region: Operation, depth: int = 0) -> tuple[int, int]:
+        """How many operations there are with those that calls stand for, and how deep calls are
+        nested; counted no further than deeper than is inlined."""
+        known = self._sizes.get(region)
+        if known is not None or depth > _DEEPEST:
+            return known or (0, depth)
+        inner = region.walk()
+        called = [self.calls[op] for op in inner if op in self.calls]
+        below = [self._inlined_size(function, depth + 1) for function in called]
+        count = len(inner) + sum(size for size, _ in below)
+        found = count, 1 + max((levels for _, levels in below), default=-1)
+        self._sizes[region] = found
+        return found
 
 
 def _outside(region: Operation) -> list[Value]:

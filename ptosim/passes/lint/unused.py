@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptosim.effects.operands import named_values
-from ptosim.effects.storage import joined, root_of
+from ptosim.effects.storage import Roots, joined
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
@@ -56,12 +56,13 @@ def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
     writers: dict[int, Operation] = {}
     tiles: dict[int, Value] = {}
     read: set[int] = set()
+    roots = Roots()
     for op in function.ops:
         for pair in joined(op) if not op.has("same_storage") else ():
-            read.update(id(root_of(value)) for value in pair)
+            read.update(id(roots.of(value)) for value in pair)
         written = _only_output(op)
         for _, role, value in named_values(op):
-            root = root_of(value)
+            root = roots.of(value)
             if op.has("makes_storage") and value in op.results:
                 tiles[id(root)] = root
             elif op.has("same_storage"):
@@ -99,13 +100,14 @@ _WHOLE = frozenset(
 def overwritten(function: Function, source: Source) -> Iterator[Diagnostic]:
     """Report a result that the next operation on the same tile overwrites unread. Only operations
     in a row count: what has regions, calls or changes extents ends the row."""
+    roots = Roots()
     for op in function.ops:
         for region in op.regions:
             for block in region.blocks:
-                yield from _overwritten(block.ops, source)
+                yield from _overwritten(block.ops, roots, source)
 
 
-def _overwritten(ops: list[Operation], source: Source) -> Iterator[Diagnostic]:
+def _overwritten(ops: list[Operation], roots: Roots, source: Source) -> Iterator[Diagnostic]:
     pending: dict[int, tuple[Operation, Value]] = {}
     for op in ops:
         if op.regions or op.has("call") or op.has("sets_valid") or op.has("jumps"):
@@ -113,7 +115,7 @@ def _overwritten(ops: list[Operation], source: Source) -> Iterator[Diagnostic]:
             continue
         output = _only_output(op)
         for _, role, value in named_values(op):
-            root = root_of(value)
+            root = roots.of(value)
             before = pending.pop(id(root), None)
             if role is not Role.OUT or value is not output or not _fills(op):
                 continue

@@ -7,7 +7,7 @@ of several blocks what is in use in a cycle of blocks is in use in all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ptosim.effects.operands import named_values
@@ -131,22 +131,18 @@ class _Walker:
         for block in blocks:
             end = self.spans[block.ops[-1]][1] if block.ops else at
             spans[block], at = (at, end), end
-        back = [
+        back = (
             (spans[jump.block][0], spans[block][1])
             for block in blocks
             for op in block.ops[-1:]
             for jump in op.jumps
             if jump.block in spans and spans[jump.block] <= spans[block]
-        ]
-        changed = bool(back)
-        while changed:
-            changed = False
-            for life in self.found.values():
-                for start, end in back:
-                    reaches = life.start < end and life.end > start
-                    if reaches and (life.start > start or life.end < end):
-                        life.start, life.end = min(life.start, start), max(life.end, end)
-                        changed = True
+        )
+        cycles = _united(back)
+        for life in self.found.values() if cycles else ():
+            reached = [c for c in cycles if life.start < c[1] and life.end > c[0]]
+            life.start = min([life.start, *(start for start, _ in reached)])
+            life.end = max([life.end, *(end for _, end in reached)])
 
     def _in_place(self, op: Operation, touched: list[tuple[Role, Value, Value]]) -> None:
         """A result may replace a source of its own shape exactly, except where the library writes
@@ -171,6 +167,17 @@ class _Walker:
         for root, found in roles.items():
             if found == {Role.IN}:
                 self.found[root].followers |= outs
+
+
+def _united(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that overlap as one, in order: what is in use in one of them is so in all of them."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
 
 
 def _same_places(one: Value, other: Value) -> bool:
