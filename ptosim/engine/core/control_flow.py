@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from ptosim.engine.core.decode import Decoder
 
 
+MOST_NESTED = 64
+"""Calls in each other that a vector region has."""
+MOST_INLINED = 1 << 15
+"""Operations that the calls of a program's vector regions put there. Functions that call each other
+twice double them, so that a short text could have them without end."""
+
+
 class ControlFlow:
     """Decodes the operations in `handlers`; `calls` lists the calls that wait for their callee."""
 
@@ -25,6 +32,7 @@ class ControlFlow:
         self.stream = stream
         self.slots = stream.slots
         self.calls: list[tuple[int, str]] = []
+        self._inlined = self._depth = 0
         self._starts: dict[Block, int] = {}  # the pc of each block that is decoded
         self._jumps: list[tuple[Inst, Block]] = []  # that wait for the start of their block
         self.handlers: dict[str, Callable[[Operation], None]] = {
@@ -227,7 +235,7 @@ class ControlFlow:
             self.stream.launches.call(op)
             return
         if self.stream.in_vector_region and len(function.op.regions[0].blocks) == 1:
-            self._inline(function, values, results)
+            self._inline(op, function, values, results)
             return
         kind = function.kernel_kind
         # Cores of the other kind pass by a kernel of one kind.
@@ -239,14 +247,33 @@ class ControlFlow:
         if test is not None:
             test.run = runners.section_test(str(kind), test.pc + 1, len(self.stream.insts))
 
-    def _inline(self, function: Function, values: list[int], results: list[int]) -> None:
-        """Put a function that a vector region calls into its place: one region is one unit."""
+    def _inline(
+        self, call: Operation, function: Function, values: list[int], results: list[int]
+    ) -> None:
+        """Put a function that a vector region calls into its place: one region is one unit. Past a
+        limit this is refused once, and what follows is not gone into."""
+        if self._inlined > MOST_INLINED:
+            return
+        self._inlined += len(function.body)
+        if self._inlined > MOST_INLINED or self._depth >= MOST_NESTED:
+            self._inlined = MOST_INLINED + 1
+            self._refuse_calls(call)
+            return
+        self._depth += 1
         arguments = [self.slots.value(v) for v in function.args]
         self.stream.emit(Kind.SCALAR, function.op, runners.copier(values, arguments))
         *ops, last = function.op.regions[0].blocks[0].run
         self.stream.ops(ops)
         given = [self.slots.operand(o) for o in last.bound["values"]]
         self.stream.emit(Kind.SCALAR, last, runners.copier(given, results))
+        self._depth -= 1
+
+    def _refuse_calls(self, call: Operation) -> None:
+        text = (
+            f"'{call.name}': the calls of a vector region are more than {MOST_NESTED} in each "
+            f"other, or bring more than {MOST_INLINED:,} operations"
+        )
+        self.stream.refuse(finding("PTO8002", text, call.span(self.stream.resolved.module.source)))
 
     def patch_call(self, at: int, name: str) -> None:
         callee = self.stream.functions[name]

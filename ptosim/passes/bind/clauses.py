@@ -126,6 +126,8 @@ class NamedBinder:
         if self._op.form in ("items", "dps"):
             self._unknown(variant, named, words)
             self._missing([d for d in variant.named if d.name not in named], bound)
+        elif self._op.form == "generic":  # what is no clause may be an attribute there
+            self._missing([d for d in variant.named if d.is_clause], bound)
         return bound
 
     def _words(self, variant: Variant, values: Sequence[Operand]) -> dict[str, Operand]:

@@ -9,8 +9,8 @@ from typing import Any
 from ptosim.effects.storage import is_memory
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.attributes import Enum
-from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
-from ptosim.ground.ir.types import MemRefType, ViewType
+from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok, Value
+from ptosim.ground.ir.types import MemRefType, VectorType, ViewType
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
@@ -148,8 +148,9 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
             help=f"write `%… = {op.name} …`",
         )
         return
-    quoted = op.form == "generic" and definition.form != "dps"  # whose results can be tensors
-    if quoted and len(op.arrow or ()) < _results_of(op, definition):
+    quoted = op.form == "generic"
+    can_be_tensors = quoted and definition.form == "dps"
+    if quoted and not can_be_tensors and len(op.arrow or ()) < _results_of(op, definition):
         yield _missing_results(op, definition, source)
         return
     is_strict = definition.unlisted is not None
@@ -169,10 +170,8 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
     if outs and outs[-1].variadic:
         outs = [*outs, *[outs[-1]] * (len(op.results) - len(outs))]
     for result, value in zip(outs, op.results, strict=False):
-        kinds = operand_kinds(Operand(None, value, value.type))
-        if isinstance(value.type, MemRefType):  # can be read as others are, and made by its own
-            kinds = frozenset(("memref",))
-        if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):
+        is_tensor = can_be_tensors and isinstance(value.type, VectorType)
+        if not is_tensor and _is_another_kind(result, value):
             kind = " or ".join(result.kinds)
             yield finding(
                 "PTO2024",
@@ -180,6 +179,13 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
                 value.span(source),
                 label=f"it has type {value.type}",
             )
+
+
+def _is_another_kind(result: OperandDef, value: Value) -> bool:
+    kinds = operand_kinds(Operand(None, value, value.type))
+    if isinstance(value.type, MemRefType):  # can be read as others are, and made by its own
+        kinds = frozenset(("memref",))
+    return kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds)
 
 
 def _missing_results(op: Operation, definition: OpDef, source: Source) -> Diagnostic:

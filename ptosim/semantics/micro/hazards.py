@@ -8,6 +8,7 @@ executed in order here; what depends on that order is reported."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 
@@ -61,11 +62,18 @@ class RegionPlace:
 
 Functions = Mapping[str, Function]
 
+MOST_FUNCTIONS, MOST_CALLED = 64, 1 << 16
+"""Functions that a region calls, and operations that the calls bring; of more, which no run can
+have, each operation is looked at once."""
+
 
 def places_of(region: Operation, functions: Functions) -> dict[Operation, RegionPlace]:
     """Return the places of all operations in a vector region, those of the functions that it calls
     among them."""
-    _, *ops = _called(region, functions)
+    _, *ops = _once_each(region, functions)
+    if sum(1 for op in ops if op.has("function")) <= MOST_FUNCTIONS:
+        found = [*islice(_called(region, functions), 1, MOST_CALLED)]
+        ops = found if len(found) < MOST_CALLED - 1 else ops
     counts = [1, FIRST_STORE]
     numbers: dict[Operation, int] = {}
     for op in ops:
@@ -93,8 +101,18 @@ def _called(op: Operation, functions: Functions) -> Iterator[Operation]:
         yield inner
         callee = _callee(inner, functions)
         if callee is not None:
-            _, *body = _called(callee.op, functions)
-            yield from body
+            yield from islice(_called(callee.op, functions), 1, None)
+
+
+def _once_each(op: Operation, functions: Functions) -> Iterator[Operation]:
+    waiting, seen = [op], {op}
+    while waiting:
+        for inner in waiting.pop().walk():
+            yield inner
+            callee = _callee(inner, functions)
+            if callee is not None and callee.op not in seen:
+                seen.add(callee.op)
+                waiting.append(callee.op)
 
 
 def _callee(op: Operation, functions: Functions) -> Function | None:

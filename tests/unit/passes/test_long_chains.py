@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import ptosim
 from ptosim.cli.main import main
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.chains import add_in_order
 
 LINKS = 1100
@@ -119,3 +122,37 @@ def test_links_in_a_circle_come_once() -> None:
     found: dict[int, None] = {}
     assert add_in_order(0, lambda n: [(n + 1) % 3], found)
     assert sorted(found) == [0, 1, 2]
+
+
+REGISTER = "!pto.vreg<64xf32>"
+
+
+def calling(functions: int, calls: int) -> str:
+    """A vector region that calls the first of some functions; each calls the next one so often."""
+    lines = []
+    for k in range(functions):
+        lines.append(f"func.func private @f{k}(%v0: {REGISTER}) -> {REGISTER} {{")
+        call = "%v{} = func.call @f{}(%v{}) : ({}) -> {}"
+        lines += [call.format(n + 1, k + 1, n, REGISTER, REGISTER) for n in range(calls)]
+        lines.append(f"return %v{calls} : {REGISTER}\n}}")
+    lines.append(f"func.func private @f{functions}(%v: {REGISTER}) -> {REGISTER} {{")
+    lines.append(f"return %v : {REGISTER}\n}}\nfunc.func @k() attributes {{pto.kernel}} {{")
+    lines.append(
+        f"{PLACES}pto.vecscope {{\n%v0 = pto.vlds %u[%at] : !pto.ptr<f32, ub> -> {REGISTER}"
+    )
+    lines.append(f"%v1 = func.call @f0(%v0) : ({REGISTER}) -> {REGISTER}\n{STORE.format(1)}\n}}")
+    lines.append("return\n}")
+    return "\n".join(lines)
+
+
+def test_calls_of_a_vector_region_do_not_double_without_end() -> None:
+    """22 functions that call the next one twice are 4 million calls where they are put in place."""
+    for text in (calling(22, calls=2), calling(400, calls=1)):
+        program = ptosim.load(text, target="a5", level=3)
+        with pytest.raises(UnsupportedError, match="the calls of a vector region"):
+            program.run({})
+
+
+def test_calls_in_each_other_are_put_in_place() -> None:
+    program = ptosim.load(calling(8, calls=2), target="a5", level=3)
+    assert program.run({}, uninit="zero").executed > 2**8
