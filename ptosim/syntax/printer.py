@@ -304,7 +304,7 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
         or isinstance(previous, dict)
     ):
         return " "
-    if kind == "clause" and item.parts[0].value in _STATEMENTS:
+    if kind in ("clause", "keyword") and item.parts[0].value in _STATEMENTS:
         return ", "
     if kind == "clause" or (kind == "list" and _is_word(previous)):
         return " "
