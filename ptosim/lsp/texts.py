@@ -1,7 +1,7 @@
 """The texts that an editor has open, with lines as the protocol counts them.
 
 pygls splits texts as Python does, also at form feeds and at separators of Unicode; an editor does
-not, and behind the first of them every place would be another one than it means."""
+not, and after the first of them every place would be another one than it means."""
 
 from __future__ import annotations
 

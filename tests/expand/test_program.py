@@ -133,5 +133,5 @@ def test_calls_of_calls_are_not_inlined_without_end():
             f"pto.vmi.vstore %w, %p[%c0] : {vector}, !pto.ptr<f32, ub>\n}}\nreturn\n}}\n}}",
         ]
     )
-    with pytest.raises(UnsupportedError, match="more than 100,000 operations"):
+    with pytest.raises(UnsupportedError, match="more than 32,768 operations"):
         expand(Source("x.pto", text), compat="2026-08")

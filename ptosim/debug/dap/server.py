@@ -151,7 +151,7 @@ class Server:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Do what follows an answer; if it cannot be done, the editor hears that the run stands."""
+        """Do what follows an answer; if it cannot be done, the editor hears that it stopped."""
         if self._after is None:
             return
         try:

@@ -9,20 +9,13 @@ from ptosim.engine.core import runners
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operation, Region
-from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.verify.checks.simt import is_entry
 from ptosim.semantics.micro.hazards import places_of
 
 if TYPE_CHECKING:
     from ptosim.engine.core.decode import Decoder
-
-
-MOST_NESTED = 64
-"""Calls in each other that a vector region has."""
-MOST_INLINED = 1 << 15
-"""Operations that the calls of a program's vector regions put there. Functions that call each other
-twice double them, so that a short text could have them without end."""
 
 
 class ControlFlow:

@@ -14,17 +14,12 @@ from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.attributes import Symbol
 from ptosim.ground.ir.core import Block, Operation, Value
-from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 
 VIEWS = ("vbitcast", "pbitcast")
 """What is no instruction: other names for the same bits."""
-
-_MOST_INLINED = 100_000
-"""Operations of one region with those of the functions that it calls, each time that it does."""
-_DEEPEST = 64
-"""Calls inside of calls."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,18 +120,18 @@ class Lowered:
         """A function that calls another one twice, which calls another one twice, and so on, is
         short as a text and endless where it is inlined."""
         count, depth = self._inlined_size(region)
-        if count > _MOST_INLINED:
-            reason = f"its calls, inlined, are more than {_MOST_INLINED:,} operations"
+        if count > MOST_INLINED:
+            reason = f"its calls, inlined, are more than {MOST_INLINED:,} operations"
             raise NotLowered(region, reason)
-        if depth > _DEEPEST:
+        if depth > MOST_NESTED:
             self._sizes.clear()  # some were not counted to their end
-            raise NotLowered(region, f"its calls are nested deeper than {_DEEPEST}")
+            raise NotLowered(region, f"its calls are nested deeper than {MOST_NESTED}")
 
     def _inlined_size(self, region: Operation, depth: int = 0) -> tuple[int, int]:
         """How many operations there are with those that calls stand for, and how deep calls are
         nested; counted no further than deeper than is inlined."""
         known = self._sizes.get(region)
-        if known is not None or depth > _DEEPEST:
+        if known is not None or depth > MOST_NESTED:
             return known or (0, depth)
         inner = region.walk()
         called = [self.calls[op] for op in inner if op in self.calls]

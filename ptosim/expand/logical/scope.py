@@ -221,9 +221,8 @@ class Walker:
             line.site = op
         self.inlined -= 1
         last = block.run[-1]
-        returned = list(
-            zip(op.results, last.operand_values(), strict=False)
-        )  # a call can take none
+        # A call can take none of what its function returns.
+        returned = list(zip(op.results, last.operand_values(), strict=False))
         for value, inner in returned:
             self._pass(inner, value)
         kept = dict(self.renames.maps[0])

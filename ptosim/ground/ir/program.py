@@ -10,6 +10,11 @@ from ptosim.ground.ir.core import Module, Operation, Value
 from ptosim.ground.ir.types import Type
 from ptosim.ground.records import dataclass, field
 
+MOST_NESTED, MOST_INLINED = 64, 1 << 15
+"""Calls in each other in a vector region, and operations that its calls bring where they are put in
+place: functions that call each other twice double them, so that a short text could have them
+without end. Assumed: no public text gives a limit."""
+
 
 @dataclass(slots=True, eq=False)
 class Unit:

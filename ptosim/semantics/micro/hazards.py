@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function
 from ptosim.ground.records import dataclass
 from ptosim.machine.vector import FIRST_STORE, PAGE_BITS, VectorWindow
 
@@ -62,18 +62,15 @@ class RegionPlace:
 
 Functions = Mapping[str, Function]
 
-MOST_FUNCTIONS, MOST_CALLED = 64, 1 << 16
-"""Functions that a region calls, and operations that the calls bring; of more, which no run can
-have, each operation is looked at once."""
-
 
 def places_of(region: Operation, functions: Functions) -> dict[Operation, RegionPlace]:
     """Return the places of all operations in a vector region, those of the functions that it calls
     among them."""
+    # Of more calls than any run executes, each operation is looked at once.
     _, *ops = _once_each(region, functions)
-    if sum(1 for op in ops if op.has("function")) <= MOST_FUNCTIONS:
-        found = [*islice(_called(region, functions), 1, MOST_CALLED)]
-        ops = found if len(found) < MOST_CALLED - 1 else ops
+    if sum(1 for op in ops if op.has("function")) <= MOST_NESTED:
+        found = [*islice(_called(region, functions), 1, 2 * MOST_INLINED)]
+        ops = found if len(found) < 2 * MOST_INLINED - 1 else ops
     counts = [1, FIRST_STORE]
     numbers: dict[Operation, int] = {}
     for op in ops:
