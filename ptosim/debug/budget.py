@@ -14,6 +14,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import current, resident, size_text
 from ptosim.ground.records import dataclass
+from ptosim.machine.storage import has_numbers
 
 MOST_BITS = 1 << 16
 """Of an integer."""
@@ -146,8 +147,8 @@ def _are_small(values: Sequence[Any]) -> bool:
 
 
 def is_number(dtype: np.dtype) -> bool:
-    """True for the types of numbers: those of NumPy, and narrow ones that were added to it."""
-    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.isbuiltin == 2)
+    """True for the types of numbers: real ones, and the complex ones of NumPy."""
+    return dtype.kind == "c" or has_numbers(dtype)
 
 
 def check_type(dtype: np.dtype) -> None:
