@@ -7,6 +7,7 @@ result.outputs["y"]
 
 from __future__ import annotations
 
+from ptosim.ground.shown import show_by
 from ptosim.ground.version import __version__ as __version__
 
 TYPE_CHECKING = False  # as type checkers know it: `typing` would load `re` and `functools`
@@ -14,8 +15,6 @@ TYPE_CHECKING = False  # as type checkers know it: `typing` would load `re` and 
 if TYPE_CHECKING:
     from typing import Any
 
-    from ptosim.analysis.memory_map import MemoryMap
-    from ptosim.api import check, load, load_chain, run_chain
     from ptosim.debug.program import Program
     from ptosim.ground.diagnostics.model import Diagnostic, Severity
     from ptosim.ground.errors import (
@@ -30,42 +29,44 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
-    from ptosim.quant.inverse import dequantize
-    from ptosim.quant.quantize import quantize
-    from ptosim.quant.scaled import Affine, FixedPoint
-    from ptosim.run.arguments import Arg
-    from ptosim.run.chain.chain import Chain
-    from ptosim.run.chain.runner import ChainResult
-    from ptosim.run.results import Result
-    from ptosim.search.judge import judge
-    from ptosim.search.sweep import sweep
-    from ptosim.search.tune_ask import tune
-    from ptosim.testing.kernel import assert_clean, kernel
-    from ptosim.timing.report.totals import CostReport
+    from ptosim.launch.analysis.memory_map import MemoryMap
+    from ptosim.launch.arguments import Arg
+    from ptosim.launch.chain.chain import Chain
+    from ptosim.launch.chain.runner import ChainResult
+    from ptosim.launch.results import Result
+    from ptosim.machine.quant.inverse import dequantize
+    from ptosim.machine.quant.quantize import quantize
+    from ptosim.models.quant.scaled import Affine, FixedPoint
+    from ptosim.time.report.totals import CostReport
+    from ptosim.tools.api import check, load, load_chain, run_chain
+    from ptosim.tools.search.judge import judge
+    from ptosim.tools.search.sweep import sweep
+    from ptosim.tools.search.tune_ask import tune
+    from ptosim.tools.testing.kernel import assert_clean, kernel
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
-    "check": "ptosim.api",
-    "load": "ptosim.api",
-    "load_chain": "ptosim.api",
-    "run_chain": "ptosim.api",
-    "quantize": "ptosim.quant.quantize",
-    "dequantize": "ptosim.quant.inverse",
-    "FixedPoint": "ptosim.quant.scaled",
-    "Affine": "ptosim.quant.scaled",
-    "Arg": "ptosim.run.arguments",
-    "Chain": "ptosim.run.chain.chain",
-    "ChainResult": "ptosim.run.chain.runner",
+    "check": "ptosim.tools.api",
+    "load": "ptosim.tools.api",
+    "load_chain": "ptosim.tools.api",
+    "run_chain": "ptosim.tools.api",
+    "quantize": "ptosim.machine.quant.quantize",
+    "dequantize": "ptosim.machine.quant.inverse",
+    "FixedPoint": "ptosim.models.quant.scaled",
+    "Affine": "ptosim.models.quant.scaled",
+    "Arg": "ptosim.launch.arguments",
+    "Chain": "ptosim.launch.chain.chain",
+    "ChainResult": "ptosim.launch.chain.runner",
     "Program": "ptosim.debug.program",
-    "Result": "ptosim.run.results",
-    "kernel": "ptosim.testing.kernel",
-    "tune": "ptosim.search.tune_ask",
-    "assert_clean": "ptosim.testing.kernel",
-    "judge": "ptosim.search.judge",
-    "sweep": "ptosim.search.sweep",
-    "CostReport": "ptosim.timing.report.totals",
-    "MemoryMap": "ptosim.analysis.memory_map",
-    "load_ipython_extension": "ptosim.cli.magic",
+    "Result": "ptosim.launch.results",
+    "kernel": "ptosim.tools.testing.kernel",
+    "tune": "ptosim.tools.search.tune_ask",
+    "assert_clean": "ptosim.tools.testing.kernel",
+    "judge": "ptosim.tools.search.judge",
+    "sweep": "ptosim.tools.search.sweep",
+    "CostReport": "ptosim.time.report.totals",
+    "MemoryMap": "ptosim.launch.analysis.memory_map",
+    "load_ipython_extension": "ptosim.shell.magic",
     "Diagnostic": "ptosim.ground.diagnostics.model",
     "Severity": "ptosim.ground.diagnostics.model",
     "PtosimError": "ptosim.ground.errors",
@@ -130,3 +131,13 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
+
+
+def _picture(shown: Any) -> str:
+    """Return what a notebook shows of an object; only then are the views loaded."""
+    from ptosim.views.notebook import html_of
+
+    return html_of(shown)
+
+
+show_by(_picture)

@@ -26,14 +26,14 @@ def console() -> None:
     if server and (code := _served(server)) is not None:
         sys.exit(code)
     collector.at_start()
-    from ptosim.cli.main import console as command
+    from ptosim.shell.main import console as command
 
     command()
 
 
 def _served(path: str) -> int | None:
     """Have a server run the command; None where it has to run here."""
-    from ptosim.cli.served import handed_over
+    from ptosim.shell.served import handed_over
 
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)  # the server is told of it
     return handed_over(sys.argv[1:], path)

@@ -1,5 +1,5 @@
 """The tests. What they check in this process is checked, not remembered from another run."""
 
-from ptosim.run import verdicts
+from ptosim.tools import verdicts
 
 verdicts.ENABLED = False

@@ -10,8 +10,8 @@ from ptosim.debug.walker import Walker
 from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.errors import UsageError
 from ptosim.machine.core import Core
-from ptosim.timing.pipes.timers import CoreTimer
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.report.totals import CostReport
 
 NO_TIMING = "no timing: this run counts instructions, not cycles"
 

@@ -10,7 +10,7 @@ from ptosim.debug.names import brief
 from ptosim.debug.reading import numbers_of
 from ptosim.debug.walker import Event
 from ptosim.debug.writes import tiles_of
-from ptosim.semantics.base.binding import Binding
+from ptosim.ops.base.binding import Binding
 
 
 class NanTracker:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.limits import Limits, within
-from ptosim.run.case import kept_arguments
-from ptosim.run.launch import Launch
-from ptosim.run.options import Args, RunOptions
-from ptosim.run.program import LoadedProgram
+from ptosim.launch.case import kept_arguments
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import Args, RunOptions
+from ptosim.launch.program import LoadedProgram
 
 if TYPE_CHECKING:
-    from ptosim.analysis.memory_map import MemoryMap
     from ptosim.debug.session import Debugger
+    from ptosim.launch.analysis.memory_map import MemoryMap
 
 
 class Program(LoadedProgram):
@@ -43,7 +43,7 @@ class Program(LoadedProgram):
     def map(self, args: Mapping[str, Any] | None = None, *, entry: str | None = None) -> MemoryMap:
         """Return what is where in the memories on chip, and when; `args` are scalars that decide a
         path. Raises UsageError for arguments that do not fit."""
-        from ptosim.analysis.memory_map import memory_map
+        from ptosim.launch.analysis.memory_map import memory_map
 
         if args is None and self.sidecar is not None:
             args = kept_arguments(self.sidecar)

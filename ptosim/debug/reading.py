@@ -13,12 +13,12 @@ from ptosim.ground.ir.types import DType, PackedDType, TileType
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, strided_view
+from ptosim.machine.numbers.codes import decode
+from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.storage import from_bytes, unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
-from ptosim.numerics.codes import decode
-from ptosim.numerics.formats import lookup
-from ptosim.semantics.tile.quant_casts import uniform
+from ptosim.ops.tile.quant_casts import uniform
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,13 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.limits import NO_LIMITS, Limits, within
+from ptosim.launch.choices import Choices
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import RunOptions
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
-from ptosim.run.choices import Choices
-from ptosim.run.launch import Launch
-from ptosim.run.options import RunOptions
-from ptosim.timing.pipes.timers import CoreTimer
+from ptosim.time.pipes.timers import CoreTimer
 
 EXPRESSION_SECONDS = 10.0
 """What an expression may take, if the caller does not say less."""

@@ -19,9 +19,9 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import BudgetError, Trap
 from ptosim.ground.limits import current, unlimited
 from ptosim.ground.records import NamedTuple
+from ptosim.launch.launch import Launch
 from ptosim.machine.core import Core
-from ptosim.run.launch import Launch
-from ptosim.semantics.base.binding import Binding
+from ptosim.ops.base.binding import Binding
 
 CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""

@@ -16,12 +16,12 @@ import numpy as np
 
 from ptosim.debug.reading import Place, read_bytes, whole
 from ptosim.debug.walker import Event, Interrupted, Walker
-from ptosim.effects.operands import READ, WRITTEN, bound_values, written_name
-from ptosim.effects.ranges import may_write
 from ptosim.engine.core.records import Kind
 from ptosim.ground.records import dataclass, field
+from ptosim.machine.effects.operands import READ, WRITTEN, bound_values, written_name
+from ptosim.machine.effects.ranges import may_write
 from ptosim.machine.tile import Tile, TileRef
-from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import Binding, OpFault
 
 _WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
 

@@ -1,0 +1,1 @@
+"""Executes decoded programs: control, pipes, flags, cores, with time and watched."""

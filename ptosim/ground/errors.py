@@ -112,7 +112,7 @@ class BudgetError(LimitError):
     def __init__(self, message: str, *, help: str | None = None) -> None:
         super().__init__(message, help=help)
         self.checks: list[Any] = []
-        """What `ptosim.api.check_source` had of the program that it was at."""
+        """What `ptosim.tools.api.check_source` had of the program that it was at."""
         self.findings: list[Diagnostic] = []
         """Of a check: what was found until then."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ptosim.analysis.calibrate.calibration import Calibration, FamilyError
-from ptosim.analysis.calibrate.fit import Refit
 from ptosim.ground.version import __version__
+from ptosim.launch.analysis.calibrate.calibration import Calibration, FamilyError
+from ptosim.launch.analysis.calibrate.fit import Refit
 from ptosim.views.table import Part, table
 from ptosim.views.text import Text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ptosim.timing.report.chains import Cell, Chain, ChainRow
+from ptosim.time.report.chains import Cell, Chain, ChainRow
 from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.lanes import Lane, Span, lanes
 from ptosim.views.charts.page import html_table, paragraph, section

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.run.chain.chain import Chain
-from ptosim.run.chain.runner import ChainResult
+from ptosim.launch.chain.chain import Chain
+from ptosim.launch.chain.runner import ChainResult
 from ptosim.views.chain_report import renderables
 from ptosim.views.charts.axis import Axis, around
 from ptosim.views.charts.chart import chart

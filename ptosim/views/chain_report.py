@@ -8,9 +8,9 @@ import numpy as np
 
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.version import __version__
-from ptosim.run.chain.chain import Chain
-from ptosim.run.chain.runner import ChainResult
-from ptosim.run.compare import Comparison
+from ptosim.launch.chain.chain import Chain
+from ptosim.launch.chain.runner import ChainResult
+from ptosim.launch.compare import Comparison
 from ptosim.views.run_report import extremes, summary_of
 from ptosim.views.signs import verdict
 from ptosim.views.table import Part, table

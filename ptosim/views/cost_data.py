@@ -7,9 +7,9 @@ import io
 from collections.abc import Mapping, Sequence
 
 from ptosim.ground.errors import ProgramError
-from ptosim.run.program import LoadedProgram
-from ptosim.timing.pipes.timers import CoreTimer
-from ptosim.timing.report.totals import CostReport
+from ptosim.launch.program import LoadedProgram
+from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.report.totals import CostReport
 from ptosim.views.header import header
 
 _PIPE_COLUMNS = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptosim.timing.pipes.steps import PIPES
-from ptosim.timing.pipes.timers import CoreTimer
-from ptosim.timing.report.alike import alike_cores
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.pipes.steps import PIPES
+from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.report.alike import alike_cores
+from ptosim.time.report.totals import CostReport
 from ptosim.views.table import SHOWN, Table, table
 from ptosim.views.text import Text
 

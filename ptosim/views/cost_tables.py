@@ -7,11 +7,11 @@ from functools import partial
 from types import MappingProxyType
 
 from ptosim.ground.isa.costs import error_of
-from ptosim.run.program import LoadedProgram
-from ptosim.timing.report.alike import by_core, of_all
-from ptosim.timing.report.chains import chains
-from ptosim.timing.report.error_bar import launch_range
-from ptosim.timing.report.totals import CostReport, PipeUse, Use
+from ptosim.launch.program import LoadedProgram
+from ptosim.time.report.alike import by_core, of_all
+from ptosim.time.report.chains import chains
+from ptosim.time.report.error_bar import launch_range
+from ptosim.time.report.totals import CostReport, PipeUse, Use
 from ptosim.views import cast_chains
 from ptosim.views.cost_pictures import hints, roofline, timeline
 from ptosim.views.header import heading

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptosim.analysis.differences import Difference, Side
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
+from ptosim.launch.analysis.differences import Difference, Side
 from ptosim.views.table import Part, Table, table
 from ptosim.views.text import Text
 

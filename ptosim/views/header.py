@@ -6,8 +6,8 @@ from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
-from ptosim.passes.frontend import Front
-from ptosim.run.program import LoadedProgram
+from ptosim.language.frontend import Front
+from ptosim.launch.program import LoadedProgram
 from ptosim.views.text import Text
 
 

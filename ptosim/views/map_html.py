@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptosim.analysis.memory_map import MemoryMap, SpaceMap
+from ptosim.launch.analysis.memory_map import MemoryMap, SpaceMap
 from ptosim.views.charts.axis import bytes_text
 from ptosim.views.charts.page import html_table, items, page, paragraph, section
 from ptosim.views.map_text import KINDS

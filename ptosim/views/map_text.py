@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap
+from ptosim.launch.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 from ptosim.views.table import Part, table
 from ptosim.views.text import Text
 

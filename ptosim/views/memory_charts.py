@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptosim.analysis.memory_map import Buffer, SpaceMap
 from ptosim.ground.records import dataclass
+from ptosim.launch.analysis.memory_map import Buffer, SpaceMap
 from ptosim.views.charts.axis import Axis, bytes_text
 from ptosim.views.charts.chart import chart
 from ptosim.views.charts.lanes import Lane, Span, lanes, room_of

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import singledispatch
 from html import escape
 
-from ptosim.analysis.memory_map import MemoryMap
 from ptosim.ground.diagnostics.findings import Findings
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.run.chain.runner import ChainResult
-from ptosim.run.program import LoadedProgram
-from ptosim.run.results import Result
-from ptosim.timing.report.totals import CostReport
+from ptosim.launch.analysis.memory_map import MemoryMap
+from ptosim.launch.chain.runner import ChainResult
+from ptosim.launch.program import LoadedProgram
+from ptosim.launch.results import Result
+from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
 from ptosim.views.charts.page import fragment, html_table, paragraph
 from ptosim.views.diagnostics.render import count_line

@@ -9,7 +9,7 @@ from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import SwitchDef, switches
 from ptosim.ground.isa.rows import TARGETS
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Variant
-from ptosim.passes.bind.bind import describe
+from ptosim.language.bind.bind import describe
 
 
 def card(definition: OpDef, width: int) -> str:

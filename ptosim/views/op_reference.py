@@ -10,7 +10,7 @@ from ptosim.ground.isa.profiles import switches
 from ptosim.ground.isa.rows import TARGETS
 from ptosim.ground.isa.schema import AttrDef, ElementRule, OpDef, OperandDef, Role, Variant
 from ptosim.ground.version import __version__
-from ptosim.passes.bind.bind import describe
+from ptosim.language.bind.bind import describe
 from ptosim.views.op_card import applies, rule_text
 
 _DOES = {Role.IN: "read", Role.OUT: "written", Role.INOUT: "read, written", Role.SCRATCH: "scratch"}

@@ -9,10 +9,10 @@ import numpy as np
 
 from ptosim.engine.core.dump import Dump
 from ptosim.ground.records import NamedTuple
-from ptosim.run.compare import Comparison
-from ptosim.run.outputs import Outputs, Unmade
-from ptosim.run.program import LoadedProgram
-from ptosim.run.results import Result
+from ptosim.launch.compare import Comparison
+from ptosim.launch.outputs import Outputs, Unmade
+from ptosim.launch.program import LoadedProgram
+from ptosim.launch.results import Result
 from ptosim.views import cost_tables
 from ptosim.views.header import header, heading
 from ptosim.views.signs import verdict

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptosim.timing.laws.window import Executed
-from ptosim.timing.report.timeline import Block, Placed, RegionUse
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.laws.window import Executed
+from ptosim.time.report.timeline import Block, Placed, RegionUse
+from ptosim.time.report.totals import CostReport
 from ptosim.views.table import SHOWN, Part, Table, table
 from ptosim.views.text import Text
 

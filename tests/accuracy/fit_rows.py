@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ptosim.timing.laws.shapes import OpShape
+from ptosim.time.laws.shapes import OpShape
 from tests.accuracy.points import Point, make, operands, tile
 from tests.accuracy.statistics import Errors, errors, grouped
 from tests.conformance.data import document

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ptosim
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.report.totals import CostReport
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 

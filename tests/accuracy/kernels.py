@@ -16,8 +16,8 @@ from typing import Any
 
 import ptosim
 from ptosim.ground.isa.costs import GIB, cost_table
-from ptosim.timing.report.error_bar import launch_range
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.report.error_bar import launch_range
+from ptosim.time.report.totals import CostReport
 from tests.accuracy import attention, kernel_fit, topk
 from tests.accuracy.attention import Attention
 from tests.accuracy.gemm import GRID, MXFP8, Gemm

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.ground.isa.costs import cost_entries, cost_table
-from ptosim.timing.laws.estimate import estimate
+from ptosim.time.laws.estimate import estimate
 from tests.accuracy.points import make, tile
 
 ROWS = (1, 2, 3, 8, 33, 64, 255, 256)

@@ -9,9 +9,9 @@ from typing import Any
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.dtypes import dtype
-from ptosim.timing.laws.cost import Cost
-from ptosim.timing.laws.estimate import estimate
-from ptosim.timing.laws.shapes import OpShape, TileShape
+from ptosim.time.laws.cost import Cost
+from ptosim.time.laws.estimate import estimate
+from ptosim.time.laws.shapes import OpShape, TileShape
 from tests.conformance.data import document
 
 _WORDS = {

@@ -13,12 +13,12 @@ from statistics import mean
 from typing import NamedTuple
 
 import ptosim
-from ptosim.expand import elementwise
-from ptosim.expand.program import expand
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.conversions import conversion
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.source import Source
+from ptosim.ops.lower import elementwise
+from ptosim.ops.lower.program import expand
 from tests.support.text import Kernel, date_of
 
 LIMIT = 0.05

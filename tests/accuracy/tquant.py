@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptosim.ground.isa.costs import cost_table
-from ptosim.timing.laws.cost import Cost
-from ptosim.timing.laws.estimate import estimate
+from ptosim.time.laws.cost import Cost
+from ptosim.time.laws.estimate import estimate
 from tests.accuracy.points import make, tile
 
 SHAPES = ((16, 64), (64, 64), (64, 128), (128, 128), (16, 512), (256, 32), (100, 80), (1, 1024))

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, cost_table
-from ptosim.timing.laws.region import region_cost
-from ptosim.timing.laws.shapes import VectorStep, VectorWork
+from ptosim.time.laws.region import region_cost
+from ptosim.time.laws.shapes import VectorStep, VectorWork
 from tests.conformance.data import document
 
 _NAMES = {"VBR": "vbr", "VCVT_F32_TO_F16": "vcvt", "VCVT_F16_TO_F32": "vcvt"}

@@ -8,12 +8,12 @@ from collections import defaultdict
 from statistics import mean, median
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.source import Source
-from ptosim.timing.laws.region import region_cost
-from ptosim.timing.laws.shapes import TileShape
+from ptosim.ops.lower.program import expand
+from ptosim.time.laws.region import region_cost
+from ptosim.time.laws.shapes import TileShape
 from tests.accuracy import vector_functions
 from tests.accuracy.points import Point, points
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import ptosim
-from ptosim.run.farm import wanted
+from ptosim.launch.farm import wanted
 from tests.bench.timing import Figure, calibration, used
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
@@ -143,7 +143,7 @@ def blocks() -> list[Figure]:
 
 _COMMAND = """
 import sys
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 sys.stdout = open('/dev/null', 'w')
 main(%r)
 sys.stdout = sys.__stdout__

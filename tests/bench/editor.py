@@ -6,7 +6,7 @@ import random
 import statistics
 import time
 
-from ptosim.lsp.document import Document, Settings
+from ptosim.tools.lsp.document import Document, Settings
 from tests.bench.programs import check_kernel
 from tests.bench.timing import Figure, calibration
 

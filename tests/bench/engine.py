@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.engine.batch import batches
 from ptosim.engine.core import fast
-from ptosim.expand.program import expand
 from ptosim.ground.source import Source
-from ptosim.numerics import blas, transcendental
-from ptosim.run.sources import shipped_names
+from ptosim.launch.sources import shipped_names
+from ptosim.machine.numbers import blas, transcendental
+from ptosim.ops.lower.program import expand
+from ptosim.shell.main import main
 from tests.bench.programs import add_loop, empty_loop, flag_loop
 from tests.bench.sanitizers import planned
 from tests.bench.timing import Figure, best_wall, used

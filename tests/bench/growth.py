@@ -15,7 +15,7 @@ import numpy as np
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.syntax.parser import parse
+from ptosim.language.syntax.parser import parse
 from tests.bench.data import _grid, _in_order, apart, window
 from tests.bench.programs import _HEAD, _KV, _PART, _TAIL, _tiles, _views, add_loop, long_module
 from tests.bench.timing import Figure, used
@@ -86,7 +86,7 @@ def _command(*words: str) -> Callable[[int], float]:
     def once(path: Path) -> float:
         command, *others = (str(path) if word == "FILE" else word for word in words)
         script = (
-            "import sys, time\nfrom ptosim.cli.main import main\n"
+            "import sys, time\nfrom ptosim.shell.main import main\n"
             "out, sys.stdout = sys.stdout, open('/dev/null', 'w')\nbegin = time.process_time()\n"
             f"main([{command!r}, {str(path)!r}, *{others!r}, '--no-cache'])\n"
             "print(time.process_time() - begin, file=out)\n"

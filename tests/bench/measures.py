@@ -8,12 +8,12 @@ import ml_dtypes
 import numpy as np
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.run.sources import open_source
-from ptosim.syntax.parser import parse
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.syntax.parser import parse
+from ptosim.launch.sources import open_source
+from ptosim.ops.lower.program import expand
 from tests.bench import clock, cube, data, engine, growth, quant, simt, steady
 from tests.bench.debugger import debugger
 from tests.bench.editor import edits

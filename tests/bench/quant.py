@@ -9,7 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from ptosim.quant.quantize import quantize
+from ptosim.machine.quant.quantize import quantize
 from tests.bench.timing import Figure, best
 
 ELEMENTS = 1 << 24
@@ -74,7 +74,7 @@ def model() -> list[Figure]:
         import onnx
     except ImportError:
         return []
-    from ptosim.interop import onnx_model, onnx_run
+    from ptosim.models import onnx_model, onnx_run
     from tests.lower.models import one
 
     rng, size = np.random.default_rng(1), 1024

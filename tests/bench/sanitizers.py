@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import ptosim
-from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch.analysis.insert_sync.write import rewritten
 from tests.bench.timing import Figure, used
 
 ROUNDS = 400

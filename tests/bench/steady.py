@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ptosim
-from ptosim.run.sources import open_source
+from ptosim.launch.sources import open_source
 from tests.bench.programs import add_loop
 from tests.bench.timing import Figure, best, calibration, peak_megabytes
 

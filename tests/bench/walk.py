@@ -10,8 +10,8 @@ from types import FrameType
 
 import ptosim
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.run.launch import Launch
-from ptosim.run.options import RunOptions
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import RunOptions
 from tests.bench.timing import Figure
 
 ROOT = Path(ptosim.__file__).parent

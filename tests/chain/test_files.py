@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.ground.source import Source
-from ptosim.run.chain.expressions import ExpressionError, value_of, window_of
-from ptosim.run.places import Places
+from ptosim.launch.chain.expressions import ExpressionError, value_of, window_of
+from ptosim.launch.places import Places
+from ptosim.shell.main import main
 
 GOOD = """\
 schema = 1

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
-from ptosim.run.chain.extents import Extents
+from ptosim.launch.chain.extents import Extents
+from ptosim.shell.main import main
 from tests.programs.expected import PROGRAMS
 
 KERNELS = """
@@ -178,7 +178,7 @@ def test_times_are_those_of_the_launches_alone(folder):
 
 
 def test_kernels_are_loaded_once(folder, monkeypatch):
-    from ptosim.run import choices
+    from ptosim.launch import choices
 
     loaded = []
     whole = choices.Choices.program

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 
 
 @dataclass

@@ -16,7 +16,7 @@ import pytest
 
 from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.limits import Limits, within
-from ptosim.run.array_files import load_npy, load_npz
+from ptosim.launch.array_files import load_npy, load_npz
 
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
 

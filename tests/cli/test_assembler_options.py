@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 
 PROGRAM = """module {
   func.func @k() attributes {pto.entry} {

@@ -199,7 +199,7 @@ def test_the_published_schema_refuses_what_it_does_not_know(cli, write):
 
 
 def test_sarif_of_the_broken_gallery_follows_the_schema(cli):
-    from ptosim.run.sources import shipped_names
+    from ptosim.launch.sources import shipped_names
 
     names = [f"@{n}" for n in shipped_names() if n.startswith("broken/")]
     assert len(sarif(cli, *names)["results"]) > len(names) // 2
@@ -317,7 +317,7 @@ def test_overlapping_edits_are_refused():
 
 
 def test_a_file_that_changed_meanwhile_is_left_alone(cli, write, tmp_path, monkeypatch):
-    from ptosim.cli import fixing
+    from ptosim.shell import fixing
 
     name = write(RACY)
     real = fixing.repair

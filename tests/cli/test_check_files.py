@@ -117,7 +117,7 @@ def test_colours_as_the_environment_asks(cli, folder, monkeypatch, environment, 
 def test_a_check_of_the_text_alone_does_without_numpy() -> None:
     """The verdict of a commit hook is there before NumPy would be loaded."""
     code = (
-        "import sys; from ptosim.cli.main import main; "
+        "import sys; from ptosim.shell.main import main; "
         "main(['check', '@basics/vadd', '--no-dry-run', '-q']); "
         "sys.exit('numpy' in sys.modules)"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.cli import main as command
 from ptosim.ground.progress import Progress, watched
+from ptosim.shell import main as command
 
 
 @pytest.mark.slow

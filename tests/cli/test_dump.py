@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 
 KERNEL = """module attributes {pto.target_arch = "a5"} {
   func.func @twice(%x: !pto.ptr<f32>) {

@@ -16,8 +16,8 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from ptosim.cli.main import COMMANDS, main
 from ptosim.ground.isa.paths import programs_directory
+from ptosim.shell.main import COMMANDS, main
 from tests.lower.models import one
 
 
@@ -26,7 +26,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     found: dict[str, argparse.ArgumentParser] = {}
     for name in COMMANDS:
         parser = argparse.ArgumentParser(prog=name)
-        importlib.import_module(f"ptosim.cli.{name}_command").configure(parser)
+        importlib.import_module(f"ptosim.shell.{name}_command").configure(parser)
         found[name] = parser
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 from ptosim.views.diagnostics.excerpt import Mark, excerpt
 
 BROKEN = sorted(Path(__file__).parents[2].joinpath("programs/broken").glob("*.pto"))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ptosim.run.farm import attempt
+from ptosim.launch.farm import attempt
 from tests.programs.test_blocks_apart import COPY, HEAD, TAIL, TO_ONE
 
 

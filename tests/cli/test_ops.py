@@ -10,8 +10,8 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from ptosim.cli.main import main
 from ptosim.ground.isa.rows import TARGETS, isa
+from ptosim.shell.main import main
 
 pytestmark = pytest.mark.sampled(40)
 

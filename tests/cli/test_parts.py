@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.ground.errors import UsageError
+from ptosim.shell.main import main
 
 FIRST = """func.func @k(%out: !pto.ptr<i32, gm>) {
   %zero = arith.constant 0 : index

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from ptosim import api
-from ptosim.cli import selftest_command
-from ptosim.cli.terminal import Terminal
 from ptosim.ground.progress import Progress, watched
+from ptosim.shell import selftest_command
+from ptosim.shell.terminal import Terminal
+from ptosim.tools import api
 from ptosim.views import progress
 from tests.cli.test_limits import ENDLESS
 

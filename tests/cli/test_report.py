@@ -101,7 +101,7 @@ def test_a_chain_is_a_page_too(cli, tmp_path):
 
 
 def test_a_page_is_not_written_to_a_screen(cli, monkeypatch):
-    from ptosim.cli.terminal import Terminal
+    from ptosim.shell.terminal import Terminal
 
     monkeypatch.setattr(Terminal, "is_screen", lambda self: True)
     outcome = cli("report", "@basics/vadd")

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import pytest
 
 from ptosim.ground.version import __version__
-from ptosim.serve.protocol import line_of, request_of
+from ptosim.shell.serve.protocol import line_of, request_of
 
 PTOSIM = [sys.executable, "-m", "ptosim"]
 ENDLESS = """

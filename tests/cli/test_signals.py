@@ -47,9 +47,9 @@ def python(text: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("module", "number"),
     [
-        ("ptosim.cli.main", signal.SIGINT),
+        ("ptosim.shell.main", signal.SIGINT),
         ("argparse", signal.SIGTERM),
-        ("ptosim.cli.run_command", signal.SIGINT),
+        ("ptosim.shell.run_command", signal.SIGINT),
         ("numpy", signal.SIGTERM),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.run.compare import compare
+from ptosim.launch.compare import compare
 
 DYNAMIC = """module attributes {pto.target_arch = "a5"} {
   func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %no: !pto.ptr<f32>, %n: i32) attributes {pto.entry} {

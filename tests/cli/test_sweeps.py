@@ -8,13 +8,13 @@ import shutil
 
 import pytest
 
-from ptosim.cli import differing
 from ptosim.ground.diagnostics.model import Severity, Sink
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import source_path
-from ptosim.syntax.parser import parse
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.syntax.parser import parse
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sources import source_path
+from ptosim.shell import differing
 from tests.support.shipped import on_one_device
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 import ptosim
-from ptosim.run.sources import shipped
+from ptosim.launch.sources import shipped
 from tests.cli.programs import PART, TILE, copy_program
 from tests.sanitize.test_open_order import PROGRAM
 from tests.sanitize.test_races import ADD, LOAD_ADD_STORE, flag, pair

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import ptosim.api as api
-from ptosim.cli.check_command import FORMATS
+import ptosim.tools.api as api
 from ptosim.ground import installed
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source, Span
-from ptosim.run import verdicts
+from ptosim.shell.check_command import FORMATS
+from ptosim.tools import verdicts
 
 CLEAN = "basics/vadd.pto"
 

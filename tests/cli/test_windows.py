@@ -17,9 +17,9 @@ from pathlib import Path, PureWindowsPath
 import numpy as np
 import pytest
 
-from ptosim.cli.main import main
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.run.values import in_file
+from ptosim.launch.values import in_file
+from ptosim.shell.main import main
 from tests.fuzz import kinds
 from tests.fuzz.case import Case
 from tests.fuzz.files import KERNEL, RUNNERS

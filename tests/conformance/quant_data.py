@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.storage import storage
 from tests.conformance.data import COMPARED, arrays
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
 from tests.conformance import test_tcvt, test_tquant
 from tests.conformance.data import COMPARED, arrays, stem
 from tests.conformance.test_tcvt import ARRAYS, CODES, GENERATED, WIDENED

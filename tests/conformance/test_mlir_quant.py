@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptosim.quant.fake_quant import fake_quant_type
-from ptosim.quant.mlir.cursor import MlirFault
-from ptosim.quant.mlir.ops import verify_cast
-from ptosim.quant.mlir.parser import parse_type
-from ptosim.quant.mlir.semantics import dcast, qcast
-from ptosim.quant.mlir.types import StorageSpec, UniformType
+from ptosim.machine.quant.fake_quant import fake_quant_type
+from ptosim.machine.quant.mlir.cursor import MlirFault
+from ptosim.machine.quant.mlir.ops import verify_cast
+from ptosim.machine.quant.mlir.parser import parse_type
+from ptosim.machine.quant.mlir.semantics import dcast, qcast
+from ptosim.machine.quant.mlir.types import StorageSpec, UniformType
 from tests.conformance.data import COMPARED, arrays, assert_bits, document
 
 VERSIONS = {"mlir22": "22", "mlir_head_2026": "2026"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.quant.integer_ops import matmul_int32
-from ptosim.quant.onednn.attributes import Attributes
-from ptosim.quant.onednn.primitives import Values, convolution, matmul
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.storage import storage
+from ptosim.models.quant.integer_ops import matmul_int32
+from ptosim.models.quant.onednn.attributes import Attributes
+from ptosim.models.quant.onednn.primitives import Values, convolution, matmul
 from tests.conformance.data import arrays, assert_bits, document
 from tests.conformance.quant_data import assert_same
 

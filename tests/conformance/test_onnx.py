@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptosim.quant.onnx.ops import evaluate
-from ptosim.quant.onnx.rules import check_node
-from ptosim.quant.onnx.schema import Input, Node
-from ptosim.quant.quantize import quantize
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.quantize import quantize
+from ptosim.machine.quant.storage import storage
+from ptosim.models.quant.onnx.ops import evaluate
+from ptosim.models.quant.onnx.rules import check_node
+from ptosim.models.quant.onnx.schema import Input, Node
 from tests.conformance import data
 from tests.conformance.data import arrays, document
 from tests.conformance.quant_data import assert_same, stored, typed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 from tests.conformance.data import COMPARED, arrays, document
 from tests.conformance.vmi_programs import PROGRAMS
 from tests.support.vmi_text import Text

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
 from tests.conformance.test_vmi import CASES, assert_fits, inputs, written
 
 REFUSED = {35}

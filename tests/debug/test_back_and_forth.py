@@ -18,9 +18,9 @@ from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.session import Debugger
 from ptosim.debug.tables import clock
 from ptosim.debug.walker import Walker
-from ptosim.run import values
-from ptosim.run.sidecar import sidecar_of
-from ptosim.timing.pipes import folds, signals
+from ptosim.launch import values
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.time.pipes import folds, signals
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
 from tests.semantics.test_sync import A2A3, X, mixed, program

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.debug.dap.wire import MOST_BYTES, BrokenMessage, Pieces, read_message
 from ptosim.debug.expressions import Expression
 from ptosim.ground.errors import BudgetError, LimitError, UsageError
 from ptosim.ground.limits import Limits
+from ptosim.shell.main import main
 from tests.debug.dap_client import Client
 from tests.debug.helpers import LOOP, PROGRAMS, debug
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 from tests.debug.helpers import PROGRAMS
 
 

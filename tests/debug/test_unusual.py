@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.debug.screen import rendered
 from ptosim.debug.session import Debugger
 from ptosim.debug.shell import Shell
 from ptosim.ground.errors import UsageError
+from ptosim.shell.main import main
 from tests.debug.dap_client import Client
 from tests.debug.helpers import LOOP, PROGRAMS, debug
 from tests.fuzz.files import KERNEL

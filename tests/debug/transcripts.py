@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 
 HERE = Path(__file__).parent
 TIMED = "timing"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.lsp import completion, edits, hints, hover, outline, tokens
-from ptosim.lsp.document import Document, Price, Settings
-from ptosim.lsp.names import Kind
-from ptosim.run.sources import open_source, shipped_names
+from ptosim.launch.sources import open_source, shipped_names
+from ptosim.tools.lsp import completion, edits, hints, hover, outline, tokens
+from ptosim.tools.lsp.document import Document, Price, Settings
+from ptosim.tools.lsp.names import Kind
 
 TEXT = """// Adds two tiles.
 !tile = !pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.editors import grammars
 from ptosim.ground.isa.rows import isa
+from ptosim.language.grammars import grammars
 
 EXTENSION = grammars.FOLDER / "vscode"
 PROGRAM = """// A comment
@@ -35,7 +35,7 @@ SCOPES = {
 @pytest.mark.parametrize("path", list(grammars.files()), ids=lambda p: p.name)
 def test_the_files_are_what_the_rows_make(path):
     assert path.read_text(encoding="utf-8") == grammars.files()[path], (
-        "python -m ptosim.editors.grammars"
+        "python -m ptosim.language.grammars.grammars"
     )
 
 

@@ -10,9 +10,9 @@ import pytest
 from lsprotocol import types
 from pygls.workspace import Workspace
 
-from ptosim.lsp import requests, server
-from ptosim.lsp.document import Settings, settings_of
-from ptosim.lsp.texts import OpenTexts
+from ptosim.tools.lsp import requests, server
+from ptosim.tools.lsp.document import Settings, settings_of
+from ptosim.tools.lsp.texts import OpenTexts
 from tests.editor.test_answers import TEXT, at
 
 URI = "file:///tmp/kernel.pto"

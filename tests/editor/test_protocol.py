@@ -10,7 +10,7 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
-from ptosim.run.sources import open_source
+from ptosim.launch.sources import open_source
 from tests.editor.test_answers import TEXT, at
 
 URI = "file:///tmp/kernel.pto"

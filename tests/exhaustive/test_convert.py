@@ -11,8 +11,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ptosim.numerics.convert import TARGETS, converter, pairs
-from ptosim.numerics.formats import lookup
+from ptosim.machine.numbers.convert import TARGETS, converter, pairs
+from ptosim.machine.numbers.formats import lookup
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import (
     MODES,

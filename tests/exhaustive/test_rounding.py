@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from ptosim.numerics.rounding import MODES, to_integral
+from ptosim.machine.numbers.rounding import MODES, to_integral
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import every16, every16_array, integral, patterns_of
 

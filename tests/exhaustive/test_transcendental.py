@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ptosim.numerics import transcendental
-from ptosim.numerics.formats import lookup
+from ptosim.machine.numbers import transcendental
+from ptosim.machine.numbers.formats import lookup
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import every16, every16_array, from_patterns, hexes, patterns_of
 

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
 
 SIZE = 16384
 ARRAYS = {

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.expand import elementwise
-from ptosim.expand.program import expand
 from ptosim.ground.source import Source
+from ptosim.ops.lower import elementwise
+from ptosim.ops.lower.program import expand
 from tests.support.text import Kernel
 
 pytestmark = pytest.mark.slow

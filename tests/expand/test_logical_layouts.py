@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.expand.logical.program import Lowered
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.ops.lower.logical.program import Lowered
 from tests.expand.logical import load, mask, module, pointer, store, vreg
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
 from tests.cli.conftest import cli  # noqa: F401
 from tests.support.text import Kernel, date_of
 

@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from ptosim.expand.program import expand
 from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
 from tests.conformance import test_tquant
 from tests.expand.test_elementwise import program
 from tests.support.text import Kernel, date_of

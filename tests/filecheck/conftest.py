@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.api import check_source
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.source import Source
+from ptosim.tools.api import check_source
 
 _SPLIT = re.compile(r"^// -----\s*$", re.MULTILINE)
 _HEADER = re.compile(r"^// (target|level|sync|strict|compat|legacy|dump): *(.+?)\s*$", re.MULTILINE)

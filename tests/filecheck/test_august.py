@@ -16,7 +16,7 @@ import pytest
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.language.frontend import FrontOptions, run_frontend
 from tests.filecheck.conftest import sections
 
 HERE = Path(__file__).parent

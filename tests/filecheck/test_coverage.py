@@ -16,10 +16,10 @@ from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import OpDef, Status
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import Front, FrontOptions, run_frontend
-from ptosim.passes.verify import verify
-from ptosim.passes.verify.operands import enum_member, is_word
-from ptosim.passes.verify.rule_views import attribute
+from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.verify import verify
+from ptosim.language.verify.operands import enum_member, is_word
+from ptosim.language.verify.rule_views import attribute
 from tests.filecheck.conftest import sections
 from tests.sanitize.test_races import ORDERED
 from tests.semantics.operands import BUILDERS, Situation, case, preferred

@@ -23,10 +23,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from ptosim.cli import main as command_line
-from ptosim.cli.main import _Parser
-from ptosim.cli.options import NO_CACHE
-from ptosim.cli.quant_command import SUBCOMMANDS
+from ptosim.shell import main as command_line
+from ptosim.shell.main import _Parser
+from ptosim.shell.options import NO_CACHE
+from ptosim.shell.quant_command import SUBCOMMANDS
 from tests.fuzz.corpus import seeds
 from tests.fuzz.limits import limit_addresses
 from tests.fuzz.session import Session

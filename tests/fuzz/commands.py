@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Module
 from ptosim.ground.source import Source
-from ptosim.passes import frontend
-from ptosim.syntax.parser import parse
-from ptosim.syntax.printer import print_module
+from ptosim.language import frontend
+from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.printer import print_module
+from ptosim.shell.main import main
 from tests.fuzz import editor
 from tests.fuzz.case import DOCUMENTED, Case, Different, Endless, Finding
 from tests.fuzz.files import RUNNERS

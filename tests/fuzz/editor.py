@@ -60,7 +60,7 @@ def _server() -> Any:
     """A server with an empty workspace and no editor: the same for all texts, as in a session."""
     from pygls.workspace import Workspace
 
-    from ptosim.lsp.server import make_server
+    from ptosim.tools.lsp.server import make_server
 
     server = make_server()
     server.protocol._workspace = Workspace(None)
@@ -113,8 +113,8 @@ def _ask(server: Any, uri: str, text: str) -> None:
     """Make every request: of places, of the whole text, of a part of it."""
     from lsprotocol import types
 
-    from ptosim.lsp import requests
-    from ptosim.lsp.server import diagnostic
+    from ptosim.tools.lsp import requests
+    from ptosim.tools.lsp.server import diagnostic
 
     document = types.TextDocumentIdentifier(uri)
     for number in range(PLACES):
@@ -148,7 +148,7 @@ def _rename(server: Any, asked: Any) -> None:
     """A name that cannot be another one is refused in words."""
     from pygls.exceptions import JsonRpcException
 
-    from ptosim.lsp import requests
+    from ptosim.tools.lsp import requests
 
     with contextlib.suppress(JsonRpcException, PtosimError):
         requests.rename(server, asked)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ptosim.debug.dap.server import Server
-from ptosim.serve.protocol import line_of, request_of
+from ptosim.shell.serve.protocol import line_of, request_of
 from tests.fuzz.case import Case, Different
 from tests.fuzz.models import samples
 

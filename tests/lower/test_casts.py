@@ -9,9 +9,9 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.source import Source
-from ptosim.interop.quant_dialect import lowered
-from ptosim.passes.frontend import FrontOptions
-from ptosim.quant.quantize import quantize
+from ptosim.language.frontend import FrontOptions
+from ptosim.machine.quant.quantize import quantize
+from ptosim.models.quant_dialect import lowered
 
 SHAPE = (8, 64)
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

@@ -9,8 +9,8 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.source import Source
-from ptosim.interop.quant_dialect import lowered
-from ptosim.passes.frontend import FrontOptions
+from ptosim.language.frontend import FrontOptions
+from ptosim.models.quant_dialect import lowered
 from tests.oracle import tensor_arith
 
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}

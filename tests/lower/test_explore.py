@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.interop import explore as exploring
-from ptosim.interop.explore import FORMATS, explore
+from ptosim.models import explore as exploring
+from ptosim.models.explore import FORMATS, explore
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
-from ptosim.interop import onnx_run
-from ptosim.interop.onnx_model import graph_of
+from ptosim.models import onnx_run
+from ptosim.models.onnx_model import graph_of
 from tests.lower.models import multilayer, one
 
 TARGETS = ("a2a3", "a5")

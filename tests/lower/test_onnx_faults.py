@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from ptosim.ground.errors import ProgramError, UnsupportedError
-from ptosim.interop import onnx_run
-from ptosim.interop.onnx_model import graph_of
+from ptosim.models import onnx_run
+from ptosim.models.onnx_model import graph_of
 from tests.lower.models import model, one
 
 X = np.zeros((4, 6), np.float32)

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ptosim.interop import onnx_run
-from ptosim.interop.onnx_model import graph_of
+from ptosim.models import onnx_run
+from ptosim.models.onnx_model import graph_of
 from tests.lower.models import one
 from tests.oracle import quant as oracle
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.interop import plan
-from ptosim.quant.onednn.attributes import Attributes
-from ptosim.quant.onednn.primitives import Values
-from ptosim.quant.quantize import quantize
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.quantize import quantize
+from ptosim.machine.quant.storage import storage
+from ptosim.models import plan
+from ptosim.models.quant.onednn.attributes import Attributes
+from ptosim.models.quant.onednn.primitives import Values
 from tests.conformance.data import arrays, document
 from tests.conformance.quant_data import assert_same
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.ground.diagnostics.model import Severity
-from ptosim.run.sidecar import sidecar_of
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.shell.main import main
 from tests.manual.pages import PROMPT, README, ROOT, Transcript, blocks, texts, transcripts
 from tests.programs.expected import PROGRAMS
 

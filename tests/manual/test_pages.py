@@ -10,11 +10,11 @@ import re
 import pytest
 
 import ptosim
-from ptosim.cli import assembler
-from ptosim.cli import main as command_line
-from ptosim.cli.quant_command import SUBCOMMANDS
-from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import PtosimError
+from ptosim.shell import assembler
+from ptosim.shell import main as command_line
+from ptosim.shell.quant_command import SUBCOMMANDS
+from ptosim.shell.terminal import Terminal
 from ptosim.views import manual
 from tests.manual.pages import README, ROOT, blocks, inline, texts
 from tests.unit.test_layering import ORDER

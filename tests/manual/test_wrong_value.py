@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 
-from ptosim.cli.main import main
 from ptosim.debug.dap.start import _EDITOR, _KNOWN
-from ptosim.editors.grammars import FOLDER
+from ptosim.language.grammars.grammars import FOLDER
+from ptosim.shell.main import main
 from tests.manual.pages import blocks, texts
 from tests.programs.expected import PROGRAMS
 

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.enums import enums
-from ptosim.semantics.micro import outward as outward_kernels
+from ptosim.ops.micro import outward as outward_kernels
 from tests.micro.data import shown_by_vector_cores
 from tests.oracle import fractals as model
 from tests.oracle import lanes as one

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.run import values
-from ptosim.run.sidecar import sidecar_of
+from ptosim.launch import values
+from ptosim.launch.sidecar import sidecar_of
 from tests.micro.data import masks, registers
 from tests.programs.test_programs import PROGRAMS
 from tests.support.micro import Lanes, in_ub, kernel, module, run

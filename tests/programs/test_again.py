@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.run.launch import Launch
-from ptosim.run.options import RunOptions
-from ptosim.run.sources import shipped, shipped_names
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import RunOptions
+from ptosim.launch.sources import shipped, shipped_names
 
 PAGE = [name for name in shipped_names() if name.startswith("page/")]
 EMPTY = """module attributes {pto.target_arch = "a5"} {

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.effects.account import Effects
-from ptosim.run.choices import Choices
-from ptosim.run.farm import attempt, cycles, wanted, workers
-from ptosim.sanitize import reach
+from ptosim.engine.watch import reach
+from ptosim.launch.choices import Choices
+from ptosim.launch.farm import attempt, cycles, wanted, workers
+from ptosim.machine.effects.account import Effects
 from tests.programs.expected import PROGRAMS
 
 BLOCKS = 6
@@ -236,7 +236,7 @@ def test_writes_that_no_account_has_are_noticed(monkeypatch):
 
 
 def test_one_process_where_none_can_be_made(monkeypatch):
-    from ptosim.run.farm import attempt
+    from ptosim.launch.farm import attempt
 
     monkeypatch.setattr(attempt, "can_fork", lambda: False)
     assert run(COPY, monkeypatch) == ""

@@ -8,9 +8,9 @@ import re
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
-from ptosim.run.sidecar import sidecar_of
-from ptosim.run.values import parse_spec
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.values import parse_spec
+from ptosim.shell.main import main
 from tests.programs.expected import PROGRAMS
 
 NAMES = ("rope", "kv_update", "route_metadata", "linear_bf16", "zero")

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.api import check_source
 from ptosim.ground.source import Source
-from ptosim.run import values
-from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import source_path
+from ptosim.launch import values
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sources import source_path
+from ptosim.tools.api import check_source
 from ptosim.views.manual import pages
 
 # What hurts -> program, code, and words of the cure; or why no program can show it.

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.launch import arguments
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import RunOptions
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import LARGE, PAGE, Kept, Pages
-from ptosim.run import arguments
-from ptosim.run.launch import Launch
-from ptosim.run.options import RunOptions
 
 ROOT = Path(ptosim.__file__).parents[1]
 ROWS, COLS = 2048, 1024  # 8 MiB of f32

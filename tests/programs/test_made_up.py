@@ -11,10 +11,10 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.launch import values
+from ptosim.launch.arguments import random_pages
+from ptosim.launch.made_up import LazyArray
 from ptosim.machine.pages import LARGE, PAGE, Pages
-from ptosim.run import values
-from ptosim.run.arguments import random_pages
-from ptosim.run.made_up import LazyArray
 from tests.programs.test_large_arguments import COLS, WINDOW
 
 FAR = WINDOW.replace("shape = [%rows, %c1024]", "shape = [%c4096, %c1024]").replace(

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptosim.cli.main import main
 from ptosim.ground.diagnostics.catalog import catalog
-from ptosim.run.sidecar import Sidecar, sidecar_of
-from ptosim.run.sources import shipped_names
+from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.sources import shipped_names
+from ptosim.shell.main import main
 from tests.programs.expected import MAKERS, PROGRAMS, path_of
 
 NAMES = shipped_names()

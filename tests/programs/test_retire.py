@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 from tests.programs.test_programs import RUNS
 
 pytestmark = pytest.mark.slow

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.analysis.insert_sync.write import rewritten
-from ptosim.expand.program import expand
 from ptosim.ground.diagnostics.fix import repair
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions
-from ptosim.run.sidecar import Sidecar, sidecar_of
-from ptosim.run.sources import source_path
-from ptosim.run.values import parse_spec
-from ptosim.syntax.parser import parse
-from ptosim.syntax.printer import print_module
+from ptosim.language.frontend import FrontOptions
+from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.printer import print_module
+from ptosim.launch.analysis.insert_sync.write import rewritten
+from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.sources import source_path
+from ptosim.launch.values import parse_spec
+from ptosim.ops.lower.program import expand
 from tests.fuzz.generated import generated
 from tests.support.shipped import on_one_device
 

@@ -19,24 +19,24 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.analysis.insert_sync.write import rewritten
-from ptosim.api import check_source
-from ptosim.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
-from ptosim.effects.strided import tile_bytes
 from ptosim.engine.core.records import Kind
+from ptosim.engine.watch.access import access_of
+from ptosim.engine.watch.shadow import Shadow
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.printer import print_module
+from ptosim.launch import values
+from ptosim.launch.analysis.insert_sync.write import rewritten
+from ptosim.launch.following import follow
+from ptosim.launch.program import LoadedProgram
+from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.sources import source_path
 from ptosim.machine.core import CUBE_SPACES
-from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.run import values
-from ptosim.run.following import follow
-from ptosim.run.program import LoadedProgram
-from ptosim.run.sidecar import Sidecar, sidecar_of
-from ptosim.run.sources import source_path
-from ptosim.sanitize.access import access_of
-from ptosim.sanitize.shadow import Shadow
-from ptosim.syntax.parser import parse
-from ptosim.syntax.printer import print_module
+from ptosim.machine.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
+from ptosim.machine.effects.strided import tile_bytes
+from ptosim.tools.api import check_source
 from tests.cli.programs import TILE
 from tests.oracle.ordering import Access, Event, Ordering, conflicts
 from tests.semantics.test_sync import X, mixed, program

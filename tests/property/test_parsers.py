@@ -22,12 +22,12 @@ from ptosim.debug.dap.wire import BrokenMessage, read_message
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.source import Source
-from ptosim.quant.mlir.passes import find
-from ptosim.run.array_files import load_npy, load_npz
-from ptosim.run.sidecar import sidecar_of
-from ptosim.run.values import parse_spec
-from ptosim.syntax.parser import parse
-from ptosim.syntax.printer import print_module
+from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.printer import print_module
+from ptosim.launch.array_files import load_npy, load_npz
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.values import parse_spec
+from ptosim.machine.quant.mlir.passes import find
 from tests.fuzz.mutations import NUMBERS, STRANGE
 
 settings.register_profile(

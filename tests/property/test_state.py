@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import RunOptions
 from ptosim.machine.core import MachineState
-from ptosim.run.launch import Launch
-from ptosim.run.options import RunOptions
 from tests.cli.programs import TILE
 from tests.semantics.test_sync import SET, WAIT, X, mixed, program
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from ptosim.quant import diff, statistics
-from ptosim.quant.diff import Setting, compare
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.storage import storage
+from ptosim.models.quant import diff, statistics
+from ptosim.models.quant.diff import Setting, compare
 
 SHAPES = ((70, 51), (3, 5, 70), (1, 900), (1003,))
 

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.quant.quantize import quantize
+from ptosim.machine.quant.quantize import quantize
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ from argparse import Namespace
 
 import numpy as np
 
-from ptosim.cli.quant_diff import FORMATS
-from ptosim.cli.terminal import Terminal
-from ptosim.quant.diff import examples
-from ptosim.quant.quantize import quantize
+from ptosim.machine.quant.quantize import quantize
+from ptosim.models.quant.diff import examples
+from ptosim.shell.quant_diff import FORMATS
+from ptosim.shell.terminal import Terminal
 from ptosim.views.manual import pages
 
 # Measured: onnxruntime, oneDNN, PyTorch, mlir-opt; worked from the header code and pto-spec.

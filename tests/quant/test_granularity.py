@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import UsageError
-from ptosim.quant.granularity import PIECE, covering, pieces
-from ptosim.quant.inverse import dequantize
-from ptosim.quant.quantize import quantize
-from ptosim.quant.schemes import schemes
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.granularity import PIECE, covering, pieces
+from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.quantize import quantize
+from ptosim.machine.quant.schemes import schemes
+from ptosim.machine.quant.storage import storage
 
 rng = np.random.default_rng(23)
 

@@ -13,10 +13,10 @@ import ptosim
 from ptosim import Affine, FixedPoint
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
-from ptosim.interop.fake_quant import as_casts
-from ptosim.passes.frontend import FrontOptions
-from ptosim.quant.fake_quant import fake_quant, fake_quant_type
-from ptosim.quant.quantize import quantize
+from ptosim.language.frontend import FrontOptions
+from ptosim.machine.quant.fake_quant import fake_quant, fake_quant_type
+from ptosim.machine.quant.quantize import quantize
+from ptosim.models.fake_quant import as_casts
 from tests.oracle import quant as oracle
 
 REALS = np.float32([0, 0.25, -0.25, 0.75, 1.1, -3.3, 100.3, -1e-30, 12345.678])

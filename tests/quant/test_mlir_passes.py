@@ -10,10 +10,10 @@ import pytest
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.interop.quant_dialect import stored_word
-from ptosim.passes.rewrite.strip_quant import stripped_signatures
-from ptosim.quant.mlir.passes import find, normalized, rewritten
-from ptosim.quant.mlir.semantics import qcast
+from ptosim.language.rewrite.strip_quant import stripped_signatures
+from ptosim.machine.quant.mlir.passes import find, normalized, rewritten
+from ptosim.machine.quant.mlir.semantics import qcast
+from ptosim.models.quant_dialect import stored_word
 from tests.conformance.data import document
 
 PASSES = {

@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.quant.inverse import dequantize
-from ptosim.quant.quantize import quantize
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.quantize import quantize
+from ptosim.machine.quant.storage import storage
 from tests.oracle import quant as oracle
 
 

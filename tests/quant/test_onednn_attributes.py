@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.quant.onednn.attributes import Attributes, Mask
-from ptosim.quant.onednn.primitives import Values, convolution, matmul, reorder
+from ptosim.models.quant.onednn.attributes import Attributes, Mask
+from ptosim.models.quant.onednn.primitives import Values, convolution, matmul, reorder
 
 
 @pytest.mark.parametrize(

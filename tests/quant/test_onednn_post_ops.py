@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.quant.onednn.attributes import Attributes
-from ptosim.quant.onednn.post_ops import BINARY, ELTWISE, binary, eltwise
-from ptosim.quant.onednn.primitives import Values, convolution, matmul
+from ptosim.models.quant.onednn.attributes import Attributes
+from ptosim.models.quant.onednn.post_ops import BINARY, ELTWISE, binary, eltwise
+from ptosim.models.quant.onednn.primitives import Values, convolution, matmul
 from tests.oracle import quant as oracle
 from tests.oracle.eltwise import FORMULAS
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import ProgramError, UsageError
-from ptosim.quant.onnx.ops import evaluate
-from ptosim.quant.onnx.rules import check_node
-from ptosim.quant.onnx.schema import Input, Node
+from ptosim.models.quant.onnx.ops import evaluate
+from ptosim.models.quant.onnx.rules import check_node
+from ptosim.models.quant.onnx.schema import Input, Node
 
 Q, DQ = "QuantizeLinear", "DequantizeLinear"
 

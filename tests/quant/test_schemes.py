@@ -10,9 +10,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.quant.quantize import explain, quantize
-from ptosim.quant.schemes import scheme, schemes
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.quantize import explain, quantize
+from ptosim.machine.quant.schemes import scheme, schemes
+from ptosim.machine.quant.storage import storage
 from tests.oracle import quant as oracle
 
 pytestmark = pytest.mark.sampled(12)

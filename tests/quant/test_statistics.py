@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import UsageError
-from ptosim.quant.fake_quant import fake_quant
-from ptosim.quant.statistics import statistics
+from ptosim.machine.quant.fake_quant import fake_quant
+from ptosim.models.quant.statistics import statistics
 from tests.cli.programs import copy_program
 
 X = np.random.default_rng(3).standard_normal((16, 64)).astype(np.float32) * np.float32(3)

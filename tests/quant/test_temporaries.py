@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ptosim.quant.granularity import PIECE
-from ptosim.quant.inverse import dequantize
-from ptosim.quant.quantize import quantize
-from ptosim.quant.schemes import schemes
+from ptosim.machine.quant.granularity import PIECE
+from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.quantize import quantize
+from ptosim.machine.quant.schemes import schemes
 
 COUNT = 8 * PIECE
 LIMIT = 4 * PIECE * 8 + 200_000

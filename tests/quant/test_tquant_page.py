@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.api import check_source
 from ptosim.ground.source import Source
-from ptosim.syntax.cpp import from_cpp
+from ptosim.language.syntax.cpp import from_cpp
+from ptosim.tools.api import check_source
 from tests.semantics.test_tquant_forms import asymmetric, symmetric
 
 RNG = np.random.default_rng(21)
@@ -69,7 +69,7 @@ def test_the_pipeline_is_that_of_the_shipped_program(cli):
 
 
 def _shipped():
-    from ptosim.run.sources import source_path
+    from ptosim.launch.sources import source_path
 
     return source_path("@page/pipeline")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.api import check_source
 from ptosim.ground.source import Source
-from ptosim.run.sources import source_path
+from ptosim.launch.sources import source_path
+from ptosim.tools.api import check_source
 from tests.property.test_mutations import canonical, synchronised
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.analysis.insert_sync.write import rewritten
-from ptosim.cli.main import main
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions
-from ptosim.run import values
-from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import source_path
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch import values
+from ptosim.launch.analysis.insert_sync.write import rewritten
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sources import source_path
+from ptosim.shell.main import main
 from tests.cli.programs import TILE
 from tests.sanitize.test_micro import (
     ALL,

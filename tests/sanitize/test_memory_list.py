@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.api import check_source
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.source import Source
+from ptosim.tools.api import check_source
 from tests.sanitize.faults import Case, fault, through
 from tests.sanitize.library_faults import CASES
 from tests.support.text import Kernel, date_of

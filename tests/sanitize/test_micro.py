@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.engine.watch import copies
 from ptosim.ground.isa.targets import machine as machine_def
 from ptosim.machine.core import Cluster, Core, Machine, restore, snapshot
-from ptosim.sanitize import copies
 from tests.support.micro import kernel, run
 
 V, P, M = "!pto.vreg<64xf32>", "!pto.ptr<f32, ub>", "!pto.mask<b32>"

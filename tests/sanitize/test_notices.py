@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ptosim.engine.watch.clocks import Clocks
+from ptosim.engine.watch.notices import Notices
 from ptosim.machine import signals
 from ptosim.machine.core import Machine
-from ptosim.sanitize.clocks import Clocks
-from ptosim.sanitize.notices import Notices
-from ptosim.semantics.base.orders import COMPARE, Signals
+from ptosim.ops.base.orders import COMPARE, Signals
 
 
 def cores(count: int) -> list[Any]:

@@ -9,9 +9,9 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.passes.place.liveness import lifetimes
-from ptosim.passes.place.planner import Placement, place
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.place.liveness import lifetimes
+from ptosim.language.place.planner import Placement, place
 
 HEAD = """module attributes {pto.target_arch = "a3"} {
   func.func @k(%n: index, %cond: i1) {

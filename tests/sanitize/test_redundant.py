@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.api import check_source
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
+from ptosim.tools.api import check_source
 from tests.sanitize.test_races import ADD, flag, loop, pair
 from tests.semantics.test_sync import program
 

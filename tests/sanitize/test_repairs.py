@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.api import check_source
-from ptosim.cli.main import main
 from ptosim.ground.diagnostics.fix import repair
 from ptosim.ground.source import Source
+from ptosim.shell.main import main
+from ptosim.tools.api import check_source
 from tests.property.test_mutations import canonical, generated, synchronised
 from tests.sanitize.test_races import ADD, flag, loop, pair
 from tests.semantics.test_sync import X, program

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.effects.account import DEFINED, UNDEFINED
-from ptosim.effects.strided import Strided
-from ptosim.sanitize import shadow
-from ptosim.sanitize.shadow import Shadow, WideShadow, shadow_of
+from ptosim.engine.watch import shadow
+from ptosim.engine.watch.shadow import Shadow, WideShadow, shadow_of
+from ptosim.machine.effects.account import DEFINED, UNDEFINED
+from ptosim.machine.effects.strided import Strided
 
 SIZE = 1 << 16
 

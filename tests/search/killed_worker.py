@@ -9,8 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from ptosim.search import engines_dask
-from ptosim.search.sweep import work
+from ptosim.tools.search import engines_dask
+from ptosim.tools.search.sweep import work
 from tests.search.test_sweep import small
 
 

@@ -54,8 +54,8 @@ def serial_loads() -> str:
 def redundant_barriers() -> str:
     """Two buffers in turn, and a barrier of all pipes in the middle of every round."""
     from ptosim.ground.source import Source
-    from ptosim.passes.frontend import FrontOptions
-    from ptosim.search.rewrite_buffers import double_buffered
+    from ptosim.language.frontend import FrontOptions
+    from ptosim.tools.search.rewrite_buffers import double_buffered
 
     text = double_buffered(Source("serial.pto", serial_loads()), FrontOptions("a2a3")).text
     return text.replace("      pto.tmuls", "      pto.barrier <PIPE_ALL>\n      pto.tmuls").replace(

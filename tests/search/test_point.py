@@ -11,11 +11,11 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.run.tolerance import Tolerance
-from ptosim.search.point import Request, evaluate
-from ptosim.search.point_recipe import read_recipe
-from ptosim.search.source import Function, MakeError, maker_of
-from ptosim.search.space import space_of
+from ptosim.launch.tolerance import Tolerance
+from ptosim.tools.search.point import Request, evaluate
+from ptosim.tools.search.point_recipe import read_recipe
+from ptosim.tools.search.source import Function, MakeError, maker_of
+from ptosim.tools.search.space import space_of
 
 KEYS = [
     *("params", "target", "ok", "stage", "reason"),

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import ptosim
-from ptosim.run.values import parse_argument
-from ptosim.search.prove import Followed, Launched, compare, follow, prove
-from ptosim.search.prove_memory import Unprovable
+from ptosim.launch.values import parse_argument
+from ptosim.tools.search.prove import Followed, Launched, compare, follow, prove
+from ptosim.tools.search.prove_memory import Unprovable
 
 DATA = Path(__file__).parent.parent / "data" / "tune"
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_followed_is_refused_with_its_line() -> None:
 
 def test_what_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shipped("gemm_f16")
-    monkeypatch.setattr("ptosim.search.prove_memory.MOST_PRODUCTS", 64 * 64 * 128 * 5)
+    monkeypatch.setattr("ptosim.tools.search.prove_memory.MOST_PRODUCTS", 64 * 64 * 128 * 5)
     proof = prove(launched("gemm_f16", text), launched("gemm_f16", text))
     assert proof.verdict == "refused"
     assert "multiplies more than" in proof.why

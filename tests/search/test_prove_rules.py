@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.search.prove import global_hashes
-from ptosim.search.prove_ops import RULES
-from ptosim.search.prove_run import Follower
+from ptosim.tools.search.prove import global_hashes
+from ptosim.tools.search.prove_ops import RULES
+from ptosim.tools.search.prove_run import Follower
 
 ROWS, COLS = 8, 64
 _FULL = "!pto.tile_buf<vec, 8x64x{t}>"

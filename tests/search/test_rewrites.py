@@ -11,10 +11,10 @@ import pytest
 import ptosim
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions
-from ptosim.run.sidecar import sidecar_of
-from ptosim.search.prove import prove
-from ptosim.search.rewrite import (
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.tools.search.prove import prove
+from ptosim.tools.search.rewrite import (
     REWRITES,
     Launch,
     NotApplicable,
@@ -22,8 +22,8 @@ from ptosim.search.rewrite import (
     double_buffer,
     launch_args,
 )
-from ptosim.search.rewrite_buffers import double_buffered
-from ptosim.search.rewrite_rows import split_rows
+from ptosim.tools.search.rewrite_buffers import double_buffered
+from ptosim.tools.search.rewrite_rows import split_rows
 
 DATA = Path(__file__).parent.parent / "data" / "tune"
 PROGRAMS = Path(__file__).parent.parent.parent / "programs"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ptosim.ground.errors import DescriptionError, UsageError
-from ptosim.search.conditions import evaluate
-from ptosim.search.point_recipe import read_recipe
-from ptosim.search.space import read_space, space_of
+from ptosim.tools.search.conditions import evaluate
+from ptosim.tools.search.point_recipe import read_recipe
+from ptosim.tools.search.space import read_space, space_of
 
 HERE = {"TM": 64, "TN": 48, "name": "nz"}
 

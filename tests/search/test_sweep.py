@@ -17,9 +17,9 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.search.engines import InProcess, Lost, Processes
-from ptosim.search.pareto import changes, front_of
-from ptosim.search.sweep import Sweep
+from ptosim.tools.search.engines import InProcess, Lost, Processes
+from ptosim.tools.search.pareto import changes, front_of
+from ptosim.tools.search.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]
 GEMM = "@search/gemm.pto.j2"
@@ -187,7 +187,7 @@ def test_a_process_that_ends_takes_no_other_job_with_it() -> None:
 
 KILLED = """
 import os, runpy, signal, sys
-from ptosim.search import store
+from ptosim.tools.search import store
 
 put, rows = store.Store.put, []
 
@@ -259,7 +259,7 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_the_same(tmp_path: Path) ->
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:1"])
 def test_a_cluster_that_is_not_there_is_one_line(address: str, monkeypatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("ptosim.search.engines_dask.PATIENCE", 0.2)
+    monkeypatch.setattr("ptosim.tools.search.engines_dask.PATIENCE", 0.2)
     with pytest.raises(UsageError, match="PTO7606") as raised:
         small(cluster=address)
     assert "\n" not in str(raised.value)

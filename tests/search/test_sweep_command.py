@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.cli.main import main
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.search.engines_dask import Cluster
+from ptosim.shell.main import main
+from ptosim.tools.search.engines_dask import Cluster
 
 POINTS = (
     *("sweep", "@search/gemm.pto.j2", "--space", "@search/gemm.toml", "--no-store"),

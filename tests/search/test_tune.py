@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.search.tune import Tuned
-from ptosim.search.tune_space import _study
+from ptosim.tools.search.tune import Tuned
+from ptosim.tools.search.tune_space import _study
 from tests.search.slow_programs import redundant_barriers, serial_loads, tiles
 
 DATA = Path(__file__).parent.parent / "data" / "tune"
@@ -125,7 +125,7 @@ def test_sums_in_another_order_need_the_tolerance_by_name() -> None:
         body = "\n    ".join([*lines, "return"])
         return f"module {{\n  func.func @sums(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {{\n    {body}\n  }}\n}}\n"
 
-    from ptosim.search.prove import REASSOCIATED, Launched, prove
+    from ptosim.tools.search.prove import REASSOCIATED, Launched, prove
 
     one, two = (Launched(ptosim.load(sums(n), target="a2a3")) for n in (1, 2))
     assert prove(one, two).verdict == "unequal"
@@ -182,7 +182,7 @@ def test_what_means_nothing_is_one_line(arguments: dict[str, object], message: s
 
 
 def test_the_data_of_seeds_leave_whole_numbers() -> None:
-    from ptosim.search.tune import _data
+    from ptosim.tools.search.tune import _data
 
     index = np.arange(4, dtype=np.int32)
     given = {"x": np.zeros(4, np.float32), "at": index, "n": 3}

@@ -369,8 +369,8 @@ def test_blocks_have_fifos_of_their_own():
 
 def test_state_of_a_fifo_is_restored():
     """A snapshot in the middle of a transfer, and the same end from there."""
-    from ptosim.run.launch import Launch
-    from ptosim.run.options import RunOptions
+    from ptosim.launch.launch import Launch
+    from ptosim.launch.options import RunOptions
 
     program = ptosim.load(pushing("a5", 6, 6, 6).text())
     launch = Launch(program.front, program.profile, RunOptions(uninit="zero"))

@@ -14,7 +14,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.passes.rewrite.forms import convert
+from ptosim.language.rewrite.forms import convert
 from tests.semantics.helpers import codes
 
 RNG = np.random.default_rng(2)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ptosim.engine.core import meter
 from ptosim.machine import vector
-from ptosim.timing.pipes import folds
+from ptosim.time.pipes import folds
 from tests.soak.programs import PROGRAMS, arguments, program
 
 FLAT = 0.5
@@ -36,7 +36,7 @@ def _run(name: str, rounds: int, **options: Any) -> int:
 
 def _followed(name: str, rounds: int) -> int:
     from ptosim.engine.core.observers import Observer
-    from ptosim.run.following import follow
+    from ptosim.launch.following import follow
 
     class Count(Observer):
         executed = 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import shipped_names, source_path
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sources import shipped_names, source_path
 
 
 def on_one_device() -> tuple[str, ...]:

@@ -21,8 +21,8 @@ import ptosim
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.rows import isa
-from ptosim.passes.verify.checks.shapes import misaligned
-from ptosim.syntax.types import parse_type
+from ptosim.language.syntax.types import parse_type
+from ptosim.language.verify.checks.shapes import misaligned
 
 _OPERATION = re.compile(r"(?<![\w!#.])pto\.[\w.]*\w")
 

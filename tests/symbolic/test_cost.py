@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 from tests.semantics.test_sync import program
 from tests.support.text import date_of
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.api import Checked, check_source
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.source import Source
+from ptosim.tools.api import Checked, check_source
 from tests.cli.programs import PART, VIEW
 from tests.sanitize.test_races import pair
 from tests.semantics.test_sync import program

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 
 APRIL = "2026-04"  # the language in which tile operations take memrefs
 GM = "memref<16x64xf32, #pto.address_space<gm>>"

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.ground.errors import FindingsError, UsageError
 from ptosim.ground.isa.paths import programs_directory
+from ptosim.shell.main import main
 from tests.programs.data import randn
 
 SIDECAR = """targets = ["a2a3", "a5"]
@@ -190,8 +190,10 @@ def test_fixture(pto):
 
 
 def _pytest(folder: Path, *words: str, whole: bool = False) -> tuple[int, str]:
-    installed = any(e.value == "ptosim.testing.plugin" for e in entry_points(group="pytest11"))
-    plugin = [] if installed else ["-p", "ptosim.testing.plugin"]
+    installed = any(
+        e.value == "ptosim.tools.testing.plugin" for e in entry_points(group="pytest11")
+    )
+    plugin = [] if installed else ["-p", "ptosim.tools.testing.plugin"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *words],
         cwd=folder, capture_output=True, text=True, timeout=120,

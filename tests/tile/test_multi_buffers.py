@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch.analysis.insert_sync.write import rewritten
 
 TARGETS = ["a2a3", "a5"]
 M = "!pto.multi_tile_buf<vec, 16x64xf32, count=2>"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.api import check_source
 from ptosim.ground.source import Source
+from ptosim.tools.api import check_source
 
 TYPES = {
     "x": "64x64xbf16", "q": "64x64xui8", "e": "2x64xui8", "m": "2x64xbf16", "s": "2x64xbf16",

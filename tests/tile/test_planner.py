@@ -59,7 +59,7 @@ def test_each_planner_has_its_words():
     text = "vec overflow, requires 3096576 bits while 2031616 bits "
     assert overflow(narrowed(1008)) == [f"{text}avaliable!"]
     for rows in (1008, 992):
-        found = ptosim.api.check_source(
+        found = ptosim.tools.api.check_source(
             Source("k", narrowed(rows)), dry_run=False, planner="modern"
         ).findings
         assert [f.message.endswith("bits available") for f in found] == [True]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 
 COPY = """
 !P = !pto.tensor_view<1x64xf32>

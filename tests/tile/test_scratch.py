@@ -9,8 +9,8 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.passes.place.planner import place
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.place.planner import place
 
 F, S, H, B = (f"!pto.tile_buf<vec, 16x64x{t}>" for t in ("f32", "i16", "f16", "i8"))
 I32, WIDE = "!pto.tile_buf<vec, 16x64xi32>", "!pto.tile_buf<vec, 16x256xf32>"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.passes.place.cores import roles
+from ptosim.language.place.cores import roles
 
 L1 = "!pto.tile_buf<mat, 16x16xf16, blayout=col_major, slayout=row_major>"
 LEFT = "!pto.tile_buf<left, 16x16xf16, blayout=col_major, slayout=row_major>"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
 from tests.oracle.quantisation import MxImages
 from tests.semantics.helpers import ARRAYS, Image, codes, magnitudes
 from tests.support.text import Kernel

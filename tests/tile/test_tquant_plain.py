@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.api import check_source
 from ptosim.ground.source import Source
+from ptosim.tools.api import check_source
 from tests.support.text import Kernel
 
 X = np.array([-1000.0, -128.5, -1.0, -0.4, 0.5, 1.5, 127.5, 128.0, 254.6, 1000.0], np.float32)

@@ -24,7 +24,7 @@ def without_addition(monkeypatch):
     """A table of laws that does not know tadd; laws do not change while a process runs, so tables
     keep what they have estimated: here nobody has one from before, and nobody has ours after."""
     entries = {k: v for k, v in costs.cost_entries().items() if k != "tadd"}
-    monkeypatch.setattr("ptosim.timing.laws.estimate.cost_entries", lambda: entries)
+    monkeypatch.setattr("ptosim.time.laws.estimate.cost_entries", lambda: entries)
     costs.cost_table.cache_clear()
     yield
     costs.cost_table.cache_clear()

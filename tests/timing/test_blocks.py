@@ -7,8 +7,8 @@ import json
 import pytest
 
 import ptosim
-from ptosim.passes.same_blocks import difference
-from ptosim.timing.chip import Blocks, at_once
+from ptosim.language.same_blocks import difference
+from ptosim.time.chip import Blocks, at_once
 
 GRID = {"m": 1536, "k": 512, "n": 1536, "rows": 4, "columns": 6}
 

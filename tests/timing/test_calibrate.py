@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.analysis.calibrate.calibration import calibrate
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import cost_table
 from ptosim.ground.isa.overlay import overlaid, overlay_text, read_overlay
-from ptosim.timing.laws.shapes import TileShape
+from ptosim.launch.analysis.calibrate.calibration import calibrate
+from ptosim.time.laws.shapes import TileShape
 from tests.accuracy import statistics
 from tests.accuracy.points import points
 
@@ -259,8 +259,8 @@ def test_a_trace_tells_the_figures_that_made_it(board, tmp_path, cli):
 
 
 def test_a_program_s_own_trace_is_matched_by_line(board, tmp_path):
-    from ptosim.analysis.calibrate.kernels import Kernel
-    from ptosim.run.choices import Choices
+    from ptosim.launch.analysis.calibrate.kernels import Kernel
+    from ptosim.launch.choices import Choices
 
     choices = Choices(f"@{KERNEL}", target="910b1").completed()
     report = ptosim.load(f"programs/{KERNEL}.pto", target="910b1").cost(costs=board)

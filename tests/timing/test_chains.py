@@ -16,7 +16,7 @@ from rich.console import Console
 import ptosim
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.isa.stages import stage_text, stage_texts
-from ptosim.timing.report.chains import Chain, chains
+from ptosim.time.report.chains import Chain, chains
 from ptosim.views import cast_chains
 from tests.accuracy.tquant import int8
 from tests.conformance.data import document

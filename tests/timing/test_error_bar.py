@@ -9,7 +9,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import COST_CONFIDENCES, accuracy, cost_table, left_out, spreads
-from ptosim.timing.report.error_bar import CONFIDENCE, LEFT_OUT, RANGE, launch_range
+from ptosim.time.report.error_bar import CONFIDENCE, LEFT_OUT, RANGE, launch_range
 
 
 def report(name: str, **options):

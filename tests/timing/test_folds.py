@@ -11,14 +11,14 @@ import pytest
 
 import ptosim
 from ptosim.engine.core import meter
-from ptosim.run.results import Result
-from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.pipes import folds, signals
-from ptosim.timing.pipes.model import TimingModel
-from ptosim.timing.pipes.records import Records
-from ptosim.timing.pipes.sites import Site
-from ptosim.timing.pipes.steps import Step
-from ptosim.timing.pipes.timers import CoreTimer
+from ptosim.launch.results import Result
+from ptosim.time.laws.cost import Cost, Stage
+from ptosim.time.pipes import folds, signals
+from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.records import Records
+from ptosim.time.pipes.sites import Site
+from ptosim.time.pipes.steps import Step
+from ptosim.time.pipes.timers import CoreTimer
 from tests.soak.programs import arguments, program
 from tests.timing.loops import Loops
 

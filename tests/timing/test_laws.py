@@ -8,7 +8,7 @@ import pytest
 
 from ptosim.ground.isa.costs import CONFIDENCES, accuracy, cost_entries, cost_table, error_of
 from ptosim.ground.isa.rows import isa
-from ptosim.timing.laws.estimate import estimate
+from ptosim.time.laws.estimate import estimate
 from ptosim.views.manual import pages
 from tests.accuracy import cross, fit_rows, kernels, statistics
 from tests.accuracy import pages as accuracy_pages

@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 
 import ptosim
-from ptosim.expand.program import expand
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
 from tests.expand.logical import expanded, load, mask, module, pointer, store, vreg
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 from tests.bench.programs import stream_loop
 
 _COPY = """module attributes {pto.target_arch = "a5"} {

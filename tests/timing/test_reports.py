@@ -9,8 +9,8 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.run.sidecar import sidecar_of
-from ptosim.timing.report import path
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.time.report import path
 from tests.programs.expected import PROGRAMS
 from tests.support.shipped import on_one_device
 from tests.support.text import Kernel
@@ -181,8 +181,8 @@ def test_the_micro_level_costs_what_the_tile_level_does():
     """A product of 64x64x64 f16 and a copy of 16 rows of 512 bytes, as tiles and as instructions."""
     from ptosim.ground.isa.costs import cost_table
     from ptosim.ground.isa.dtypes import dtype
-    from ptosim.timing.laws.estimate import estimate
-    from ptosim.timing.laws.shapes import OpShape, PointerShape, ViewShape
+    from ptosim.time.laws.estimate import estimate
+    from ptosim.time.laws.shapes import OpShape, PointerShape, ViewShape
     from tests.accuracy.points import make, tile
 
     table, f16, f32 = cost_table("a5"), dtype("f16"), dtype("f32")

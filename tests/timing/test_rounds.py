@@ -13,10 +13,10 @@ import ptosim
 from ptosim.engine.core import fast
 from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.errors import Trap
-from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.pipes.model import TimingModel
-from ptosim.timing.pipes.rounds import Rounds
-from ptosim.timing.pipes.steps import Step
+from ptosim.time.laws.cost import Cost, Stage
+from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.rounds import Rounds
+from ptosim.time.pipes.steps import Step
 from tests.support.text import Kernel
 
 PIPES = (1, 2, 4, 5)

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.pipes import last_uses as places
-from ptosim.timing.pipes.fast import issuer, ordered_issuer
-from ptosim.timing.pipes.model import TimingModel
-from ptosim.timing.pipes.order import DataOrder
-from ptosim.timing.pipes.sites import Site
-from ptosim.timing.pipes.steps import PIPE_INDEX, Step
+from ptosim.time.laws.cost import Cost, Stage
+from ptosim.time.pipes import last_uses as places
+from ptosim.time.pipes.fast import issuer, ordered_issuer
+from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.order import DataOrder
+from ptosim.time.pipes.sites import Site
+from ptosim.time.pipes.steps import PIPE_INDEX, Step
 from tests.oracle.scoreboard import Act, makespan, ordered_makespan
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from ptosim.timing.pipes.last_uses import Spans
+from ptosim.time.pipes.last_uses import Spans
 
 
 def test_stretches_are_what_a_table_of_bytes_says():

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import ptosim
+from ptosim.launch.sidecar import sidecar_of
 from ptosim.machine.moving import Moving, Regime, line, now
 from ptosim.machine.unknown import NeedsValue
-from ptosim.run.sidecar import sidecar_of
-from ptosim.timing.pipes.steps import PIPES
+from ptosim.time.pipes.steps import PIPES
 from ptosim.views.cost_pictures import lane
 from tests.bench.programs import add_loop
 from tests.timing.loops import Loops, outer_loops, raised

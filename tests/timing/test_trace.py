@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    from ptosim.cli.main import main
+    from ptosim.shell.main import main
 
     path = tmp_path_factory.mktemp("trace") / "trace.json"
     assert main(["run", "@basics/softmax", "--target", "a2a3", "-q", "--trace", str(path)]) == 0

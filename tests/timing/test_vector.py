@@ -10,9 +10,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import cost_table
-from ptosim.timing.laws.instructions import timed
-from ptosim.timing.laws.shapes import VectorStep
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.laws.instructions import timed
+from ptosim.time.laws.shapes import VectorStep
+from ptosim.time.report.totals import CostReport
 from tests.support.micro import kernel
 
 V = "!pto.vreg<64xf32>"

@@ -12,9 +12,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import cost_table
-from ptosim.timing.laws import window
-from ptosim.timing.laws.shapes import VectorStep
-from ptosim.timing.laws.window import out_of_order
+from ptosim.time.laws import window
+from ptosim.time.laws.shapes import VectorStep
+from ptosim.time.laws.window import out_of_order
 from tests.accuracy import vector_functions
 from tests.accuracy.window import both
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
-from ptosim.run.compare import compare
-from ptosim.run.tolerance import Tolerance
+from ptosim.launch.compare import compare
+from ptosim.launch.tolerance import Tolerance
+from ptosim.shell.main import main
 
 _INTEGERS = {8: "<q", 4: "<i", 2: "<h"}
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.effects.actions import acts_on_memory, effects_of_action
-from ptosim.effects.operands import named_values, role_of, written_name
-from ptosim.effects.ranges import storage_ranges
-from ptosim.effects.storage import allocation_of, argument_of, root_of
-from ptosim.effects.strided import Strided
-from ptosim.effects.touch import Touch
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
+from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.machine.core import Cluster, Core
+from ptosim.machine.effects.actions import acts_on_memory, effects_of_action
+from ptosim.machine.effects.operands import named_values, role_of, written_name
+from ptosim.machine.effects.ranges import storage_ranges
+from ptosim.machine.effects.storage import allocation_of, argument_of, root_of
+from ptosim.machine.effects.strided import Strided
+from ptosim.machine.effects.touch import Touch
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.values import Pointer
-from ptosim.passes.frontend import FrontOptions, run_frontend
 from tests.support.micro import kernel
 
 T = "!pto.tile_buf<vec, 16x64xf32>"

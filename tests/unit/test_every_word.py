@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.cli.main import COMMANDS
 from ptosim.debug.commands.table import COMMANDS as VERBS
 from ptosim.debug.commands.table import load
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import isa, known_traits
+from ptosim.shell.main import COMMANDS
 
 TESTS = Path(__file__).parents[1]
 TREE = TESTS.parent

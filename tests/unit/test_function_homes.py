@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.semantics.base import families
-from ptosim.semantics.base.functions import EVENTS, HOMES, KERNELS, STATE, SUPPORT, VALUES, VECTORS
-from ptosim.semantics.simt.table import LANE_OPS
+from ptosim.ops.base import families
+from ptosim.ops.base.functions import EVENTS, HOMES, KERNELS, STATE, SUPPORT, VALUES, VECTORS
+from ptosim.ops.simt.table import LANE_OPS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,5 +23,5 @@ def test_whatever_has_a_function_has_a_home():
 
 def test_a_table_that_a_function_looks_into_is_filled_with_it():
     assert HOMES["pto.textract"] == HOMES["pto.tinsert"]
-    assert "ptosim.semantics.cube.cube_windows" in HOMES["pto.textract"]
+    assert "ptosim.ops.cube.cube_windows" in HOMES["pto.textract"]
     assert {m.split(".")[2] for m in HOMES["pto.vmi.vadd"]} == {"vmi"}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
-from ptosim.run.array_files import load_npy
-from ptosim.run.chain.expressions import ExpressionError, value_of
-from ptosim.run.chain.runner import run_chain
+from ptosim.launch.array_files import load_npy
+from ptosim.launch.chain.expressions import ExpressionError, value_of
+from ptosim.launch.chain.runner import run_chain
+from ptosim.shell.main import main
 
 _SCALAR = "module { func.func @k(%n: i32) { return } }"
 _POINTER = "module { func.func @k(%x: !pto.ptr<TYPE>) { return } }"

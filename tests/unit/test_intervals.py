@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.effects.intervals import contains, intervals, meeting, union
-from ptosim.effects.strided import Strided
+from ptosim.machine.effects.intervals import contains, intervals, meeting, union
+from ptosim.machine.effects.strided import Strided
 
 
 def numbers(rows: np.ndarray) -> set[int]:

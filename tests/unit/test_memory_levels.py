@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from ptosim.analysis.memory_map import Buffer, SpaceMap
 from ptosim.ground.isa.targets import machine
+from ptosim.launch.analysis.memory_map import Buffer, SpaceMap
 
 
 def test_levels_count_each_byte_once():

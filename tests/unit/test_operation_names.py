@@ -1,7 +1,7 @@
 """Operations are told apart by what their rows say: no module spells the name of one to classify it.
 
-`semantics/` has the functions of operations, by name; `interop/` and `expand/` write programs. What
-else has a name in it is listed here, and says why."""
+`ops/` has the functions of operations, by name, and what they become; `models/` writes programs.
+What else has a name in it is listed here, and says why."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from pathlib import Path
 from ptosim.ground.isa.rows import isa
 from tests.support.modules import Module, modules, read
 
-FREE = {"semantics", "interop", "expand"}
+FREE = {"ops", "models"}
 SYNTAX = "operations with a syntax of their own are parsed, bound and printed each in its own way"
 HANDLERS = "one handler for each operation that has regions or is followed by the scalar unit"
 EXCEPTIONS = {
-    "syntax/builder.py": SYNTAX,
-    "syntax/parser.py": SYNTAX,
-    "syntax/printer.py": SYNTAX,
-    "syntax/quoted.py": SYNTAX,
-    "passes/bind/structured.py": SYNTAX,
-    "passes/bind/resolve.py": SYNTAX,
-    "passes/bind/units.py": SYNTAX,
-    "passes/rewrite/forms.py": "writes an allocation for a result",
+    "language/syntax/builder.py": SYNTAX,
+    "language/syntax/parser.py": SYNTAX,
+    "language/syntax/printer.py": SYNTAX,
+    "language/syntax/quoted.py": SYNTAX,
+    "language/bind/structured.py": SYNTAX,
+    "language/bind/resolve.py": SYNTAX,
+    "language/bind/units.py": SYNTAX,
+    "language/rewrite/forms.py": "writes an allocation for a result",
     "engine/core/control_flow.py": HANDLERS,
     "engine/core/decode.py": HANDLERS,
     "engine/simt/code.py": HANDLERS,
     "engine/simt/launch.py": HANDLERS,
-    "passes/rewrite/strip_quant.py": "reads a program that is parsed only: nothing has its row yet",
-    "passes/verify/checks/functions.py": SYNTAX,
-    "passes/verify/checks/fifos.py": "a message says what the assembler makes of an operation",
-    "passes/same_blocks.py": "follows numbers of the scalar unit: what adds, multiplies and compares",
-    "quant/mlir/ops.py": "the functions of the quant dialect, by name",
-    "search/prove_ops.py": "rules of the proof of equality, by name, as functions of operations are",
-    "search/source.py": "reads a program that is parsed only: nothing has its row yet",
-    "search/rewrite_buffers.py": "second buffers are for what loads and stores move",
-    "search/rewrite_rows.py": "pieces are cut from windows that are loaded and stored",
+    "language/rewrite/strip_quant.py": "reads a program that is parsed only: nothing has its row yet",
+    "language/verify/checks/functions.py": SYNTAX,
+    "language/verify/checks/fifos.py": "a message says what the assembler makes of an operation",
+    "language/same_blocks.py": "follows numbers of the scalar unit: what adds, multiplies and compares",
+    "machine/quant/mlir/ops.py": "the functions of the quant dialect, by name",
+    "tools/search/prove_ops.py": "rules of the proof of equality, by name, as functions of operations are",
+    "tools/search/source.py": "reads a program that is parsed only: nothing has its row yet",
+    "tools/search/rewrite_buffers.py": "second buffers are for what loads and stores move",
+    "tools/search/rewrite_rows.py": "pieces are cut from windows that are loaded and stored",
 }
 NAMES = isa().names()
 DIALECTS = {name.partition(".")[0] for name in NAMES}

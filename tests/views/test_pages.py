@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.cli.main import main
+from ptosim.shell.main import main
 from tests.support.browser import Page, browser, executable
 
 pytestmark = [

@@ -63,7 +63,7 @@ def test_any_report_is_what_rich_writes(width):
 def test_a_report_into_a_pipe_loads_no_rich():
     code = (
         "import sys\n"
-        "from ptosim.cli.main import main\n"
+        "from ptosim.shell.main import main\n"
         "assert main(['cost', '@basics/vadd']) == 0\n"
         "print([name for name in sys.modules if name.startswith('rich')], file=sys.stderr)\n"
     )

@@ -89,8 +89,8 @@ TYPES = """!quant.uniform<i8:f32, 0.5>
 def test_lines_fit_on_a_screen_and_are_whole_in_a_pipe(cli, monkeypatch, tmp_path, name, width):
     """What is no table is continued at blanks: all of its words are there, in their order, and a
     line longer than the screen is a type, or one word of it, that one copies."""
-    from ptosim.cli import selftest_command
-    from ptosim.cli.terminal import Terminal
+    from ptosim.shell import selftest_command
+    from ptosim.shell.terminal import Terminal
 
     (tmp_path / "types.mlir").write_text(TYPES)
     monkeypatch.chdir(tmp_path)
@@ -142,8 +142,8 @@ def test_columns_go_in_the_order_that_is_asked_for():
 
 
 def test_names_and_statuses_of_operations_have_room_on_a_screen():
-    from ptosim.cli.ops_command import _table
     from ptosim.ground.isa.rows import isa
+    from ptosim.shell.ops_command import _table
 
     every = [d for d in map(isa().get, isa().names()) if d is not None]
     made = _table(every)[0]
@@ -187,6 +187,6 @@ def test_equal_cores_are_one_line(cli):
     ],
 )
 def test_names_of_equal_cores(names, joined):
-    from ptosim.timing.report.alike import joined_names
+    from ptosim.time.report.alike import joined_names
 
     assert joined_names(names) == joined

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.api import check_source
 from ptosim.ground.source import Source
+from ptosim.tools.api import check_source
 from tests.support.micro import kernel, module, run
 
 V, M, P = "!pto.vmi.vreg<40xf32>", "!pto.vmi.mask<40xpred>", "!pto.ptr<f32, ub>"

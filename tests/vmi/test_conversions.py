@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ptosim.ground.isa.dtypes import dtypes
-from ptosim.semantics.vmi.conversions import Choices, conversion
+from ptosim.ops.vmi.conversions import Choices, conversion
 from tests.oracle import vmi as model
 from tests.oracle.lanes import is_float
 from tests.support.vmi import DIALECT, Vectors, spelled, vreg

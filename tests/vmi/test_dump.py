@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.api import check_source
-from ptosim.cli.main import main
 from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.ground.source import Source
+from ptosim.shell.main import main
+from ptosim.tools.api import check_source
 
 VECTOR = "!pto.vmi.vreg<64xf32>"
 LAYOUT = "!pto.vmi.vreg<64xf32, #pto.vmi.layout<contiguous>>"

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 import ptosim
-from ptosim.run.sources import source_path
+from ptosim.launch.sources import source_path
 from tests.programs.logical import quantised
 
 E4M3 = ml_dtypes.float8_e4m3fn

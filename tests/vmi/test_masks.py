@@ -8,7 +8,7 @@ import struct
 import pytest
 
 import ptosim
-from ptosim.semantics.vmi.masks import _of_groups
+from ptosim.ops.vmi.masks import _of_groups
 from tests.support.vmi import Vectors, mask_type, vreg
 
 T, M = vreg(8, "f32"), mask_type(8)

@@ -7,7 +7,7 @@ import pytest
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.language.frontend import FrontOptions, run_frontend
 
 V = "!pto.vmi.vreg<64xf32>"
 I = "!pto.vmi.vreg<64xi32>"

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ptosim.semantics.vmi.reductions import pairwise
+from ptosim.ops.vmi.reductions import pairwise
 from tests.oracle import vmi as model
 from tests.oracle.numerics import encode_exact, round_to_format
 from tests.support.vmi import Vectors, mask_type, vreg

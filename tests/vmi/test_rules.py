@@ -10,8 +10,8 @@ import pytest
 
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source
-from ptosim.syntax.parser import parse
-from ptosim.syntax.printer import print_module
+from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.printer import print_module
 from tests.support.rules import check_rules, read_rules
 
 FOLDER = Path(__file__).parent

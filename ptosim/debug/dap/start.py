@@ -14,7 +14,7 @@ from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import dataclass, field
-from ptosim.run.choices import Choices
+from ptosim.launch.choices import Choices
 
 WIDTH = 100
 _CHOICES = {

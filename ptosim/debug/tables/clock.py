@@ -9,9 +9,9 @@ from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import memory
 from ptosim.ground.records import NamedTuple
-from ptosim.timing.pipes.steps import PIPE_INDEX, PIPES, Step
-from ptosim.timing.pipes.timers import CoreTimer
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.pipes.steps import PIPE_INDEX, PIPES, Step
+from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.report.totals import CostReport
 from ptosim.views.cost_tables import PIPE_COLUMNS, USE_COLUMNS, pipe_row, use_row
 
 LOOKED = 4096

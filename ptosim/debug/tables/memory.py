@@ -22,7 +22,7 @@ from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 from ptosim.machine.storage import unpack_nibbles, view_dtype
-from ptosim.semantics.base.orders import Sync, WaitFlag
+from ptosim.ops.base.orders import Sync, WaitFlag
 
 LINES = 16
 _C_TYPES = {

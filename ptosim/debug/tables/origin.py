@@ -24,15 +24,15 @@ from ptosim.debug.reading import (
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.memory import core_name, sync_of, waits_for
-from ptosim.effects.operands import bound_values, written_name
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
+from ptosim.machine.effects.operands import bound_values, written_name
 from ptosim.machine.gm import strided_view
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
-from ptosim.semantics.base.binding import Binding
+from ptosim.ops.base.binding import Binding
 
 DEPTH = 6
 LINES = 32

@@ -11,9 +11,9 @@ from ptosim.debug.sheet import Sheet, short_number
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.records import dataclass
+from ptosim.machine.numbers.codes import decode_table
 from ptosim.machine.storage import unpack_nibbles
-from ptosim.numerics.codes import decode_table
-from ptosim.semantics.base.binding import Binding
+from ptosim.ops.base.binding import Binding
 
 GROUP = 32
 GROUPS = 16

@@ -20,7 +20,7 @@ from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.types import PtrType, ScalarType
 from ptosim.machine.core import Core
-from ptosim.semantics.micro.rows import as_rows
+from ptosim.ops.micro.rows import as_rows
 
 FEWEST = 8
 """Rounds that are worth a batch."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
-from ptosim.semantics.micro.hazards import RegionPlace
+from ptosim.ops.micro.hazards import RegionPlace
 
 MOST_PIECES = 1 << 17
 """Pieces of all accesses that are looked at; more are too fine to be worth it."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.vector import Mask, VectorWindow
-from ptosim.semantics.micro.rows import Computed
+from ptosim.ops.micro.rows import Computed
 
 
 class Values(dict[int, Any]):

@@ -36,10 +36,10 @@ from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.vector import VectorWindow
-from ptosim.semantics.base.binding import OpFault
-from ptosim.semantics.micro.rows import Computed, Counted, Known, Load, Rows, Store, as_rows
-from ptosim.semantics.scalar.many import LARGEST, OF_MANY, is_small
-from ptosim.semantics.scalar.numbers import ScalarFault
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.micro.rows import Computed, Counted, Known, Load, Rows, Store, as_rows
+from ptosim.ops.scalar.many import LARGEST, OF_MANY, is_small
+from ptosim.ops.scalar.numbers import ScalarFault
 
 MOST_STEPS = 400
 """Steps of a round; more are not worth their plan."""

@@ -14,7 +14,7 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import GmView
-from ptosim.semantics.base.binding import Binding
+from ptosim.ops.base.binding import Binding
 
 MAX_BOUND = 256
 """Bindings kept for an instruction; a loop that never repeats its operands must not grow without

@@ -8,7 +8,7 @@ from typing import Any
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.values import GmView
-from ptosim.semantics.base.binding import Binding
+from ptosim.ops.base.binding import Binding
 
 
 class Bound:

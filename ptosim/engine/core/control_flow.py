@@ -10,9 +10,9 @@ from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operation, Region
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
+from ptosim.language.verify.checks.simt import is_entry
 from ptosim.machine.unknown import Unknown
-from ptosim.passes.verify.checks.simt import is_entry
-from ptosim.semantics.micro.hazards import places_of
+from ptosim.ops.micro.hazards import places_of
 
 if TYPE_CHECKING:
     from ptosim.engine.core.decode import Decoder

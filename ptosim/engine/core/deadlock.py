@@ -10,7 +10,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.errors import Trap
 from ptosim.ground.source import Source, Span
 from ptosim.machine.core import Core, Machine
-from ptosim.semantics.base.orders import WaitFlag
+from ptosim.ops.base.orders import WaitFlag
 
 
 def deadlock(machine: Machine, source: Source, sink: Sink) -> Trap:

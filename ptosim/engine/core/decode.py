@@ -25,21 +25,21 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Status
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
+from ptosim.language.place.planner import Placed, Placement
+from ptosim.language.place.sides import has_registers
 from ptosim.machine.core import Machine
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
-from ptosim.passes.place.planner import Placed, Placement
-from ptosim.passes.place.sides import has_registers
-from ptosim.semantics.base import families
-from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
-from ptosim.semantics.base.scalar_unit import ValueContext
-from ptosim.semantics.micro.context import VectorContext
-from ptosim.semantics.micro.hazards import RegionPlace
-from ptosim.semantics.micro.reach import instruction
-from ptosim.semantics.scalar import numbers, tensors
-from ptosim.semantics.vmi.doubt import has_dropped
+from ptosim.ops.base import families
+from ptosim.ops.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
+from ptosim.ops.base.scalar_unit import ValueContext
+from ptosim.ops.micro.context import VectorContext
+from ptosim.ops.micro.hazards import RegionPlace
+from ptosim.ops.micro.reach import instruction
+from ptosim.ops.scalar import numbers, tensors
+from ptosim.ops.vmi.doubt import has_dropped
 
 Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""

@@ -27,8 +27,8 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
-from ptosim.semantics.base.binding import OpFault
-from ptosim.semantics.scalar.numbers import ScalarFault
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
 
 
 class Engine(Binder):

@@ -10,8 +10,8 @@ from ptosim.engine.core.loop_function import Compiled, Loop
 from ptosim.engine.core.records import Kind
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
-from ptosim.semantics.base.binding import OpFault
-from ptosim.semantics.scalar.numbers import ScalarFault
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
 
 if TYPE_CHECKING:
     from ptosim.engine.core.engine import Engine

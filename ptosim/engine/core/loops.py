@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.timing.pipes.sites import Loop
+from ptosim.time.pipes.sites import Loop
 
 
 def loops_of(resolved: ResolvedModule) -> dict[Operation, Loop]:

@@ -8,8 +8,8 @@ from ptosim.ground.errors import Trap
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.source import Span
-from ptosim.semantics.base.binding import OpFault
-from ptosim.semantics.scalar.numbers import ScalarFault
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
 
 
 class Reports:

@@ -26,7 +26,7 @@ from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
-from ptosim.semantics.base.orders import WITHIN_CORE
+from ptosim.ops.base.orders import WITHIN_CORE
 
 
 class RetireEngine(Engine):

@@ -11,7 +11,7 @@ from ptosim.machine.core import SLOT_KIND, SLOT_STACK, Core
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView
-from ptosim.semantics.base.binding import OpFault
+from ptosim.ops.base.binding import OpFault
 
 Action = Callable[[Core], None]
 Form = tuple[Any, ...]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ptosim.ground.ir.core import Clause, Operand, Value
 from ptosim.machine.core import FIRST_SLOT
-from ptosim.semantics.scalar.tensors import constant_array
+from ptosim.ops.scalar.tensors import constant_array
 
 
 class Slots:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NoReturn
 
-from ptosim.effects.row import access_entry
 from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import Inst, Kind
@@ -18,13 +17,14 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core
+from ptosim.machine.effects.row import access_entry
 from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
-from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import EVENTS, Commit, nothing
-from ptosim.semantics.base.orders import Signals
-from ptosim.semantics.scalar.numbers import ScalarFault
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.functions import EVENTS, Commit, nothing
+from ptosim.ops.base.orders import Signals
+from ptosim.ops.scalar.numbers import ScalarFault
 
 
 class Undecided(Exception):

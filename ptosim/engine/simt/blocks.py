@@ -12,8 +12,8 @@ import numpy as np
 from ptosim.engine.simt.flow import spend
 from ptosim.ground.ir.core import Block, Operation, Region, Value, walk
 from ptosim.ground.records import dataclass
-from ptosim.semantics.simt.arithmetic import merged
-from ptosim.semantics.simt.frame import Divergence, Frame, Lanes, Run
+from ptosim.ops.simt.arithmetic import merged
+from ptosim.ops.simt.frame import Divergence, Frame, Lanes, Run
 
 Slot = Callable[[Value], int]
 Choose = Callable[[Frame, Lanes], Sequence[Lanes]]

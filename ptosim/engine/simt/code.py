@@ -18,9 +18,9 @@ from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
-from ptosim.semantics.base.faults import OpFault
-from ptosim.semantics.simt.frame import Frame, Run
-from ptosim.semantics.simt.table import LANE_OPS, LaneContext, uniform
+from ptosim.ops.base.faults import OpFault
+from ptosim.ops.simt.frame import Frame, Run
+from ptosim.ops.simt.table import LANE_OPS, LaneContext, uniform
 
 Refuse = Callable[[Diagnostic], None]
 

@@ -11,8 +11,8 @@ import numpy as np
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.semantics.simt.arithmetic import as_signed, merged
-from ptosim.semantics.simt.frame import MAX_EXECUTED, Divergence, Frame, Lanes, Run
+from ptosim.ops.simt.arithmetic import as_signed, merged
+from ptosim.ops.simt.frame import MAX_EXECUTED, Divergence, Frame, Lanes, Run
 
 ROUNDS = 64
 """Rounds of the loops of a launch after which it looks at the limits."""

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.effects.account import Effects, Reached
-from ptosim.effects.strided import runs_of
 from ptosim.engine.core.control_flow import without_body
 from ptosim.engine.core.records import Kind
 from ptosim.engine.simt.code import Compiler, SimtCode
@@ -20,14 +18,16 @@ from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
+from ptosim.machine.effects.account import Effects, Reached
+from ptosim.machine.effects.strided import runs_of
 from ptosim.machine.simt import LAUNCH_REGISTERS, MAX_THREADS
-from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import Commit
-from ptosim.semantics.simt.arithmetic import MixedPointers
-from ptosim.semantics.simt.frame import Frame
-from ptosim.semantics.simt.memory import LaneMemory
-from ptosim.semantics.simt.table import uniform
-from ptosim.timing.laws.simt import SimtWork
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.functions import Commit
+from ptosim.ops.simt.arithmetic import MixedPointers
+from ptosim.ops.simt.frame import Frame
+from ptosim.ops.simt.memory import LaneMemory
+from ptosim.ops.simt.table import uniform
+from ptosim.time.laws.simt import SimtWork
 
 if TYPE_CHECKING:
     from ptosim.engine.core.decode import Decoder

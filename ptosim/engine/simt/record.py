@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.records import NamedTuple
-from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, PrivatePtr
+from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, PrivatePtr
 
 
 class Parting(NamedTuple):

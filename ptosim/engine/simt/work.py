@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ptosim.engine.simt.code import SimtCode
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import PtrType
-from ptosim.timing.laws.simt import SimtWork
+from ptosim.time.laws.simt import SimtWork
 
 MOST_TIMES = 1 << 62
 """More executions are counted as so many: loops inside loops of any length may have a number of

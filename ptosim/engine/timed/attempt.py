@@ -7,7 +7,7 @@ from typing import Any
 
 from ptosim.engine.timed.periods import Moment
 from ptosim.ground.records import dataclass
-from ptosim.timing.pipes.probe import ProbedOrder
+from ptosim.time.pipes.probe import ProbedOrder
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ from ptosim.engine.core.meter import UNLIMITED
 from ptosim.engine.timed import waves
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.machine.core import Core
-from ptosim.timing.pipes.folds import fold, fold_signals
+from ptosim.time.pipes.folds import fold, fold_signals
 
 
 class TimedEngine(Engine):

@@ -8,8 +8,8 @@ from typing import Any
 from ptosim.engine.timed.operand_shapes import is_micro, shape_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import CostTable
-from ptosim.timing.laws.cost import Cost
-from ptosim.timing.laws.estimate import estimate
+from ptosim.time.laws.cost import Cost
+from ptosim.time.laws.estimate import estimate
 
 MOST = 20_000
 """Costs that are kept with the figures."""

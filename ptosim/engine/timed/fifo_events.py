@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.effects.ranges import Range
+from ptosim.language.place.sides import READERS
 from ptosim.machine.core import Core
+from ptosim.machine.effects.ranges import Range
 from ptosim.machine.fifo import PipeEnd, ShareKey
-from ptosim.passes.place.sides import READERS
-from ptosim.semantics.base.orders import FifoUse, Pop
-from ptosim.timing.pipes.steps import Flag
+from ptosim.ops.base.orders import FifoUse, Pop
+from ptosim.time.pipes.steps import Flag
 
 _MEMORY = {"vector": "vec", "cube": "mat"}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ptosim.expand.logical.physical import Control, Instruction, Node, Register, instructions
-from ptosim.expand.logical.pressure import Pressure, pressure
-from ptosim.expand.logical.program import VIEWS, Scope
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
-from ptosim.timing.laws.shapes import Registers, VectorStep
+from ptosim.ops.lower.logical.physical import Control, Instruction, Node, Register, instructions
+from ptosim.ops.lower.logical.pressure import Pressure, pressure
+from ptosim.ops.lower.logical.program import VIEWS, Scope
+from ptosim.time.laws.shapes import Registers, VectorStep
 
 Times = Callable[[Operation], int]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptosim.effects.operands import READ, roles
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import cost_entries
 from ptosim.ground.isa.schema import Role
+from ptosim.machine.effects.operands import READ, roles
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
-from ptosim.timing.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
+from ptosim.time.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
 
 _FORMS: dict[Any, Any] = {}
 

@@ -14,8 +14,8 @@ from ptosim.machine.fifo import Fifos, PipeEnd, Share, ShareKey
 from ptosim.machine.moving import Blurred, Moving, line
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView, Pointer
-from ptosim.timing.pipes.state import Reading
-from ptosim.timing.pipes.timers import CoreTimer
+from ptosim.time.pipes.state import Reading
+from ptosim.time.pipes.timers import CoreTimer
 
 COUNTERS = ("taken", "pushed", "issued", "popped", "freed")
 """Of a vector core's share of a FIFO."""

@@ -15,8 +15,8 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import PtrType, VRegType
 from ptosim.ground.source import Source
 from ptosim.machine.unknown import NeedsValue
-from ptosim.timing.laws.casts import cast_class
-from ptosim.timing.laws.shapes import VectorStep, VectorWork
+from ptosim.time.laws.casts import cast_class
+from ptosim.time.laws.shapes import VectorStep, VectorWork
 
 MAX_STEPS = 10_000_000
 

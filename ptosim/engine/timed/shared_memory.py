@@ -22,12 +22,12 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import GIB, CostTable
+from ptosim.language.global_reads import Read, global_reads, loops_around, working_set
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.moving import now
 from ptosim.machine.values import GmView
-from ptosim.passes.global_reads import Read, global_reads, loops_around, working_set
-from ptosim.timing.chip import at_once
-from ptosim.timing.laws.cost import Cost, Stage
+from ptosim.time.chip import at_once
+from ptosim.time.laws.cost import Cost, Stage
 
 STAGE = "from HBM"
 MIB = 1 << 20

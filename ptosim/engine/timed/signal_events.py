@@ -12,9 +12,9 @@ from typing import Any
 from ptosim.ground.records import replace
 from ptosim.machine import signals
 from ptosim.machine.core import Core
-from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.orders import Fence, Notify, Signals
-from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Step
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.orders import Fence, Notify, Signals
+from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Step
 
 
 def is_signal(binding: Binding) -> bool:

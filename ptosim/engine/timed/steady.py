@@ -37,12 +37,12 @@ from ptosim.machine.core import Core
 from ptosim.machine.moving import NO_LINE, Blurred, Moving, Regime, line, moves, now, step_of
 from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView, Pointer
-from ptosim.semantics.base.functions import EVENTS
-from ptosim.timing.pipes.probe import ProbedOrder
-from ptosim.timing.pipes.records import Repeat
-from ptosim.timing.pipes.state import Walk, Writing
-from ptosim.timing.pipes.steps import MOST_TIME
-from ptosim.timing.pipes.timers import CoreTimer
+from ptosim.ops.base.functions import EVENTS
+from ptosim.time.pipes.probe import ProbedOrder
+from ptosim.time.pipes.records import Repeat
+from ptosim.time.pipes.state import Walk, Writing
+from ptosim.time.pipes.steps import MOST_TIME
+from ptosim.time.pipes.timers import CoreTimer
 
 if TYPE_CHECKING:
     from ptosim.engine.timed.symbolic import TimedSymbolicEngine

@@ -17,10 +17,10 @@ from ptosim.engine.timed.steady import Pause, Steady, Unsteady
 from ptosim.machine.core import Core
 from ptosim.machine.moving import NO_LINE, now
 from ptosim.machine.unknown import NeedsValue
-from ptosim.semantics.base.binding import OpFault
-from ptosim.semantics.base.functions import EVENTS, Commit, nothing
-from ptosim.semantics.scalar.numbers import ScalarFault
-from ptosim.semantics.sync.fifo import counted
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.base.functions import EVENTS, Commit, nothing
+from ptosim.ops.scalar.numbers import ScalarFault
+from ptosim.ops.sync.fifo import counted
 
 
 class TimedSymbolicEngine(SymbolicEngine, TimedEngine):

@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ptosim.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
 from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.estimates import estimated
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
-from ptosim.engine.timed.operand_shapes import (
-    fixed_part,
-    forms_of,
-)
+from ptosim.engine.timed.operand_shapes import fixed_part, forms_of
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.engine.timed.signal_events import is_signal, timed
-from ptosim.expand.logical.names import has_logical
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
@@ -30,28 +25,30 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
+from ptosim.language.verify.checks.unlowered import reason
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
 from ptosim.machine.moving import NO_LINE, moves
 from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue
-from ptosim.passes.verify.checks.unlowered import reason
-from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
-from ptosim.timing.laws.cost import Cost, Stage
-from ptosim.timing.laws.region import region_cost
-from ptosim.timing.laws.shapes import VectorWork
-from ptosim.timing.laws.simt import launch_cost
-from ptosim.timing.pipes import saved
-from ptosim.timing.pipes.fast import issuer, ordered_issuer
-from ptosim.timing.pipes.model import TimingModel
-from ptosim.timing.pipes.order import DataOrder
-from ptosim.timing.pipes.rounds import Rounds
-from ptosim.timing.pipes.sites import Loop, Site
-from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
+from ptosim.ops.lower.logical.names import has_logical
+from ptosim.time.laws.cost import Cost, Stage
+from ptosim.time.laws.region import region_cost
+from ptosim.time.laws.shapes import VectorWork
+from ptosim.time.laws.simt import launch_cost
+from ptosim.time.pipes import saved
+from ptosim.time.pipes.fast import issuer, ordered_issuer
+from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.order import DataOrder
+from ptosim.time.pipes.rounds import Rounds
+from ptosim.time.pipes.sites import Loop, Site
+from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
 if TYPE_CHECKING:
     from ptosim.engine.timed.logical_regions import LogicalRegion
-    from ptosim.expand.logical.program import Lowered
+    from ptosim.ops.lower.logical.program import Lowered
 
 # How late a pipe is on the way of data: a flag to an earlier pipe hands a buffer back.
 _STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
@@ -207,8 +204,8 @@ class TimingBridge:
             return None
         # Most programs have none, and what lowers them are twenty modules.
         from ptosim.engine.timed.logical_regions import LogicalRegion
-        from ptosim.expand.logical.program import Lowered
-        from ptosim.expand.logical.scope import NotLowered
+        from ptosim.ops.lower.logical.program import Lowered
+        from ptosim.ops.lower.logical.scope import NotLowered
 
         for op in inst.op.walk():
             meant = reason(op, is_open=True) if op.has("virtual") else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.machine.core import Core
-from ptosim.timing.laws.cost import Cost
-from ptosim.timing.pipes.sites import Site
-from ptosim.timing.pipes.steps import Flag, S, Step
+from ptosim.time.laws.cost import Cost
+from ptosim.time.pipes.sites import Site
+from ptosim.time.pipes.steps import Flag, S, Step
 
 REASON = "a free core"
 _FREE = Cost("sync", (), "documented")

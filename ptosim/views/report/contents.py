@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptosim.analysis.memory_map import MemoryMap
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.records import dataclass, field
-from ptosim.run.compare import Comparison
-from ptosim.run.program import LoadedProgram
-from ptosim.run.results import Result
-from ptosim.timing.report.totals import CostReport
+from ptosim.launch.analysis.memory_map import MemoryMap
+from ptosim.launch.compare import Comparison
+from ptosim.launch.program import LoadedProgram
+from ptosim.launch.results import Result
+from ptosim.time.report.totals import CostReport
 from ptosim.views.table import Part
 
 

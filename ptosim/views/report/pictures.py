@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ptosim.timing.pipes.steps import PIPES
-from ptosim.timing.pipes.timers import CoreTimer
-from ptosim.timing.report.alike import Alike, alike_cores
-from ptosim.timing.report.roofline import Roof
-from ptosim.timing.report.spans import Busy, busy_spans
-from ptosim.timing.report.totals import CostReport
+from ptosim.time.pipes.steps import PIPES
+from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.report.alike import Alike, alike_cores
+from ptosim.time.report.roofline import Roof
+from ptosim.time.report.spans import Busy, busy_spans
+from ptosim.time.report.totals import CostReport
 from ptosim.views.charts.axis import Axis, around
 from ptosim.views.charts.chart import chart
 from ptosim.views.charts.lanes import Lane, Span, lanes

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ptosim.ground.isa.data import read_toml
-from ptosim.quant.causes import CAUSES, exchanged, judge, parts_that_differ
-from ptosim.quant.diff import Setting
-from ptosim.quant.schemes import scheme, schemes
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.schemes import scheme, schemes
+from ptosim.machine.quant.storage import storage
+from ptosim.models.quant.causes import CAUSES, exchanged, judge, parts_that_differ
+from ptosim.models.quant.diff import Setting
 
 # The worked examples of isa/quant/examples.toml say in words why two schemes differ.
 WHY = {

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from ptosim.interop.audit.model import audit_model
-from ptosim.interop.onnx_model import feeds, graph_of
+from ptosim.models.audit.model import audit_model
+from ptosim.models.onnx_model import feeds, graph_of
 from tests.lower.models import model, multilayer, one
 
 

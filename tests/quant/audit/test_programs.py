@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.interop import kernels
-from ptosim.interop.audit.price import function_of, prices
-from ptosim.interop.audit.program import audit_program
-from ptosim.interop.audit.steps import REAL, Step
-from ptosim.interop.generated import run
-from ptosim.interop.program_text import module
-from ptosim.quant.causes import exchanged
-from ptosim.quant.diff import Setting
-from ptosim.quant.schemes import scheme
-from ptosim.quant.storage import storage
+from ptosim.machine.quant.schemes import scheme
+from ptosim.machine.quant.storage import storage
+from ptosim.models import kernels
+from ptosim.models.audit.price import function_of, prices
+from ptosim.models.audit.program import audit_program
+from ptosim.models.audit.steps import REAL, Step
+from ptosim.models.generated import run
+from ptosim.models.program_text import module
+from ptosim.models.quant.causes import exchanged
+from ptosim.models.quant.diff import Setting
 
 ASYM = """module attributes {{pto.target_arch = "{target}"}} {{
   func.func @k(%x: !pto.ptr<f32>, %s: !pto.ptr<f32>, %z: !pto.ptr<f32>, %q: !pto.ptr<ui8>) {{

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ptosim.ground.errors import UsageError
-from ptosim.interop.conversion.data import read
+from ptosim.models.conversion.data import read
 from tests.lower.models import model, one
 from tests.quant.convert import models
 
@@ -113,8 +113,8 @@ def test_a_float_model_is_sent_to_convert(cli, tmp_path):
 
 
 def test_what_is_not_fused_says_why():
-    from ptosim.interop.fusion.groups import fuse
-    from ptosim.interop.onnx_model import graph_of
+    from ptosim.models.fusion.groups import fuse
+    from ptosim.models.onnx_model import graph_of
 
     node = helper.make_node
     constants = {

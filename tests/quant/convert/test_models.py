@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from ptosim.interop import onnx_run
-from ptosim.interop.conversion import data, sensitivity, source
-from ptosim.interop.conversion.convert import convert, quantise
-from ptosim.interop.conversion.types import Settings
-from ptosim.interop.onnx_model import graph_of
+from ptosim.models import onnx_run
+from ptosim.models.conversion import data, sensitivity, source
+from ptosim.models.conversion.convert import convert, quantise
+from ptosim.models.conversion.types import Settings
+from ptosim.models.onnx_model import graph_of
 from tests.quant.convert import models
 
 TARGETS = ("a2a3", "a5")
@@ -249,8 +249,8 @@ def test_microscaling_on_both_targets(format):
 @pytest.mark.slow
 def test_microscaling_of_edges():
     """Groups of zeros, of one large value, subnormal quotients, ties: both targets and NumPy."""
-    from ptosim.interop import mx_kernels
-    from ptosim.interop.kernel_runner import KernelRunner
+    from ptosim.models import mx_kernels
+    from ptosim.models.kernel_runner import KernelRunner
 
     rng = np.random.default_rng(3)
     x = (rng.standard_normal((6, 64)) * np.exp(4 * rng.standard_normal((6, 64)))).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from ptosim.ground.errors import PtosimError
-from ptosim.interop.conversion import mlir_source, source
+from ptosim.models.conversion import mlir_source, source
 from tests.programs.expected import PROGRAMS
 
 rng = np.random.default_rng(12)

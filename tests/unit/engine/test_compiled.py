@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.engine.core import fast
 from ptosim.ground.errors import LimitError, Trap
-from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import shipped_names, source_path
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sources import shipped_names, source_path
+from ptosim.shell.main import main
 
 RUNS = [
     (name, target)

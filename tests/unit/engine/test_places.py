@@ -11,7 +11,7 @@ import pytest
 from ptosim.engine.batch import places
 from ptosim.engine.batch.places import Access
 from ptosim.machine.vector import VectorWindow
-from ptosim.semantics.micro.hazards import RegionPlace, loads, stores
+from ptosim.ops.micro.hazards import RegionPlace, loads, stores
 
 LOADS = [RegionPlace(n, bytes((0, 127, 255, n)), n) for n in (1, 2, 3)]
 STORES = [RegionPlace(128 + n, bytes((0, 127, 255, 128 + n, *k)), 9 + n) for n, k in enumerate(((1, 2, 3), (1,)))]  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.passes.verify.checks.shapes import infer
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.verify.checks.shapes import infer
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_findings_of_the_micro_level_are_explained() -> None:
     texts = [
         path.read_text(encoding="utf-8")
         for name in ("bind/clauses", "verify/operands", "verify/checks/vecscope")
-        for path in [Path(ptosim.__file__).parent / "passes" / f"{name}.py"]
+        for path in [Path(ptosim.__file__).parent / "language" / f"{name}.py"]
     ]
     texts += [p.read_text(encoding="utf-8") for p in (isa_directory() / "ops").glob("micro_*.toml")]
     codes = set(re.findall(r"PTO\d{4}", "".join(texts))) - SHARED_CODES

@@ -18,7 +18,7 @@ from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.profiles import switches
 from ptosim.ground.isa.rows import TARGETS, isa, known_traits
 from ptosim.ground.isa.schema import OpDef, PipeChoice, Status
-from ptosim.passes.verify.rule_views import CALLS
+from ptosim.language.verify.rule_views import CALLS
 
 FILES = sorted((isa_directory() / "ops").glob("*.toml"))
 PIPES = {name.removeprefix("PIPE_") for name in enums()["pipe"].members}

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa import targets
 from ptosim.ground.isa.costs import cost_table
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.targets import architectures, chips, machine
+from ptosim.shell.main import main
 
 KIB = 1024
 TILE = "!pto.tile_buf<vec, 64x{}xf32>"

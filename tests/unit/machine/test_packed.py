@@ -8,9 +8,9 @@ import pytest
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, PtrType
+from ptosim.language.syntax.types import parse_type
+from ptosim.launch.arguments import array_argument, random_array
 from ptosim.machine.storage import from_bytes, to_bytes
-from ptosim.run.arguments import array_argument, random_array
-from ptosim.syntax.types import parse_type
 
 
 def element(text: str) -> DType:

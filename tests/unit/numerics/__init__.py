@@ -1,1 +1,1 @@
-"""Tests of ptosim.numerics; expected values are literals or come from tests/oracle/numerics.py."""
+"""Tests of ptosim.machine.numbers; expected values are literals or come from tests/oracle/numerics.py."""

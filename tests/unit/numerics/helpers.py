@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ptosim.numerics.formats import lookup
+from ptosim.machine.numbers.formats import lookup
 from tests.oracle import numerics as oracle
 
 MODES = ("rint", "round", "floor", "ceil", "trunc", "odd")

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ptosim.numerics.affine import dequantize, half_image, quantize_int8
+from ptosim.machine.numbers.affine import dequantize, half_image, quantize_int8
 from tests.oracle import groups
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import array, from_patterns, hexes, patterns_of

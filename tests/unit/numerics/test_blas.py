@@ -11,7 +11,7 @@ import pytest
 
 from ptosim.ground import threads
 from ptosim.ground.errors import UsageError
-from ptosim.numerics import blas
+from ptosim.machine.numbers import blas
 
 SHAPES = [(128, 128, 128), (1, 4095, 300), (300, 4095, 1), (65, 1000, 67), (4095, 64, 4)]
 
@@ -127,7 +127,7 @@ def test_the_command_line_tells_blas_before_it_is_loaded(given, expected, monkey
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     script = (
-        "import sys, os; from ptosim.cli import main\n"
+        "import sys, os; from ptosim.shell import main\n"
         "main.main = lambda argv: 'numpy' in sys.modules\n"  # the command has not begun
         "try: main.console()\n"
         "except SystemExit as end: print(end.code, os.environ['OPENBLAS_NUM_THREADS'])"

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptosim.numerics.convert import TARGETS, converter, pairs
-from ptosim.numerics.formats import lookup
+from ptosim.machine.numbers.convert import TARGETS, converter, pairs
+from ptosim.machine.numbers.formats import lookup
 
 PATH = Path(__file__).parents[3] / "isa" / "conversions.toml"
 DATA = tomllib.loads(PATH.read_text(encoding="utf-8"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.numerics.convert import TARGETS, converter, pairs
+from ptosim.machine.numbers.convert import TARGETS, converter, pairs
 from tests.unit.numerics.helpers import MODES, array, hexes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.numerics.cpu_model import cpu_converter
+from ptosim.machine.numbers.cpu_model import cpu_converter
 from tests.unit.numerics.helpers import array, hexes
 
 NAN, INF = np.nan, np.inf

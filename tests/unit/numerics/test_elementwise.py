@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptosim.numerics import elementwise
-from ptosim.numerics.formats import lookup
+from ptosim.machine.numbers import elementwise
+from ptosim.machine.numbers.formats import lookup
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import array, from_patterns, hexes, patterns_of
 

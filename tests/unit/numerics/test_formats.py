@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.numerics import formats
+from ptosim.machine.numbers import formats
 
 
 class TestLookup:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptosim.numerics import mx
-from ptosim.numerics.formats import lookup
+from ptosim.machine.numbers import mx
+from ptosim.machine.numbers.formats import lookup
 from tests.oracle import groups
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import array, from_patterns, hexes, patterns_of

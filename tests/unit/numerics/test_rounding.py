@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptosim.numerics.formats import lookup
-from ptosim.numerics.rounding import MODES, narrow, to_integral
+from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.rounding import MODES, narrow, to_integral
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import (
     array,

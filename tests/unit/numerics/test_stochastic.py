@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.numerics import mx
-from ptosim.numerics.codes import encode
-from ptosim.numerics.stochastic import noise, round_stochastically
+from ptosim.machine.numbers import mx
+from ptosim.machine.numbers.codes import encode
+from ptosim.machine.numbers.stochastic import noise, round_stochastically
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import hexes
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.api import check_source
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
-from ptosim.passes.bind.blocks import dominated
-from ptosim.syntax.parser import parse
+from ptosim.language.bind.blocks import dominated
+from ptosim.language.syntax.parser import parse
+from ptosim.tools.api import check_source
 
 PROGRAM = """module attributes {pto.target_arch = "a5"} {
   func.func @f(%p: !pto.ptr<i32>, %n: index) attributes {pto.entry} {

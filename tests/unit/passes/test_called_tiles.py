@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch.analysis.insert_sync.write import rewritten
 
 PROGRAM = """!t = !pto.tile_buf<vec, {rows}x256xf32>
 !p = !pto.partition_tensor_view<{rows}x256xf32>

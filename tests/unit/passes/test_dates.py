@@ -9,8 +9,8 @@ from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.isa import coming
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions
-from ptosim.passes.rewrite.dates import to_date
+from ptosim.language.frontend import FrontOptions
+from ptosim.language.rewrite.dates import to_date
 
 APRIL, AUGUST = DATES
 TILE = "!pto.tile_buf<vec, 32x64xf32>"

@@ -8,9 +8,9 @@ import pytest
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.source import Source
-from ptosim.passes.rewrite.forms import convert
-from ptosim.syntax.parser import parse
-from ptosim.syntax.printer import print_module
+from ptosim.language.rewrite.forms import convert
+from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.printer import print_module
 from tests.fuzz.corpus import Seed, seeds
 
 SEEDS = [s for s in seeds() if "//---" not in s.text]

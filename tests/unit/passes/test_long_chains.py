@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.cli.main import main
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.chains import add_in_order
+from ptosim.shell.main import main
 
 LINKS = 1100
 """Python nests a thousand calls."""

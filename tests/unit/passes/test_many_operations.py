@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import ptosim
-from ptosim.analysis.insert_sync import planner
-from ptosim.analysis.insert_sync.accesses import Touch
-from ptosim.effects import storage
-from ptosim.passes.place.liveness import _united
+from ptosim.language.place.liveness import _united
+from ptosim.launch.analysis.insert_sync import planner
+from ptosim.launch.analysis.insert_sync.accesses import Touch
+from ptosim.machine.effects import storage
 
 TILES = 4000
 

@@ -7,7 +7,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.frontend import Front, FrontOptions, run_frontend
 
 TODAY = "2026-08"
 EMPTY = "func.func @f() { return }"

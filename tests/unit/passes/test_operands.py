@@ -11,10 +11,10 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source
-from ptosim.passes.bind.clauses import Clause
-from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.verify.rule_views import environment
-from ptosim.syntax.parser import parse
+from ptosim.language.bind.clauses import Clause
+from ptosim.language.bind.resolve import resolve
+from ptosim.language.syntax.parser import parse
+from ptosim.language.verify.rule_views import environment
 
 FRAME = """
 func.func @f(%gm: !pto.ptr<f32, gm>, %ub: !pto.ptr<f32, ub>, %n: i64, %s: f32) {{

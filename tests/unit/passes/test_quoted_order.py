@@ -14,8 +14,8 @@ import pytest
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.source import Source
-from ptosim.passes.bind.resolve import resolve
-from ptosim.syntax.parser import parse
+from ptosim.language.bind.resolve import resolve
+from ptosim.language.syntax.parser import parse
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
 I = "!pto.tile_buf<vec, 16x64xi32>"

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from ptosim.passes.place import reuse
-from ptosim.passes.place.liveness import Lifetime
-from ptosim.passes.place.reuse import Buffer, Ranges, Reuse
+from ptosim.language.place import reuse
+from ptosim.language.place.liveness import Lifetime
+from ptosim.language.place.reuse import Buffer, Ranges, Reuse
 
 
 def pairwise(buffers, capacity, taken, level):

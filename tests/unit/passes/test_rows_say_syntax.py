@@ -13,11 +13,11 @@ from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.rows import _make, _Row, isa
 from ptosim.ground.source import Source
-from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.verify.rule_views import environment
-from ptosim.passes.verify.verify import verify
-from ptosim.syntax.parser import parse
-from ptosim.syntax.printer import print_module
+from ptosim.language.bind.resolve import resolve
+from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.printer import print_module
+from ptosim.language.verify.rule_views import environment
+from ptosim.language.verify.verify import verify
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
 ROWS: dict[str, dict[str, Any]] = {

@@ -6,9 +6,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.passes.verify import verify as verifier
-from ptosim.passes.verify.rule_views import holds
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.verify import verify as verifier
+from ptosim.language.verify.rule_views import holds
 
 FACTS = ("level", "level_inferred", "target_named", "backend")
 TILE = "!pto.tile_buf<vec, 16x16xf32>"

@@ -8,7 +8,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import ProgramError
-from ptosim.run.choices import Choices
+from ptosim.launch.choices import Choices
 
 TODAY = "2026-08"
 APRIL = "2026-04"

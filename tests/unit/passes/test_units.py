@@ -8,7 +8,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UnsupportedError
-from ptosim.run.program import LoadedProgram
+from ptosim.launch.program import LoadedProgram
 
 CALLER = """
   module @caller attributes {pto.backend = "emitc"} {

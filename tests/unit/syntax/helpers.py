@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.source import Source
-from ptosim.syntax.parser import parse
+from ptosim.language.syntax.parser import parse
 
 
 def parsed(text: str) -> tuple[Module, list[Diagnostic]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.api import check
 from ptosim.ground.ir.attributes import Dense, Enum, attr_value
 from ptosim.ground.ir.types import VectorType
 from ptosim.ground.isa.enums import enums
-from ptosim.passes.bind.structured import constant_value
-from ptosim.syntax.types import parse_type
+from ptosim.language.bind.structured import constant_value
+from ptosim.language.syntax.types import parse_type
+from ptosim.tools.api import check
 from tests.unit.syntax.helpers import only_op
 
 TILE = "!pto.tile_buf<vec, 16x64xf32>"

@@ -8,8 +8,8 @@ import string
 import pytest
 
 import ptosim
-from ptosim.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing
-from ptosim.syntax.printer import print_module
+from ptosim.language.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing
+from ptosim.language.syntax.printer import print_module
 from tests.unit.syntax.helpers import parsed
 
 

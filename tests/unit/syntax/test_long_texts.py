@@ -5,8 +5,8 @@ from __future__ import annotations
 import ptosim
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
-from ptosim.syntax.balance import missing_bracket
-from ptosim.syntax.parser import parse
+from ptosim.language.syntax.balance import missing_bracket
+from ptosim.language.syntax.parser import parse
 
 MANY = 60_000
 LIST = ", ".join(["%a"] * MANY)

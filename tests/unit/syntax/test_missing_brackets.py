@@ -72,7 +72,7 @@ def test_only_the_syntax_errors_of_a_text_are_told() -> None:
 def test_the_target_of_a_text_that_cannot_be_read() -> None:
     """The header names the target that the text names, although its module was lost."""
     from ptosim.ground.source import Source
-    from ptosim.passes.frontend import FrontOptions, run_frontend
+    from ptosim.language.frontend import FrontOptions, run_frontend
 
     broken = Source("k.pto", TEXT.replace("module attributes {", "module attributes "))
     assert run_frontend(broken, FrontOptions()).target == "a5"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.syntax.printer import print_module
+from ptosim.language.syntax.printer import print_module
 from tests.unit.syntax.helpers import clean
 
 PROGRAMS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.syntax.printer import print_module
+from ptosim.language.syntax.printer import print_module
 from tests.unit.syntax.helpers import clean, only_op, parsed
 from tests.unit.syntax.test_parser import texts
 from tests.unit.syntax.test_printer import structure

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.api import check
 from ptosim.ground.ir.types import (
     ErrorType,
     HandleType,
@@ -22,7 +21,8 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.syntax.types import parse_type
+from ptosim.language.syntax.types import parse_type
+from ptosim.tools.api import check
 
 ACCEPTED = {
     "!pto.hif8": ScalarType,

@@ -1,4 +1,4 @@
-" Made by `python -m ptosim.editors.grammars` from the rows of the ISA.
+" Made by `python -m ptosim.language.grammars.grammars` from the rows of the ISA.
 if exists("b:current_syntax")
   finish
 endif

@@ -1,0 +1,163 @@
+"""The marks of accesses on the bytes that they touch, and what that says: races, reads of
+bytes without a value, buffers that were written over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.engine.core.records import DecodedProgram
+from ptosim.engine.watch.access import Access
+from ptosim.engine.watch.clocks import Agent, Clocks
+from ptosim.engine.watch.flags import FlagBook
+from ptosim.engine.watch.options import Sanitize
+from ptosim.engine.watch.ordering import Ordering
+from ptosim.engine.watch.report import Reporter
+from ptosim.engine.watch.shadow import Atom, Entry, Footprint
+from ptosim.ground.ir.core import Value
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.account import DEFINED
+from ptosim.machine.tile import TileRef
+from ptosim.machine.values import Pointer
+
+NOBODY = -1
+"""No agent."""
+
+
+class Marks(Ordering):
+    """Checks and notes accesses; what was reported once is not reported again."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        machine: Machine,
+        clocks: Clocks,
+        report: Reporter,
+        chosen: Sanitize,
+        target: str,
+    ) -> None:
+        super().__init__(machine, clocks, FlagBook(report), chosen, target)
+        self.program = program
+        self.report = report
+        self._seen: set[tuple[Any, ...]] = set()
+        self.inputs: set[Value] = set()  # tiles that have values from the start
+
+    def note(  # noqa: C901 - hot, so in one piece
+        self,
+        entry: Entry,
+        agent: Agent,
+        reads: tuple[Footprint, ...],
+        writes: tuple[tuple[Footprint, int | None], ...],
+        reader: int,
+        *,
+        as_found: bool = False,
+    ) -> None:
+        """Check and note reads, then writes, each with the state that its bytes get. Reads of bytes
+        `as_found` need no value there."""
+        known, index = agent.clock.get, agent.index
+        own = index if agent.in_order else NOBODY
+        for print_ in reads:
+            is_known = print_.version == print_.shadow.version
+            for atom in print_.known if is_known else print_.atoms():
+                write = atom.write
+                if write[0] != own and known(write[0], 0) < write[1]:
+                    self._race("read", atom, write, entry, print_)
+                if atom.defined != DEFINED and not as_found:
+                    self.undefined(atom, entry, print_)
+                if atom.lost is not None and atom.lost is print_.owner:
+                    self._overwritten(atom, entry, print_)
+                atom.reads[reader] = entry
+        for print_, state in writes:
+            is_known = print_.version == print_.shadow.version
+            for atom in print_.known if is_known else print_.atoms():
+                write = atom.write
+                if write[0] != own and known(write[0], 0) < write[1]:
+                    self._race("write", atom, write, entry, print_)
+                if atom.reads:
+                    for other, read in atom.reads.items():
+                        if other != index and known(other, 0) < read[1]:
+                            self._race("overwrite", atom, read, entry, print_)
+                    atom.reads.clear()
+                    atom.taken |= write[2] is None
+                if write[2] is None and entry[2].is_atomic:
+                    atom.taken = True
+                atom.write = entry
+                if state is not None:
+                    atom.defined = state
+                if atom.owner is not print_.owner:
+                    atom.lost, atom.owner = atom.owner, print_.owner
+
+    def _race(
+        self,
+        kind: str,
+        atom: Atom,
+        earlier: Entry,
+        later: Entry,
+        print_: Footprint,
+    ) -> None:
+        if not self.chosen.races or _hand_over(earlier[2], later[2]):
+            return
+        if kind == "write" and _may_swap(earlier[2], later[2]):
+            return
+        first, second = earlier[2].inst.pc, later[2].inst.pc
+        kinds = (
+            "order" if earlier[0] == later[0] else kind
+        )  # one report where one barrier is missing
+        key = (kinds, first, second, earlier[0], later[0])
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.report.race(kind, earlier, later, print_, print_.shadow.extent(atom))
+
+    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
+        """Report a read of bytes without a value, once for each instruction and operand."""
+        key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
+        if not self.chosen.defined or key in self._seen:
+            return
+        self._seen.add(key)
+        self.report.undefined(atom, entry, print_)
+
+    def _overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
+        """A buffer is read after another one was written over a part of it. Two names of the same
+        bytes are meant; two buffers that overlap in part are not, nor are two inputs."""
+        core, pc = entry[2].core, entry[2].inst.pc
+        key = ("overwritten", pc, print_.name)
+        if not self.chosen.defined or key in self._seen or print_.shadow.is_global:
+            return
+        if atom.owner is None or atom.lost is None or self._are_names(core, atom):
+            return
+        self._seen.add(key)
+        self.report.overwritten(atom, entry, print_)
+
+    def _are_names(self, core: Core, atom: Atom) -> bool:
+        """True if the buffer that wrote last and the one that it overwrote may be two names of one,
+        or if it is not known where they are."""
+        places = []
+        for value in (atom.owner, atom.lost):
+            slot = self.program.slots.get(value)
+            place = _place_of(core.slots[slot]) if slot is not None else None
+            if place is None or (value.is_argument and value not in self.inputs):
+                return True
+            places.append(place)
+        (one, size), (other, limit) = places
+        if one != other or atom.write[2] is None:
+            return False
+        return size == limit or None in (size, limit)
+
+
+def _place_of(held: Any) -> tuple[int, int | None] | None:
+    """The address and the bytes of a buffer, None for bytes that nobody knows."""
+    if isinstance(held, TileRef):
+        return held.addr, held.type.bytes
+    return (held.byte, None) if isinstance(held, Pointer) else None
+
+
+def _hand_over(earlier: Access, later: Access) -> bool:
+    """True for a product and a move of its accumulator that pass it on block by block: the unit
+    flag of both is the order between them (PTO micro-instruction specification, AccPhase)."""
+    ops = earlier.inst.op, later.inst.op
+    return all(op is not None and op.bound.get("unit_flag") is not None for op in ops)
+
+
+def _may_swap(first: Access, second: Access) -> bool:
+    """Atomic additions come to the same sum in any order."""
+    return first.is_atomic and second.is_atomic

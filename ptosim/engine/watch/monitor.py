@@ -1,0 +1,368 @@
+"""Watches every operation take effect: is it ordered after what it conflicts with, does it read
+what was written, are flags used in pairs.
+
+The monitor wraps the effect of a binding when the engine makes it, so a run without sanitizers pays
+nothing, and one with them a few steps for each operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.engine.core.bound import Bound, Moved
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.watch import quantisation as quant
+from ptosim.engine.watch.access import Access, access_of, footprint, noted
+from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks, with_count
+from ptosim.engine.watch.control import ControlBook
+from ptosim.engine.watch.copies import copier
+from ptosim.engine.watch.marks import Marks
+from ptosim.engine.watch.options import Sanitize
+from ptosim.engine.watch.overlaps import Overlaps
+from ptosim.engine.watch.report import Reporter
+from ptosim.engine.watch.shadow import Shadow, shadow_of
+from ptosim.engine.watch.vector import VectorWatch
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.machine.core import CUBE_SPACES, Core, Machine
+from ptosim.machine.effects.account import (
+    DEFINED,
+    REGISTER,
+    SPECIAL_REGISTER_BYTES,
+    UNDEFINED,
+    Effects,
+    reached_by,
+)
+from ptosim.machine.effects.actions import acts_on_memory, effects_of_action
+from ptosim.machine.effects.row import source_pipe
+from ptosim.machine.tile import TileRef
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.orders import Push, SetFlag, WaitFlag
+
+Effect = Callable[[], object]
+
+
+class Monitor(Marks):
+    """The sanitizers of one run."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        sink: Sink,
+        chosen: Sanitize,
+    ) -> None:
+        pipes = {i.pipe for i in program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
+        clocks = Clocks(machine.cores, pipes, resolved.target)
+        report = Reporter(resolved, machine, sink, clocks)
+        super().__init__(program, machine, clocks, report, chosen, resolved.target)
+        self.overlaps = Overlaps(self.report, self.target)
+        self.control = ControlBook(self.report, program, self.target)
+        self.shadows: dict[tuple[int, Any], Shadow] = {}
+        self._times = [[0] * len(program.insts) for _ in machine.cores]
+        self.vector = VectorWatch(self)
+        for core in machine.cores:
+            core.simt.watched = chosen.races or chosen.defined
+        self._watch_actions()
+
+    # -- what the engine calls --------------------------------------------------------------------
+
+    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """Wrap the effect of a new binding."""
+        first = bound.first if isinstance(bound, Moved) else bound
+        binding = first.binding
+        commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
+        if binding.sync is not None or binding.signals or binding.awaits:
+            bound.commit = self._ordering(core, inst, agent, binding, commit)
+            return
+        if binding.done is not None:
+            bound.commit = self._afterwards(core, inst, agent, binding, commit)
+            return
+        access = self._access(core, inst, bound, first)
+        mode, commit = self.control.around(core, inst, commit)
+        others = self._others(core, inst, binding)
+        if mode is not None:
+            others = (*others, mode)
+        if others or not self._is_usual(agent, access, inst):
+            check = self._check(agent, access, inst)
+            bound.commit = self._watched(check, others, commit, binding)
+        else:
+            bound.commit = self._usual(agent, access, inst, commit, binding)
+
+    def _others(self, core: Core, inst: Inst, binding: Binding) -> tuple[Callable[[], None], ...]:
+        """What else is looked at each time that a binding takes effect; nothing for most."""
+        numbers = quant.check_of(binding) if self.chosen.quant else None
+        touches = self.library_events(core, inst)
+        spreads = copier(binding.touches, self.shadow)
+        return tuple(c for c in (numbers, touches, spreads) if c is not None)
+
+    def _watched(
+        self,
+        check: Callable[[], None],
+        others: tuple[Callable[[], None], ...],
+        commit: Effect,
+        binding: Binding,
+    ) -> Effect:
+        """An effect with what is looked at before it."""
+
+        def watched() -> None:
+            if self.is_on:
+                check()
+                for other in others:
+                    other()
+            commit()
+            if binding.made:
+                self._define_made(binding)
+
+        return watched
+
+    def _is_usual(self, agent: Agent, access: Access, inst: Inst) -> bool:
+        """True for an operation of which nothing is known but what it reads, and then writes."""
+        is_loaded = inst.op is not None and source_pipe(inst.op, self.target) is not None
+        return agent.pipe != SCALAR and not is_loaded and not access.found
+
+    def _usual(
+        self, agent: Agent, access: Access, inst: Inst, commit: Effect, binding: Binding
+    ) -> Effect:
+        """What `_watched` does with `_check`, in one piece."""
+        begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
+        reads, writes, pc = access.reads, access.all_writes, inst.pc
+        times = self._times[access.core.index]
+
+        def watched() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    begin(agent)
+                else:  # it knows already what the scalar unit knows
+                    agent.count += 1
+                times[pc] = time = times[pc] + 1
+                note((index, agent.count, access, time), agent, reads, writes, index)
+            commit()
+            if binding.made:
+                self._define_made(binding)
+
+        return watched
+
+    def _ordering(
+        self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect
+    ) -> Effect:
+        """The effect of an operation that orders others."""
+        if isinstance(binding.sync, (SetFlag, WaitFlag)) and agent.pipe != SCALAR:
+            times = self._times[core.index]
+            return self.flagged((core, inst, agent), binding.sync, commit, times)
+        check = self._pushed(core, inst, agent, binding)
+
+        def ordered() -> None:
+            if self.is_on:
+                check()
+                self.synchronise(core, inst, agent, binding)
+            commit()
+            self._define_made(binding)
+            if binding.made and self.is_on and agent.pipe != SCALAR:
+                self._copied(core, inst, agent, binding)
+
+        return ordered
+
+    def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> Callable[[], None]:
+        """What begins an operation that orders others: a push reads its tile first."""
+        access = Access(core, inst)
+        if isinstance(binding.sync, Push):
+            access = access_of(core, inst, binding, self.shadow)
+        return self._check(agent, access, inst)
+
+    def _afterwards(
+        self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect
+    ) -> Effect:
+        """The effect of an operation that says what it reached when it is done."""
+
+        def watched() -> None:
+            commit()
+            if not self.is_on or binding.done is None:
+                return
+            known = agent.pending[0] if agent.pending else None
+            for number, effects in enumerate(binding.done() or (Effects(),)):
+                if number and known is not None:  # one operation, issued once
+                    agent.pending.appendleft(known)
+                self._check(agent, noted(core, inst, effects, self.shadow), inst)()
+
+        return watched
+
+    def _access(self, core: Core, inst: Inst, bound: Bound, first: Bound) -> Access:
+        """Return what a binding touches; operands that share bytes are reported the first time."""
+        if isinstance(bound, Moved) and first.access is not None:
+            return first.access.moved(bound.distance)
+        binding = bound.binding
+        access = access_of(core, inst, binding, self.shadow)
+        if binding.touches is not None:
+            return access
+        if self.chosen.defined:
+            self.overlaps.look(access, binding.values)
+        if first is bound:
+            first.access = access
+        return access
+
+    def enter_later(self, core: Core, inst: Inst) -> None:
+        """A vector region is issued to a pipe that waits."""
+        if self.is_on:
+            self.clocks.issue(self.clocks.agent(core, inst.pipe))
+
+    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation goes to a pipe that waits, or waits itself."""
+        if not self.is_on:
+            return
+        agent = self.clocks.agent(core, inst.pipe)
+        self.clocks.issue(agent)
+        binding = bound.binding
+        if binding.signals and binding.awaits:  # a meeting: arrive first, leave later
+            for key in binding.signals:
+                self.clocks.give(agent, key)
+
+    def define(self, core: Core, ref: TileRef, owner: Value | None = None) -> None:
+        """The bytes of a tile have values: those of the input `owner`, or of a FIFO's slot."""
+        reached = reached_by(core, "", ref)
+        found = footprint(reached, None, self.shadow) if reached is not None else None
+        for atom in found.atoms() if found is not None else ():
+            atom.defined = DEFINED
+            if owner is not None:
+                atom.lost, atom.owner = atom.owner, owner
+                self.inputs.add(owner)
+
+    def _define_made(self, binding: Binding) -> None:
+        for core, ref in binding.made:
+            self.define(core, ref)
+
+    def _copied(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
+        """A pop on A2/A3 has copied the oldest tile of a FIFO: its pipe writes like any other."""
+        for owner, ref in binding.made:
+            reached = reached_by(owner, "tile", ref)
+            found = footprint(reached, None, self.shadow) if reached is not None else None
+            if found is None:
+                continue
+            access = Access(core, inst)
+            access.writes = (found,)
+            entry = (agent.index, agent.count, access, self._times[core.index][inst.pc])
+            self.note(entry, agent, (), ((found, DEFINED),), agent.index)
+
+    def finish(self) -> None:
+        """The program has ended: report what is left over."""
+        if self.chosen.flags:
+            self.flags.finish()
+
+    def release(self) -> None:
+        """The run is over: let go of who accessed what."""
+        for shadow in self.shadows.values():
+            shadow.release()
+        self.shadows.clear()
+
+    def begin_again(self) -> None:
+        """Another block begins on the same cores; see `again.begin_again`."""
+        self.flags.begin_again()
+        self.control.begin_again()
+        for times in self._times:
+            times[:] = [0] * len(times)
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def shadow(self, core: Core, where: Any) -> Shadow:
+        """Return the shadow of a space of a core, or of a buffer of global memory. A vector core
+        that writes to L1 writes to the cube core's."""
+        if where in CUBE_SPACES and core.kind == "vector":
+            cluster = core.cluster
+            cubes = (c for c in self.machine.cores if c.cluster is cluster and c.kind == "cube")
+            core = next(cubes, core)
+        key = (-1 if isinstance(where, int) else core.index, where)
+        shadow = self.shadows.get(key)
+        if shadow is None:
+            if isinstance(where, int):
+                buffer = self.machine.buffers[where]
+                shadow = shadow_of(buffer.name, buffer.size, DEFINED)
+                shadow.is_global = True
+            elif where.startswith(REGISTER):
+                shadow = Shadow(where, SPECIAL_REGISTER_BYTES, DEFINED)
+            else:
+                shadow = Shadow(where, core.space(where).size, UNDEFINED)
+            self.shadows[key] = shadow
+        return shadow
+
+    def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
+        """Return the check of one binding; everything it needs is at hand."""
+        begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
+        reads, found, writes, pc = access.reads, access.found, access.all_writes, inst.pc
+        times = self._times[access.core.index]
+        reader = self.clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
+        op = inst.op
+        loader = source_pipe(op, self.target) if op is not None else None
+        source = self.clocks.agent(access.core, loader) if loader is not None else None
+
+        def check() -> None:
+            if agent.pending or agent.seen is not scalar.clock:
+                begin(agent)
+            else:  # it knows already what the scalar unit knows
+                agent.count += 1
+            times[pc] = time = times[pc] + 1
+            entry = (index, agent.count, access, time)
+            if source is not None:
+                self._loaded(agent, source, access, time)
+            if found:
+                note(entry, agent, found, (), reader.index, as_found=True)
+            note(entry, agent, () if source is not None else reads, writes, reader.index)
+            if reader is not agent:
+                self._scalar_reads(agent, reader)
+
+        return check
+
+    def _loaded(self, agent: Agent, source: Agent, access: Access, time: int) -> None:
+        """The first half of a copy through tiles: another pipe than the operation's own reads, and
+        fills the tiles. The operation orders the halves itself."""
+        source.learn(agent.seen if agent.seen is not None else agent.clock)
+        source.count += 1
+        entry = (source.index, source.count, access, time)
+        self.note(entry, source, access.reads, access.spoils, source.index)
+        agent.learn(source.message())
+
+    def count(self, core: Core, inst: Inst) -> int:
+        """Return which execution of an instruction by a core this is."""
+        times = self._times[core.index]
+        times[inst.pc] += 1
+        return times[inst.pc]
+
+    def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
+        """A load of the scalar unit is done before the next instruction is issued."""
+        agent.clock = with_count(agent.clock, reader.index, agent.count)
+
+    # -- operations that the scalar unit executes itself ------------------------------------------
+
+    def _watch_actions(self) -> None:
+        for inst in self.program.insts:
+            op = inst.op
+            if inst.kind is not Kind.ACTION or op is None:
+                continue
+            if acts_on_memory(op, self.target):
+                inst.run = self._action(inst, op, inst.run)
+
+    def _action(self, inst: Inst, op: Operation, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The function of an operation, watched. In a vector region it belongs to the vector
+        unit."""
+        slots = self.program.slots
+        operands = {
+            name: (slots.get(operand.value) if operand.value is not None else None, operand.const)
+            for name, operand in op.bound.items()
+            if isinstance(operand, Operand)
+        }
+
+        def watched(core: Core) -> None:
+            run(core)
+            if not self.is_on:
+                return
+            held = core.slots
+            values = {n: const if s is None else held[s] for n, (s, const) in operands.items()}
+            found = effects_of_action(core, op, values, self.target)
+            access = noted(core, inst, found, self.shadow)
+            if self.vector.holds(inst):
+                self.vector.note(access)
+            else:
+                self._check(self.clocks.agent(core, inst.pipe), access, inst)()
+
+        return watched

@@ -1,0 +1,170 @@
+"""What operations that order others say to the race detector and to the book of flags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptosim.engine.core.records import Inst
+from ptosim.engine.watch.clocks import Agent, Clocks, joined, with_count
+from ptosim.engine.watch.flags import FlagBook
+from ptosim.engine.watch.notices import Notices
+from ptosim.engine.watch.options import Sanitize
+from ptosim.machine import signals
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.row import library_events
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.orders import (
+    Barrier,
+    Fence,
+    GetToken,
+    Notify,
+    ReleaseToken,
+    SetFlag,
+    Signals,
+    Sync,
+    WaitFlag,
+)
+
+Effect = Callable[[], object]
+What = tuple[Core, Inst, Agent]
+
+
+class Ordering:
+    """The clocks and flags of a run, and what events do to them."""
+
+    def __init__(
+        self, machine: Machine, clocks: Clocks, flags: FlagBook, chosen: Sanitize, target: str
+    ) -> None:
+        self.machine = machine
+        self.clocks = clocks
+        self.notices = Notices(machine.cores, clocks)
+        self.flags = flags
+        self.chosen = chosen
+        self.target = target
+        self.is_on = True  # off while a debugger executes again what was watched already
+
+    def flagged(
+        self,
+        what: What,
+        flag: SetFlag | WaitFlag,
+        commit: Effect,
+        times: list[int],
+    ) -> Callable[[], None]:
+        """The effect of a flag between two pipes, which programs set and wait for all the time.
+        `times` counts the executions of each instruction."""
+        make = self._setting if isinstance(flag, SetFlag) else self._waiting
+        return make(what, flag, commit, times)
+
+    def _setting(
+        self, what: What, flag: SetFlag | WaitFlag, commit: Effect, times: list[int]
+    ) -> Callable[[], None]:
+        core, inst, agent = what
+        begin, pc, scalar, index = self.clocks.begin, inst.pc, agent.scalar, agent.index
+        is_between = flag.source != flag.target
+        key = (core.index, flag.source, flag.target, flag.event)
+        messages = self.clocks.under_way(key)
+        note = self.flags.setter(core, inst, key) if self.chosen.flags else None
+
+        def watched() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    begin(agent)
+                else:  # it knows already what the scalar unit knows
+                    agent.count += 1
+                times[pc] += 1
+                if is_between:
+                    messages.append(with_count(agent.clock, index, agent.count))
+                    if note is not None:
+                        note()
+            commit()
+
+        return watched
+
+    def _waiting(
+        self, what: What, flag: SetFlag | WaitFlag, commit: Effect, times: list[int]
+    ) -> Callable[[], None]:
+        core, inst, agent = what
+        begin, pc, scalar = self.clocks.begin, inst.pc, agent.scalar
+        is_between = flag.source != flag.target
+        key = (core.index, flag.source, flag.target, flag.event)
+        messages, pending = self.clocks.under_way(key), self.flags.of(key)
+
+        def watched() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    begin(agent)
+                else:
+                    agent.count += 1
+                times[pc] += 1
+                if is_between:
+                    if messages:
+                        agent.clock = joined(agent.clock, messages.popleft())
+                    if pending:
+                        pending.popleft()
+            commit()
+
+        return watched
+
+    def synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
+        clocks = self.clocks
+        sync = binding.sync
+        if isinstance(sync, (SetFlag, WaitFlag)):
+            self._flag(core, inst, agent, sync)  # of the scalar unit
+        elif isinstance(sync, Barrier):
+            if sync.pipe == "ALL":
+                clocks.barrier(core)
+            else:
+                clocks.settle(clocks.agent(core, sync.pipe))
+        elif sync is not None:
+            self._token(core, agent, sync)
+        if binding.signals and not binding.awaits:
+            for key in binding.signals:
+                clocks.give(agent, key)
+        for key in binding.awaits:
+            clocks.take(agent, key)
+
+    def _token(self, core: Core, agent: Agent, sync: Sync) -> None:
+        """What can be taken more often than it was given: buffer tokens, signals in memory; and
+        fences."""
+        if isinstance(sync, GetToken):
+            self.clocks.acquire(agent, ("token", core.index, sync.number))
+        elif isinstance(sync, ReleaseToken):
+            self.clocks.release(agent, ("token", core.index, sync.number))
+        elif isinstance(sync, Signals):
+            self._seen_signals(core, agent, sync)
+        elif isinstance(sync, Notify):
+            self.clocks.settled(core, sync.pipes)
+            for cell in sync.cells:
+                entry = signals.latest(self.machine, sync.number, cell)
+                self.notices.publish(agent, (sync.number, cell), entry + 1, adds=sync.adds)
+        elif isinstance(sync, Fence):
+            self.clocks.settled(core, sync.pipes)
+
+    def _seen_signals(self, core: Core, agent: Agent, sync: Signals) -> None:
+        """Who is let go by a signal knows what the notification of that value knew, no later one.
+        A question that is answered with no says nothing."""
+        values = [signals.value_of(self.machine, sync.number, cell) for cell in sync.cells]
+        if all(value is None or sync.comparison(value, sync.value) for value in values):
+            for cell, entry in signals.seen(self.machine, core, sync):
+                self.notices.acquire(agent, (sync.number, cell), entry)
+
+    def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
+        if flag.source == flag.target:
+            return
+        key = (core.index, flag.source, flag.target, flag.event)
+        if isinstance(flag, SetFlag):
+            self.clocks.give(agent, key)
+            if self.chosen.flags:
+                self.flags.set(core, inst, key)
+        else:
+            self.clocks.take(agent, key)
+            if self.chosen.flags:
+                self.flags.wait(core, inst, key)
+
+    def library_events(self, core: Core, inst: Inst) -> Callable[[], None] | None:
+        """The library's code for some operations sets and waits for events of its own."""
+        pairs = library_events(inst.op, self.target) if inst.op is not None else ()
+        if not pairs or not self.chosen.flags:
+            return None
+        keys = [(core.index, source, end, 0) for source, end in pairs]
+        return lambda: self.flags.library(core, inst, keys)

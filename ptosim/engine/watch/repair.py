@@ -1,0 +1,143 @@
+"""Text to paste: the flags or the barrier that would order two operations.
+
+A flag is set after the one and waited for before the other, at places that are reached equally
+often whatever path the program takes: in the innermost block that both are in or, where the second
+comes before the first in the text, in the body of the loop that carries the dependence."""
+
+from __future__ import annotations
+
+from ptosim.engine.watch.nesting import Nesting, Path
+from ptosim.ground.diagnostics.model import Fix
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.targets import machine
+from ptosim.ground.records import dataclass
+from ptosim.ground.source import Source, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What to do, in words, and as edits."""
+
+    text: str
+    fixes: tuple[Fix, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Operations of one block: after `give` a flag is set, before `take` it is waited for; `loop`
+    carries it from one iteration to the next."""
+
+    give: Operation
+    take: Operation
+    loop: Operation | None = None
+
+
+class Repairs:
+    """Knows the text of a program and the event ids it uses."""
+
+    def __init__(self, resolved: ResolvedModule, nesting: Nesting) -> None:
+        self._source: Source = resolved.module.source
+        self._event_ids = machine(resolved.chip).event_ids
+        self._nesting = nesting
+
+    def between(
+        self, first: Operation, second: Operation, source: str, target: str, same_core: bool
+    ) -> Repair:
+        """Return what orders `second` on pipe `target` after `first` on pipe `source`."""
+        line_one, line_two = self._line(first), self._line(second)
+        if not same_core:
+            return Repair(
+                f"signal with pto.sync.set after line {line_one} and wait with pto.sync.wait "
+                f"before line {line_two}"
+            )
+        if source == target:
+            return self._barrier(second, target)
+        number = self._free_id(source, target)
+        if number is None:
+            return self._barrier(second, "ALL")
+        flag = f"[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]"
+        give, take = f"pto.set_flag{flag}", f"pto.wait_flag{flag}"
+        places = self._places(first, second)
+        if places is None:
+            return Repair(
+                f"insert `{give}` after line {line_one} and `{take}` before line {line_two}, on "
+                "every path that reaches both"
+            )
+        return self._flags(places, give, take)
+
+    def _barrier(self, second: Operation, pipe: str) -> Repair:
+        barrier = f"pto.barrier <PIPE_{pipe}>"
+        return Repair(
+            f"insert `{barrier}` before line {self._line(second)}",
+            (self._before(second, barrier),),
+        )
+
+    def _flags(self, places: _Places, give: str, take: str) -> Repair:
+        after, before = self._last_line(places.give), self._line(places.take)
+        fixes = (self._after(places.give, give), self._before(places.take, take))
+        if places.loop is None:
+            text = f"insert `{give}` after line {after} and `{take}` before line {before}"
+            return Repair(text, fixes)
+        loop = places.loop
+        return Repair(
+            f"across iterations: insert `{give}` after line {after} and once before the loop in "
+            f"line {self._line(loop)}, `{take}` before line {before} and once after the loop",
+            (*fixes, self._before(loop, give), self._after(loop, take)),
+        )
+
+    # -- places -----------------------------------------------------------------------------------
+
+    def _places(self, first: Operation, second: Operation) -> _Places | None:
+        one, two = self._nesting.path(first), self._nesting.path(second)
+        depth = 0
+        while depth < min(len(one), len(two)) and one[depth] == two[depth]:
+            depth += 1
+        give, take = self._at(one, depth, first), self._at(two, depth, second)
+        if depth and give.start < take.start:
+            return _Places(give, take)
+        for at in range(depth - 1, -1, -1):
+            loop = one[at][0]
+            if loop.has("loop"):
+                give, take = self._at(one, at + 1, first), self._at(two, at + 1, second)
+                return _Places(give, take, loop)
+        return None
+
+    def _at(self, path: Path, depth: int, op: Operation) -> Operation:
+        """The operation of the block at a depth that is, or contains, another one."""
+        return path[depth][0] if depth < len(path) else op
+
+    # -- text -------------------------------------------------------------------------------------
+
+    def _line(self, op: Operation) -> int:
+        return self._source.line_column(op.start)[0]
+
+    def _last_line(self, op: Operation) -> int:
+        return self._source.line_column(max(op.end - 1, op.start))[0]
+
+    def _free_id(self, source: str, target: str) -> int | None:
+        """The lowest event id that the program does not use between two pipes; None if there is
+        none."""
+        text = self._source.text.replace('"', "").replace("<", "").replace(">", "")
+        for number in range(self._event_ids):
+            if f"PIPE_{source}, PIPE_{target}, EVENT_ID{number}" not in text:
+                return number
+        return None
+
+    def _before(self, op: Operation, line: str) -> Fix:
+        start = self._start_of_line(op)
+        return Fix(Span(self._source, start, start), f"{self._indent(op)}{line}\n")
+
+    def _after(self, op: Operation, line: str) -> Fix:
+        text = self._source.text
+        end = text.find("\n", op.end)
+        end = len(text) if end < 0 else end - (text[end - 1] == "\r")
+        return Fix(Span(self._source, end, end), f"\n{self._indent(op)}{line}")
+
+    def _start_of_line(self, op: Operation) -> int:
+        return self._source.text.rfind("\n", 0, op.start) + 1
+
+    def _indent(self, op: Operation) -> str:
+        start = self._start_of_line(op)
+        text = self._source.text[start : op.start]
+        return text[: len(text) - len(text.lstrip())]

@@ -1,0 +1,320 @@
+"""The findings of the sanitizers: both places, both byte ranges, the rule, and text to paste."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.engine.core.records import Inst
+from ptosim.engine.watch.access import Access
+from ptosim.engine.watch.clocks import Clocks
+from ptosim.engine.watch.nesting import Nesting
+from ptosim.engine.watch.repair import Repairs
+from ptosim.engine.watch.shadow import Atom, Entry, Footprint
+from ptosim.ground.diagnostics.model import Label, Sink
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.targets import MachineDef
+from ptosim.ground.records import dataclass
+from ptosim.ground.source import Span
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
+from ptosim.machine.effects.operands import written_name
+
+FlagKey = tuple[int, str, str, int]
+"""A flag of a core: the core, the pipes that set and wait for it, its event id."""
+
+_RACES = {
+    "read": ("PTO5201", "reads", "wrote", "may not have written yet"),
+    "overwrite": ("PTO5202", "overwrites", "read", "may still be reading"),
+    "write": ("PTO5203", "writes", "wrote", "may still be writing"),
+}
+
+
+@dataclass(eq=False)
+class Reporter:
+    """Makes findings and hands them on."""
+
+    resolved: ResolvedModule
+    machine: Machine
+    sink: Sink
+    clocks: Clocks
+
+    def __post_init__(self) -> None:
+        self.nesting = Nesting(self.resolved)
+        self.repairs = Repairs(self.resolved, self.nesting)
+        self._copied = False  # a copy of bytes that nothing wrote was told
+
+    def span(self, op: Operation) -> Span:
+        """Return the place of an operation's name."""
+        return Span(self.resolved.module.source, op.start, op.name_end)
+
+    # -- races ------------------------------------------------------------------------------------
+
+    def race(
+        self,
+        kind: str,
+        earlier: Entry,
+        later: Entry,
+        print_: Footprint,
+        extent: tuple[int, int],
+    ) -> None:
+        """Two conflicting accesses that nothing orders."""
+        code, verb, did, may = _RACES[kind]
+        one, two = earlier[2], later[2]
+        source, target = self._pipe(earlier[0]), self._pipe(later[0])
+        same_core = one.core is two.core
+        if not same_core:
+            code = "PTO5205"
+        elif source == target:
+            code = "PTO5204"
+        other = _operand_at(one, print_, extent)
+        where = _place(print_, extent)
+        message = (
+            f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
+        )
+        repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
+        self.sink.report(
+            code,
+            message,
+            self.span(two.inst.op),
+            label=f"{operand_name(two, print_)}: {_range(print_)}"
+            f"{self._when(two, later[3], target)}",
+            more=(
+                Label(
+                    self.span(one.inst.op),
+                    f"{did} {operand_name(one, other)}: {_range(other)}"
+                    f"{self._when(one, earlier[3], source)}",
+                ),
+            ),
+            notes=_rule(code, source, target),
+            help=repair.text,
+            fixes=repair.fixes,
+            context={
+                "kind": kind,
+                "space": print_.shadow.name,
+                "bytes": list(extent),
+                "first": self._side(one, earlier[3], source, other),
+                "second": self._side(two, later[3], target, print_),
+            },
+        )
+
+    def _pipe(self, index: int) -> str:
+        agent = self.clocks.by_index[index]
+        return "S" if agent is None or agent.pipe.startswith("S") else agent.pipe
+
+    def _when(self, access: Access, execution: int, pipe: str) -> str:
+        core = f", core {access.core.index}" if len(self.machine.cores) > 1 else ""
+        loops = self.nesting.iterations(access.inst.operation, execution) or ()
+        count = f", execution {execution}" if execution > 1 else ""
+        if loops:
+            count = f"{count or ', execution 1'}: {', '.join(map(str, loops))}"
+        return f" (PIPE_{pipe}{core}{count})"
+
+    def _side(self, access: Access, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
+        low, high = print_.span
+        loops = self.nesting.iterations(access.inst.operation, execution)
+        return {
+            "op": access.inst.operation.name,
+            "core": access.core.index,
+            "pipe": pipe,
+            "execution": execution,
+            "iterations": None if loops is None else {i.variable: i.number for i in loops},
+            "operand": print_.name,
+            "tile": operand_name(access, print_),
+            "bytes": [low, high],
+        }
+
+    # -- undefined bytes --------------------------------------------------------------------------
+
+    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
+        """A read of bytes without a meaningful value."""
+        access = entry[2]
+        op = access.inst.operation
+        low, high = print_.shadow.extent(atom)
+        low, high = max(low, print_.span[0]), min(high, print_.span[1])
+        name = operand_name(access, print_)
+        where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
+        code, what, notes, cure = _undefined_text(atom, name, where, self.machine.definition)
+        if code == "PTO7101" and op.has("copies_out"):
+            if self._copied:
+                return
+            self._copied, code, cure = True, "PTO7107", "copy only what the kernel has written"
+        writer = atom.write[2]
+        more = ()
+        if writer is not None:
+            more = (Label(self.span(writer.inst.op), "left them so"),)
+        self.sink.report(
+            code,
+            f"'{op.name}' {what}",
+            self.span(op),
+            label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry[0]))}",
+            more=more,
+            notes=notes,
+            help=cure,
+            context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
+        )
+
+    def overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
+        """A read of a buffer of which another one has overwritten a part."""
+        access, writer = entry[2], atom.write[2]
+        low, high = print_.shadow.extent(atom)
+        low, high = max(low, print_.span[0]), min(high, print_.span[1])
+        other, mine = f"%{atom.owner.name}", operand_name(access, print_)
+        more = ()
+        if writer is not None:  # not the values that an input has from the start
+            more = (Label(self.span(writer.inst.op), f"{other} overwrites them here"),)
+        self.sink.report(
+            "PTO7104",
+            f"'{access.inst.operation.name}' reads {mine} in {print_.shadow.name} "
+            f"[{low:#x}, {high:#x}), which {other} has overwritten",
+            self.span(access.inst.operation),
+            label=f"operand {print_.name} still needs its bytes",
+            more=more,
+            notes=(
+                "the two overlap and are in use at the same time",
+                *(() if writer is not None else (f"{other} has its values from the start",)),
+            ),
+            help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans them)",
+            context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
+        )
+
+    # -- flags ------------------------------------------------------------------------------------
+
+    def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: FlagKey) -> None:
+        """A flag is set that is set already."""
+        self.sink.report(
+            "PTO5210",
+            f"{_flag(key)} is set while it is still set",
+            self.span(inst.operation),
+            label="set again",
+            more=(Label(self.span(earlier.operation), "set here, not waited for yet"),),
+            notes=("a flag is one bit: what a second set does before the wait is undocumented",),
+            help="wait for the flag first, or use another event id",
+        )
+
+    def left_set(self, inst: Inst, key: FlagKey, count: int) -> None:
+        """A flag is set when the program ends."""
+        times = f" ({count} times)" if count > 1 else ""
+        _, source, target, number = key
+        self.sink.report(
+            "PTO5211",
+            f"{_flag(key)} is left set{times}",
+            self.span(inst.operation),
+            label="set here, never waited for",
+            notes=("a flag that stays set can satisfy a wait of the next kernel",),
+            help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
+            "or drop the set",
+        )
+
+    def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: FlagKey) -> None:
+        """The library uses a flag inside an operation that the program has set."""
+        self.sink.report(
+            "PTO5212",
+            f"'{inst.operation.name}' uses {_flag(key)} itself while the program has it set",
+            self.span(inst.operation),
+            more=(Label(self.span(earlier.operation), "set here, not waited for yet"),),
+            notes=(
+                "the library's code for this operation sets and waits for EVENT_ID0 between "
+                "the vector pipe and the scalar unit",
+            ),
+            help="use another event id between these pipes",
+        )
+
+
+def _flag(key: FlagKey) -> str:
+    _, source, target, number = key
+    return f"PIPE_{source} -> PIPE_{target} EVENT_ID{number}"
+
+
+def hidden_note(machine: MachineDef) -> str:
+    """Return what is known of the scratch that the library takes without being told."""
+    hidden = machine.scratch[0]
+    return (
+        "A2/A3: the library's code without a scratch tile takes "
+        f"{hidden.bytes >> 10} KiB at {hidden.start >> 10} KiB"
+    )
+
+
+def _undefined_text(
+    atom: Atom, name: str, where: str, machine: MachineDef
+) -> tuple[str, str, tuple[str, ...], str]:
+    if atom.defined == PADDING:
+        return (
+            "PTO7102",
+            f"reads padding of {name} in {where} that no pad value fills",
+            ("a load writes whole 32-byte blocks; after the valid elements they are undefined",),
+            "give the tile a pad value (`pad=1`), or read the valid part only",
+        )
+    if atom.defined == CLOBBERED:
+        return (
+            "PTO7103",
+            f"reads {name} in {where} after an operation has destroyed it",
+            ("the library's code works in place in this source",),
+            "keep a copy of the tile, or load it again",
+        )
+    if atom.defined == SCRATCHED:
+        return (
+            "PTO7103",
+            f"reads {name} in {where} after an operation has used it as scratch",
+            ("what the library leaves in its scratch tile is of no use",),
+            "give the operation a tile of its own as scratch, or write the tile again",
+        )
+    if atom.defined == HIDDEN:
+        return (
+            "PTO7105",
+            f"reads {name} in {where}, which the library has used as scratch of its own",
+            (hidden_note(machine),),
+            f"place the tile below {machine.scratch[0].start:#x}, or give the operation that used "
+            "it a `tmp` tile",
+        )
+    return (
+        "PTO7101",
+        f"reads {name} in {where}, which nothing has written",
+        ("memory holds whatever the last kernel left there",),
+        "load or fill the tile first, or make the valid region smaller",
+    )
+
+
+def _operand_at(access: Access, print_: Footprint, extent: tuple[int, int]) -> Footprint:
+    """The operand of an access that the bytes belong to."""
+    every = [*access.writes, *access.reads, *(p for p, _ in access.spoils)]
+    for found in every:
+        low, high = found.span
+        if found.shadow is print_.shadow and low < extent[1] and extent[0] < high:
+            return found
+    return every[0]
+
+
+def operand_name(access: Access, print_: Footprint) -> str:
+    """Return the name that the program gives an operand, or its own."""
+    return written_name(access.inst.operation, print_.name)
+
+
+def _range(print_: Footprint) -> str:
+    if print_.shadow.name.startswith(REGISTER):
+        return print_.shadow.name
+    low, high = print_.span
+    gaps = f", {print_.bytes} bytes in rows" if print_.bytes != high - low else ""
+    return f"{print_.shadow.name} [{low:#x}, {high:#x}){gaps}"
+
+
+def _place(print_: Footprint, extent: tuple[int, int]) -> str:
+    if print_.shadow.name.startswith(REGISTER):
+        return print_.shadow.name
+    low, high = max(extent[0], print_.span[0]), min(extent[1], print_.span[1])
+    what = "global memory" if print_.shadow.is_global else print_.shadow.name
+    name = f" `{print_.shadow.name}`" if print_.shadow.is_global else ""
+    return f"{what}{name} [{low:#x}, {high:#x})"
+
+
+def _rule(code: str, source: str, target: str) -> tuple[str, ...]:
+    if code == "PTO5205":
+        return ("cores run independently: only a cross-core signal orders them",)
+    if code == "PTO5204":
+        return (
+            "the vector pipe of A2/A3 may begin an instruction before the one ahead is done",
+            "the A5 hardware and the public CPU simulator never show this",
+        )
+    return (
+        f"PIPE_{source} and PIPE_{target} run independently: only a flag or a barrier orders them",
+    )

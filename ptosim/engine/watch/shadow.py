@@ -1,0 +1,320 @@
+"""What is known about every byte of a memory, kept for groups of bytes that were always touched
+together.
+
+Each memory is cut into atoms: the coarsest groups such that every footprint seen so far is a union
+of whole groups. A tile that is always used whole is one atom, however large, so an access costs a
+few steps in place of thousands. The cuts are exact to the byte: the unit of the map begins with 32
+bytes and is halved whenever a footprint ends inside a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.records import dataclass, field
+from ptosim.machine.effects.strided import Strided
+
+UNIT = 32
+REGION = 4 << 20
+"""Bytes of a large memory that have a map of their own."""
+WIDE = 32 << 20
+"""Memories of more bytes are cut into regions."""
+
+Entry = tuple[int, int, Any, int]
+"""An access of an atom: agent, time, what accessed it (an Access; None before the program began),
+and which execution of its instruction that was."""
+ORIGIN: Entry = (0, 0, None, 0)
+"""The writer of bytes that were there before the program began: agent 0 at time 0."""
+
+
+@dataclass(slots=True, eq=False)
+class Atom:
+    """Bytes with one history. `write` is the last write, `reads` the reads since then by agent;
+    both are (agent, time, access, execution). `taken`: they were read before the first write.
+    `owner` is the allocation that wrote last, `lost` the one whose content that overwrote."""
+
+    label: int
+    size: int  # in units
+    defined: int
+    write: Entry = ORIGIN
+    reads: dict[int, Entry] = field(default_factory=dict)
+    owner: Any = None
+    lost: Any = None
+    taken: bool = False
+
+    @property
+    def takes_content(self) -> bool:
+        """True if what was there before the program began was read, or added to."""
+        return self.taken or (self.write[2] is None and bool(self.reads))
+
+    def split(self, label: int, size: int) -> Atom:
+        """Return a new atom for `size` units of this one."""
+        self.size -= size
+        return Atom(
+            label, size, self.defined, self.write, dict(self.reads), self.owner, self.lost,
+            self.taken,
+        )  # fmt: skip
+
+
+class Shadow:
+    """The atoms of one memory: a space of a core, or a buffer of global memory. `version` counts
+    cuts, `epoch` how often everything was forgotten."""
+
+    __slots__ = (
+        "at_first", "atoms", "bytes", "epoch", "is_global", "labels", "name", "unit", "version",
+    )  # fmt: skip
+
+    def __init__(self, name: str, size: int, defined: int) -> None:
+        self.name = name
+        self.bytes = size
+        self.at_first = defined
+        self.unit = UNIT
+        units = -(-size // self.unit)
+        self.labels = np.zeros(units, np.int32)
+        self.atoms = [Atom(0, units, defined)]
+        self.version = self.epoch = 0
+        self.is_global = False
+
+    def forget(self) -> None:
+        """Be one atom again, as at first."""
+        self.unit = UNIT
+        units = -(-self.bytes // UNIT)
+        self.labels = np.zeros(units, np.int32)
+        self.atoms = [Atom(0, units, self.at_first)]
+        self.version += 1
+        self.epoch += 1
+
+    def release(self) -> None:
+        """Let go of what accessed the bytes, and of all else: it is not used any more."""
+        for atom in self.atoms:
+            atom.write = ORIGIN
+            atom.reads.clear()
+        self.atoms.clear()
+
+    def resolve(self, parts: tuple[Strided, ...]) -> tuple[Atom, ...]:
+        """Return the atoms of some bytes, cutting those that cross the border."""
+        found: list[Atom] = []
+        for part in parts:
+            found.extend(self._part(part))
+        return tuple(found)
+
+    def _part(self, part: Strided) -> list[Atom]:
+        granule = part.granule(self.unit)
+        if granule < self.unit:
+            self._refine(granule)
+        view = self._view(part)
+        first = int(view.flat[0])
+        if (view == first).all():
+            return [self._all(view, first)]
+        labels, counts = np.unique(view, return_counts=True)
+        return [
+            self._whole(view, int(label), int(count))
+            for label, count in zip(labels, counts, strict=True)
+        ]
+
+    def _view(self, part: Strided) -> np.ndarray:
+        unit, size = self.unit, self.labels.itemsize
+        if not part.dims:
+            return self.labels[part.start // unit : (part.start + part.run) // unit]
+        shape = (*(n for n, _ in part.dims), part.run // unit)
+        strides = (*(d // unit * size for _, d in part.dims), size)
+        return np.ndarray(shape, np.int32, self.labels, part.start // unit * size, strides)
+
+    def _all(self, view: np.ndarray, label: int) -> Atom:
+        """Return the atom of units that all belong to one."""
+        atom = self.atoms[label]
+        if view.size == atom.size:
+            return atom
+        part = self._cut(atom, view.size)
+        view.fill(part.label)
+        return part
+
+    def _whole(self, view: np.ndarray, label: int, count: int) -> Atom:
+        atom = self.atoms[label]
+        if count == atom.size:
+            return atom
+        part = self._cut(atom, count)
+        view[view == label] = part.label
+        return part
+
+    def _cut(self, atom: Atom, count: int) -> Atom:
+        part = atom.split(len(self.atoms), count)
+        self.atoms.append(part)
+        self.version += 1
+        return part
+
+    def _refine(self, granule: int) -> None:
+        factor = self.unit // granule
+        self.labels = np.repeat(self.labels, factor)
+        for atom in self.atoms:
+            atom.size *= factor
+        self.unit = granule
+
+    def set_states(self, state: int) -> None:
+        """Say the same of the values of all bytes."""
+        for atom in self.atoms:
+            atom.defined = state
+
+    def states(self, places: np.ndarray) -> np.ndarray:
+        """Return what is known of the values of some bytes."""
+        of_atoms = np.array([atom.defined for atom in self.atoms], np.uint8)
+        return of_atoms[self.labels[places // self.unit]]
+
+    def regions(self) -> Iterator[tuple[int, Shadow]]:
+        """Yield the maps that it consists of, each with the first byte that it is of."""
+        yield 0, self
+
+    def extent(self, atom: Atom) -> tuple[int, int]:
+        """Return the first byte of an atom and the one after its last."""
+        places = np.flatnonzero(self.labels == atom.label)
+        return int(places[0]) * self.unit, min((int(places[-1]) + 1) * self.unit, self.bytes)
+
+
+class WideShadow(Shadow):
+    """The atoms of a large memory: regions with maps of their own, made when something touches
+    them. A window of half a gigabyte costs what the window does, however finely it is cut."""
+
+    __slots__ = ("_defined", "_regions")
+
+    def __init__(self, name: str, size: int, defined: int) -> None:
+        super().__init__(name, 0, defined)
+        self.bytes = size
+        self._defined = defined
+        self._regions: dict[int, Shadow] = {}
+
+    def forget(self) -> None:
+        """Have no region any more, as at first."""
+        self._defined = self.at_first
+        self._regions.clear()
+        self.version += 1
+        self.epoch += 1
+
+    def release(self) -> None:
+        """Let go of the regions."""
+        for region in self._regions.values():
+            region.release()
+        self._regions.clear()
+
+    def _region(self, number: int) -> Shadow:
+        found = self._regions.get(number)
+        if found is None:
+            size = min(REGION, self.bytes - number * REGION)
+            found = self._regions[number] = Shadow(self.name, size, self._defined)
+        return found
+
+    def resolve(self, parts: tuple[Strided, ...]) -> tuple[Atom, ...]:
+        """Return the atoms of some bytes, cutting those that cross the border."""
+        found: list[Atom] = []
+        for number, piece in (p for part in parts for p in _pieces(part)):
+            region = self._region(number)
+            before = region.version
+            found.extend(region.resolve((piece,)))
+            self.version += region.version - before
+        return tuple(found)
+
+    def set_states(self, state: int) -> None:
+        """Say the same of the values of all bytes."""
+        self._defined = state
+        for region in self._regions.values():
+            region.set_states(state)
+
+    def states(self, places: np.ndarray) -> np.ndarray:
+        """Return what is known of the values of some bytes."""
+        found = np.full(places.shape, self._defined, np.uint8)
+        numbers = places // REGION
+        for number in np.unique(numbers):
+            chosen = numbers == number
+            found[chosen] = self._region(int(number)).states(places[chosen] % REGION)
+        return found
+
+    def regions(self) -> Iterator[tuple[int, Shadow]]:
+        """Yield the maps that it consists of, each with the first byte that it is of."""
+        for number, region in sorted(self._regions.items()):
+            yield number * REGION, region
+
+    def extent(self, atom: Atom) -> tuple[int, int]:
+        """Return the first byte of an atom and the one after its last."""
+        for base, region in self.regions():
+            if atom.label < len(region.atoms) and region.atoms[atom.label] is atom:
+                low, high = region.extent(atom)
+                return base + low, base + high
+        raise ValueError("an atom of another memory")
+
+
+def shadow_of(name: str, size: int, defined: int) -> Shadow:
+    """Return the shadow of a memory."""
+    return (WideShadow if size > WIDE else Shadow)(name, size, defined)
+
+
+def _pieces(part: Strided) -> Iterator[tuple[int, Strided]]:
+    """Yield the pieces of some bytes that are within one region each: its number, and the bytes
+    counted from its first one."""
+    start, run, dims = part.start, part.run, part.dims
+    if not dims:
+        while run > 0:
+            number, at = divmod(start, REGION)
+            size = min(run, REGION - at)
+            yield number, Strided(at, size)
+            start, run = start + size, run - size
+        return
+    (count, step), rest = dims[0], dims[1:]
+    size = Strided(0, run, rest).end
+    i = 0
+    while i < count:
+        number, at = divmod(start + i * step, REGION)
+        whole = min(count - i, (REGION - at - size) // step + 1)
+        if whole < 1:  # it crosses the border of the region
+            yield from _pieces(Strided(start + i * step, run, rest))
+            i += 1
+            continue
+        inner = ((whole, step), *rest) if whole > 1 else rest
+        yield number, Strided(at, run, inner)
+        i += whole
+
+
+@dataclass(slots=True, eq=False)
+class Footprint:
+    """The bytes of one operand, and the atoms they are made of at present: `known`, as long as the
+    shadow has the same `version`."""
+
+    shadow: Shadow
+    parts: tuple[Strided, ...]
+    name: str
+    owner: Any  # the allocation that the bytes belong to, if it is known
+    known: tuple[Atom, ...] = ()
+    version: int = -1
+    _epoch: int = -1
+    _units: int = -1
+
+    def atoms(self) -> tuple[Atom, ...]:
+        """Return the atoms of the footprint."""
+        shadow = self.shadow
+        if self.version != shadow.version:
+            if self._epoch != shadow.epoch or self._size() != self._units:
+                self.known = shadow.resolve(self.parts)
+                self._epoch, self._units = shadow.epoch, self._size()
+            self.version = shadow.version
+        return self.known
+
+    def _size(self) -> int:
+        """The units of the atoms: they change if one is cut, or if units are."""
+        return sum([atom.size for atom in self.known])
+
+    def moved(self, distance: int) -> Footprint:
+        """Return the same bytes of global memory farther on; the very same of other memories."""
+        if not self.shadow.is_global:
+            return self
+        parts = tuple([Strided(p.start + distance, p.run, p.dims) for p in self.parts])
+        return Footprint(self.shadow, parts, self.name, self.owner)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte and the one after the last."""
+        return min(p.start for p in self.parts), max(p.end for p in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes it has."""
+        return sum(p.bytes for p in self.parts)

@@ -1,0 +1,269 @@
+"""Vector regions: what their loads and stores reach, taken from the log of UB when a region ends.
+
+A region is one unit of the vector pipe. Its accesses are noted for each instruction, so a finding
+names the load or the store; that a load finds values is checked in the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.watch.access import Access
+from ptosim.engine.watch.clocks import Agent
+from ptosim.engine.watch.lanes import loads_used_whole
+from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import NamedTuple
+from ptosim.machine.core import Core
+from ptosim.machine.effects.account import DEFINED
+from ptosim.machine.effects.storage import allocation_of
+from ptosim.machine.effects.strided import Strided, runs_of
+from ptosim.machine.vector import VectorWindow
+
+if TYPE_CHECKING:
+    from ptosim.engine.watch.monitor import Monitor
+
+MAX_KNOWN = 4096
+"""Entries of a log that is kept, with what it was found to say."""
+MAX_LOGS = 256
+"""Logs that are kept."""
+MAX_TRIED = 1024
+"""Loads of an instruction that are looked at where the region stores bytes of them itself."""
+
+Log = np.ndarray
+Part = tuple[int, np.ndarray, int]
+
+
+class _Instruction:
+    """An instruction of a region that reaches UB. `is_whole`: all bytes that it loads are used."""
+
+    __slots__ = ("inst", "is_store", "is_whole", "operand", "owner")
+
+    def __init__(self, inst: Inst, is_store: bool, is_whole: bool) -> None:
+        self.inst = inst
+        self.is_store = is_store
+        self.is_whole = is_whole
+        bound = inst.op.bound if inst.op is not None else {}
+        self.operand = "src" if "src" in bound and not is_store else "base"
+        self.owner = allocation_of(inst.op, self.operand) if inst.op is not None else None
+
+
+class VectorWatch:
+    """Watches the vector regions of a run."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+        self._tables: dict[int, dict[int, _Instruction]] = {}
+        self._inside: set[int] = set()
+        self._scalars: list[Access] = []
+        self._known: dict[tuple[int, int, bytes], list[tuple[_Instruction, Access]]] = {}
+        insts = monitor.program.insts
+        by_op = {i.op: i for i in insts if i.kind is Kind.VECTOR}
+        for head in [i for i in insts if i.kind is Kind.REGION]:
+            self._inside.update(range(head.pc, head.end))
+            assert head.op is not None
+            self._tables[head.pc] = _table(head, by_op, monitor.program.regions[head.op])
+            end = insts[head.end]
+            end.run = self._at_end(head, end.run)
+        for core in monitor.machine.cores if self._tables else ():
+            if core.kind != "cube":
+                if core.ub is None:
+                    core.ub = VectorWindow(core.space("vec").data)
+                core.ub.watch()
+
+    def holds(self, inst: Inst) -> bool:
+        """True for an instruction of a vector region."""
+        return inst.pc in self._inside
+
+    def note(self, access: Access) -> None:
+        """Keep what a scalar operation of a region does until the region ends."""
+        self._scalars.append(access)
+
+    def _at_end(self, head: Inst, run: Callable[[Core], Any] | None) -> Callable[[Core], None]:
+        table = self._tables[head.pc]
+
+        def end(core: Core) -> None:
+            if run is not None:
+                run(core)
+            if core.ub is None:
+                return
+            if self.monitor.is_on:
+                self._close(core, head, table)
+            core.ub.forget()
+
+        return end
+
+    # -- a region that has ended ------------------------------------------------------------------
+
+    def _close(self, core: Core, head: Inst, table: dict[int, _Instruction]) -> None:
+        monitor, ub = self.monitor, core.ub
+        agent = monitor.clocks.agent(core, head.pipe)
+        monitor.clocks.begin(agent)
+        self._close_scalars(agent)
+        shadow = monitor.shadow(core, "vec")
+        if ub.is_anywhere:  # who can say now which bytes have no value
+            shadow.set_states(DEFINED)
+            ub.is_anywhere = False
+        if not ub.log:
+            return
+        accesses = self._accesses(core, head, table, shadow)
+        entries = []
+        is_defined = True
+        for row, access in accesses:
+            entry = (agent.index, agent.count, access, monitor.count(core, row.inst))
+            entries.append((row, entry))
+            if access.reads:
+                monitor.note(entry, agent, access.reads, (), agent.index, as_found=True)
+                is_defined = is_defined and all(
+                    a.defined == DEFINED for p in access.reads for a in p.atoms()
+                )
+        if not is_defined and monitor.chosen.defined:
+            self._undefined(core, shadow, table, dict(entries))
+        for _, entry in entries:
+            writes = entry[2].writes
+            if writes:
+                monitor.note(entry, agent, (), tuple((p, DEFINED) for p in writes), agent.index)
+
+    def _close_scalars(self, agent: Agent) -> None:
+        """Scalar operations of a region belong to the vector unit, in whose order they are done;
+        what the region stores itself may be what they load."""
+        monitor, accesses = self.monitor, self._scalars
+        self._scalars = []
+        for access in accesses:
+            entry = (agent.index, agent.count, access, monitor.count(access.core, access.inst))
+            monitor.note(entry, agent, access.reads, (), agent.index, as_found=True)
+            written = tuple((p, DEFINED) for p in access.writes)
+            monitor.note(entry, agent, (), written, agent.index)
+
+    def _accesses(
+        self, core: Core, head: Inst, table: dict[int, _Instruction], shadow: Shadow
+    ) -> list[tuple[_Instruction, Access]]:
+        """One access for each instruction."""
+        ub = core.ub
+        assert ub.log is not None
+        key = (core.index, head.pc, ub.log.tobytes() if len(ub.log) <= MAX_KNOWN else b"")
+        found = self._known.get(key) if key[2] and not ub.parts else None
+        if found is not None:
+            return found
+        prints: dict[int, list[Strided]] = {}
+        for code, starts, size in _grouped(_entries(ub), ub.parts):
+            prints.setdefault(code, []).extend(runs_of(starts, size))
+        found = []
+        for code, parts in sorted(prints.items()):
+            row = table[code]
+            access = Access(core, row.inst)
+            inside = tuple(p for p in parts if p.start >= 0 and p.end <= shadow.bytes)
+            reached = (Footprint(shadow, inside, row.operand, row.owner),)
+            access.reads, access.writes = ((), reached) if row.is_store else (reached, ())
+            found.append((row, access))
+        if key[2] and not ub.parts:
+            if len(self._known) >= MAX_LOGS:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+    # -- loads of what nothing has written --------------------------------------------------------
+
+    def _undefined(
+        self,
+        core: Core,
+        shadow: Shadow,
+        table: dict[int, _Instruction],
+        entries: dict[_Instruction, Entry],
+    ) -> None:
+        """Report the first load of each instruction that finds bytes without a value. Where only
+        lanes that a mask may leave out have none, nothing is known to be wrong."""
+        runs = _in_order(core.ub)
+        low, high = int(runs.starts.min()), int((runs.starts + runs.sizes).max())
+        runs = runs._replace(starts=runs.starts - low)
+        poor = shadow.states(np.arange(low, high)) != DEFINED
+        before = np.concatenate(([0], np.cumsum(poor)))
+        is_store = np.isin(runs.codes, [c for c, row in table.items() if row.is_store])
+        ends = runs.starts + runs.sizes
+        lost = before[ends] - before[runs.starts]
+        stores = np.flatnonzero(is_store)
+        for code, row in table.items():
+            chosen = runs.codes == code
+            if row.is_store or not chosen.any():
+                continue
+            least = 1 if row.is_whole else runs.sizes
+            for at in np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED].tolist():
+                places = np.arange(int(runs.starts[at]), int(ends[at]))
+                wrong = poor[places]
+                earlier = stores[runs.numbers[stores] < runs.numbers[at]]
+                over = (runs.starts[earlier] < ends[at]) & (ends[earlier] > runs.starts[at])
+                for store in earlier[over].tolist():
+                    wrong &= (places < runs.starts[store]) | (places >= ends[store])
+                if wrong.sum() >= (1 if row.is_whole else len(places)):
+                    self._report(shadow, row, entries[row], low + places[wrong])
+                    break
+
+    def _report(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> None:
+        parts = runs_of(np.unique(places), 1)
+        print_ = Footprint(shadow, parts, row.operand, None)
+        self.monitor.undefined(print_.atoms()[0], entry, print_)
+
+
+def _table(
+    head: Inst, by_op: dict[Any, Inst], places: dict[Operation, Any]
+) -> dict[int, _Instruction]:
+    """The instructions of a region by the code that they have in logs."""
+    region = head.op
+    assert isinstance(region, Operation)
+    whole = loads_used_whole(region)
+    return {
+        place.code: _Instruction(by_op[op], place.is_store, op in whole)
+        for op, place in places.items()
+        if op in by_op
+    }
+
+
+def _entries(ub: VectorWindow) -> Log:
+    return np.array(ub.log, np.int64)
+
+
+def _grouped(log: Log, parts: list[Part]) -> Iterator[Part]:
+    """Accesses by instruction and size, with their places sorted and each once."""
+    single = np.unique(log[log >= 0])
+    if len(single):
+        keys = single >> 20
+        cuts = np.flatnonzero(np.diff(keys)) + 1
+        for group in np.split(single, cuts):
+            key = int(group[0] >> 20)
+            yield key >> 12, group & 0xFFFFF, key & 0xFFF
+    merged: dict[tuple[int, int], list[np.ndarray]] = {}
+    for code, starts, size in parts:
+        merged.setdefault((code, size), []).append(starts)
+    for (code, size), starts in merged.items():
+        yield code, np.unique(np.concatenate(starts)), size
+
+
+class _Runs(NamedTuple):
+    """Runs of bytes that were accessed, and by which access, counted from 0."""
+
+    numbers: np.ndarray
+    codes: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+
+
+def _in_order(ub: VectorWindow) -> _Runs:
+    """Every run in the order of execution."""
+    log = _entries(ub)
+    numbers = np.arange(len(log))
+    single = log >= 0
+    found = [_Runs(numbers[single], *_unpacked(log[single]))]
+    for number in numbers[~single].tolist():
+        code, starts, size = ub.parts[-1 - int(log[number])]
+        same = np.ones(len(starts), np.int64)
+        found.append(_Runs(same * number, same * code, np.asarray(starts), same * size))
+    runs = _Runs(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    order = np.argsort(runs.numbers, kind="stable")
+    return _Runs(*(column[order] for column in runs))
+
+
+def _unpacked(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return log >> 32, log & 0xFFFFF, log >> 20 & 0xFFF

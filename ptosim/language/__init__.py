@@ -1,0 +1,1 @@
+"""Text to a resolved and placed program: syntax, names and types, rules, memory, rewriting."""

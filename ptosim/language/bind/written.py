@@ -1,0 +1,298 @@
+"""Operands as they are written: in order, with their types, and the named ones by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.ground.ir.attributes import attr_value, token_value
+from ptosim.ground.ir.core import Node, Operand, Operation, Tok
+from ptosim.ground.ir.types import ErrorType, MemRefType, PtrType, Type
+from ptosim.language.bind.clauses import WrittenClause, are_clauses
+
+Use = Callable[[Any, Type | None], Operand]
+
+
+class Written:
+    """The operands of an operation as written: inputs, outputs (DPS only), and named ones;
+    `repeated` are the words of those that have a value under their name already."""
+
+    __slots__ = ("ins", "named", "outs", "repeated", "types")
+
+    def __init__(self) -> None:
+        self.ins: list[Operand] = []
+        self.outs: list[Operand] | None = None
+        self.named: dict[str, Any] = {}
+        self.types: list[Type] = []
+        self.repeated: list[Tok] = []
+
+    def put(self, word: Tok, value: Any) -> None:
+        """Give a name its value; the first one stays."""
+        if word.value in self.named:
+            self.repeated.append(word)
+        else:
+            self.named[word.value] = value
+
+    def put_clause(self, clause: WrittenClause) -> None:
+        """Add to the clauses of a name, which can be several."""
+        given = self.named.setdefault(clause.tok.value, [clause])
+        if not are_clauses(given):
+            self.repeated.append(clause.tok)
+        elif clause not in given:
+            given.append(clause)
+
+
+def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
+    """Return the operands of an op in the order of the text, each with its declared type."""
+    written = Written()
+    if op.form == "dps":
+        written.ins = _typed(op.ins, op.ins_types, use, type_of)
+        written.outs = _typed(op.outs, op.outs_types, use, type_of)
+        items = _Items(written, use, [], types_end_here=True)
+        for clause in op.clauses:
+            if clause.kind == "dps_word":
+                written.ins.append(use(clause.parts[0], None))
+            elif clause.kind == "clause":
+                items.add_all((clause,))
+            else:
+                _dps_clause(clause, written, use, type_of)
+        return written
+    if op.form == "generic":
+        written.ins = _typed(op.ins, op.ins_types, use, type_of)
+        return written
+    if op.form == "line":
+        written.ins = _typed(op.ins, op.types, use, type_of)
+        return written
+    types = [type_of(t) for t in type_tokens(op)]
+    written.types = types
+    if op.definition is not None and op.definition.unlisted is not None:
+        types = []  # operands get theirs when they have names (bind/listed.py)
+    _Items(written, use, types, types_end_here=op.arrow is None).add_all(op.items)
+    if len(types) == 1 and op.name.startswith(("arith.", "math.")) and not op.has("selects"):
+        _type_inputs(written.ins, types[0])
+    return written
+
+
+def _type_inputs(operands: list[Operand], type_: Type) -> None:
+    """Give inputs of a snippet, where they are first used, the one type of all operands."""
+    for operand in operands:
+        value = operand.value
+        if value is None or not value.is_argument or not isinstance(operand.type, ErrorType):
+            continue
+        if isinstance(value.type, ErrorType):
+            value.type = type_
+        operand.type = value.type  # of a second mention too, made before the first had its type
+
+
+def type_tokens(op: Operation) -> list[Tok]:
+    """Return the types of the operands of an op of the item form, in the order of the text."""
+    tokens = [t for t in op.types if t.__class__ is Tok and t.type == "TYPE"]
+    if len(tokens) > 1 and any(getattr(part, "value", "") == "to" for part in op.type_list):
+        tokens.pop()  # `%x : A to B`: the last one is the result's
+    for item in op.items:
+        if item.__class__ is Node and item.kind == "paren":
+            tokens.extend(t for t in item.parts if t.__class__ is Tok and t.type == "TYPE")
+    return tokens
+
+
+def _typed(entries: Any, types: Any, use: Use, type_of: Callable[[Tok], Type]) -> list[Operand]:
+    declared = [type_of(t) for t in types]
+    operands: list[Operand] = []
+    position = 0
+    for entry in entries:
+        if entry.__class__ is dict:
+            continue
+        takes_type = entry.__class__ is Node or entry.type == "SSA"
+        type_ = declared[position] if position < len(declared) else None
+        if takes_type or len(declared) == len(entries):
+            position += 1
+        operands.append(use(entry, type_))
+    return operands
+
+
+def _dps_clause(clause: Node, written: Written, use: Use, type_of: Callable[[Tok], Type]) -> None:
+    word, value = clause.parts[0], clause.parts[1]
+    type_ = type_of(clause.parts[2]) if len(clause.parts) > 2 else None
+    if value.__class__ is Node:
+        written.put(word, use(value, type_))
+    elif value.__class__ is Tok and value.type != "SSA":
+        written.put(word, Operand(value, None, type_, token_value(value)))
+    elif value.__class__ is Tok:
+        written.put(word, use(value, type_))
+    else:
+        written.put(word, Operand(word, None, type_, attr_value(value)))
+
+
+class _Items:
+    """Flattens the items of an op; the types of the type list go to its values in order where there
+    is one for each, or one for each that is not an index (`%p[%i], %v : P, V`)."""
+
+    def __init__(
+        self, written: Written, use: Use, types: list[Type], *, types_end_here: bool
+    ) -> None:
+        self._types_end_here = types_end_here
+        self._written = written
+        self._use = use
+        self._types = list(types)
+        self._next = 0
+        self._one_each = False
+        self._with_indices = True
+        self._literals = False  # do literals have types, too?
+
+    def add_all(self, given: Any) -> None:
+        items = [i for i in given if not is_named(i)]
+        count = sum(map(count_values, items))
+        indices = sum(map(count_indices, items))
+        plain = not self._types_end_here and all(i.__class__ is Tok for i in items)
+        literals = sum(map(is_literal, items)) if plain else 0
+        self._literals = literals > 0 and len(self._types) == count + literals
+        if self._literals:
+            count = len(self._types)
+        self._with_indices = len(self._types) == count
+        self._one_each = self._with_indices or len(self._types) == count - indices
+        if self._one_each and not (self._with_indices and indices):
+            _put_pointer_in_place(items, self._types)
+        if self._types_end_here and len(items) < len(given):
+            self._one_each = False  # the type after keywords is the result's
+        previous: Any = None
+        for item in given:
+            self._add(item, previous)
+            previous = item
+
+    def _add(self, item: Any, previous: Any, *, typed: bool = False) -> None:
+        """`previous` is the item before; a keyword takes a type only inside parentheses, where each
+        value is followed by its own (`addr = %a : T` types the result)."""
+        written = self._written
+        if item.__class__ is dict:
+            return
+        if item.__class__ is Tok:
+            written.ins.append(self._operand(item))
+            return
+        kind = item.kind
+        if kind == "indexed":
+            written.ins.extend(self._indexed(item))
+        elif kind == "paren":
+            written.ins.extend(self._operands(item.parts))
+        elif kind == "symbol":
+            written.ins.append(self._use(item, None))
+        elif kind == "list":
+            values = self._operands(item.parts)
+            if previous.__class__ is Tok and previous.type == "BARE_ID":
+                written.ins.pop()
+                written.put(previous, values)
+            else:
+                written.ins.extend(values)
+        elif kind != "keyword":
+            self._add_named(item)
+        else:
+            word, value = item.parts
+            is_list = value.__class__ is Node
+            one_each, self._one_each = self._one_each, self._one_each and typed
+            operand = self._operands(value.parts) if is_list else self._operand(value)
+            self._one_each = one_each
+            if typed:  # of a pipe: its check says what is there twice
+                written.named[word.value] = operand
+            else:
+                written.put(word, operand)
+
+    def _add_named(self, item: Node) -> None:
+        written = self._written
+        if item.kind == "launch":
+            written.named[item.kind] = [self._use(part, None) for part in item.parts]
+        elif item.kind == "flags":
+            written.put(item.parts[0], [self._use(f, None) for f in _flags(item)])
+        else:
+            written.put_clause(self._clause(item))
+
+    def _clause(self, item: Node) -> WrittenClause:
+        word, paren = item.parts
+        keywords: dict[str, Operand] = {}
+        values: list[Operand] = []
+        for part in paren.parts:
+            if part.__class__ is Node and part.kind == "keyword" and part.parts[1].__class__ is Tok:
+                keywords[part.parts[0].value] = self._operand(part.parts[1])
+            else:
+                values.extend(self._operands((part,)))
+        return WrittenClause(word, values, keywords)
+
+    def _operands(self, parts: Any) -> list[Operand]:
+        found: list[Operand] = []
+        for part in parts:
+            if part.__class__ is Tok and part.type not in ("TYPE", "COLON", "ARROW"):
+                found.append(self._operand(part))
+            elif part.__class__ is Node and part.kind == "indexed":
+                found.extend(self._indexed(part))
+            elif part.__class__ is Node and part.kind in ("list", "paren"):
+                found.extend(self._operands(part.parts))
+            elif part.__class__ is Node and part.kind == "keyword":
+                self._add(part, None, typed=True)
+            elif part.__class__ is Node and part.kind == "clause":
+                self._add_named(part)
+        return found
+
+    def _indexed(self, item: Node) -> list[Operand]:
+        base, *indices = item.parts
+        if indices[-1].type == "TYPE":  # of the index, as in `%v[%i : i32]`
+            del indices[-1]
+        if self._with_indices:
+            return [self._operand(base), *map(self._operand, indices)]
+        return [self._operand(base), *(self._use(index, None) for index in indices)]
+
+    def _operand(self, tok: Tok) -> Operand:
+        if tok.type != "SSA" and not (self._literals and is_literal(tok)):
+            return self._use(tok, None)
+        type_ = None
+        if self._one_each:
+            type_ = self._types[self._next]
+            self._next += 1
+        return self._use(tok, type_)
+
+
+def _flags(item: Node) -> list[Tok]:
+    """The words of `overflow<nsw, nuw>`, each as if it were alone in the brackets."""
+    words = item.parts[1]
+    found: list[Tok] = []
+    at = words.start
+    for piece in words.value[1:-1].split(","):
+        start = at + 1 + len(piece) - len(piece.lstrip())
+        found.append(Tok("ANGLE_ENUM", f"<{piece.strip()}>", start - 1))
+        at += len(piece) + 1
+    return found
+
+
+def is_named(item: Any) -> bool:
+    """True for an item whose value has no type in the list."""
+    return item.__class__ is Node and item.kind in ("keyword", "launch")
+
+
+def count_values(item: Any) -> int:
+    """Return how many values an item of an operand list holds, those in brackets included."""
+    if item.__class__ is Tok:
+        return item.type == "SSA"
+    if item.__class__ is Node:
+        return sum(map(count_values, item.parts))
+    return 0
+
+
+def is_literal(item: Any) -> bool:
+    """True for a number that is an operand of its own."""
+    return item.__class__ is Tok and item.type in ("INT", "FLOAT")
+
+
+def _put_pointer_in_place(items: Any, types: list[Type]) -> None:
+    """In a list without the indices the pointer's type may be elsewhere than the pointer, as in
+    `store_scalar %v, %p[%i] : P, V`."""
+    values = [i for i in items if i.__class__ is Node or (i.__class__ is Tok and i.type == "SSA")]
+    indexed = [at for at, item in enumerate(values) if getattr(item, "kind", "") == "indexed"]
+    pointers = [at for at, t in enumerate(types) if isinstance(t, (PtrType, MemRefType))]
+    if len(indexed) == 1 and len(pointers) == 1 and indexed[0] < len(types):
+        types.insert(indexed[0], types.pop(pointers[0]))
+
+
+def count_indices(item: Any) -> int:
+    """Return how many of the values of an item are indices (`%v[%i, %j]` has two)."""
+    if item.__class__ is not Node:
+        return 0
+    if item.kind == "indexed":
+        return sum(1 for part in item.parts[1:] if part.type == "SSA")
+    return sum(map(count_indices, item.parts))

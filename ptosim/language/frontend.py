@@ -1,0 +1,452 @@
+"""From text to a verified module: which target and level are meant, and every static check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Module, Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
+from ptosim.ground.isa.targets import DEFAULT_TARGET, machine
+from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Source, Span
+from ptosim.language.bind.resolve import resolve
+from ptosim.language.bind.unknown import syntax_of_coming
+from ptosim.language.place.cores import Plan, peer_functions, plans, reached_functions
+from ptosim.language.place.sections import write as write_inferred
+from ptosim.language.syntax.balance import missing_bracket
+from ptosim.language.syntax.parser import parse
+from ptosim.language.targets import chip_in_text, chip_of, default_chip, targets_of_modules
+from ptosim.language.verify.checks import (
+    addresses,
+    ends,
+    fifos,
+    functions,
+    helpers,
+    instrumented,
+    memrefs,
+    pipes,
+    quantised,
+    scratch,
+    sections,
+    shapes,
+    simt,
+    simt_fragments,
+    simt_slots,
+    streams,
+    units,
+    unlowered,
+    uses,
+    vecscope,
+    virtual,
+)
+from ptosim.language.verify.other_target import MICRO_CODE, VIRTUAL_CODE
+from ptosim.language.verify.verify import verify
+
+
+@dataclass(frozen=True, slots=True)
+class FrontOptions:
+    """What the caller asks for; None leaves the choice to the program. The target is a word for an
+    architecture or a chip, `compat` a date of the language; with
+    `legacy` spellings of other dates are read too."""
+
+    target: str | None = None
+    level: int | None = None
+    sync: str | None = None
+    compat: str | None = None
+    entry: str | None = None  # check only this function and what it calls
+    legacy: bool = False
+    planner: str | None = None  # of the assembler: legacy (the default) or modern
+    dump: bool = False  # the text went through passes of the assembler: it has what they add
+    followed: str | None = None  # check everything, for the target of this entry where it differs
+
+
+@dataclass(slots=True)
+class Front:
+    """A checked module with the choices that were made for it; `target` is the architecture."""
+
+    source: Source
+    module: Module
+    resolved: ResolvedModule
+    target: str
+    chip: str
+    level: int
+    sync: str
+    sink: Sink = field(default_factory=Sink)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    entry: str | None = None  # the only function that was checked, with what it calls
+    legacy: bool = False  # spellings of other dates were read
+
+    @property
+    def compat(self) -> str:
+        """The date of the language that the module was read as."""
+        return self.resolved.date
+
+    @property
+    def label(self) -> str:
+        """The target in a word: the architecture, or the chip if it is not the usual one."""
+        return machine(self.chip).label
+
+
+def run_frontend(source: Source, options: FrontOptions) -> Front:
+    """Parse and check a source. Findings are in the result's sink; raises UsageError for options
+    that mean nothing."""
+    _refuse_unknown(options)
+    date = check_date(options.compat or DEFAULT_DATE)
+    sink = Sink(date=date, reads_old=options.legacy)
+    module = parse(source, sink)
+    if sink.has_errors:
+        return _unreadable(module, source, options, sink, date)
+    if not module.ops and not sink.has_errors:
+        sink.emit(_empty(source))
+    several = {} if options.target else targets_of_modules(module, date)
+    if several:
+        return _check_several(several, module, source, options, sink)
+    chip = chip_of(module, options.target, sink, date)
+    if chip is not None:
+        return _check(module, source, chip, options, sink)
+    if sink.has_errors:
+        return _check(module, source, DEFAULT_TARGET, options, sink)
+    return _unnamed_target(module, source, options, sink)
+
+
+_CHOICES = {"level": (1, 2, 3), "sync": ("auto", "manual"), "planner": ("legacy", "modern")}
+
+
+def _refuse_unknown(options: FrontOptions) -> None:
+    for name, known in _CHOICES.items():
+        chosen = getattr(options, name)
+        if chosen is not None and chosen not in known:
+            *rest, last = map(str, known)
+            raise UsageError(f"{name} is {', '.join(rest)} or {last}, not `{chosen}`")
+
+
+def _unreadable(
+    module: Module, source: Source, options: FrontOptions, sink: Sink, date: str
+) -> Front:
+    """Of a text with syntax errors say only those: what names and types mean in it is a guess. Of
+    brackets that are out of balance say one thing, the missing one."""
+    first = next(d for d in sink if d.is_error)
+    missing = missing_bracket(source, first.span)
+    if missing is not None:
+        sink.cut(0)
+        sink.emit(missing)
+    syntax_of_coming(source, sink, date)
+    count = len(sink)
+    chip = chip_of(module, options.target, sink, date) or chip_in_text(source) or DEFAULT_TARGET
+    front = _check(module, source, chip, options, sink)
+    sink.cut(count)
+    return front
+
+
+def _check(
+    module: Module,
+    source: Source,
+    target: str,
+    options: FrontOptions,
+    sink: Sink,
+    others: Sequence[Operation] = (),
+) -> Front:
+    """Resolve and check a module for a target; `others` are modules in it that are for another
+    one, of which nothing is said here."""
+    before = list(sink)
+    resolved = resolve(
+        module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
+    )
+    resolved.insert_sync = options.sync == "auto"
+    resolved.planner = options.planner or resolved.planner
+    level = options.level or _level(resolved.ops)
+    inferred = options.level is None
+    sink.level = "inferred 3" if inferred and level == 3 else str(level)
+    is_named = _is_named(module, options, resolved.date)
+    resolved.facts = {
+        "level": level,
+        "level_inferred": inferred,
+        "target_named": is_named,
+        "dump": options.dump,
+        "tile_operations": any(map(_is_on_tiles, resolved.ops)),
+    }
+    sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
+    verify(resolved, sink)
+    scratch.decide(resolved)
+    if not _has_syntax_errors(sink):
+        sink.extend(_checks(resolved, level))
+        refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}
+        if not options.dump:
+            sink.extend(unlowered.unlowered(resolved, refused))
+    if others:
+        _without(resolved, others, sink, before)
+    if options.entry is not None:
+        _only(resolved, options.entry, sink)
+    if not sink.is_rejected:
+        write_inferred(resolved)
+    made = {} if sink.is_rejected else plans(resolved, sink)
+    target, chip = resolved.target, resolved.chip
+    return Front(
+        source,
+        module,
+        resolved,
+        target,
+        chip,
+        level,
+        sync,
+        sink,
+        made,
+        options.entry,
+        options.legacy,
+    )
+
+
+def _is_on_tiles(op: Operation) -> bool:
+    """True for an operation on what is in tiles, not on handles or addresses of them."""
+    definition = op.definition
+    if definition is None or op.variant is None or op.has("handle") or op.has("tile_address"):
+        return False
+    on_tiles = any("tile" in d.kinds for d in op.variant.operands)
+    return on_tiles and not definition.family.startswith(("micro", "vmi"))
+
+
+def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
+    """Forget what is found inside functions that an entry does not reach, and the other entries.
+    Text that cannot be read stays a fault of the whole file."""
+    named = resolved.entries_named(entry.removeprefix("@"))
+    if len(named) != 1:
+        return  # said where the entry is looked up
+    resolved.entries = named
+    launched = peer_functions(resolved, resolved.functions[named[0]])
+    reached = reached_functions(resolved, launched)
+    others = [f.op for f in resolved.functions.values() if f not in reached]
+
+    def is_meant(found: Diagnostic) -> bool:
+        span = found.span
+        if span is None or found.is_syntax_error:
+            return True
+        return not any(op.start <= span.start < op.end for op in others)
+
+    sink.keep(is_meant)
+
+
+def _without(
+    resolved: ResolvedModule, others: Sequence[Operation], sink: Sink, before: Sequence[Diagnostic]
+) -> None:
+    """Forget what is found in modules for other targets, and their entries."""
+    functions = resolved.functions
+    resolved.entries = [e for e in resolved.entries if functions[e].unit.op not in others]
+
+    def is_meant(found: Diagnostic) -> bool:
+        span = found.span
+        if span is None or found in before:
+            return True
+        return not any(op.start <= span.start < op.end for op in others)
+
+    sink.keep(is_meant)
+
+
+_CHECKS = (
+    (units.attributes, None),
+    (units.marks, None),
+    (helpers.helpers, None),
+    (sections.kinds, {"section"}),
+    (sections.nested, {"section"}),
+    (sections.uncovered, None),
+    (units.references, {"unit"}),
+    (units.containers, {"unit"}),
+    (functions.entries, None),
+    (functions.calls, None),
+    (functions.returns, None),
+    (functions.regions, None),
+    (ends.blocks, None),
+    (ends.wrapped, {"jumps"}),
+    (ends.fusion, {"fusion"}),
+    (functions.windows, {"window"}),
+    (functions.devices, {"entry_only"}),
+    (addresses.levels, {"makes_storage", "places"}),
+    (uses.dereferenced, {"only_dereferenced"}),
+    (uses.slots, {"picks_slot"}),
+    (uses.records, None),
+    (uses.keys, None),
+    (shapes.windows, {"window"}),
+    (shapes.layouts, {"view"}),
+    (shapes.tiles, {"makes_storage", "keeps_axis", "sets_valid"}),
+    (fifos.signals, {"cross_core"}),
+    (addresses.buffers, {"reserves", "imports"}),
+    (pipes.ends, {"pipes"}),
+    (pipes.hidden, {"sets_quant"}),
+    (fifos.popped, {"pipes"}),
+    (vecscope.check, {"vector_region", "micro"}),
+    (simt.check, None),
+    (simt.constants, {"constant"}),
+    (simt.bitcasts, {"keeps_bits"}),
+    (simt_slots.slots, {"kept_slot"}),
+    (simt_fragments.fragments, {"allocates_private"}),
+    (streams.check, {"micro"}),
+    (virtual.boundary, None),
+    (virtual.foreign, None),
+    (virtual.functions, None),
+    (virtual.layouts, None),
+    (virtual.constants, {"dense"}),
+    (virtual.repacked, {"repacks"}),
+    (memrefs.reinterpreted, {"reinterprets"}),
+    (quantised.casts, {"quant"}),
+    (quantised.headers, None),
+    (instrumented.instrumented, {"quant"}),
+    (instrumented.coupled, {"quant"}),
+    (quantised.reused, None),
+    (scratch.check, None),
+)
+"""Checks that look at more than one operation, each with the traits or families of operations that
+it is about; None: it is about every program."""
+
+
+def _checks(resolved: ResolvedModule, level: int) -> list[Diagnostic]:
+    words = {word for op in resolved.ops for word in op.traits}
+    families = (op.definition.family for op in resolved.ops if op.definition is not None)
+    words |= {family.partition("_")[0] for family in families}
+    checks = [check for check, about in _CHECKS if about is None or about & words]
+    return [found for check in checks for found in check(resolved, level)]
+
+
+def _has_syntax_errors(sink: Sink) -> bool:
+    return any(d.is_syntax_error for d in sink)
+
+
+def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
+    """A program that names no target is for A2/A3 by the rules of August, by those of April for the
+    target that accepts it."""
+    rules = unit_rules(check_date(options.compat or DEFAULT_DATE)).rules
+    if module.kind == "module" and "unnamed_is_a3" in rules:
+        return _default_target(module, source, options, sink)
+    return _either_target(module, source, options, sink)
+
+
+def _default_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
+    """Check for the default target. What only the other one executes runs there; where only the
+    other one accepts the program, that is said beside the findings."""
+    default_sink, other_sink = sink.like(), sink.like()
+    chip = default_chip(module)
+    front = _check(module, source, chip, options, default_sink)
+    is_virtual = any(d.code == VIRTUAL_CODE for d in default_sink)
+    is_for_other = is_virtual or any(d.code == MICRO_CODE for d in default_sink)
+    if not default_sink.is_rejected and not is_for_other:
+        default_sink.emit(_default_note())
+        return front
+    other = _check(module, source, "a5", options, other_sink)
+    if is_virtual or not (other_sink.is_rejected or default_sink.is_rejected):
+        other_sink.emit(_a5_note())
+        return other
+    # A module's operations carry what the last check bound them to.
+    front = _check(module, source, chip, options, sink)
+    if not other_sink.is_rejected:
+        first = next(d for d in sink if d.is_rejection)
+        _only_accepted_by("a5", first, sink)
+    return front
+
+
+def _only_accepted_by(accepted: str, first: Diagnostic, sink: Sink) -> None:
+    sink.report(
+        "PTO3002",
+        f"the program names no target and only {accepted} accepts it",
+        first.span,
+        notes=(f"the other target says {first.code}: {first.message}",),
+        help=f'run with `--target {accepted}`, or give the module `pto.target_arch = "{accepted}"`',
+    )
+
+
+def _either_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
+    """A program that names no target runs if both targets accept it; one that only one target
+    accepts must say so."""
+    default_sink, other_sink = sink.like(), sink.like()
+    other = _check(module, source, "a5", options, other_sink)
+    front = _check(module, source, DEFAULT_TARGET, options, default_sink)
+    if any(d.code == VIRTUAL_CODE for d in default_sink):
+        other_sink.emit(_a5_note())
+        return _check(module, source, "a5", options, other_sink)
+    if default_sink.is_rejected == other_sink.is_rejected:
+        if not default_sink.is_rejected:
+            default_sink.emit(_default_note())
+        return front
+    accepted, refused = ("a5", default_sink) if default_sink.is_rejected else ("a2a3", other_sink)
+    if accepted == "a5":
+        front = _check(module, source, "a5", options, other.sink)
+    first = next(d for d in refused if d.is_rejection)
+    _only_accepted_by(accepted, first, front.sink)
+    return front
+
+
+def _empty(source: Source) -> Diagnostic:
+    return finding(
+        "PTO0006",
+        "the file holds no operation: there is nothing to check or to run",
+        Span(source, 0, 0),
+        help="is it the file that you mean, and was it written to its end?",
+    )
+
+
+def _default_note():
+    return finding(
+        "PTO3003",
+        f"the program names no target; {DEFAULT_TARGET} is used",
+        notes=("both targets accept it; the assembler's default is a3",),
+        help="name one with `--target` or the module attribute `pto.target_arch`",
+    )
+
+
+def _a5_note():
+    return finding(
+        "PTO3007",
+        "the program names no target; a5 is used, which alone executes its operations",
+        help="name one with `--target` or the module attribute `pto.target_arch`",
+    )
+
+
+def _is_named(module: Module, options: FrontOptions, date: str) -> bool:
+    named = chip_of(module, options.target, Sink(), date)
+    return named is not None or bool(targets_of_modules(module, date))
+
+
+def _check_several(
+    targets: dict[Operation, str],
+    module: Module,
+    source: Source,
+    options: FrontOptions,
+    sink: Sink,
+) -> Front:
+    """Check each module of a container for its own target. What is run is of the target of the
+    entry that is asked for, else of the first entry."""
+    resolved = resolve(
+        module, DEFAULT_TARGET, Sink(), date=check_date(options.compat or DEFAULT_DATE)
+    )
+    asked = options.entry or options.followed or ""
+    named = resolved.entries_named(asked.removeprefix("@"))
+    of_entries = [
+        targets[op]
+        for name in named or resolved.entries
+        if (op := resolved.functions[name].unit.op) in targets
+    ]
+    main = of_entries[0] if of_entries else DEFAULT_TARGET
+    for chip in dict.fromkeys(targets.values()):
+        if chip != main:
+            own = sink.like()
+            _check(module, source, chip, options, own, _others(targets, chip))
+            sink.extend(own)
+    return _check(module, source, main, options, sink, _others(targets, main))
+
+
+def _others(targets: dict[Operation, str], chip: str) -> list[Operation]:
+    return [op for op, target in targets.items() if target != chip]
+
+
+def _level(ops: Sequence[Operation]) -> int:
+    """Level 3 as soon as one tile has an address, else 2."""
+    has_address = any(
+        "places" in op.traits or ("makes_storage" in op.traits and _has_keyword(op, "addr"))
+        for op in ops
+    )
+    return 3 if has_address else 2
+
+
+def _has_keyword(op: Operation, key: str) -> bool:
+    return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)

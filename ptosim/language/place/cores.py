@@ -1,0 +1,184 @@
+"""What a launch of a function is made of: which functions run, on which cores (cube, vector, both
+kinds of a cluster, or one core with everything), and where their tiles are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptosim.ground.diagnostics.model import Diagnostic, Sink
+from ptosim.ground.ir.attributes import number_of
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import AbstractTileType
+from ptosim.ground.records import dataclass
+from ptosim.language.place.aliases import shared_bytes
+from ptosim.language.place.planner import Placement, place
+from ptosim.language.place.sides import queue_of
+
+_PEERS = {"cube": "vector", "vector": "cube"}
+
+
+@dataclass(frozen=True, slots=True)
+class CoreRole:
+    """A core of every launched cluster: its kind, its number among the vector cores, what it
+    runs."""
+
+    kind: str
+    sub_block: int
+    sub_blocks: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a launch of an entry is made of, as far as the text says it."""
+
+    launched: list[Function]  # the entry and, of a cube-vector pair of kernels, its peer
+    reached: list[Function]  # these and all that they call
+    roles: list[CoreRole]
+    placement: Placement
+    findings: list[Diagnostic]
+
+
+def plan(resolved: ResolvedModule, name: str) -> Plan:
+    """Return the plan of an entry; what is wrong with the placement is in its findings."""
+    entry = resolved.functions[name]
+    launched = peer_functions(resolved, entry)
+    reached = reached_functions(resolved, launched)
+    found = Sink()
+    placement = place(resolved, reached, found)
+    found.extend(shared_bytes(resolved, reached, placement))
+    for op in (op for function in reached for op in function.ops if op.definition is not None):
+        op.queue = queue_of(op, resolved.target)
+    return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))
+
+
+def plans(resolved: ResolvedModule, sink: Sink) -> dict[str, Plan]:
+    """Return the plan of each entry, and report what they find: what several entries reach once.
+    Entries that reach tiles whose shapes come from the arguments wait for the run."""
+    made: dict[str, Plan] = {}
+    for name in resolved.entries:
+        launched = peer_functions(resolved, resolved.functions[name])
+        if not any(has_abstract(f) for f in reached_functions(resolved, launched)):
+            made[name] = plan(resolved, name)
+            sink.extend(made[name].findings)
+    return made
+
+
+def roles(resolved: ResolvedModule, entry: Function, reached: Sequence[Function]) -> list[CoreRole]:
+    """Return the cores that a launch of `entry` uses.
+
+    A function of kernel kind cube or vector runs on one core of that kind. Sections and cube-vector
+    pipes make a mixed kernel: one cube and both vector cores run the whole function, each without
+    the other's sections. A kernel whose FIFO imports a buffer of a peer runs beside that peer.
+    Everything else runs on one core that has all memory spaces."""
+    peer = _peer(resolved, entry)
+    if peer is not None:
+        return _pair(entry, peer, reached)
+    ops = [op for function in reached for op in function.ops]
+    if entry.kernel_kind in _PEERS and not any("section" in op.traits for op in ops):
+        return [CoreRole(entry.kernel_kind, 0, 1, entry.name)]
+    kinds = {function.kernel_kind for function in reached}
+    is_split = any(function.inferred for function in reached)
+    if kinds >= _PEERS.keys() or is_split or any(map(_is_of_one_side, ops)):
+        return _cluster(entry.name, entry.name, reached)
+    return [CoreRole("any", 0, 1, entry.name)]
+
+
+def _is_of_one_side(op: Operation) -> bool:
+    """True for an operation that only one kind of core executes, and for the ends of FIFOs."""
+    row = op.definition
+    return row is not None and (row.side is not None or row.fifo == "open")
+
+
+def _cluster(cube: str, vector: str, reached: Sequence[Function]) -> list[CoreRole]:
+    vectors = 1 if _is_single(reached) else 2
+    return [
+        CoreRole("cube", 0, vectors, cube),
+        *(CoreRole("vector", k, vectors, vector) for k in range(vectors)),
+    ]
+
+
+def _is_single(reached: Sequence[Function]) -> bool:
+    """True if only whole tiles go through FIFOs: such a kernel has one vector core beside each cube
+    core."""
+    rows = ((op, op.definition) for f in reached for op in f.ops)
+    splits = [_split(op) for op, row in rows if row is not None and row.fifo in ("push", "pop")]
+    return bool(splits) and not any(splits)
+
+
+def _split(op: Operation) -> int:
+    return number_of(op, "split") or 0
+
+
+def side_of(function: Function) -> str | None:
+    """Return the kind of core that a function is for: its kernel kind, or that of its only kind of
+    section."""
+    if function.kernel_kind in _PEERS:
+        return function.kernel_kind
+    sections = [op.definition for op in function.ops if "section" in op.traits]
+    kinds = {row.side for row in sections if row is not None}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _pair(entry: Function, peer: Function, reached: Sequence[Function]) -> list[CoreRole]:
+    cube, vector = (entry, peer) if side_of(entry) == "cube" else (peer, entry)
+    return _cluster(cube.name, vector.name, reached)
+
+
+def _peer(resolved: ResolvedModule, entry: Function) -> Function | None:
+    """The kernel that runs beside `entry`: the one at the other end of its FIFO."""
+    wanted = _PEERS.get(side_of(entry) or "")
+    if wanted is None or not _has_pipe(entry):
+        return None
+    peer = _sharing(resolved, entry)
+    if peer is None:
+        others = [
+            f
+            for f in resolved.functions.values()
+            if f is not entry and f.has_body and _has_pipe(f) and side_of(f) == wanted
+        ]
+        peer = others[0] if len(others) == 1 else None
+    return peer if peer is not None and side_of(peer) == wanted else None
+
+
+def _has_pipe(function: Function) -> bool:
+    rows = (op.definition for op in function.ops)
+    return any(row is not None and row.fifo == "open" for row in rows)
+
+
+def _sharing(resolved: ResolvedModule, entry: Function) -> Function | None:
+    """The function whose reserved buffer `entry` imports, or that imports `entry`'s."""
+    for function in resolved.functions.values():
+        for op in function.ops:
+            if "imports" not in op.traits:
+                continue
+            peer = resolved.peer(op)
+            if function is entry and peer is not None and peer is not entry:
+                return peer
+            if peer is entry and function is not entry:
+                return function
+    return None
+
+
+def peer_functions(resolved: ResolvedModule, entry: Function) -> list[Function]:
+    """Return the entry and, for a cube-vector pair of kernels, its peer."""
+    peer = _peer(resolved, entry)
+    return [entry, peer] if peer is not None else [entry]
+
+
+def reached_functions(resolved: ResolvedModule, launched: Sequence[Function]) -> list[Function]:
+    """Return the launched functions and all that they call, callers first."""
+    found = list(launched)
+    for function in found:
+        for op in function.ops:
+            known = resolved.functions.get(op.bound.get("callee", ""))
+            if known is not None and known.has_body and known not in found:
+                found.append(known)
+    return found
+
+
+def has_abstract(function: Function) -> bool:
+    """Does a value of the function take its shape from the arguments of the run?"""
+    values = [*function.args, *(v for op in function.ops for v in op.results)]
+    return any(isinstance(v.type, AbstractTileType) for v in values)

@@ -1,0 +1,245 @@
+"""Vector regions that the text leaves out: runs of register operations become one each.
+
+In a block a run is made of register operations, loops and branches of them, and numbers between
+them; everything else ends it. What a run makes of nothing but registers is made again where
+another run uses it; numbers that others use are computed before the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+
+from ptosim.ground.ir.chains import add_in_order
+from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value, walk
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import MemRefType, PtrType, TileType
+from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.language.place.sides import has_registers, is_register, makes_registers
+
+_MEMORY = (PtrType, MemRefType, TileType)
+
+
+OF_REGISTERS = frozenset(("vector_region", "loads", "stores"))
+"""Traits of operations that can be of registers without making one."""
+
+
+WHOLE = "llvm.loop.aivector_scope"
+"""The attribute of a loop that is a region."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """Operations of a block that become a region: its first and last one are of registers."""
+
+    block: Block
+    ops: list[Operation]
+    inside: set[Operation] = field(default_factory=set)  # and all that is in them
+
+
+class Escape(NamedTuple):
+    """A register that is used where nobody can make it again."""
+
+    value: Value
+    user: Operation
+
+
+def runs_of(blocks: Iterable[Block]) -> Iterator[Run]:
+    """Yield the runs of blocks, and of the loops and branches in them that are no part of one."""
+    for block in blocks:
+        yield from _runs(block)
+        for op in block.run:
+            if not op.has("vector_region") and not is_whole(op) and not _is_member(op):
+                yield from runs_of(b for region in op.regions for b in region.blocks)
+
+
+def _runs(block: Block) -> Iterator[Run]:
+    waiting: list[Operation] = []
+    for op in (*block.run, None):
+        if op is not None and not is_whole(op) and (_is_member(op) or _is_number(op)):
+            waiting.append(op)
+            continue
+        at = [k for k, o in enumerate(waiting) if _is_member(o)]
+        if at:
+            ops = waiting[at[0] : at[-1] + 1]
+            yield Run(block, ops, set(walk(ops)))
+        waiting = []
+        if op is not None and is_whole(op):
+            yield Run(block, [op], set(walk([op])))
+
+
+def is_whole(op: Operation) -> bool:
+    """True for a loop that the text makes a region of its own, whatever is in it."""
+    return WHOLE in op.attrs and op.has("loop")
+
+
+def joins_region(function: Function, calls: Sequence[Operation]) -> bool:
+    """True for a function of registers alone that is called from written regions and from nowhere
+    else: it is executed as a part of them."""
+    if not calls or not all(call.inside("vector_region") for call in calls):
+        return False
+    return function.has_body and all(
+        _is_member(op) or _is_number(op) or op.has("returns") for op in function.body
+    )
+
+
+def _is_member(op: Operation) -> bool:
+    """True for an operation on registers, and for control flow around such that nothing ends."""
+    if op.traits & {"vector_region", "call", "returns", "yields", "jumps"}:
+        return False
+    if op.regions:
+        if not op.traits & {"loop", "branch"}:
+            return False
+        inner = [o for o in op.inner() if not o.has("yields")]
+        fits = all(_is_member(o) or _is_number(o) for o in inner)
+        return fits and any(map(_is_member, inner))
+    return has_registers(op) or op.has("in_regions")
+
+
+def _is_number(op: Operation) -> bool:
+    """True for scalar operations without an effect on memory."""
+    if op.regions or op.traits & {"reads_memory", "writes_memory", "ends_regions"}:
+        return False
+    row = op.definition
+    pure = {"constant", "points_into", "pure"}
+    return row is not None and (row.family == "scalar" or not pure.isdisjoint(op.traits))
+
+
+# -- values between runs ---------------------------------------------------------------------------
+
+
+def escapes(function: Function, runs: Sequence[Run]) -> Iterator[Escape]:
+    """Yield the registers that a run would have to hand to something outside."""
+    at = {op: run for run in runs for op in run.inside}
+    for op in function.ops:
+        if op.traits & {"call", "returns"} or op.regions:
+            continue
+        for value in _taken(op):
+            owner = value.owner
+            if owner is None or value.is_argument or not is_register(value.type):
+                continue
+            run = at.get(owner)
+            if run is not None and op not in run.inside and _source(value) is None:
+                yield Escape(value, op)
+
+
+def _taken(op: Operation) -> list[Value]:
+    return [*op.operand_values(), *(o.value for j in op.jumps for o in j.values if o.value)]
+
+
+def _source(value: Value) -> list[Operation] | None:
+    """The operations that make a register again, in order; None where memory or a loop is part of
+    it."""
+    if value.owner is None or value.is_argument:
+        return [] if _is_given(value) else None
+    if not is_register(value.type):
+        return []
+    found: dict[Operation, None] = {}
+    return list(found) if add_in_order(value.owner, _makers, found) else None
+
+
+def _makers(op: Operation) -> list[Operation] | None:
+    """The operations that make the registers which one takes; None if that cannot be made again."""
+    touches = any(isinstance(o.type, _MEMORY) for _, o in op.operands())
+    if op.regions or touches or not makes_registers(op):
+        return None
+    made = [v for v in op.operand_values() if not _is_given(v)]
+    if any(v.owner is None or v.is_argument for v in made):
+        return None
+    return [v.owner for v in made if v.owner is not None and is_register(v.type)]
+
+
+def _is_given(value: Value) -> bool:
+    """True for an argument of the function."""
+    return value.is_argument and value.owner is not None and value.owner.has("function")
+
+
+# -- regions ---------------------------------------------------------------------------------------
+
+
+def wrap(function: Function, row: OpDef) -> None:
+    """Put a region around each run of a function, in what its blocks execute."""
+    if not any(op.traits & OF_REGISTERS or makes_registers(op) for op in function.ops):
+        return
+    runs = list(runs_of(function.op.regions[0].blocks))
+    users: dict[Value, list[Operation]] = {}
+    for op in function.ops if runs else ():
+        for value in _taken(op):
+            users.setdefault(value, []).append(op)
+    members = {op for run in runs for op in run.inside}
+    for run in runs:
+        elsewhere = _made_only_elsewhere(run, users, members)
+        hoisted = _numbers_for_others(run)
+        ops = [o for o in run.ops if o not in hoisted and o not in elsewhere]
+        block = run.block
+        first = block.run.index(run.ops[0])
+        rest = block.run[first + len(run.ops) :]
+        made = [o for o in run.ops if o in hoisted]
+        if any(is_whole(o) or _is_member(o) for o in ops):
+            region = around([*_made_again(run), *ops], row)
+            region.start, region.name_end = run.ops[0].start, run.ops[0].name_end
+            made.append(region)
+        else:
+            made = [o for o in run.ops if o not in elsewhere]
+        block.executed = [*block.run[:first], *made, *rest]
+
+
+def _made_only_elsewhere(
+    run: Run, users: dict[Value, list[Operation]], members: set[Operation]
+) -> set[Operation]:
+    """Operations of registers that nothing in the run needs: the runs that do make them again."""
+    found: set[Operation] = set()
+    for op in reversed(run.ops):
+        taken = [user for value in op.results for user in users.get(value, ())]
+        is_needed = any(u not in members or (u in run.inside and u not in found) for u in taken)
+        if taken and not is_needed and not _is_number(op) and _source(op.results[0]) is not None:
+            found.add(op)
+    return found
+
+
+def around(ops: list[Operation], row: OpDef) -> Operation:
+    """Return an operation with a region of these operations."""
+    first, last = ops[0], ops[-1]
+    made = Operation(row.name, "core", first.start, last.end, first.name_end)
+    made.definition, made.traits = row, row.traits
+    made.function, made.parent = first.function, first.parent
+    made.regions = [Region([Block(ops, [])], last.end)]
+    return made
+
+
+def _made_again(run: Run) -> list[Operation]:
+    """Copies of what makes the registers that come from other runs."""
+    made: dict[Operation, Operation] = {}
+    for op in walk(run.ops):
+        for value in op.operand_values():
+            if value.owner in run.inside or not is_register(value.type):
+                continue
+            for source in _source(value) or ():
+                if source not in run.inside:
+                    made.setdefault(source, copy(source))
+    return list(made.values())
+
+
+def _numbers_for_others(run: Run) -> set[Operation]:
+    """The numbers of a run that are used after it, with those that they are computed from, as far
+    as no operation of the run makes them."""
+    direct = set(run.ops)
+    found: dict[Operation, None] = {}
+
+    def numbers(op: Operation) -> list[Operation] | None:
+        if not _is_number(op):
+            return None
+        return [v.owner for v in op.operand_values() if v.owner is not None and v.owner in direct]
+
+    taken = Counter(v for op in run.inside for v in _operands(op))
+    for op in run.ops:
+        if _is_number(op) and any(v.uses > taken[v] for v in op.results):
+            add_in_order(op, numbers, found)
+    return set(found)
+
+
+def _operands(op: Operation) -> list[Value]:
+    clauses = (c for c in op.bound.values() if hasattr(c, "operands"))
+    inner = [o.value for c in clauses for o in c.operands.values() if isinstance(o, Operand)]
+    return [*op.operand_values(), *(v for v in inner if v is not None)]

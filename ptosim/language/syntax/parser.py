@@ -1,0 +1,230 @@
+"""Text to program: `parse` reads a file of any form into a `Module`."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Sink, finding
+from ptosim.ground.ir.core import REFUSED, TOO_LONG, Attr, Module, Tok
+from ptosim.ground.isa.cache import cached
+from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.source import Source, Span
+from ptosim.language.syntax import tables
+from ptosim.language.syntax.builder import Builder
+from ptosim.language.syntax.driver import VALUE, Driver, Recovery
+from ptosim.language.syntax.line_builder import LineBuilder
+from ptosim.language.syntax.scanner import PatternScanner, ProgramScanner
+from ptosim.language.syntax.types import parse_type
+
+MAX_BYTES = 64 * 2**20
+
+_NAMES = {
+    "SSA": VALUE,
+    "RESULTS": "a statement",
+    "OP_ID": "an operation",
+    "BARE_ID": "a word",
+    "TYPE": "a type",
+    "STRING": "a string",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "HEX": "a number",
+    "SYMBOL": "a symbol (`@name`)",
+    "ATTR": "an attribute (`#pto…`)",
+    "ANGLE_ENUM": "an enum (`<NAME>`)",
+    "BLOCK_ID": "a block label",
+    "GENERIC_OP": "an operation",
+    "ALIAS_LHS": "an alias",
+    "TYPE_ALIAS_LHS": "an alias",
+    "DENSE": "`dense<…>`",
+    "ARRAY": "`array<…>`",
+    "AFFINE": "an affine map",
+    "NL": "the end of the line",
+    "$END": "the end of the file",
+    "REGION_OPEN": "`{`",
+    "TRIPLE_OPEN": "`<<<`",
+    "TRIPLE_CLOSE": "`>>>`",
+    "TRUE": "`true`",
+    "FALSE": "`false`",
+    **{
+        name: f"`{text}`"
+        for name, text in {
+            "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}",
+            "LESSTHAN": "<", "MORETHAN": ">", "COMMA": ",", "COLON": ":", "EQUAL": "=", "ARROW":
+            "->", }.items() },
+}  # fmt: skip
+_STARTING_KEYWORDS = frozenset(
+    (
+        "MODULE", "FUNC", "RETURN", "FUNC_RETURN", "CALL", "FUNC_CALL", "CONSTANT", "FOR", "IF",
+        "WHILE", "CONDITION", "YIELD", "EXECUTE_REGION", "INDEX_SWITCH", "VECSCOPE", "SECTION_CUBE",
+        "SECTION_VECTOR", "STRICT_VECSCOPE", "REINTERPRET", "BR", "COND_BR", "CF_SWITCH", )
+)  # fmt: skip
+_LINE_ORDER = (
+    "COMMENT", "NL", "RESULTS", "SSA", "HASHKV", "ATTR", "TYPE", "ANGLE_ENUM", "SYMBOL", "STRING",
+    "HEX", "FLOAT", "INT", "ARROW", "NAME",
+)  # fmt: skip
+
+
+def load_tables(grammar: str) -> tables.Tables:
+    """Return the LALR tables of a grammar file of `isa/`, from the cache after the first time."""
+    path = isa_directory() / grammar
+    text = path.read_text(encoding="utf-8")
+    plain = cached(path.stem, text.encode(), lambda: tables.to_plain(tables.build(text)))
+    return tables.from_plain(plain)
+
+
+class _Front:
+    """One grammar with its builder; the lock is there because the builder is per parse."""
+
+    def __init__(self, grammar: str, builder: Any, starters: frozenset[str], lists: str) -> None:
+        self.tables = load_tables(grammar)
+        names = {t: f"`{w}`" for w, t in self.tables.keywords.items()} | _NAMES
+        self.builder = builder
+        self.driver = Driver(self.tables, builder, Recovery(starters, lists, names))
+        self.lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _program_front() -> _Front:
+    starters = _STARTING_KEYWORDS | {"RESULTS", "OP_ID", "GENERIC_OP"}
+    return _Front("pto.lark", Builder(), starters, "RESULTS")
+
+
+@lru_cache(maxsize=1)
+def _line_front() -> _Front:
+    return _Front("pto_line.lark", LineBuilder(), frozenset(("RESULTS", "NAME")), "NL")
+
+
+def parse(source: Source, sink: Sink) -> Module:
+    """Parse a source; syntax errors go to `sink` and the statements around them are kept.
+
+    A file without module, function and quoted operations in which a statement begins with an
+    undotted word is read as PTO-AS lines (one statement a line), everything else by the main
+    grammar."""
+    module = Module(source)
+    if len(source.text) > MAX_BYTES:
+        sink.emit(_too_large(source))
+        return module
+    huge = _huge_number(source)
+    if huge is not None:
+        sink.emit(huge)
+        return module
+    line_form = _is_line_form(source.text)
+    front = _line_front() if line_form else _program_front()
+    scanner = (
+        PatternScanner(front.tables, _LINE_ORDER, r"[ \t\f]")
+        if line_form
+        else ProgramScanner(front.tables)
+    )
+    with front.lock, _no_collection():
+        front.builder.begin()
+        ops, skipped = front.driver.parse(source, scanner, sink)
+        aliases = front.builder.aliases
+        module.repeated = front.builder.twice
+    module.ops = ops or []
+    module.comments = scanner.comments
+    module.skipped_names = {
+        name.strip()[1:].partition(":")[0] for tok in skipped for name in tok.value[:-1].split(",")
+    }
+    _take_aliases(module, aliases, sink)
+    if not any(op.name in ("module", "func.func") for op in module.ops):
+        module.kind = "snippet"
+    return module
+
+
+def _take_aliases(module: Module, aliases: list[tuple[Any, Any]], sink: Sink) -> None:
+    module.aliases = aliases
+    for name, value in aliases:
+        key = name.value[:-1].strip()
+        if isinstance(value, Attr):
+            module.attr_aliases[key] = value
+        elif isinstance(value, Tok):
+            module.type_aliases[key] = _alias_text(module, value, sink)
+
+
+def _alias_text(module: Module, value: Tok, sink: Sink) -> str:
+    """What a type alias names, written out."""
+    text = module.spelled_out(value.value)
+    if text != TOO_LONG:
+        return text
+    parsed = parse_type(text)
+    sink.report("PTO1006", str(parsed.fault), value.span(module.source), help=parsed.hint)
+    return REFUSED
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Building a program only allocates; the cycle collector would walk it over and over (a third
+    of the time for 10,000 lines)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_STRUCTURED = re.compile(
+    r"^\s*(?:%[^\n=]*=\s*)?(?:module\b|func\.func\b|\"[a-z_]\w*(?:\.\w+)+\"\s*\()", re.MULTILINE
+)
+_LINE_STATEMENT = re.compile(
+    r"^[ \t]*(?:%[\w$.\-, :]+=[ \t]*)?"
+    r"(?:(?!(?:return|call|module|case|default|else|do)\b)[A-Za-z_]\w*(?![\w.])"
+    r"|(?!arith\.|scf\.|func\.|memref\.|builtin\.)[A-Za-z_]\w*(?:\.\w+)+"
+    r"[^\n]*#[A-Za-z_]\w*[ \t]*=)",
+    re.MULTILINE,
+)
+
+
+def _is_line_form(text: str) -> bool:
+    if _STRUCTURED.search(text):
+        return False
+    return _LINE_STATEMENT.search(_without_comments(text)) is not None
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"//[^\r\n]*|#(?=[ \t#!\r\n]|$)[^\r\n]*", "", text)
+
+
+MAX_DIGITS = 4000
+"""Python converts numbers of 4,300 decimal digits at most."""
+_DIGITS = re.compile(rf"[0-9a-fA-F]{{{MAX_DIGITS}}}")
+_NUMBER = re.compile(rf'"(?:\\.|[^"\\\n])*"|//[^\r\n]*|(-?(?:0x)?[0-9a-fA-F]{{{MAX_DIGITS},}})')
+
+
+def _huge_number(source: Source) -> Any:
+    if _DIGITS.search(source.text) is None:
+        return None
+    found = next((m for m in _NUMBER.finditer(source.text) if m[1] is not None), None)
+    if found is None:
+        return None
+    place = Span(source, found.start(1), min(found.end(1), found.start(1) + 12))
+    return finding(
+        "PTO0007",
+        f"this number has {len(found[1]):,} digits",
+        place,
+        notes=("nothing of the text is read",),
+        help="write the number that is meant; 64 bits are 20 digits at most",
+    )
+
+
+def _too_large(source: Source) -> Any:
+    return finding(
+        "PTO0005",
+        f"the file is larger than {MAX_BYTES // 2**20} MiB",
+        Span(source, 0, 0),
+        notes=("programs above this size are refused before anything is built",),
+        help="split the module into several files",
+    )
+
+
+def grammar_driver(grammar: str, builder: Any) -> tuple[Driver, tables.Tables]:
+    """Return a driver without error recovery, and its tables, for a small grammar of `isa/`."""
+    found = load_tables(grammar)
+    return Driver(found, builder), found

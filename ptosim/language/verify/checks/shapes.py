@@ -1,0 +1,379 @@
+"""Shapes, windows and layouts of tiles and views, as far as constants say them before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import (
+    BLOCK_BITS,
+    Dim,
+    MemRefType,
+    MultiTileType,
+    PtrType,
+    TileType,
+    ViewType,
+)
+from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.source import Source
+from ptosim.language.verify.operands import constant, operand_span
+from ptosim.machine.layout import box_shape
+
+
+def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report windows that cut boxes, wrong valid extents, and shapes that C++ refuses."""
+    source = resolved.module.source
+    aligned = "tile_alignment" in unit_rules(resolved.date).rules
+    refused = aligned and resolved.module.kind != "snippet"
+    for function in resolved.functions.values():
+        for op in function.ops:
+            if "makes_storage" in op.traits:
+                yield from _library_shape(op, source, refused=refused)
+            elif "keeps_axis" in op.traits and op.bound.keys() >= {"row", "sizes"}:
+                yield from _subset(op, source)
+            elif "sets_valid" in op.traits and op.bound:
+                yield from _set_valid(op, function, source, is_rule=aligned)
+
+
+# -- shapes ----------------------------------------------------------------------------------------
+
+
+def _library_shape(op: Operation, source: Source, *, refused: bool) -> Iterator[Diagnostic]:
+    type_ = op.results[0].type if op.results else None
+    what = ""
+    if isinstance(type_, MultiTileType):
+        type_, what = type_.slot, "slot "
+    if not isinstance(type_, TileType):
+        return
+    fault = misaligned(type_) if refused else _unaligned(type_)
+    if fault is not None and refused:
+        yield finding(
+            "PTO2160",
+            f"'{op.name}' op expects {what}{fault}",
+            op.span(source),
+            help="make the tile larger and give it the smaller valid shape",
+        )
+    elif fault is not None:
+        yield finding(
+            "PTO2044",
+            f"'{op.name}' op: {fault}; a C++ build of this program would stop at a static "
+            "assertion",
+            op.span(source),
+            notes=(
+                "tile class of the pto-isa headers: rows (columns of a col_major tile) are "
+                "multiples of 32 bytes, boxed tiles are multiples of their box",
+            ),
+            help="make the tile larger and give it the smaller valid shape",
+        )
+
+
+def _in_bytes(bits: int) -> str:
+    """Bytes as they are read; numbers of any length."""
+    return str(bits // 8) if bits % 8 == 0 else f"{bits // 8}.{bits % 8 * 125:03}".rstrip("0")
+
+
+def misaligned(type_: TileType) -> str | None:
+    """The assembler's rule on the shapes of allocations, in its words."""
+    bits = type_.dtype.bits
+    if not type_.is_boxed and type_.blayout == "row_major":
+        row = type_.cols * bits
+        name = "row-major none_box tile row byte size (cols * sizeof(dtype))"
+        aligned = row % (128 if type_.dtype.kind == "packed" else 256) == 0
+        return None if aligned else f"{name} to be 32-byte aligned, but got {_in_bytes(row)} bytes"
+    if not type_.is_boxed:
+        column = type_.rows * bits
+        name = "col-major none_box tile column byte size (rows * sizeof(dtype))"
+        if column % 256 == 0:
+            return None
+        return f"{name} to be 32-byte aligned, but got {_in_bytes(column)} bytes"
+    rows, cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
+    if type_.cols % cols:
+        return f"boxed tile cols to be a multiple of innerCols ({cols})"
+    free_rows = type_.loc == "vec" or type_.fractal == 32 or type_.rows == 1
+    if type_.rows % rows and not free_rows:
+        return f"boxed tile rows to be a multiple of innerRows ({rows})"
+    return None
+
+
+def _unaligned(type_: TileType) -> str | None:
+    bits = type_.dtype.bits
+    if not type_.is_boxed:
+        by_rows = type_.blayout == "row_major"
+        line = (type_.cols if by_rows else type_.rows) * bits
+        what = "row" if by_rows else "column"
+        return (
+            None if line % BLOCK_BITS == 0 else f"a {what} of the tile has {_in_bytes(line)} bytes"
+        )
+    rows, cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
+    free_rows = type_.loc == "vec" or type_.fractal == 32 or type_.rows == 1
+    if type_.cols % cols or (type_.rows % rows and not free_rows):
+        return f"{type_.rows}x{type_.cols} is not made of boxes of {rows}x{cols}"
+    return None
+
+
+# -- subset ----------------------------------------------------------------------------------------
+
+
+def _subset(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    type_ = op.bound["source"].type
+    given = op.bound["sizes"]
+    if not isinstance(type_, TileType) or given is None:
+        return
+    sizes = [constant(o) for o in given]
+    if len(sizes) != 2:
+        yield _fault(op, "PTO2027", "takes two sizes, [rows, cols]", source)
+        return
+    offsets = [constant(op.bound["row"]), constant(op.bound["col"])]
+    if any(s is None or s <= 0 for s in sizes):
+        yield _fault(op, "PTO2026", f"{_name(op)} sizes must be positive constants", source)
+        return
+    if any(o is not None and o < 0 for o in offsets):
+        yield _fault(op, "PTO2026", f"{_name(op)} offsets must be non-negative", source)
+        return
+    known = [s for s in sizes if s is not None]
+    for offset, size, limit in zip(offsets, known, (type_.rows, type_.cols), strict=True):
+        if (offset or 0) + size > limit:
+            text = f"{_name(op)} window {offset or 0} + {size} exceeds the source's {limit}"
+            yield _fault(op, "PTO2026", text, source)
+    if type_.is_boxed:
+        yield from _boxed_subset(op, type_, known, offsets, source)
+
+
+def _name(op: Operation) -> str:
+    return op.name.removeprefix("pto.")
+
+
+def _boxed_subset(
+    op: Operation, type_: TileType, sizes: list[int], offsets: list[int | None], source: Source
+) -> Iterator[Diagnostic]:
+    box = box_shape(type_.dtype, type_.slayout, type_.fractal)
+    if any(n % b for n, b in zip((*sizes, *(o or 0 for o in offsets)), (*box, *box), strict=True)):
+        text = f"boxed layout {_name(op)} sizes/offsets must be multiples of inner shape "
+        text += f"{box[0]}x{box[1]}"
+        yield _fault(op, "PTO2026", text, source)
+    by_rows = type_.blayout == "row_major"
+    axis, word, name = (1, "cols", "RowMajor") if by_rows else (0, "rows", "ColMajor")
+    if sizes[axis] != (type_.rows, type_.cols)[axis]:
+        yield _fault(op, "PTO2026", f"boxed {name} {_name(op)} must keep full {word}", source)
+    elif offsets[axis] != 0:
+        text = f"boxed {name} {_name(op)} requires static {word[:-1]} offset = 0"
+        yield _fault(op, "PTO2026", text, source)
+
+
+def _fault(op: Operation, code: str, text: str, source: Source) -> Diagnostic:
+    return finding(code, f"'{op.name}' op {text}", op.span(source))
+
+
+# -- set_validshape --------------------------------------------------------------------------------
+
+
+def _set_valid(
+    op: Operation, function: Function, source: Source, *, is_rule: bool
+) -> Iterator[Diagnostic]:
+    """The tile is allocated here; with `is_rule` the row of the operation checks the constants."""
+    tile: Operand = op.bound["source"]
+    maker = tile.value.owner if tile.value is not None else None
+    is_window = is_rule and maker is not None and "window" in maker.traits
+    if is_window or (tile.value in function.args and not function.implicit):
+        yield finding(
+            "PTO2028",
+            f"'{op.name}' op requires a locally bound tile source; function arguments/results are "
+            "unsupported",
+            operand_span(tile, op, source),
+            help="set the valid shape in the function that allocates the tile",
+        )
+    if is_rule or not isinstance(tile.type, TileType):
+        return
+    for name, limit in (("valid_row", tile.type.rows), ("valid_col", tile.type.cols)):
+        extent = constant(op.bound[name])
+        if extent is not None and not 0 <= extent <= limit:
+            yield finding(
+                "PTO2045",
+                f"'{op.name}' op sets {name} to {extent}, outside [0, {limit}]",
+                operand_span(op.bound[name], op, source),
+                notes=("a run stops here: the valid region is inside the tile",),
+            )
+
+
+def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report constant windows that are empty, negative, or larger than their view."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        if "window" in op.traits and op.bound.get("offsets") and op.results:
+            yield from _window(op, source)
+
+
+def _window(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    offsets, sizes = op.bound.get("offsets") or [], op.bound.get("sizes") or []
+    whole, result = _view_dims(op.bound["source"].type), _view_dims(op.results[0].type)
+    for dim, operand in enumerate(offsets):
+        offset = constant(operand)
+        if offset is not None and offset < 0:
+            yield _outside_view(
+                op, operand, f"offset {offset} at dim {dim} must be non-negative", source
+            )
+    for dim, operand in enumerate(sizes):
+        size = constant(operand)
+        if size is None:
+            continue
+        if size <= 0:
+            yield _outside_view(op, operand, f"size {size} at dim {dim} must be positive", source)
+            continue
+        expected = result[dim] if len(result) == len(sizes) else None
+        if expected is not None and expected != size:
+            text = f"size/result mismatch at dim {dim}: size {size}, result type {expected}"
+            yield _outside_view(op, operand, text, source)
+        offset = constant(offsets[dim]) if dim < len(offsets) else None
+        limit = whole[dim] if len(whole) == len(sizes) else None
+        if limit is not None and offset is not None and offset >= 0 and offset + size > limit:
+            text = f"offset {offset} + size {size} exceeds static source dim ({limit}) at dim {dim}"
+            yield _outside_view(op, operand, text, source)
+
+
+def _view_dims(type_: object) -> tuple[Dim, ...]:
+    return type_.dims if isinstance(type_, ViewType) else ()
+
+
+def _outside_view(op: Operation, operand: Operand, text: str, source: Source) -> Diagnostic:
+    return finding(
+        "PTO2026",
+        f"'{op.name}' op {text}",
+        operand_span(operand, op, source),
+        notes=("a window is inside its view",),
+    )
+
+
+def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Give every view its layout (`resolved.layouts`); report an attribute that contradicts it."""
+    roots: dict[Value, Operation] = {}
+    ambiguous: dict[Operation, set[str]] = {}
+    for op in resolved.ops:
+        if "view" in op.traits and op.results and op.bound:
+            yield from _view_layout(op, resolved, ambiguous)
+            roots[op.results[0]] = op
+        elif "window" in op.traits and op.results:
+            root = _root(op.bound.get("source"), roots)
+            roots |= {op.results[0]: root} if root is not None else {}
+        elif ambiguous:
+            _note_tile(op, roots, ambiguous)
+    yield from _tables(resolved, roots, ambiguous)
+    for op, layouts in ambiguous.items():
+        if len(layouts) == 1:
+            resolved.layouts[op] = layouts.pop()
+    for value, root in roots.items():
+        if value.owner is not None:
+            resolved.layouts[value.owner] = resolved.layouts[root]
+
+
+def _root(operand: object, roots: dict[Value, Operation]) -> Operation | None:
+    value = operand.value if isinstance(operand, Operand) else None
+    return roots.get(value) if value is not None else None
+
+
+_SCALE_TABLES = ("mx_a_zz", "mx_b_nn")
+
+
+def _view_layout(
+    op: Operation, resolved: ResolvedModule, ambiguous: dict[Operation, set[str]]
+) -> Iterator[Diagnostic]:
+    given = op.attributes["layout"]
+    resolved.layouts[op] = given or "nd"
+    if given in _SCALE_TABLES:  # boxes of 16 lines and two groups are five dimensions
+        sizes = op.bound.get("shape")
+        resolved.layouts[op] = given if isinstance(sizes, list) and len(sizes) == 5 else "nd"
+        return
+    shape, strides = _static(op, "shape"), _static(op, "strides")
+    if not shape or not strides or len(shape) != len(strides):
+        return
+    layout, both = infer(shape, strides, _bits(op))
+    if given is None:
+        resolved.layouts[op] = layout
+        if both and shape[-1] == 1:
+            ambiguous[op] = set()
+    elif given != layout and not (both and given in ("nd", "dn")):
+        yield _other_layout(op, given, layout, (shape, strides), resolved.module.source)
+
+
+def _tables(
+    resolved: ResolvedModule, roots: dict[Value, Operation], ambiguous: Collection[Operation]
+) -> Iterator[Diagnostic]:
+    """Report tables that are not laid out row by row; one whose view is not seen may be."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        root = _root(op.bound.get("mem"), roots) if "nd_table" in op.traits else None
+        if root is not None and root not in ambiguous and resolved.layouts[root] != "nd":
+            yield finding(
+                "PTO2018",
+                f"'{op.name}' op expects mem to use ND logical layout, not "
+                f"{resolved.layouts[root]}",
+                operand_span(op.bound["mem"], op, source),
+                help="indices count rows and elements in row-major order: make the view row by row",
+            )
+
+
+def _other_layout(
+    op: Operation, given: str, layout: str, numbers: tuple[list[int], list[int]], source: Source
+) -> Diagnostic:
+    attr = op.attrs["layout"]
+    at = attr.key.span(source) if attr.key else op.span(source)
+    return finding(
+        "PTO2043",
+        f"'{op.name}' op layout mismatch: user-specified layout={given} but sizes and strides "
+        f"imply {layout}",
+        at,
+        notes=(f"sizes {numbers[0]}, strides {numbers[1]}",),
+        help=f"write `layout = #pto.layout<{layout}>`, or leave the attribute out",
+    )
+
+
+def _bits(op: Operation) -> int:
+    operand = op.bound.get("ptr")
+    type_ = getattr(operand, "type", None)
+    return type_.elem.bits if isinstance(type_, (PtrType, MemRefType)) else 32
+
+
+def _static(op: Operation, name: str) -> list[int] | None:
+    """Return sizes (from the type or the operands) or strides if all of them are constants."""
+    given = op.bound.get(name)
+    numbers = [constant(o) for o in given] if isinstance(given, list) else []
+    type_ = op.results[0].type
+    if name == "shape" and isinstance(type_, ViewType) and len(type_.dims) == len(numbers):
+        numbers = [n if d is None else d for d, n in zip(type_.dims, numbers, strict=True)]
+    known = [n for n in numbers if n is not None]
+    return known if len(known) == len(numbers) else None
+
+
+def infer(shape: Sequence[int], strides: Sequence[int], bits: int) -> tuple[str, bool]:
+    """Return the layout of constant sizes and strides, and whether nd and dn fit alike."""
+    (_, _, s2, rows, cols), (_, _, _, row_step, col_step) = _five(shape, strides)
+    if s2 == 16 and s2 * rows * bits == 512 * 8 and col_step == 1 and row_step == cols:
+        return "nz", False
+    by_rows = (cols == 1 or col_step == 1) and (rows == 1 or row_step == cols)
+    by_cols = (rows == 1 or row_step == 1) and (
+        cols == 1 or col_step == rows or (rows == 1 and col_step == 1)
+    )
+    if by_rows and by_cols:
+        return ("dn" if cols == 1 and rows != 1 else "nd"), True
+    return ("dn" if by_cols else "nd"), False
+
+
+def _five(shape: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
+    sizes, steps = list(shape), list(strides)
+    while len(sizes) < 5:
+        steps.insert(0, sizes[0] * steps[0])
+        sizes.insert(0, 1)
+    return sizes[-5:], steps[-5:]
+
+
+def _note_tile(
+    op: Operation, roots: dict[Value, Operation], ambiguous: dict[Operation, set[str]]
+) -> None:
+    """A transfer between a view and a tile: one of them is its source, one its destination."""
+    ends = (op.bound.get("src"), op.bound.get("dst"))
+    for view, tile in (ends, ends[::-1]):
+        root = _root(view, roots)
+        type_ = tile.type if isinstance(tile, Operand) else None
+        if root in ambiguous and isinstance(type_, TileType) and type_.loc == "vec":
+            ambiguous[root].add("nd" if type_.blayout == "row_major" else "dn")

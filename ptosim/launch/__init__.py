@@ -1,0 +1,1 @@
+"""A program with its arguments: launches, chains, independent blocks, costs, analyses."""

@@ -1,0 +1,246 @@
+"""Figures refitted to points: only those that the points determine, checked on points kept aside.
+
+Points that read no common figure are fitted apart. Within such a group the relative errors are made
+least by Gauss and Newton's method. A figure is determined if the points tell it apart from all the
+others (no combination of figures that leaves every prediction as it is contains it) and if what the
+points scatter leaves less than `LARGEST_ERROR` of it open. Of figures that the points tell only
+together, those that most points read keep their values first, then those of better confidence,
+until the rest is determined. Figures that are not determined keep their values, and those that are
+get new ones only if points that the fit did not see agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ptosim.ground.isa.costs import COST_CONFIDENCES, CostTable
+from ptosim.ground.records import dataclass
+from ptosim.launch.analysis.calibrate.points import HELD_OUT, Point, figures_of
+
+SAME = 1e-3
+"""Relative change of a figure below which the points say the same."""
+
+STEP = 0.05
+"""Relative change of a figure by which its influence is measured."""
+
+ROUNDS = 12
+LARGEST_ERROR = 0.25
+"""Relative standard error of a figure above which it counts as not determined."""
+
+_TOGETHER = "the points tell it only together with others"
+
+_ALONE = 1e-5
+"""Share of a figure in a combination that changes nothing, above which it is not told apart."""
+
+NOT_FITTED = ("machine.clock.", "machine.launch.", "machine.read_total.", "machine.write_total.",
+              "machine.hbm.", "machine.l2.")  # fmt: skip
+"""Figures of the chip and of whole launches, which single operations do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """A figure: what it was, what the points say, its relative standard error, how many points read
+    it. `reason` says why it keeps its value."""
+
+    key: str
+    was: float
+    now: float
+    error: float
+    points: int
+    reason: str = ""
+
+
+def split(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
+    """Return the points to learn from and those kept aside: every third of an operation, where a
+    point does not say so itself."""
+    groups: dict[str, list[Point]] = {}
+    learned: list[Point] = []
+    aside: list[Point] = []
+    for point in points:
+        if point.held is not None:
+            (aside if point.held else learned).append(point)
+            continue
+        groups.setdefault(point.family.partition(" ")[0], []).append(point)
+    for group in groups.values():
+        for number, point in enumerate(group):
+            keeps = len(group) >= HELD_OUT and number % HELD_OUT == 1 and point.teaches
+            (aside if keeps else learned).append(point)
+    return learned, aside
+
+
+def refit(
+    table: CostTable, learned: Sequence[Point], aside: Sequence[Point]
+) -> tuple[CostTable, list[Refit]]:
+    """Return the table with every figure refitted that the points determine, and what was found of
+    each figure that they read."""
+    found: list[Refit] = []
+    read = [(p, figures_of(p, table)) for p in aside]
+    for points, keys in _groups(table, [p for p in learned if p.teaches]):
+        known = set(keys)
+        checks = [(p, figures & known) for p, figures in read if figures & known]
+        table, refits = _group(table, points, keys, checks)
+        found += refits
+    return table, sorted(found, key=lambda r: (bool(r.reason), r.key))
+
+
+def _groups(table: CostTable, points: Sequence[Point]) -> list[tuple[list[Point], list[str]]]:
+    """Points that read common figures, with these."""
+    groups: list[tuple[list[Point], set[str]]] = []
+    for point in points:
+        mine = {k for k in figures_of(point, table) if not k.startswith(NOT_FITTED)}
+        mine = {k for k in mine if _value(table, k)}
+        members, keys = [point], mine
+        rest = []
+        for others, theirs in groups:
+            if keys & theirs:
+                members, keys = others + members, keys | theirs
+            else:
+                rest.append((others, theirs))
+        groups = [*rest, (members, keys)]
+    return [(members, sorted(keys)) for members, keys in groups if keys]
+
+
+def _value(table: CostTable, key: str) -> float:
+    row, _, number = key.rpartition(".")
+    return table[row][number]
+
+
+def _group(
+    table: CostTable,
+    points: list[Point],
+    keys: list[str],
+    aside: list[tuple[Point, frozenset[str]]],
+) -> tuple[CostTable, list[Refit]]:
+    slopes = _slopes(table, points, keys)
+    moved = [i for i in range(len(keys)) if np.any(slopes[:, i])]
+    chosen = [keys[i] for i in _determined(slopes, _last_to_stay(table, slopes, keys, moved))]
+    reasons = {keys[i]: _TOGETHER for i in moved if keys[i] not in chosen}
+    counts = {keys[i]: int(np.count_nonzero(slopes[:, i])) for i in moved}
+    checked = {key for _, figures in aside for key in figures}
+    for key in [k for k in chosen if k not in checked]:
+        reasons[key] = "too few points: none is left to hold out"
+        chosen.remove(key)
+    fitted, errors = table, {}
+    while chosen:
+        fitted, errors = _fitted(table, points, chosen)
+        worst = max(chosen, key=lambda k: errors[k])
+        if errors[worst] <= LARGEST_ERROR:
+            break
+        share = f"{errors[worst]:.0%}" if errors[worst] < 1 else "all"
+        reasons[worst] = f"the points leave {share} of it open"
+        chosen.remove(worst)
+    if chosen and not _agrees(table, fitted, points, [p for p, _ in aside]):
+        reasons |= dict.fromkeys(
+            chosen, "points held out of the fit are no better with a new value"
+        )
+        fitted, chosen = table, []
+    for key in chosen:
+        if abs(_value(fitted, key) / _value(table, key) - 1) < SAME:
+            fitted = fitted.changed(key, _value(table, key))
+            reasons[key] = "the points say the same"
+    refits = [
+        Refit(key, _value(table, key), _value(fitted, key), errors.get(key, 0.0), counts[key],
+              reasons.get(key, ""))
+        for key in counts
+    ]  # fmt: skip
+    return (fitted if chosen else table), refits
+
+
+def _slopes(table: CostTable, points: Sequence[Point], keys: Sequence[str]) -> np.ndarray:
+    """Relative change of each prediction, as a share of what was measured, for a relative change of
+    each figure: points x figures."""
+    plain = np.array([p.predict(table) for p in points])
+    measured = np.array([p.measured for p in points])
+    columns = []
+    for key in keys:
+        value = _value(table, key)
+        up, down = (table.changed(key, value * (1 + s)) for s in (STEP, -STEP))
+        rise = np.array([p.predict(up) for p in points]) - plain
+        fall = plain - np.array([p.predict(down) for p in points])
+        columns.append((rise + fall) / (2 * STEP) / measured)
+    return np.stack(columns, axis=1) if columns else np.zeros((len(points), 0))
+
+
+def _last_to_stay(
+    table: CostTable, slopes: np.ndarray, keys: Sequence[str], moved: Sequence[int]
+) -> list[int]:
+    """Return columns in the order in which their figures would rather be refitted: those that
+    fewest points read, and of these the least sure."""
+
+    def rank(column: int) -> tuple[int, int, str]:
+        row = table[keys[column].rpartition(".")[0]]
+        readers = int(np.count_nonzero(slopes[:, column]))
+        return readers, -COST_CONFIDENCES.index(row.confidence), keys[column]
+
+    return sorted(moved, key=rank)
+
+
+def _determined(slopes: np.ndarray, order: Sequence[int]) -> list[int]:
+    """Return columns that are no part of a combination which changes no prediction; where there is
+    one, its last column in the order is left out."""
+    chosen = list(order)
+    while chosen:
+        part = slopes[:, chosen]
+        _, sizes, rows = np.linalg.svd(part / np.linalg.norm(part, axis=0), full_matrices=True)
+        rank = int(np.sum(sizes > sizes[0] * 1e-4))
+        if rank == len(chosen):
+            break
+        loose = np.sum(rows[rank:] ** 2, axis=0)
+        del chosen[max(i for i in range(len(chosen)) if loose[i] >= _ALONE)]
+    return chosen
+
+
+def _fitted(
+    table: CostTable, points: list[Point], keys: list[str]
+) -> tuple[CostTable, dict[str, float]]:
+    """Return the table with the figures that make the squares of relative errors least, and their
+    relative standard errors."""
+    best = _residuals(table, points)
+    for _ in range(ROUNDS):
+        slopes = _slopes(table, points, keys)
+        step, *_ = np.linalg.lstsq(slopes, -best, rcond=1e-10)
+        step = np.clip(step, -0.5, 1.0)
+        for damping in (1.0, 0.5, 0.25, 0.1):
+            tried = table
+            for key, change in zip(keys, step, strict=True):
+                tried = tried.changed(key, _value(table, key) * (1 + damping * float(change)))
+            now = _residuals(tried, points)
+            if now @ now < best @ best:
+                break
+        else:
+            break
+        gain = best @ best - now @ now
+        table, best = tried, now
+        if gain <= 1e-12 * len(points):
+            break
+    return table, _spread(_slopes(table, points, keys), best, keys)
+
+
+def _residuals(table: CostTable, points: Sequence[Point]) -> np.ndarray:
+    return np.array([p.error(table) for p in points])
+
+
+def _spread(slopes: np.ndarray, rest: np.ndarray, keys: list[str]) -> dict[str, float]:
+    """Relative standard error of each figure. Without a point more than figures nothing tells how
+    far the points scatter, and no figure is sure."""
+    free = len(rest) - len(keys)
+    if free <= 0:
+        return dict.fromkeys(keys, float("inf"))
+    variance = max(float(rest @ rest) / free, 1e-10)
+    inverse = np.linalg.pinv(slopes.T @ slopes)
+    return {k: float(np.sqrt(variance * max(inverse[i, i], 0.0))) for i, k in enumerate(keys)}
+
+
+def _agrees(
+    before: CostTable, after: CostTable, points: Sequence[Point], aside: Sequence[Point]
+) -> bool:
+    """True if the new figures are better on what was learned, and not worse on what was not."""
+
+    def size(table: CostTable, chosen: Sequence[Point]) -> float:
+        return float(np.abs(_residuals(table, chosen)).sum())
+
+    if size(after, points) >= size(before, points) - 1e-9:
+        return False
+    return not aside or size(after, aside) <= size(before, aside) + 1e-9

@@ -1,0 +1,274 @@
+"""Where flags and barriers must be, found block by block.
+
+The rules are the assembler's: a flag right after the producer and right before the consumer where
+pipes differ, a barrier where an A2/A3 vector operation follows one that it depends on, nothing
+where an earlier flag orders the two already. A signal to other cores tells that what is before it
+is done, so its pipe waits for every other one with work. A dependence on something inside a loop or
+branch is one on the loop or branch itself, so that every flag is set and waited for equally often.
+Dependences from one iteration to the next set the flag once before the loop and wait once after
+it. Every function ends with a barrier of all pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptosim.ground.ir.core import Block, Operation
+from ptosim.ground.records import dataclass, field
+from ptosim.language.place.sides import pipe_of
+from ptosim.launch.analysis.insert_sync.accesses import Accesses, Touch
+
+
+@dataclass(slots=True, eq=False)
+class Flag:
+    """A flag from the end of one operation to the begin of another. `loop` is the loop around both
+    for a dependence between iterations."""
+
+    source: str
+    target: str
+    first: Operation
+    second: Operation
+    loop: Operation | None = None
+    number: int | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to insert: flags, barriers of a pipe before an operation, barriers of all pipes before
+    and after operations."""
+
+    flags: list[Flag] = field(default_factory=list)
+    barriers: list[tuple[Operation, str]] = field(default_factory=list)
+    walls_before: list[Operation] = field(default_factory=list)
+    walls_after: list[Operation] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """An operation of a block with all that it, or anything inside it, touches, and the pipes on
+    which it signals to other cores."""
+
+    op: Operation
+    touches: list[Touch]
+    is_wall: bool = False
+    signals: frozenset[str] = frozenset()
+
+
+Knowledge = dict[str, dict[str, int]]
+"""For each pipe: up to which item of the block the work of each other pipe is known to be done."""
+
+
+class Planner:
+    """Finds the synchronisation of functions."""
+
+    def __init__(self, accesses: Accesses, target: str) -> None:
+        self.accesses = accesses
+        self.ordered = {"V"} if target == "a2a3" else set()
+        self.plan = Plan()
+        self._inside: dict[Operation, list[Touch]] = {}
+
+    def function(self, ops: Sequence[Operation], blocks: Sequence[Block] = ()) -> None:
+        """Plan the body of a function. Between several blocks everything is done: nobody knows
+        which comes before which."""
+        if not blocks:
+            self._block(ops, None)
+        for block in blocks:
+            self._block(block.run, None)
+        for block in blocks if len(blocks) > 1 else ():
+            self.plan.walls_before.extend(block.ops[-1:])
+        last = ops[-1] if ops else None
+        if last is not None and last.has("returns"):
+            self.plan.walls_before.append(last)
+        elif last is not None:
+            self.plan.walls_after.append(last)
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    def _block(self, ops: Sequence[Operation], loop: Operation | None) -> None:
+        items = [i for i in map(self._item, ops) if i.touches or i.is_wall or i.signals]
+        scan = _Scan(self, loop)
+        for index, item in enumerate(items):
+            scan.step(index, item, first=True)
+        if loop is not None:
+            for index, item in enumerate(items):
+                scan.step(len(items) + index, item, first=False)
+        for op in ops:
+            self._regions(op)
+
+    def _regions(self, op: Operation) -> None:
+        if op.has("simt_region"):
+            return  # one operation of the vector pipe
+        for region in op.regions:
+            for block in region.blocks:
+                self._block(block.run, op if op.has("counted") else None)
+                if op.has("loop") and not op.has("counted") and block.ops:
+                    self.plan.walls_before.append(block.ops[-1])
+
+    def _item(self, op: Operation) -> _Item:
+        is_call = op.has("call") and self.accesses.helper(op) is None
+        is_wall = is_call or op.has("launches")
+        return _Item(op, self._all_touches(op), is_wall, frozenset(self._signals(op)))
+
+    def _signals(self, op: Operation) -> Iterator[str]:
+        """The pipes on which an operation, or one inside it, signals to other cores."""
+        if op.has("cross_core") and op.has("signals"):
+            yield pipe_of(op, self.accesses.target)
+        for block in (block for region in op.regions for block in region.blocks):
+            for inner in block.ops:
+                yield from self._signals(inner)
+
+    def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
+        found = self._inside.get(op)
+        if found is None:
+            found = list(self.accesses.of(op, in_region=in_region))
+            in_region = in_region or op.has("vector_region") or op.has("simt_region")
+            blocks = (block for region in op.regions for block in region.blocks)
+            for inner in (inner for block in blocks for inner in block.ops):
+                touches = self._all_touches(inner, in_region=in_region)
+                found.extend(t for t in touches if t not in found)
+            self._inside[op] = found
+        return found
+
+
+@dataclass(eq=False)
+class _Scan:
+    """One walk over the items of a block; for a loop a second one, whose conflicts with items of
+    the first are those between iterations."""
+
+    planner: Planner
+    loop: Operation | None
+    known: Knowledge = field(default_factory=dict)
+    history: list[tuple[_Item, Knowledge]] = field(default_factory=list)
+    work: dict[str, list[tuple[int, list[Touch]]]] = field(default_factory=dict)
+    """What the items of the history touch, by pipe, with their places in it."""
+    places: dict[Operation, int] = field(default_factory=dict)
+    """Where in the history each operation was seen last."""
+    count: int = 0
+    forward: dict[Operation, list[Flag]] = field(default_factory=dict)
+    barriers: dict[Operation, set[str]] = field(default_factory=dict)
+
+    def step(self, index: int, item: _Item, *, first: bool) -> None:
+        """Order an item after everything before it that it conflicts with."""
+        if not first and self.count == 0:
+            self.count = index
+        if item.is_wall:
+            self._wall(index, item, first)
+        else:
+            self._repeat(index, item)
+            self._same_pipe(index, item)
+            self._other_pipes(index, item, first)
+            self._before_signals(index, item, first)
+        snapshot = {pipe: dict(known) for pipe, known in self.known.items()}
+        self.history.append((item, snapshot))
+        self.places[item.op] = index
+        for pipe in dict.fromkeys(t.pipe for t in item.touches):
+            mine = [t for t in item.touches if t.pipe == pipe]
+            self.work.setdefault(pipe, []).append((index, mine))
+
+    def _wall(self, index: int, item: _Item, first: bool) -> None:
+        """A call: nothing is known of what it does, so everything is done before and after it."""
+        if first:
+            self.planner.plan.walls_before.append(item.op)
+            self.planner.plan.walls_after.append(item.op)
+        for known in self.known.values():
+            for pipe in known:
+                known[pipe] = index
+        self.known.setdefault("S", {})["*"] = index
+
+    def _repeat(self, index: int, item: _Item) -> None:
+        """In the second walk: the flags and barriers of the first are at their places."""
+        if not self.count:
+            return
+        for flag in self.forward.get(item.op, ()):
+            at = self.places.get(flag.first)
+            if at is not None:
+                self._learn(flag.target, flag.source, at)
+        for pipe in self.barriers.get(item.op, ()):
+            self.known.setdefault(pipe, {})[pipe] = index - 1
+
+    def _same_pipe(self, index: int, item: _Item) -> None:
+        for pipe in sorted({t.pipe for t in item.touches} & self.planner.ordered):
+            if self._latest(index, item, pipe, pipe) is None:
+                continue
+            self.planner.plan.barriers.append((item.op, pipe))
+            self.barriers.setdefault(item.op, set()).add(pipe)
+            self.known.setdefault(pipe, {})[pipe] = index - 1
+
+    def _other_pipes(self, index: int, item: _Item, first: bool) -> None:
+        pipes = sorted({t.pipe for t in item.touches})
+        for target in pipes:
+            sources = sorted(self.work.keys() - {target})
+            found = [(s, self._latest(index, item, s, target)) for s in sources]
+            # The nearest producer first: what it has waited for need not be waited for again.
+            for source, _ in sorted(found, key=lambda f: -(f[1] if f[1] is not None else -1)):
+                at = self._latest(index, item, source, target)
+                if at is not None:
+                    self._flag(source, target, at, item, first)
+
+    def _before_signals(self, index: int, item: _Item, first: bool) -> None:
+        for target in sorted(item.signals):
+            worked = {pipe: done[-1][0] for pipe, done in self.work.items()}
+            for source, at in sorted(worked.items(), key=lambda found: -found[1]):
+                if source != target and at > self._known(source, target):
+                    self._flag(source, target, at, item, first)
+
+    def _flag(self, source: str, target: str, at: int, item: _Item, first: bool) -> None:
+        between = not first and at < self.count
+        flag = Flag(source, target, self.history[at][0].op, item.op, self.loop if between else None)
+        self.planner.plan.flags.append(flag)
+        if not between:
+            self.forward.setdefault(item.op, []).append(flag)
+        self._learn(target, source, at)
+
+    def _learn(self, target: str, source: str, at: int) -> None:
+        """The target pipe knows what the source pipe knew after item `at`."""
+        _, snapshot = self.history[at]
+        known = self.known.setdefault(target, {})
+        for pipe, upto in snapshot.get(source, {}).items():
+            known[pipe] = max(known.get(pipe, -1), upto)
+        known[source] = max(known.get(source, -1), at)
+
+    def _known(self, source: str, target: str) -> int:
+        """Up to which item the work of a pipe is known to be done by another one."""
+        scalar = self.known.get("S", {})
+        return max(
+            self.known.get(target, {}).get(source, -1), scalar.get(source, -1), scalar.get("*", -1)
+        )
+
+    def _latest(self, index: int, item: _Item, source: str, target: str) -> int | None:
+        """The last earlier item whose work on `source` meets what `item` does on `target`, if that
+        is not known to be done."""
+        mine = [t for t in item.touches if t.pipe == target]
+        done = self._known(source, target)
+        for at, theirs in reversed(self.work.get(source, ())):
+            if at <= done:
+                return None
+            if any(_depends(t, m, source == target) for t in theirs for m in mine):
+                return at
+        return None
+
+
+def _depends(earlier: Touch, later: Touch, same_pipe: bool) -> bool:
+    """On one pipe a read is done before a later write begins."""
+    return earlier.meets(later) and (earlier.writes or not same_pipe)
+
+
+def number(plan: Plan, event_ids: int) -> None:
+    """Give every flag one of the `event_ids` of its two pipes: one of its own to each dependence
+    between iterations, the rest in turn. Where ids run out, a barrier of all pipes takes the place
+    of the flag."""
+    pairs = sorted({(f.source, f.target) for f in plan.flags})
+    kept: list[Flag] = []
+    for pair in pairs:
+        flags = [f for f in plan.flags if (f.source, f.target) == pair]
+        carried = [f for f in flags if f.loop is not None]
+        straight = [f for f in flags if f.loop is None]
+        room = event_ids - (1 if straight else 0)
+        for count, flag in enumerate(carried[:room]):
+            flag.number = event_ids - 1 - count
+        for flag in carried[room:]:
+            plan.walls_before.append(flag.second)
+        free = event_ids - min(len(carried), room)
+        for count, flag in enumerate(straight):
+            flag.number = count % free
+        kept += [*carried[:room], *straight]
+    plan.flags = kept

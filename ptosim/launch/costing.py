@@ -1,0 +1,49 @@
+"""From a launch to what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptosim.engine.timed.timing_bridge import TimingBridge
+from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.time.chip import Blocks
+from ptosim.time.report.totals import CostReport
+
+if TYPE_CHECKING:
+    from ptosim.launch.launch import Launch
+
+
+def bridge_of(
+    launch: Launch, table: CostTable | None = None, buffers: int = 0, copies: int = 1
+) -> TimingBridge:
+    """Return the timing model of a launch, fed from its instructions."""
+    return TimingBridge(
+        launch.program,
+        launch.resolved,
+        launch.machine,
+        table or cost_table(launch.front.chip),
+        is_ordered=launch.front.sync == "auto",
+        buffers=buffers,
+        copies=copies,
+    )
+
+
+def begin(launch: Launch, blocks: Blocks) -> None:
+    """Begin the timing of a launch that was started, with values: what repeats is kept once."""
+    in_waves(launch, blocks)
+    launch.engine.folds = True  # type: ignore[attr-defined]
+
+
+def in_waves(launch: Launch, blocks: Blocks) -> None:
+    """Let the blocks of a launch that was started run as many at a time as the chip has room
+    for."""
+    if blocks.timed > blocks.at_once:
+        launch.engine.in_waves(blocks.at_once)  # type: ignore[union-attr]
+
+
+def report_of(
+    launch: Launch, blocks: Blocks | None = None, last_wave: int | None = None
+) -> CostReport:
+    """Return the cost of a launch that was executed with timing."""
+    bridge = launch.engine.bridge  # type: ignore[union-attr]
+    return CostReport(bridge.model, bridge.table, launch.function.name, blocks, last_wave)

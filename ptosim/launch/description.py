@@ -1,0 +1,156 @@
+"""Files in TOML that describe launches: what their keys may hold, said with place and cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.errors import DescriptionError
+from ptosim.ground.files import read_text
+from ptosim.ground.nearest import nearest
+from ptosim.ground.source import Source, Span
+from ptosim.launch.places import Path as KeyPath
+from ptosim.launch.places import Places
+from ptosim.launch.tolerance import Tolerance
+
+Check = tuple[str, Callable[[Any], bool]]
+"""What a value should be, in words, and whether it is."""
+TEXT: Check = ("a text", lambda v: isinstance(v, str))
+TEXTS: Check = (
+    "a list of texts",
+    lambda v: isinstance(v, list) and all(isinstance(t, str) for t in v),
+)
+COUNT: Check = ("a whole number from 1 on", lambda v: type(v) is int and v >= 1)
+NUMBER: Check = ("a whole number from 0 on", lambda v: type(v) is int and v >= 0)
+SIZE: Check = ("a number from 0 on", lambda v: type(v) in (int, float) and v >= 0)
+TABLE: Check = ("a table", lambda v: isinstance(v, dict))
+LEVEL: Check = ("1, 2 or 3", lambda v: type(v) is int and v in (1, 2, 3))
+SYNC: Check = ("`auto` or `manual`", lambda v: v in ("auto", "manual"))
+VALUE: Check = (
+    "a text (a SPEC, a buffer) or a number",
+    lambda v: isinstance(v, (str, int, float)),
+)
+TARGETS: Check = (
+    "a list of targets, `a2a3` and `a5`",
+    lambda v: isinstance(v, list) and bool(v) and all(isinstance(t, str) for t in v),
+)
+OF_TOLERANCE: dict[str, Check] = {"rtol": SIZE, "atol": SIZE, "ulp": NUMBER}
+
+
+def read_description(path: Path) -> tuple[Source, dict[str, Any]]:
+    """Return the text and the content of a file. Raises UsageError for a file that cannot be read,
+    DescriptionError for one that is not TOML."""
+    text = read_text(path).replace("\r\n", "\n")
+    from ptosim.ground import toml_text  # a program without a sidecar needs no TOML
+
+    source = Source(str(path), text)
+    try:
+        return source, toml_text.read(source.text)
+    except ValueError as problem:  # no TOML, or a number of thousands of digits
+        raise _unreadable(source, str(problem)) from problem
+
+
+_FORM = "texts are between quotation marks; a table begins with `[name]`"
+_ESCAPED = r"a text with backslashes is between single quotation marks: 'C:\…'"
+
+
+def _unreadable(source: Source, message: str) -> DescriptionError:
+    found = re.search(r"\(at line (\d+), column (\d+)\)", message)
+    start = len(source.text)
+    if found is not None:
+        lines = source.text.split("\n")[: int(found[1]) - 1]
+        start = sum(len(line) + 1 for line in lines) + int(found[2]) - 1
+    sink = Sink()
+    sink.report(
+        "PTO1080",
+        f"the file is not TOML: {message.partition(' (at')[0].lower()}",
+        Span(source, min(start, len(source.text)), min(start + 1, len(source.text))),
+        help=_ESCAPED if "\\" in message or "escape" in message else _FORM,
+    )
+    return DescriptionError(list(sink))
+
+
+class TableReader:
+    """Reads one file; what is wrong goes into `sink`, and the rest is read all the same."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.places = Places.of(source)
+        self.sink = Sink()
+
+    def refuse_faults(self) -> None:
+        """Raise DescriptionError with everything that is wrong, if anything is."""
+        if self.sink.has_errors:
+            raise DescriptionError(sorted(self.sink, key=lambda d: d.span.start if d.span else 0))
+
+    def table(
+        self, path: KeyPath, table: Mapping[str, Any], checks: Mapping[str, Check], what: str,
+        required: tuple[str, ...] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the entries of a table that are what they should be."""
+        for name in required:
+            if name not in table:
+                self.sink.report(
+                    "PTO1083",
+                    f"{what} has no `{name}`",
+                    self.places.key(path),
+                    help=f"write `{name} = …`: {checks[name][0]}",
+                )
+        for name in table.keys() - checks.keys():
+            known = f"{what} may have: {', '.join(checks)}"
+            self.sink.report(
+                "PTO1081",
+                f"{what} has a key `{name}`, which means nothing",
+                self.places.key((*path, name)),
+                notes=(known,),
+                help=nearest(name, checks, "remove it"),
+            )
+        return {
+            n: v for n, v in table.items() if n in checks and self.fits((*path, n), v, checks[n])
+        }
+
+    def fits(self, path: KeyPath, value: Any, check: Check) -> bool:
+        """Report a value that is not what it should be."""
+        words, is_right = check
+        if is_right(value):
+            return True
+        self.sink.report(
+            "PTO1082",
+            f"`{path[-1]}` is {_described(value)}; it should be {words}",
+            self.places.value(path),
+            help=f"write {words}",
+        )
+        return False
+
+    def texts(self, path: KeyPath, table: Mapping[str, Any]) -> dict[str, str]:
+        """Return a table of texts by name."""
+        return {n: v for n, v in table.items() if self.fits((*path, n), v, TEXT)}
+
+    def known(self, path: KeyPath, name: str, names: Mapping[str, Any], what: str) -> bool:
+        """Report a name that names nothing."""
+        if name in names:
+            return True
+        listed = ", ".join(names) or "none"
+        self.sink.report(
+            "PTO1084",
+            f"there is no {what} `{name}`",
+            self.places.value(path),
+            notes=(f"{what}s: {listed}",),
+            help=nearest(name, names, f"name it in `[{what}s]`"),
+        )
+        return False
+
+    def tolerance(self, path: KeyPath, table: Mapping[str, Any]) -> Tolerance:
+        """Return a tolerance."""
+        return Tolerance(**self.table(path, table, OF_TOLERANCE, f"the tolerance of `{path[-1]}`"))
+
+
+def _described(value: Any) -> str:
+    kinds = {dict: "a table", list: "a list", str: "the text", bool: "the value"}
+    word = kinds.get(type(value), "the number")
+    if isinstance(value, (dict, list)):
+        return word
+    return f"{word} `{str(value).lower() if isinstance(value, bool) else value}`"

@@ -1,0 +1,171 @@
+"""What following a program without values brings out, and where it has to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
+from ptosim.ground.errors import (
+    BudgetError,
+    ProgramError,
+    PtosimError,
+    Trap,
+    UnsupportedError,
+    UsageError,
+)
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Span
+from ptosim.language.frontend import Front
+from ptosim.launch.options import RunOptions
+from ptosim.launch.symbolic import SymbolicLaunch
+from ptosim.launch.unwritten import partly_written
+
+BUDGET = 20_000
+"""Instructions that `check` follows unless it is told to follow to the end."""
+MAX_STEPS = 200_000
+"""Instructions that are followed for a map, or to judge a change."""
+
+_TOLD = ("PTO5", "PTO61", "PTO7407")
+"""Notes that following tells; notes on what operations compute are for runs."""
+_OF_VALUES = "PTO72"
+"""What quantisation does to values is for runs."""
+_OUTSIDE = "PTO6001"
+_PERHAPS_OUTSIDE = "PTO6019"
+
+
+@dataclass(slots=True)
+class Followed:
+    """What following an entry without values brought out, and where it ended: '' if it came to the
+    end of the program. `begun` is False where there was nothing to follow, `stopped` True where the
+    program itself ends there: what is wrong is among the findings. `place` is where following had
+    to give up. `unplaced` says on what accesses depend that may be anywhere, `unchecked` the same
+    of other checks that were left out."""
+
+    findings: list[Diagnostic] = field(default_factory=list)
+    ended: str = ""
+    begun: bool = True
+    stopped: bool = False
+    place: Span | None = None
+    unplaced: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the program was followed to its end, and every access is at a known place."""
+        return not self.ended and not self.unplaced
+
+    @property
+    def is_open(self) -> bool:
+        """True if something was not followed or not checked that values could have decided."""
+        return bool((self.ended and not self.stopped) or self.unplaced or self.unchecked)
+
+    def __str__(self) -> str:
+        text = self.ended or "to its end"
+        origins = ", ".join(dict.fromkeys((*self.unplaced, *self.unchecked)))
+        return f"{text}; not checked: what depends on {origins}" if origins else text
+
+
+def follow(
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Mapping[str, Any] | None = None,
+    observers: Sequence[Any] = (),
+    budget: int | None = MAX_STEPS,
+    block_num: int = 1,
+) -> Followed:
+    """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: as
+    many as a run executes), in `block_num` blocks. Never raises for faults of the program; raises
+    UsageError for arguments that do not fit."""
+    options = RunOptions(block_num, timing=False)
+    try:
+        launch = SymbolicLaunch(front, profile, options).prepare(entry, args or {})
+    except UsageError as problem:
+        if args:
+            raise
+        return Followed(ended=f"not begun: {problem}", begun=False)
+    except UnsupportedError as problem:
+        return Followed(ended=f"not begun: {problem}", begun=False)
+    except ProgramError as problem:  # what its shapes bring out, where they come from arguments
+        return Followed(list(problem.diagnostics), f"not begun: {problem}", False, stopped=True)
+    except BudgetError:
+        raise
+    except PtosimError as problem:
+        return Followed(ended=f"not begun: {problem}", begun=False)
+    launch.start(observers)
+    return _followed(launch, budget)
+
+
+def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
+    engine, monitor = launch.engine, launch.sanitizers()
+    assert isinstance(engine, SymbolicEngine)
+    result, stop = Followed(), None
+    try:
+        result.ended = _walk(engine, budget or launch.options.most_instructions)
+    except Undecided as open_:
+        result.ended = f"{open_}; not followed: {open_.left_out}"
+        result.place = Span(launch.front.source, open_.op.start, open_.op.name_end)
+    except Trap as trap:
+        stop = max(reversed(trap.findings), key=lambda d: d.severity)
+        place = f" at {stop.spans[0]}" if stop.spans else ""
+        result.ended, result.stopped = f"stopped by {stop.code}{place}", True
+    except BudgetError as reached:
+        reached.findings = [_certain(d, launch.assumed) for d in launch.sink if _is_kept(d)]
+        raise
+    if monitor is not None and not result.ended:
+        monitor.finish()
+        launch.sink.extend(partly_written(launch, monitor))
+    found = [d for d in launch.sink if d is stop or _is_kept(d)]
+    result.findings = [_certain(d, launch.assumed) for d in found]
+    unplaced = dict(engine.unplaced)
+    for core in launch.machine.cores:
+        unplaced |= core.ub.unplaced if core.ub is not None else {}
+    result.unplaced, result.unchecked = tuple(unplaced), tuple(engine.unchecked)
+    return result
+
+
+def _walk(engine: SymbolicEngine, budget: int) -> str:
+    """Execute to the end; return why it did not get there."""
+    steps = 0
+    while (core := engine.next_core()) is not None:
+        if steps == budget:
+            return f"left after {budget:,} instructions"
+        if engine.executed >= engine.meter.due:
+            engine.look(core)
+        engine.step(core)
+        steps += 1
+    return ""
+
+
+def _is_kept(found: Diagnostic) -> bool:
+    if found.severity is Severity.NOTE:
+        return found.code.startswith(_TOLD)
+    return not found.code.startswith(_OF_VALUES)
+
+
+def _certain(found: Diagnostic, assumed: set[str]) -> Diagnostic:
+    """The size of some buffers was assumed; the real ones may be larger."""
+    if found.code != _OUTSIDE or found.context.get("buffer") not in assumed:
+        return found
+    note = "the size of the buffer is not known: it was taken to be what the views imply, or 4 MiB"
+    return recoded(found, _PERHAPS_OUTSIDE, note)
+
+
+def left_open(outcomes: Mapping[str, Followed]) -> Diagnostic | None:
+    """Return one note on all that could not be followed, by entry; None if there is nothing."""
+    open_ = {name: outcome for name, outcome in outcomes.items() if outcome.is_open}
+    if not open_:
+        return None
+    place = next((o.place for o in open_.values() if o.place is not None), None)
+    told = "; ".join(f"@{name}: {outcome}" for name, outcome in open_.items())
+    is_budget = any(o.ended.startswith("left after") for o in open_.values())
+    return finding(
+        "PTO6050",
+        f"not all could be followed without values: {told}",
+        place,
+        label="what comes after this is not followed",
+        help="`--dry-run` follows without a limit" if is_budget else None,
+    )

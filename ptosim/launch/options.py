@@ -1,0 +1,54 @@
+"""Options of a run, and how arguments are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ptosim.engine.watch.options import parse as parse_sanitize
+from ptosim.ground.errors import UsageError
+from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits, current
+from ptosim.ground.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of a run; see `Program.run`."""
+
+    block_num: int = 1
+    sanitize: str = "all"
+    timing: bool = True
+    commit: str = "program"
+    uninit: str = "poison"
+    seed: int = 0
+    max_instructions: int | None = None
+    ranks: int = 1
+    in_place: bool = False
+    """The arrays of arguments are the run's: it works in them, and outputs are these arrays."""
+    jobs: int = 1
+    """Processes in which independent blocks may be executed."""
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("commit", self.commit, ("program", "retire")),
+            ("uninit", self.uninit, ("poison", "zero", "random")),
+        ):
+            if value not in allowed:
+                raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
+        parse_sanitize(self.sanitize)
+        if self.block_num < 1:
+            raise UsageError(f"block_num is {self.block_num}; at least one block runs")
+        if self.ranks < 1:
+            raise UsageError(f"ranks is {self.ranks}; at least one device runs")
+        Limits(self.max_instructions)
+
+    @property
+    def most_instructions(self) -> int:
+        """Instructions after which a run is stopped: those of the options, else those of the limits
+        in force, else the usual number."""
+        return self.max_instructions or current().instructions or MAX_INSTRUCTIONS
+
+
+Args = Mapping[str, Any] | Sequence[Any] | None
+"""Arguments by name (of one rank `name@rank`), in the order of the entry, or one mapping for each
+rank; what is left out is generated or unknown."""

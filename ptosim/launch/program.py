@@ -1,0 +1,255 @@
+"""A loaded program and the results of running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import UsageError, rejected
+from ptosim.ground.isa.profiles import Profile, make_profile
+from ptosim.ground.isa.targets import TargetName
+from ptosim.ground.limits import Limits, within
+from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
+from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.place.cores import peer_functions
+from ptosim.language.targets import check_target_word
+from ptosim.launch import arguments
+from ptosim.launch.arguments import Arg
+from ptosim.launch.case import kept_arguments, kept_expectations
+from ptosim.launch.farm.wanted import wants
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import Args, RunOptions
+from ptosim.launch.results import Result
+from ptosim.launch.sidecar import Sidecar
+from ptosim.launch.tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from ptosim.launch.what_if import Costs
+    from ptosim.time.report.totals import CostReport
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoadedProgram(Shown):
+    """A program that was parsed and checked: what it takes, its values, its cost."""
+
+    front: Front
+    """The checked module."""
+    profile: Profile
+    """The semantic profile."""
+    sidecar: Sidecar | None = None
+    """What a file beside the program keeps: arguments, expectations, choices of a launch."""
+
+    @classmethod
+    def of(
+        cls,
+        front: Front,
+        profile: str,
+        switches: Mapping[str, str] | None = None,
+        sidecar: Sidecar | None = None,
+    ) -> Self:
+        """Return the program of a checked module, with a profile by name. Raises ProgramError if
+        the checks found errors, UsageError for a profile or switch that does not exist."""
+        chosen = make_profile(profile, front.target, switches)
+        if front.sink.is_rejected:
+            raise rejected(list(front.sink))
+        return cls(front, chosen, sidecar)
+
+    def __repr__(self) -> str:
+        entries = self.entries
+        more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
+        names = ", ".join(f"@{name}" for name in entries[:3]) + more
+        return f"<Program {self.front.source.name} for {self.target}: {names or 'no entries'}>"
+
+    @property
+    def target(self) -> str:
+        """The architecture that it runs on: a2a3 or a5."""
+        return self.front.target
+
+    @property
+    def chip(self) -> str:
+        """The chip that it runs on, for example 910B1: sizes, cores, clock and bandwidths."""
+        return self.front.chip
+
+    @property
+    def level(self) -> int:
+        """The assembler level: 2 plans memory, 3 takes the program's addresses."""
+        return self.front.level
+
+    @property
+    def compat(self) -> str:
+        """The date of the language that it was read as."""
+        return self.front.compat
+
+    @property
+    def sync(self) -> str:
+        """`manual`: the program's flags are all there is; `auto`: they are inserted."""
+        return self.front.sync
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What the static checks found."""
+        return list(self.front.sink)
+
+    @property
+    def entries(self) -> list[str]:
+        """Names of the functions that can be run."""
+        return self.front.resolved.entries
+
+    def entry(self, name: str | None = None) -> str:
+        """Return the function to run; raises UsageError if it must be named or does not exist."""
+        entries = self.entries
+        found = entries
+        if name is not None:
+            name = name.removeprefix("@")
+            found = self.front.resolved.entries_named(name)
+        if len(found) == 1:
+            return found[0]
+        if name is not None:
+            problem = f"{len(found)} entries are called" if found else "there is no entry"
+            listed = ", ".join(found or entries) or "none"
+            raise UsageError(f"{problem} `{name}`", help=f"entries: {listed}")
+        if not entries:
+            raise UsageError("the program has no function with a body to run")
+        raise UsageError(
+            f"the program has {len(entries)} entries; name one with --entry",
+            help=f"entries: {', '.join(entries)}",
+        )
+
+    def signature(self, entry: str | None = None) -> list[Arg]:
+        """Return what an entry takes."""
+        resolved = self.front.resolved
+        return arguments.signature(peer_functions(resolved, resolved.functions[self.entry(entry)]))
+
+    def run(
+        self,
+        args: Args = None,
+        *,
+        entry: str | None = None,
+        block_num: int | None = None,
+        sanitize: str = "all",
+        timing: bool = True,
+        commit: str = "program",
+        uninit: str = "poison",
+        seed: int | None = None,
+        max_instructions: int | None = None,
+        max_seconds: float | None = None,
+        max_memory: int | None = None,
+        ranks: int | None = None,
+        in_place: bool = False,
+        jobs: int = 1,
+        observers: Sequence[Any] = (),
+    ) -> Result:
+        """Run an entry on arguments and return the result; the caller's arrays are not changed,
+        unless `in_place` hands them over: then the run works in them, and outputs are those arrays
+        (of arrays that overlap each other it makes copies all the same).
+        Of a large argument (4 MiB) memory is taken for what the run reaches; as an output it is the
+        caller's own array, read-only, where nothing was written to it.
+
+        Raises UsageError for arguments that do not fit, ProgramError (or UnsupportedError) for what
+        only the arguments bring out, Trap where the run stops, LimitError, with the place, for a
+        program that has not ended after `max_instructions` (100,000,000 if nobody says) or
+        `max_seconds` of wall-clock time, or that needs more than `max_memory` bytes.
+
+        With `ranks` N devices run the entry, each with its own blocks, in one address space: `args`
+        is a mapping for each, or has `name@R` for rank R; outputs are `name@R`.
+
+        Without `args` those of the sidecar are taken, if the program has one, and its `entry`,
+        `block_num`, `seed` and `ranks` where they are left open.
+        """
+        if args is None and self.sidecar is not None:
+            kept = self.sidecar.options
+            args = kept_arguments(self.sidecar)
+            entry = kept.get("entry") if entry is None else entry
+            block_num = kept.get("block_num") if block_num is None else block_num
+            seed = kept.get("seed") if seed is None else seed
+            ranks = kept.get("ranks") if ranks is None else ranks
+        options = RunOptions(
+            1 if block_num is None else block_num, sanitize, timing, commit, uninit,
+            0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place,
+            jobs,
+        )  # fmt: skip
+        with within(Limits(max_instructions, max_seconds, max_memory)):
+            return self._launched(self.entry(entry), args, options, observers)
+
+    def _launched(
+        self, entry: str, args: Args, options: RunOptions, observers: Sequence[Any]
+    ) -> Result:
+        """Execute blocks independently where that is worth trying and holds, else in order."""
+        why = ""
+        if wants(options, observers):
+            from ptosim.launch.farm.attempt import attempt  # brings processes and the laws of time
+
+            outcome = attempt(self.front, self.profile, options, entry, args)
+            if isinstance(outcome, Result):
+                return outcome
+            why = outcome if options.jobs > 1 else ""
+        launch = Launch(self.front, self.profile, options).prepare(entry, args)
+        result = launch.run(observers)
+        if not observers:  # which may look at the machine afterwards
+            launch.release()
+        result.in_order = why
+        return result
+
+    def expected(self) -> dict[str, tuple[Any, Tolerance]]:
+        """Return what the sidecar expects of a run with its own arguments: values and tolerance by
+        output."""
+        return kept_expectations(self.sidecar) if self.sidecar is not None else {}
+
+    def cost(
+        self,
+        *,
+        target: str | None = None,
+        entry: str | None = None,
+        args: Args = None,
+        block_num: int = 1,
+        what_if: Mapping[str, float] | None = None,
+        max_instructions: int | None = None,
+        max_seconds: float | None = None,
+        max_memory: int | None = None,
+        ranks: int = 1,
+        costs: Costs = None,
+        each_block: bool = False,
+        steady: bool = True,
+    ) -> CostReport:
+        """Return what an entry costs, without values: only scalars that decide a path, a trip
+        count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
+        file of a board's own figures (`ptosim calibrate`). Of blocks that do the same one is timed
+        for all, unless `each_block` is to be seen. Of a loop that repeats one period is executed,
+        with the same cycles; without `steady` every round.
+
+        Raises UsageError for an argument that is needed and not given, or an unknown figure,
+        ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond
+        one of the limits, as `run` does.
+        """
+        from ptosim.launch.cost import cost_of  # brings the laws of time
+
+        options = RunOptions(block_num=block_num, max_instructions=max_instructions, ranks=ranks)
+        with within(Limits(max_instructions, max_seconds, max_memory)):
+            program = self.on_target(target)
+            name = program.entry(entry)
+            return cost_of(
+                program.front, program.profile, name, args, options, what_if, costs,
+                each_block=each_block, steady=steady,
+            )  # fmt: skip
+
+    def on_target(self, target: str | None) -> Self:
+        """Return the program for a target: itself, or checked anew. Raises ProgramError if the
+        other target rejects it."""
+        front = self.front
+        names = TargetName(front.target, None), TargetName(front.target, front.chip)
+        if target is None or check_target_word(target) in names:
+            return self
+        sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
+        asked = FrontOptions(
+            target,
+            front.level,
+            sync,
+            front.compat,
+            front.entry,
+            legacy=front.legacy,
+            planner=front.resolved.planner,
+        )
+        other = run_frontend(front.source, asked)
+        return self.of(other, self.profile.name, sidecar=self.sidecar)

@@ -1,0 +1,183 @@
+"""What is left of a run, and which values of a function it takes in and gives back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.errors import FindingsError
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import ScalarType, TileType, VectorType
+from ptosim.ground.isa.schema import Role
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.shown import Shown
+from ptosim.machine.effects.operands import named_values
+from ptosim.machine.storage import argument_dtype
+
+
+@dataclass(slots=True)
+class Result(Shown):
+    """What is left of a run.
+
+    `outputs`: the final content of every pointer and memref argument and of every output tile, by
+    name. `generated` names the arguments that the caller left out and what they were filled with.
+    """
+
+    outputs: dict[str, np.ndarray]
+    findings: list[Diagnostic]
+    prints: list[str] = field(default_factory=list)
+    generated: dict[str, str] = field(default_factory=dict)
+    cycles: int | None = None
+    cost: Any = None
+    executed: int = 0
+    in_order: str = ""
+    """Why the blocks were executed one after the other though several processes were allowed; ""
+    where they were not, or nobody asked."""
+
+    def __repr__(self) -> str:
+        """Return the outputs, the cycles and how much was found, in a line."""
+        number = len(self.outputs)
+        outputs = f"{number} output{'' if number == 1 else 's'} ({', '.join(self.outputs)})"
+        cycles = f", {self.cycles:,} cycles" if self.cycles is not None else ""
+        found = f"{len(self.findings)} finding{'' if len(self.findings) == 1 else 's'}"
+        return f"<Result: {outputs}{cycles}, {found if self.findings else 'no findings'}>"
+
+    @property
+    def made_up(self) -> dict[str, str]:
+        """`generated`, by its earlier name."""
+        return self.generated
+
+    def raise_for_findings(self, at: str = "warning") -> Result:
+        """Return the result if nothing of a severity (`error`, `warning`, `note`) or above was
+        found; else raise FindingsError, which carries what was."""
+        least = Severity[at.upper()]
+        found = [d for d in self.findings if d.severity >= least]
+        if found:
+            raise FindingsError(found)
+        return self
+
+    def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
+        """Return the run as Chrome trace events, a cycle as a nanosecond or (`us`) in microseconds
+        of the target's clock; none if timing was off."""
+        return self.cost.trace(unit) if self.cost is not None else []
+
+
+def is_scale(function: Function, value: Value) -> bool:
+    """True for a tile that scales another one: a value near zero or below it would be of no use."""
+    return any(
+        getattr(op.bound.get(name), "value", None) is value
+        for op in function.ops
+        if "quantises" in op.traits
+        for name in ("fp", "scale")
+    )
+
+
+def is_output(function: Function, value: Value) -> bool:
+    """True for a tile argument whose first use is as a destination."""
+    for op in function.ops:
+        roles = [] if op.has("places") else _roles_of(op, value)
+        if roles:
+            return all(role in _FILLED for role in roles)
+    return False
+
+
+_FILLED = (Role.OUT, Role.SCRATCH)
+
+
+def _roles_of(op: Operation, value: Value) -> list[Role]:
+    """What an operation with a row does with a value; nothing if it does not name it."""
+    if op.variant is None:
+        return []
+    return [role for _, role, named in named_values(op) if named is value]
+
+
+def output_tiles(function: Function) -> list[Value]:
+    """Tile arguments that something writes, and results of tile operations that nothing consumes or
+    that are returned: of a snippet, and of a function that takes tiles."""
+    outputs = [
+        value
+        for value in function.args
+        if isinstance(value.type, TileType) and _is_written(function, value)
+    ]
+    if function.implicit:
+        outputs += [
+            v
+            for op in function.body
+            for v in op.results
+            if isinstance(v.type, TileType) and not _is_read(function, v)
+        ]
+    elif any(isinstance(value.type, TileType) for value in function.args):
+        returned = _returned_values(function)
+        outputs += [
+            v
+            for op in function.body
+            if op.definition is not None and op.definition.form == "dps"
+            for v in op.results
+            if isinstance(v.type, TileType) and (v in returned or not _is_read(function, v))
+        ]
+    return outputs
+
+
+def output_values(function: Function) -> list[Value]:
+    """Tensors, and scalars of the quant dialect, that a snippet makes and nothing consumes, and
+    those that a function with such operations returns. Where a text does nothing but arithmetic,
+    scalars are what it gives."""
+    computed = [op for op in function.ops if op is not function.op]
+    with_scalars = all(_family(op) in _ARITHMETIC for op in computed)
+    if function.implicit:
+        return [
+            v
+            for op in function.body
+            for v in op.results
+            if _is_shown(v, with_scalars or _family(op) == "quant", op)
+            and not _is_read(function, v)
+        ]
+    with_scalars |= any(_family(op) == "quant" for op in computed)
+    return [v for v in _returned_values(function) if _is_shown(v, with_scalars)]
+
+
+_ARITHMETIC = ("scalar", "quant", "core")
+"""Families of operations that compute and touch no memory."""
+
+
+def _family(op: Operation) -> str:
+    return op.definition.family if op.definition is not None else ""
+
+
+def _is_shown(value: Value, with_scalars: bool, op: Operation | None = None) -> bool:
+    if op is not None and (_family(op) not in _ARITHMETIC or op.has("constant")):
+        return False
+    if isinstance(value.type, ScalarType):
+        return with_scalars
+    return isinstance(value.type, VectorType) and value.type.kind == "tensor"
+
+
+def _returned_values(function: Function) -> list[Value]:
+    last = function.body[-1] if function.body else None
+    if last is None or not last.has("returns") or not last.bound:
+        return []
+    values = (operand.value for operand in last.bound["values"])
+    return [v for v in values if v is not None]
+
+
+def value_array(held: Any, type_: Any) -> np.ndarray:
+    """Return a scalar or tensor as an array of the type in which arguments come."""
+    dtype = type_.dtype if isinstance(type_, ScalarType) else type_.elem
+    return np.asarray(held).astype(argument_dtype(dtype), copy=False)
+
+
+def _is_read(function: Function, value: Value) -> bool:
+    """True if an operation takes the value, other than to write it or to place it."""
+    return any(
+        role not in _FILLED
+        for op in function.ops
+        if not op.has("places")
+        for role in _roles_of(op, value)
+    )
+
+
+def _is_written(function: Function, value: Value) -> bool:
+    return any(role is not Role.IN for op in function.ops for role in _roles_of(op, value))

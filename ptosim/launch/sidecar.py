@@ -1,0 +1,96 @@
+"""What belongs to a program apart from its text: `kernel.toml` next to `kernel.pto`.
+
+summary = "…"
+targets = ["a2a3", "a5"]
+[args]                      # as on the command line, files relative to the program
+x = "randn:f32:128x256:7"
+[expect]                    # bit-exact unless a tolerance says otherwise
+y = "kernel.npz:y"
+[tolerance]
+y = { rtol = 1e-3, atol = 1e-5 }
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ptosim.ground.records import dataclass, field
+from ptosim.launch.description import (
+    COUNT,
+    LEVEL,
+    NUMBER,
+    SYNC,
+    TABLE,
+    TARGETS,
+    TEXT,
+    TEXTS,
+    VALUE,
+    Check,
+    TableReader,
+    read_description,
+)
+from ptosim.launch.tolerance import Tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """Inputs and expectations that are kept with a program."""
+
+    path: Path
+    summary: str = ""
+    targets: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)  # those of OPTIONS
+    args: dict[str, str] = field(default_factory=dict)
+    expect: dict[str, str] = field(default_factory=dict)
+    tolerance: dict[str, Tolerance] = field(default_factory=dict)
+    exit_code: int = 0  # of programs that are wrong on purpose
+    codes: tuple[str, ...] = ()  # the findings that they are there to show
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are that it names."""
+        return self.path.parent
+
+
+OPTIONS = ("level", "entry", "block_num", "ranks", "profile", "seed", "sync", "compat")
+"""Choices of a launch that a sidecar may make."""
+
+
+_KEYS: dict[str, Check] = {
+    "summary": TEXT, "targets": TARGETS, "codes": TEXTS, "exit_code": NUMBER,
+    "args": TABLE, "expect": TABLE, "tolerance": TABLE,
+    "level": LEVEL, "entry": TEXT, "block_num": COUNT, "ranks": COUNT, "profile": TEXT,
+    "seed": NUMBER, "sync": SYNC, "compat": TEXT,
+}  # fmt: skip
+
+
+def sidecar_of(program: Path) -> Sidecar | None:
+    """Return the sidecar of a program, None if there is none. Raises UsageError if it cannot be
+    read, DescriptionError with everything that is wrong in it."""
+    path = program.with_suffix(".toml") if program.name else program
+    if not path.is_file():
+        return None
+    source, content = read_description(path)
+    reader = TableReader(source)
+    table = reader.table((), content, _KEYS, "a sidecar file")
+    args = table.get("args", {}).items()
+    given = {n: str(v) for n, v in args if reader.fits(("args", n), v, VALUE)}
+    expect = reader.texts(("expect",), table.get("expect", {}))
+    tolerance = {
+        name: reader.tolerance(("tolerance", name), each)
+        for name, each in table.get("tolerance", {}).items()
+        if reader.fits(("tolerance", name), each, TABLE)
+    }
+    reader.refuse_faults()
+    return Sidecar(
+        path,
+        table.get("summary", ""),
+        tuple(table.get("targets", ())),
+        {k: table[k] for k in OPTIONS if k in table},
+        given,
+        expect,
+        tolerance,
+        table.get("exit_code", 0),
+        tuple(table.get("codes", ())),
+    )

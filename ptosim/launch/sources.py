@@ -1,0 +1,152 @@
+"""Texts of programs, and FILE arguments: a path, `-` for standard input, `@name` for a shipped
+program, each with `#part` where the file has several."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_text
+from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.source import Source
+from ptosim.language.syntax.cpp import from_cpp
+from ptosim.launch.parts import part_named, the_only
+
+
+def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
+    """Return the text of a path, or of a string that is a program already.
+
+    A string with a line end, or that names no existing file and looks like a program, is text. A
+    byte order mark at the beginning of a file is passed over.
+    Raises UsageError for a file that cannot be read or is not UTF-8 text.
+    """
+    if isinstance(source, Source):
+        return source
+    path = path_of(source)
+    if path is not None:
+        part = split_part(str(source))[1]
+        text = read_text(path)
+        whole = Source(filename or str(path), snippet_of(text))
+        return part_named(whole, part) if part else whole
+    return Source(filename or "<text>", snippet_of(str(source)))
+
+
+def path_of(source: str | Path | Source) -> Path | None:
+    """Return the path of a file that is given by its name, without its part; None for a text."""
+    if isinstance(source, Path) or (isinstance(source, str) and _names_file(source)):
+        return Path(split_part(str(source))[0])
+    return None
+
+
+def snippet_of(text: str) -> str:
+    """Return a text of calls of the C++ library as the snippet that they are; others as they
+    are."""
+    return from_cpp(text) or text
+
+
+def _names_file(text: str) -> bool:
+    if not text or "\n" in text or len(text) > 4096:
+        return False
+    return (
+        text.endswith(".pto") or ".pto#" in text or os.path.exists(text)
+    )  # `Path.exists` raises for long names
+
+
+def open_source(name: str) -> Source:
+    """Return the program that a FILE argument names: of a file of several parts `FILE#part`. Raises
+    UsageError if it cannot be read, or which part is meant is not said."""
+    source = open_file(name)
+    return source if source.part else the_only(source)
+
+
+def open_file(name: str) -> Source:
+    """Return the file, or the part of one, that a FILE argument names; raises UsageError if it
+    cannot be read or has no such part."""
+    file, part = split_part(name)
+    source = _text_of(sys.stdin.buffer) if file == "-" else read_source(_path(file))
+    return part_named(source, part) if part else source
+
+
+def files_of(names: Sequence[str]) -> list[str]:
+    """Return the FILE arguments with every folder as the programs in it and below, sorted. Raises
+    UsageError for a folder without any."""
+    found: list[str] = []
+    for name in names:
+        folder = Path(name)
+        if not name or name.startswith(("@", "-")) or not folder.is_dir():
+            found.append(name)
+            continue
+        programs = sorted(str(path) for path in folder.rglob("*.pto") if path.is_file())
+        if not programs:
+            raise UsageError(f"there is no .pto file in `{name}` or below")
+        found.extend(programs)
+    return found
+
+
+def split_part(name: str) -> tuple[str, str]:
+    """Return the file and the part of a FILE argument; the part is "" where the name has none, or
+    is itself that of a file."""
+    file, hash_, part = name.rpartition("#")
+    return (file, part) if hash_ and file and not os.path.exists(name) else (name, "")
+
+
+@lru_cache(maxsize=1)
+def _text_of(stream: BinaryIO) -> Source:
+    """Standard input can be read once, and each of several targets asks for it."""
+    try:
+        return Source("<stdin>", snippet_of(stream.read().decode("utf-8-sig")))
+    except UnicodeDecodeError as problem:
+        raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
+
+
+def source_path(name: str) -> Path:
+    """Return the path of a FILE argument other than `-`, without its part."""
+    return _path(split_part(name)[0])
+
+
+def _path(file: str) -> Path:
+    return shipped(file[1:]) if file.startswith("@") else Path(file)
+
+
+def shipped(name: str) -> Path:
+    """Return the path of a shipped program."""
+    path = programs_directory() / f"{name.removesuffix('.pto')}.pto"
+    if path.is_file():
+        return path
+    names = shipped_names()
+    folder = name.strip("/") + "/"
+    inside = [n for n in names if n.startswith(folder)]
+    if inside:
+        raise UsageError(
+            f"`@{name}` is a folder of shipped programs; name one", help=f"it has {_listed(inside)}"
+        )
+    raise UsageError(f"there is no shipped program `@{name}`", help=_nearest(name, names))
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """The programs of like names, also where the folder was left out; else what the folders are."""
+    close = difflib.get_close_matches(name, names, n=3)
+    last = {n.rpartition("/")[2]: n for n in names}
+    close += [last[n] for n in difflib.get_close_matches(name.rpartition("/")[2], last, n=3)]
+    close = list(dict.fromkeys(close))[:3]
+    if close:
+        return f"did you mean {_listed(close, 'or')}?"
+    folders = dict.fromkeys(n.partition("/")[0] for n in names)
+    return f"they are in {_listed(folders)}; `ptosim run @{next(iter(folders))}` lists a folder"
+
+
+def _listed(names: Iterable[str], word: str = "and") -> str:
+    *rest, last = [f"`@{n}`" for n in names]
+    return f"{', '.join(rest)} {word} {last}" if rest else last
+
+
+def shipped_names() -> list[str]:
+    """Return the names of all shipped programs."""
+    root = programs_directory()
+    return sorted(p.relative_to(root).as_posix().removesuffix(".pto") for p in root.rglob("*.pto"))

@@ -1,0 +1,243 @@
+"""The bytes that one execution of an operation reads, writes and leaves undefined.
+
+The operand roles of its row say which, the valid regions of its operands how far; operations on
+pointers tell it themselves when they are bound. A row's `access` adds what roles cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import BLOCK_BITS
+from ptosim.ground.isa.schema import Role, ScratchEffect
+from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.core import Core
+from ptosim.machine.effects.operands import READ, bound_values
+from ptosim.machine.effects.row import access_entry, destroyed_sources, registers, scratch_effect
+from ptosim.machine.effects.strided import Beyond, Strided, strided, tile_bytes, view_bytes
+from ptosim.machine.effects.touch import Touch, Touches
+from ptosim.machine.layout import round_up
+from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.machine.values import GmView, Memory
+
+UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN = range(6)
+"""What is known of a byte's value: nothing was written, or a value, or something without meaning
+(what an operation writes after the valid elements, destroys in a source, leaves in its scratch,
+or in scratch that no operand is)."""
+
+REGISTER = "register "
+"""Registers that several pipes use are memories of their own, with this in front of their name."""
+SPECIAL_REGISTER_BYTES = 8
+
+
+class Reached(NamedTuple):
+    """The bytes of an operand: in a space of a core (by name), in a buffer of global memory (by
+    number), or a register of a core. They may reach outside the memory."""
+
+    operand: str
+    core: Core
+    where: Memory
+    parts: tuple[Strided, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Effects:
+    """What one execution does. `spoils` are bytes that are written with no meaningful value, with
+    the state they get (None: they stay as defined as they were); `found` are read whether they have
+    values or not; `is_atomic` marks additions that may come in any order."""
+
+    reads: list[Reached | Touch] = field(default_factory=list)
+    writes: list[Reached | Touch] = field(default_factory=list)
+    found: list[Reached | Touch] = field(default_factory=list)
+    spoils: list[tuple[Reached, int | None]] = field(default_factory=list)
+    is_atomic: bool = False
+
+
+class Bound(Protocol):
+    """What is known of an operation with its operands: `semantics.base.binding.Binding`."""
+
+    op: Operation
+    core: Core
+    values: Mapping[str, Any]
+    touches: Touches | None
+    beyond: list[Beyond]
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attributes of the row with their values or defaults."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The target the program runs on."""
+        ...
+
+
+def effects_of(binding: Bound) -> Effects:
+    """Return what an operation does to memory and registers."""
+    found = _of_pointers(binding) if binding.touches is not None else _of_operands(binding)
+    read, written = registers(binding.op, binding.target)
+    found.reads += [register(binding.core, name) for name in read]
+    found.writes += [register(binding.core, name) for name in written]
+    return found
+
+
+def register(core: Core, name: str) -> Reached:
+    """Return a register of a core."""
+    return Reached(name, core, REGISTER + name, (Strided(0, SPECIAL_REGISTER_BYTES),))
+
+
+def _of_pointers(binding: Bound) -> Effects:
+    touches = binding.touches
+    assert touches is not None
+    update = binding.values.get("atomic.op")
+    return Effects(
+        [*touches.reads],
+        [*touches.writes],
+        [read for read, _, _ in touches.found],
+        is_atomic=touches.combines or str(getattr(update, "member", update)) == "add",
+    )
+
+
+def _of_operands(binding: Bound) -> Effects:
+    op, core, values, target = binding.op, binding.core, binding.values, binding.target
+    found = Effects()
+    found.is_atomic = binding.attributes.get("atomicType") == "atomic_add"
+    destroyed = destroyed_sources(op, target)
+    whole = access_entry(op, "whole", target) or {}
+    tail = access_entry(op, "tail", target) or {}
+    for name, role, value in bound_values(op, values):
+        reach = whole.get("rows", "all") if name == whole.get("of") else ""
+        if reach == "window":
+            value, reach = _loaded(value, values.get("src")), ""
+        value = _extent(op, name, value, values, target)
+        reached = reached_by(core, name, value, reach)
+        if reached is None:
+            continue
+        one = _element(op, reached, value, values, target)
+        if one is not None:
+            (found.reads if role is Role.IN else found.writes).append(one)
+            continue
+        if role is Role.SCRATCH:
+            _add_scratch(op, reached, target, found)
+            continue
+        if role in READ:
+            found.reads.append(reached)
+        if role is not Role.IN:
+            found.writes.append(reached)
+        if name in destroyed:
+            found.spoils.append((reached, CLOBBERED))
+        if name == tail.get("of"):
+            _add_tail(value, reached, found)
+    _add_beyond(binding, found)
+    return found
+
+
+def _extent(op: Operation, name: str, value: Any, values: Mapping[str, Any], target: str) -> Any:
+    """The part of a tile that others say: as many rows and columns as two operands have."""
+    entry = access_entry(op, "extent", target)
+    if entry is None or name not in entry["of"].split() or not isinstance(value, TileRef):
+        return value
+    rows, cols = values.get(entry["rows"]), values.get(entry["cols"])
+    if not isinstance(rows, TileRef) or not isinstance(cols, TileRef):
+        return value
+    counts = min(rows.v_row, value.type.rows), min(cols.v_col, value.type.cols)
+    return tile_ref(value.type, value.addr, *counts)
+
+
+def _element(
+    op: Operation, reached: Reached, value: Any, values: Mapping[str, Any], target: str
+) -> Reached | None:
+    """The one element that an operation touches, counted in memory order; None for most."""
+    entry = access_entry(op, "element", target)
+    if entry is None or reached.operand != entry["of"] or not isinstance(value, TileRef):
+        return None
+    size, at = value.type.dtype.bits // 8, values.get(entry["at"])
+    if not isinstance(at, int) or not size:
+        return None
+    return reached._replace(parts=(Strided(value.addr + at * size, size),))
+
+
+def _add_beyond(binding: Bound, found: Effects) -> None:
+    for beside in binding.beyond:
+        reached = Reached(beside.operand, binding.core, beside.space, (beside.part,))
+        if beside.spoiled:
+            found.spoils.append((reached, PADDING))
+        else:
+            found.writes.append(reached)
+
+
+def _add_scratch(op: Operation, reached: Reached, target: str, found: Effects) -> None:
+    """Scratch has no meaningful value afterwards where the library uses it; A5 leaves most of it
+    alone, and what its operations keep there (group maxima, scales) is a result like others."""
+    effect = scratch_effect(op, reached.operand, target)
+    if effect is ScratchEffect.USED:
+        found.spoils.append((reached, SCRATCHED))
+    elif effect is ScratchEffect.KEPT:
+        found.spoils.append((reached, None))
+    elif effect is ScratchEffect.RESULT:
+        found.writes.append(reached)
+
+
+def reached_by(core: Core, name: str, value: Any, reach: str = "") -> Reached | None:
+    """Return the bytes of an operand; None for one that is no memory, or empty. `reach` says how
+    far it goes beyond the valid region of a tile: to `all` rows and columns, or to all columns of
+    the `valid` rows."""
+    if isinstance(value, TileRef):
+        if value.type.loc not in core.machine_def.spaces:
+            return None
+        rows = value.type.rows if reach == "all" else value.v_row
+        cols = value.type.cols if reach else value.v_col
+        where: Memory = value.type.loc
+        parts = tile_bytes(value, rows, cols)
+    elif isinstance(value, GmView) and isinstance(value.memory, int):
+        where, parts = value.memory, view_bytes(value.spec, value.offset)
+    else:
+        return None
+    return Reached(name, core, where, parts) if parts else None
+
+
+def _loaded(ref: Any, view: Any) -> Any:
+    """The part of a tile that a window fills: its rows are counted by the window (of a column-major
+    tile its columns), how far they go says the tile."""
+    if not isinstance(ref, TileRef) or not isinstance(view, GmView):
+        return ref
+    if ref.type.slayout != "none_box":
+        return ref
+    s0, s1, s2, s3, s4 = view.spec.sizes
+    if view.spec.layout == "nd" and ref.type.blayout == "row_major":
+        rows = min(s0 * s1 * s2 * s3, ref.type.rows)
+        return tile_ref(ref.type, ref.addr, rows, ref.v_col)
+    if view.spec.layout == "dn" and ref.type.blayout == "col_major":
+        cols = min(s0 * s1 * s2 * s4, ref.type.cols)
+        return tile_ref(ref.type, ref.addr, ref.v_row, cols)
+    return ref
+
+
+def _add_tail(ref: Any, reached: Reached, found: Effects) -> None:
+    """Some operations write whole 32-byte blocks: what follows the valid elements in the last block
+    of a row gets the pad value of the tile, or no meaningful one."""
+    tail = _tail(ref) if isinstance(ref, TileRef) else None
+    if tail is None:
+        return
+    rest = reached._replace(parts=(tail,))
+    if ref.type.pad:
+        found.writes.append(rest)
+    else:
+        found.spoils.append((rest, PADDING))
+
+
+def _tail(ref: TileRef) -> Strided | None:
+    type_ = ref.type
+    if type_.slayout != "none_box" or type_.loc != "vec":
+        return None
+    by_rows = type_.blayout == "row_major"
+    lines, valid, size = (
+        (ref.v_row, ref.v_col, type_.cols) if by_rows else (ref.v_col, ref.v_row, type_.rows)
+    )
+    bits = type_.dtype.bits
+    end = min(round_up(valid, BLOCK_BITS // bits), size)
+    if end <= valid or not lines or bits < 8:
+        return None
+    return strided(ref.addr, valid, ((lines, size), (end - valid, 1)), bits)

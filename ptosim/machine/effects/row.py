@@ -1,0 +1,88 @@
+"""What the `access` of a row adds to the roles of its operands: sources that the library destroys,
+scratch that it uses, pairs of events and registers of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.schema import Role, ScratchEffect
+from ptosim.machine.effects.operands import role_of
+
+
+def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
+    """What a row says for a target, where its condition on variant or element type holds."""
+    row = op.definition.access if op.definition is not None else {}
+    table = row.get(key, {})
+    entry = table.get(target, table.get("both"))
+    if entry is None:
+        return None
+    if "variant" in entry and getattr(op.variant, "name", "") not in entry["variant"].split():
+        return None
+    kind = entry.get("elements")
+    return entry if kind is None or _has_elements(op, entry["of"], kind) else None
+
+
+def _has_elements(op: Operation, names: str, kind: str) -> bool:
+    dtype = getattr(getattr(op.bound.get(names.split()[0]), "type", None), "dtype", None)
+    return dtype is not None and dtype.is_integer == (kind == "integer")
+
+
+def destroyed_sources(op: Operation, target: str) -> tuple[str, ...]:
+    """Return the inputs that the library's code for an operation overwrites."""
+    entry = access_entry(op, "clobbers", target)
+    return tuple(entry["of"].split()) if entry is not None else ()
+
+
+def scratch_effect(op: Operation, name: str, target: str) -> ScratchEffect | None:
+    """Return what an operation does with a scratch operand; None for one that is no scratch."""
+    if role_of(op, name) is not Role.SCRATCH and name != "tmp":
+        return None
+    use = (op.scratch or {}).get(name)
+    if use is not None and use.definition.effect is not None:
+        return use.definition.effect
+    if name != "tmp":
+        return ScratchEffect.RESULT
+    return ScratchEffect.USED if target == "a2a3" else ScratchEffect.KEPT
+
+
+def uses_scratch(op: Operation, name: str, target: str) -> bool:
+    """True if an operand is scratch whose content the library destroys."""
+    return scratch_effect(op, name, target) is ScratchEffect.USED
+
+
+def is_inert(op: Operation, name: str) -> bool:
+    """True for a scratch operand that the operation does not touch."""
+    use = (op.scratch or {}).get(name)
+    return use is not None and use.definition.effect is ScratchEffect.NONE
+
+
+def is_uncounted(op: Operation, name: str, target: str) -> bool:
+    """True for scratch that the planner counts nothing where it does not count all of it."""
+    effect = scratch_effect(op, name, target)
+    use = (op.scratch or {}).get(name)
+    is_real = effect in (None, ScratchEffect.RESULT) or (use is not None and use.definition.counts)
+    return not is_real
+
+
+def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of pipes between which the library's code uses EVENT_ID0 itself."""
+    entry = access_entry(op, "events", target)
+    if entry is None:
+        return ()
+    pairs = (pair.partition("-") for pair in entry["pairs"].split())
+    return tuple((source, end) for source, _, end in pairs)
+
+
+def registers(op: Operation, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the registers that an operation reads and those that it writes, of those that more
+    than one pipe uses."""
+    entry = access_entry(op, "registers", target) or {}
+    return tuple(entry.get("reads", "").split()), tuple(entry.get("writes", "").split())
+
+
+def source_pipe(op: Operation, target: str) -> str | None:
+    """Return the pipe that reads the sources, where it is not the pipe that writes: a copy through
+    tiles loads before it stores."""
+    entry = access_entry(op, "source_pipe", target)
+    return entry["pipe"] if entry is not None else None

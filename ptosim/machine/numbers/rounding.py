@@ -1,0 +1,140 @@
+"""Rounding of floats: to integral values, and to a float format with fewer bits.
+
+The modes are the six of the ISA: `rint` ties to even, `round` ties away from zero, `floor`,
+`ceil`, `trunc`, and `odd`, von Neumann rounding: truncate, and make the last kept bit one if
+anything was lost. `none` is not a mode here: what it represents depends on the conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.machine.numbers.choices import require
+from ptosim.machine.numbers.formats import BF16, Format, lookup
+
+MODES = ("rint", "round", "floor", "ceil", "trunc", "odd")
+
+
+def _half_away(values: np.ndarray) -> np.ndarray:
+    # Adding one half would round 0.49999997 up, so the lost part is compared instead.
+    whole = np.trunc(values)
+    step = np.abs(values - whole) >= 0.5
+    return whole + np.copysign(step.astype(values.dtype), values)
+
+
+def _to_odd(values: np.ndarray) -> np.ndarray:
+    whole = np.trunc(values)
+    halved = whole * 0.5
+    step = (whole != values) & (halved == np.trunc(halved))
+    return whole + np.copysign(step.astype(values.dtype), values)
+
+
+_INTEGRAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rint": np.rint,
+    "round": _half_away,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "odd": _to_odd,
+}
+
+
+@np.errstate(all="ignore")
+def to_integral(values: np.ndarray, mode: str) -> np.ndarray:
+    """Round f64, f32, f16 or bf16 `values` to integral values of the same type.
+
+    The sign of a zero result is that of the input; infinities and NaN pass. `ValueError` for an
+    unknown mode.
+    """
+    require("rounding mode", mode, MODES)
+    if values.dtype == BF16:
+        return _INTEGRAL[mode](values.astype(np.float32)).astype(BF16)
+    return _INTEGRAL[mode](values)
+
+
+# Precision in bits and the exponent of the smallest subnormal.
+_SHAPES = {"f16": (11, -24), "bf16": (8, -133), "f32": (24, -149)}
+
+
+def step_sizes(wide: np.ndarray, precision: int, smallest: int) -> np.ndarray:
+    """Distance between neighbors around each f64 value in a float format.
+
+    `precision` counts the significant bits, `smallest` is the exponent of the least subnormal.
+    """
+    exponents = (wide.view(np.int64) >> 52) & 0x7FF
+    steps = np.maximum(exponents - (precision - 1), smallest + 1023)
+    return (steps << 52).view(np.float64)
+
+
+def _snap(wide: np.ndarray, dst: str, mode: str) -> np.ndarray:
+    """Round f64 values to the precision and exponent range of `dst`, still as f64."""
+    steps = step_sizes(wide, *_SHAPES[dst])
+    return _INTEGRAL[mode](wide / steps) * steps
+
+
+def _overflow(rounded: np.ndarray, wide: np.ndarray, form: Format, mode: str) -> np.ndarray:
+    """Finite values beyond the range: infinity, or the largest finite one if rounding inwards."""
+    upper = form.highest if mode in ("floor", "trunc", "odd") else np.inf
+    lower = form.lowest if mode in ("ceil", "trunc", "odd") else -np.inf
+    finite = np.isfinite(wide)
+    rounded[finite & (rounded > form.highest)] = upper
+    rounded[finite & (rounded < form.lowest)] = lower
+    return rounded
+
+
+@np.errstate(all="ignore")
+def narrow(values: np.ndarray, dst: str, mode: str, *, saturate: bool) -> np.ndarray:
+    """Round f64, f32 or bf16 `values` to `dst` (`f32`, `f16` or `bf16`), in one rounding.
+
+    IEEE in every mode, subnormals included. With `saturate` every result beyond the largest
+    finite value, infinities included, becomes that value; NaN stays NaN. `ValueError` for an
+    unknown mode or destination.
+    """
+    require("rounding mode", mode, MODES)
+    if dst not in _SHAPES:
+        raise ValueError(f"cannot narrow to {dst}")
+    form = lookup(dst)
+    source = values.astype(np.float32) if values.dtype == BF16 else values
+    if mode == "rint" and (dst != "bf16" or source.dtype == np.float32):
+        result = source.astype(form.dtype)
+    else:
+        wide = source.astype(np.float64)
+        result = _overflow(_snap(wide, dst, mode), wide, form, mode).astype(form.dtype)
+    if saturate:
+        _clamp_infinities(result, form)
+    return result
+
+
+_SIGN_BITS = {"f16": np.uint16(1 << 15), "bf16": np.uint16(1 << 15), "f32": np.uint32(1 << 31)}
+_INFINITIES = {"f16": np.uint16(0x7C00), "bf16": np.uint16(0x7F80), "f32": np.uint32(0x7F800000)}
+
+
+def _clamp_infinities(result: np.ndarray, form: Format) -> None:
+    infinity = _INFINITIES[form.name]
+    bits = result.view(infinity.dtype)
+    infinite = (bits & ~_SIGN_BITS[form.name]) == infinity
+    if infinite.any():
+        # The pattern before that of an infinity is the largest finite value of its sign.
+        bits[infinite] -= 1
+
+
+# -- shortened mantissas ---------------------------------------------------------------------------
+
+_MANTISSA_MODES = ("round_even", "round_away")
+
+
+def keep_mantissa(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
+    """Round f32 values to `bits` bits of mantissa after the point, to nearest, ties to even or away
+    from zero, as HF32 and TF32 do. A NaN stays as it is; rounding up the largest values gives
+    infinity."""
+    require("rounding of the mantissa", mode, _MANTISSA_MODES)
+    patterns = np.ascontiguousarray(values).view(np.uint32)
+    dropped = np.uint32(23 - bits)
+    half = np.uint32(1 << (22 - bits))
+    if mode == "round_even":
+        half = half - np.uint32(1) + ((patterns >> dropped) & np.uint32(1))
+    mask = np.uint32(0xFFFFFFFF << (23 - bits) & 0xFFFFFFFF)
+    rounded = (patterns + half) & mask
+    return np.where(np.isnan(values), patterns, rounded).view(np.float32)

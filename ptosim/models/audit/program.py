@@ -1,0 +1,211 @@
+"""The quantising steps of a program, observed while it runs: TQUANT, the cube's output path, and
+conversions to bytes after arithmetic of the program's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.records import Inst
+from ptosim.ground.ir.core import Operation
+from ptosim.launch.program import LoadedProgram
+from ptosim.machine.core import Core
+from ptosim.machine.numbers.fixpipe import scale_of
+from ptosim.machine.quant.mlir.semantics import storage_of
+from ptosim.machine.quant.mlir.types import UniformType, float_array
+from ptosim.machine.quant.schemes import scheme
+from ptosim.machine.quant.storage import storage
+from ptosim.machine.tile import TileRef
+from ptosim.models.audit.history import History, formula
+from ptosim.models.audit.steps import REAL, SUMS, Step
+from ptosim.models.quant.diff import Setting
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.cube import fixpipe
+from ptosim.ops.tile.quant_casts import element, uniform
+from ptosim.ops.tile.quantize import parameters
+
+_OFFSET, _OFFSET_BITS = np.uint64(37), np.uint64(0x1FF)
+_BYTES = ("i8", "ui8")
+MICROSCALED = (
+    "groups with a shared exponent: ONNX, MLIR, oneDNN and PyTorch quantise by other formulas; "
+    "`ptosim quant explore` shows what its rules lose"
+)
+
+
+def audit_program(
+    program: LoadedProgram, args: Mapping[str, Any], entry: str | None = None, **options: Any
+) -> list[Step]:
+    """Run a program and return its quantising steps in the order of their first execution.
+
+    `options` are those of `Program.run`. Raises what it raises."""
+    watch = _Watch(program)
+    program.run(args, entry=entry, observers=[watch], **options)
+    return list(watch.steps.values())
+
+
+class _Watch:
+    """Observes a run. What an operation reads is taken before it executes, because A2/A3 scales the
+    source of TQUANT in place; what it stored afterwards."""
+
+    def __init__(self, program: LoadedProgram) -> None:
+        self.steps: dict[Operation, Step] = {}
+        self._source = program.front.module.source
+        self._formula = str(program.profile["quant.scheme"])
+        self._slots: Mapping[Any, int] = {}
+        self._history = History()
+        self._open: dict[tuple[int, Operation], tuple[Setting, Callable[[], np.ndarray]]] = {}
+
+    def on_start(self, engine: Engine) -> None:
+        """Find where values of tensors are kept."""
+        self._slots = engine.program.slots
+
+    def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
+        """Take what an operation reads."""
+        binding, op = getattr(bound, "binding", None), inst.op
+        if binding is None or op is None:
+            return
+        if op.has("makes_codes"):
+            self._tquant(core, op, binding)
+        elif op.has("quant_cast"):
+            self._cast_tile(core, op, binding)
+        elif _leaves_the_cube(binding):
+            self._fixpipe(core, op, binding)
+        else:
+            self._own_formula(core, op, binding)
+
+    def on_commit(self, core: Core, inst: Inst, bound: Bound | None) -> None:
+        """Judge the step, with what it stored."""
+        op = inst.op
+        if op is None:
+            return
+        found = self._open.pop((id(core), op), None)
+        if found is not None:
+            setting, stored = found
+            self.steps[op].take(setting, stored())
+        elif op.has("quant_cast") and not op.bound.get("dst"):
+            self._cast_value(core, op)
+
+    def _step(self, op: Operation, form: str, name: str) -> Step:
+        step = self.steps.get(op)
+        if step is None:
+            own = scheme(name) if name else None
+            line, _ = self._source.line_column(op.start)
+            place = f"line {line}: {op.name.removeprefix('pto.')}"
+            step = self.steps[op] = Step(place, form, own)
+        return step
+
+    def _tquant(self, core: Core, op: Operation, binding: Binding) -> None:
+        if binding.has("exp"):
+            step = self._step(op, REAL, "")
+            src = binding.tile("src")
+            step.executions += 1
+            step.elements += src.v_row * src.v_col
+            step.note = MICROSCALED
+            return
+        is_page = binding.switch("tquant.int8_scale") == "div"
+        self._step(op, REAL, "page" if is_page else "pto-hw")
+        src, dst = binding.tile("src"), binding.tile("dst")
+        scale, offset = parameters(binding, src)
+        factor = np.array(scale(), np.float32)
+        zero = np.zeros(1) if offset is None else np.array(offset(), np.float64)
+        with np.errstate(all="ignore"):
+            given = factor if is_page else np.float32(1) / factor
+        setting = Setting(
+            np.array(src.read()), given, zero, storage(str(dst.type.dtype)),
+            multiplier=None if is_page else factor,
+        )  # fmt: skip
+        self._open[id(core), op] = setting, lambda: np.array(dst.read())
+
+    def _fixpipe(self, core: Core, op: Operation, binding: Binding) -> None:
+        dtype = _destination(binding)
+        words = fixpipe.words_of(binding, False, dtype)
+        if words is None:
+            return
+        self._step(op, SUMS, "fixpipe")
+        x = np.array(binding.tile("src").read())
+        if binding.attr("reluPreMode") == "normal_relu":
+            x = np.maximum(x, 0)  # its scale is above zero: the order does not matter
+        held = np.array(words(x.shape[1]))
+        offset = (held >> _OFFSET & _OFFSET_BITS).astype(np.int64)
+        zero = np.where(offset > 255, offset - 512, offset)
+        factor = scale_of(held, short=False)
+        by_column = factor.size > 1
+        shape = (1, factor.size) if by_column else (1,)
+        with np.errstate(all="ignore"):
+            given = np.float32(1) / factor
+        setting = Setting(
+            x, given.reshape(shape), zero.reshape(shape), storage(dtype),
+            multiplier=factor.reshape(shape),
+        )  # fmt: skip
+        self._open[id(core), op] = setting, lambda: _stored(binding, x.shape, dtype)
+
+    def _cast_tile(self, core: Core, op: Operation, binding: Binding) -> None:
+        type_ = uniform(element(op.bound["dst"].type))
+        if type_ is None or uniform(element(op.bound["input"].type)) is not None:
+            return  # the other way, or a view of stored values
+        self._step(op, REAL, str(binding.attr("scheme") or self._formula))
+        setting = _of_type(np.array(binding.tile("input").read()), type_)
+        dst = binding.tile("dst")
+        self._open[id(core), op] = setting, lambda: np.array(dst.read())
+
+    def _cast_value(self, core: Core, op: Operation) -> None:
+        type_ = uniform(element(op.results[0].type))
+        given = op.bound["input"]
+        slot = self._slots.get(given.value)
+        if type_ is None or slot is None or uniform(element(given.type)) is not None:
+            return
+        step = self._step(op, REAL, str(op.attributes.get("scheme") or self._formula))
+        stored = core.slots[self._slots[op.results[0]]]
+        step.take(_of_type(np.asarray(core.slots[slot]), type_), np.asarray(stored))
+
+    def _own_formula(self, core: Core, op: Operation, binding: Binding) -> None:
+        past = self._history.follow(core, binding)
+        if past is None:
+            return
+        found = formula(past)
+        step = self._step(op, REAL, "")
+        if found is None:
+            step.executions += 1
+            step.elements += past.x.size
+            step.note = (
+                "a conversion to bytes; no formula of scale, zero point and rounding before it"
+            )
+            return
+        step.own, setting = found
+        dst = binding.tile("dst")
+        self._open[id(core), op] = setting, lambda: np.array(dst.read())
+
+
+def _of_type(x: np.ndarray, type_: UniformType) -> Setting:
+    """The setting of a cast to a uniform type: scales in the expressed type."""
+    expressed = float_array(type_.expressed) or np.dtype(np.float32)
+    scale, zero = type_.scale_array().astype(expressed), type_.zero_array()
+    scale, zero = (np.atleast_1d(a) for a in (scale, zero))
+    return Setting(x.astype(expressed), scale, zero, storage_of(type_.storage), type_.axis)
+
+
+def _leaves_the_cube(binding: Binding) -> bool:
+    src = binding.values.get("src")
+    if not isinstance(src, TileRef) or src.type.loc != "acc":
+        return False
+    return binding.values.get("dst") is not None and _destination(binding) in _BYTES
+
+
+def _destination(binding: Binding) -> str:
+    value = binding.values["dst"]
+    if isinstance(value, TileRef):
+        return str(value.type.dtype)
+    return str(getattr(getattr(value, "spec", None), "dtype", ""))
+
+
+def _stored(binding: Binding, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if isinstance(binding.values["dst"], TileRef):
+        found = binding.tile("dst").read()
+    else:
+        found = binding.view("dst").array()
+    codes = np.array(found).reshape(-1)[: shape[0] * shape[1]].reshape(shape)
+    return codes.view(storage(dtype).array)

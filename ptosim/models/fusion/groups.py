@@ -1,0 +1,364 @@
+"""Which nodes of a Q/DQ model become one integer kernel, and why others do not.
+
+A group is a MatMul, Gemm or Conv (or a residual Add) whose operands are dequantised, with the bias,
+residual, Relu and QuantizeLinear that follow. Nodes that only move data (Reshape, Transpose, …) may
+be in between: they commute with a scale for the whole tensor. A value that something outside needs
+as floats ends its group, which then gives floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ptosim.ground.records import dataclass, field
+from ptosim.machine.quant.inverse import dequantize
+from ptosim.models import host_ops
+from ptosim.models.fusion.mx import MxStep, product_step, quantise_step
+from ptosim.models.onnx_model import Graph, GraphNode
+
+PRODUCTS = ("MatMul", "Gemm", "Conv")
+_MOVES = frozenset(host_ops.MOVES) - {"Constant", "Concat"}
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A dequantised operand: the name of its codes, scale and zero point (one value, or one for
+    each index of `axis`), and the moves between DequantizeLinear and the operator."""
+
+    name: str
+    scale: np.ndarray
+    zero: np.ndarray
+    axis: int | None = None
+    moves: tuple[GraphNode, ...] = ()
+    nodes: tuple[GraphNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a group's result is quantised."""
+
+    scale: np.ndarray
+    zero: np.ndarray
+
+
+@dataclass(slots=True)
+class Group:
+    """Nodes that one kernel computes. `bias` holds reals for each output channel; `out` None: the
+    result is f32. `moves` are applied to the result."""
+
+    core: GraphNode
+    a: Scaled
+    b: Scaled
+    nodes: list[GraphNode]
+    output: str
+    bias: np.ndarray | None = None
+    residual: Scaled | None = None
+    relu: bool = False
+    moves: list[GraphNode] = field(default_factory=list)
+    out: Result | None = None
+
+    @property
+    def inputs_of_codes(self) -> list[str]:
+        """The names of the codes that it starts from."""
+        residual = [] if self.residual is None else [self.residual.name]
+        return [self.a.name, self.b.name, *residual]
+
+    @property
+    def title(self) -> str:
+        """The operators of the group, as a report has them."""
+        parts = [self.core.op]
+        parts += ["bias"] if self.bias is not None else []
+        parts += ["residual"] if self.residual is not None else []
+        parts += ["Relu"] if self.relu else []
+        return "+".join(parts)
+
+
+@dataclass(slots=True)
+class Fusion:
+    """The groups of a graph by the name of their output, and why other operators are in none."""
+
+    groups: dict[str, Group | MxStep]
+    absorbed: set[str]  # names of outputs that no step computes
+    why_not: dict[str, str]  # by the name of the node
+
+    def steps(self, graph: Graph) -> Iterator[GraphNode | Group | MxStep]:
+        """Yield what is to be computed, in order."""
+        for node in graph.nodes:
+            name = node.outputs[0] if node.outputs else ""
+            if name in self.groups:
+                yield self.groups[name]
+            elif name not in self.absorbed:
+                yield node
+
+
+def fuse(graph: Graph) -> Fusion:
+    """Return the groups of a graph."""
+    found = _Finder(graph)
+    groups: dict[str, Group | MxStep] = {}
+    why: dict[str, str] = {}
+    for node in _of(graph, ("QuantizeLinear",)):
+        step = quantise_step(node, found.made, graph.constants)
+        if step is not None:
+            groups[step.output] = step
+    for node in [*_of(graph, PRODUCTS), *_of(graph, ("Add",))]:
+        if any(node is n for g in groups.values() for n in g.nodes):
+            continue
+        made = found.group(node)
+        if isinstance(made, str):
+            if made:
+                why[node.name] = made
+        else:
+            groups[made.output] = made
+    return Fusion(groups, found.absorbed(groups), why)
+
+
+def _of(graph: Graph, ops: tuple[str, ...]) -> list[GraphNode]:
+    return [n for n in graph.nodes if n.op in ops and n.is_standard]
+
+
+class _Finder:
+    """Looks for groups in one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.made = {
+            name: node for node in graph.nodes if node.is_standard for name in node.outputs if name
+        }
+        self.users: dict[str, list[GraphNode]] = {}
+        for node in graph.nodes:
+            for name in node.inputs:
+                self.users.setdefault(name, []).append(node)
+
+    def group(self, node: GraphNode) -> Group | MxStep | str:
+        """Return the group of an operator, or why there is none (empty: nothing is quantised)."""
+        blocked = product_step(node, self.made, self.graph.constants)
+        if blocked:
+            return blocked
+        a, b = self.operand(node.inputs[0]), self.operand(node.inputs[1])
+        if isinstance(a, str) and isinstance(b, str):
+            return "" if node.op == "Add" else f"{a}; {b}"
+        for found in (a, b):
+            if isinstance(found, str):
+                return found
+        assert isinstance(a, Scaled)
+        assert isinstance(b, Scaled)
+        refused = self._refused(node, a, b)
+        if refused:
+            return refused
+        made = Group(node, a, b, [node, *a.nodes, *b.nodes], node.outputs[0])
+        if node.op != "MatMul" and len(node.inputs) > 2 and node.inputs[2]:
+            bias = self.constant(node.inputs[2])
+            if bias is None:
+                return f"the bias `{node.inputs[2]}` is no constant"
+            made.bias = bias.reshape(-1)
+        self._follow(made)
+        if node.op == "Add" and made.out is None:
+            return "the sum is not quantised"
+        return made
+
+    # -- operands ----------------------------------------------------------------------------------
+
+    def operand(self, name: str) -> Scaled | str:
+        """Return the codes that an operand is made of, or why it has none."""
+        moves: list[GraphNode] = []
+        nodes: list[GraphNode] = []
+        at = name
+        while at in self.made and self.made[at].op in _MOVES:
+            nodes.append(self.made[at])
+            moves.insert(0, self.made[at])
+            at = self.made[at].inputs[0]
+        node = self.made.get(at)
+        if node is None or node.op != "DequantizeLinear":
+            what = f"made by {node}" if node else "a constant" if at in self.graph.constants else ""
+            return f"operand `{name}` is not quantised: it is {what or 'an input of floats'}"
+        scale, zero = self._parameters(node)
+        if scale is None or zero is None:
+            return f"the scale of `{name}` is no constant"
+        if node.attrs.get("block_size", 0):
+            return f"`{name}` has a scale for each block: products of integers need one for a sum"
+        axis = None if scale.size == 1 else int(node.attrs.get("axis", 1))
+        if axis is not None and moves:
+            return f"{moves[0]} moves `{name}`, which has a scale for each index of an axis"
+        return Scaled(node.inputs[0], scale, zero, axis, tuple(moves), (*nodes, node))
+
+    def _parameters(self, node: GraphNode) -> tuple[np.ndarray | None, np.ndarray | None]:
+        scale = self.constant(node.inputs[1])
+        if len(node.inputs) < 3 or not node.inputs[2]:
+            return scale, np.zeros((), np.int32)
+        return scale, self.constant(node.inputs[2])
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """Return a value that is known, also one that is dequantised or moved; None if not."""
+        if name in self.graph.constants:
+            return self.graph.constants[name]
+        node = self.made.get(name)
+        if node is None or node.op not in ("DequantizeLinear", "Constant", "Identity"):
+            return None
+        if node.op == "Constant":
+            return host_ops.constant(node.attrs)
+        held = self.constant(node.inputs[0])
+        if held is None or node.op == "Identity":
+            return held
+        scale, zero = self._parameters(node)
+        if scale is None or zero is None or node.attrs.get("block_size", 0):
+            return None
+        axis = None if scale.size == 1 else int(node.attrs.get("axis", 1))
+        return dequantize(held, scheme="onnx", scale=scale, zero_point=zero, dtype="f32", axis=axis)
+
+    def _refused(self, node: GraphNode, a: Scaled, b: Scaled) -> str:
+        known = {n: self.type_of(n) for n in (a.name, b.name)}
+        for name, dtype in known.items():
+            if dtype not in _BYTES:
+                return f"`{name}` holds {dtype or 'values of an unknown type'}, not 8-bit integers"
+        if a.axis is not None:
+            return f"`{a.name}` has a scale for each index of axis {a.axis}: one sum has several"
+        if node.op == "Add":
+            return "" if b.axis is None else f"`{b.name}` has several scales"
+        if node.op == "Gemm" and (node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)) != (
+            1,
+            1,
+        ):
+            return "alpha and beta of Gemm are not 1"
+        wanted = _channel_axis(node, self.graph.constants.get(b.name))
+        if b.axis is not None and wanted is None:
+            return f"`{b.name}` has a scale for each index of an axis, and is no constant"
+        if b.axis is not None and wanted is not None:
+            rank = self.graph.constants[b.name].ndim
+            if b.axis % rank != wanted:
+                return f"`{b.name}` has scales along axis {b.axis}, which is summed over"
+        return ""
+
+    def type_of(self, name: str) -> np.dtype | None:
+        """Return the element type of codes, as far as the graph says it."""
+        if name in self.graph.constants:
+            return self.graph.constants[name].dtype
+        if name in self.graph.inputs:
+            return self.graph.inputs[name][0]
+        node = self.made.get(name)
+        if node is None:
+            return None
+        if node.op in _MOVES:
+            return self.type_of(node.inputs[0])
+        if node.op == "QuantizeLinear":
+            zero = node.inputs[2] if len(node.inputs) > 2 else ""
+            found = self.constant(zero) if zero else None
+            if found is not None:
+                return found.dtype
+            word = node.attrs.get("output_dtype", 0) or 2  # uint8, as the operator has it
+            return {2: np.dtype(np.uint8), 3: np.dtype(np.int8)}.get(word)
+        if node.op in ("DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv"):
+            return np.dtype(np.uint8)
+        return None
+
+    # -- what follows ------------------------------------------------------------------------------
+
+    def _follow(self, made: Group) -> None:
+        """Add the nodes after the operator, as long as each is the only user of the one before."""
+        while True:
+            users = self.users.get(made.output, [])
+            if len(users) != 1 or made.output in self.graph.outputs:
+                return
+            node = users[0]
+            if not node.is_standard:
+                return
+            if node.op == "QuantizeLinear" and node.inputs[0] == made.output:
+                self._quantized(made, node)
+                return
+            if not self._absorb(made, node):
+                return
+            made.nodes.append(node)
+            made.output = node.outputs[0]
+
+    def _absorb(self, made: Group, node: GraphNode) -> bool:
+        if node.op == "Relu":
+            made.relu = True
+            return True
+        if node.op in _MOVES:
+            made.moves.append(node)
+            return True
+        if node.op != "Add" or made.moves or made.relu or made.residual or made.core.op == "Add":
+            return False
+        other = node.inputs[1] if node.inputs[0] == made.output else node.inputs[0]
+        bias = self.constant(other)
+        if bias is not None and made.bias is None and made.core.op != "Conv":
+            return self._bias(made, other, bias)
+        found = self.operand(other)
+        if isinstance(found, str) or found.axis is not None or not self._ends_quantised(node):
+            return False
+        if self.type_of(found.name) not in _BYTES or found.name in self.graph.constants:
+            return False
+        made.residual = found
+        made.nodes += found.nodes
+        return True
+
+    def _bias(self, made: Group, name: str, bias: np.ndarray) -> bool:
+        """A constant of one value for each column, or one for all."""
+        if bias.dtype != np.float32 or bias.size != max(bias.shape or (1,)):
+            return False
+        if bias.ndim and bias.shape[-1] != bias.size:
+            return False
+        if name in self.made:
+            made.nodes.append(self.made[name])
+        made.bias = bias.reshape(-1)
+        return True
+
+    def _ends_quantised(self, node: GraphNode) -> bool:
+        """True if a sum is quantised, through Relu and moves: else its operands stay apart."""
+        at = node
+        while True:
+            users = self.users.get(at.outputs[0], [])
+            if len(users) != 1 or at.outputs[0] in self.graph.outputs:
+                return False
+            at = users[0]
+            if not at.is_standard:
+                return False
+            if at.op == "QuantizeLinear":
+                return True
+            if at.op != "Relu" and at.op not in _MOVES:
+                return False
+
+    def _quantized(self, made: Group, node: GraphNode) -> None:
+        scale, zero = self._parameters(node)
+        dtype = self.type_of(node.outputs[0])
+        if scale is None or zero is None or dtype not in _BYTES:
+            return
+        if scale.size != 1 or zero.size != 1:
+            return
+        if node.attrs.get("precision", 0) or scale.dtype != np.float32:
+            return
+        made.out = Result(scale.reshape(()), np.asarray(zero).reshape(()).astype(dtype))
+        made.nodes.append(node)
+        made.output = node.outputs[0]
+
+    # -- what nothing needs any more ---------------------------------------------------------------
+
+    def absorbed(self, groups: dict[str, Group | MxStep]) -> set[str]:
+        """Return the outputs of nodes that only groups use."""
+        inside = {id(n) for g in groups.values() for n in g.nodes}
+        biases = [n for g in groups.values() for n in g.core.inputs[2:3] if n in self.made]
+        inside |= {id(self.made[n]) for n in biases}
+        kept: set[str] = set(self.graph.outputs)
+        made = {s.scales for s in groups.values() if isinstance(s, MxStep)}
+        found: set[str] = set()
+        for node in reversed(self.graph.nodes):
+            name = node.outputs[0] if node.outputs else ""
+            if id(node) in inside and name not in groups and (name not in kept or name in made):
+                found.add(name)
+                continue
+            if name not in groups:
+                kept |= {n for n in node.inputs if n}
+        return found
+
+
+def _channel_axis(node: GraphNode, weights: np.ndarray | None) -> int | None:
+    """The axis of the weights that is not summed over."""
+    if weights is None:
+        return None
+    if node.op == "Conv":
+        return 0
+    if node.op == "Gemm" and node.attrs.get("transB", 0):
+        return 0
+    return weights.ndim - 1

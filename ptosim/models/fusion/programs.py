@@ -1,0 +1,300 @@
+"""A group on a target: the product of 8-bit integers, and what makes its sums the result.
+
+The exact form takes the int32 sums to the vector unit and does there what the separate nodes do:
+scale, bias, residual, Relu, division by the output's scale. The fast form leaves through the
+fixpipe, with the bias and the residual in int32 units of the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ptosim.ground.records import dataclass
+from ptosim.machine.quant.storage import Storage, storage
+from ptosim.models import chains, cube_kernels, host_ops
+from ptosim.models.chains import Affine, Parameter
+from ptosim.models.fusion.groups import Group, Scaled
+from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.onnx_nodes import Lowering, integers, matrices_of, per_filter, result_shape
+from ptosim.models.plan import OFFSETS
+from ptosim.models.program_text import FunctionText, TileText
+from ptosim.models.quant.integer_ops import convolve
+from ptosim.models.quant.onnx.ops import window_of
+from ptosim.models.quant.onnx.schema import Input, Node
+
+_STEP = 12
+"""Bits of the fraction of factors in sums of integers."""
+
+
+def run(low: Lowering, group: Group, env: Mapping[str, np.ndarray], opset: int) -> np.ndarray:
+    """Return what a group computes from codes in `env`; raises UnsupportedError where the target
+    has no such product."""
+    a, b = (moved(s, env, opset) for s in (group.a, group.b))
+    if group.core.op == "Add":
+        made = _sum(low.runner, group, a, b, low.form)
+    else:
+        residual = None if group.residual is None else moved(group.residual, env, opset)
+        made = _product(low, group, a, b, residual, opset)
+    for node in group.moves:
+        given = [made, *(env.get(n) for n in node.inputs[1:])]
+        made = host_ops.move(_plain(node, given, opset), given)[0]
+    return made
+
+
+def moved(operand: Scaled, env: Mapping[str, np.ndarray], opset: int) -> np.ndarray:
+    """Return the codes of an operand after the moves that follow DequantizeLinear."""
+    codes = env[operand.name]
+    for node in operand.moves:
+        given = [codes, *(env.get(n) for n in node.inputs[1:])]
+        codes = host_ops.move(_plain(node, given, opset), given)[0]
+    return codes
+
+
+def _plain(node, inputs: list[np.ndarray | None], opset: int) -> Node:
+    known = [None if a is None else Input("?", a.shape) for a in inputs]
+    return Node(node.op, opset, known, node.attrs, None, node.name)
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What happens to sums [m, n]: factors of the columns, bias (reals, or None), codes that are
+    added, Relu, and how the result is quantised (None: f32)."""
+
+    unit: np.ndarray  # f32: what one unit of a sum is worth, for all or each column
+    bias: np.ndarray | None
+    residual: np.ndarray | None
+    group: Group
+
+    @property
+    def out(self) -> Storage:
+        """The type of the result."""
+        return storage("f32" if self.group.out is None else self.group.out.zero.dtype)
+
+    def of(self, chosen: slice) -> Epilogue:
+        """Return the part of some filters."""
+        bias = None if self.bias is None else per_filter(self.bias, chosen)
+        residual = None if self.residual is None else self.residual[:, chosen]
+        return Epilogue(per_filter(self.unit, chosen), bias, residual, self.group)
+
+
+def _product(
+    low: Lowering,
+    group: Group,
+    a: np.ndarray,
+    b: np.ndarray,
+    residual: np.ndarray | None,
+    opset: int,
+) -> np.ndarray:
+    core = group.core
+    unit = (group.a.scale.reshape(-1) * group.b.scale.reshape(-1)).astype(np.float32)
+    zeros = integers(group.a.zero), integers(group.b.zero).reshape(-1)
+    if core.op == "Conv":
+        node = _plain(core, [a, b], opset)
+        rows = None if residual is None else _patches(residual)
+        whole = Epilogue(unit, group.bias, rows, group)
+
+        def each(x: np.ndarray, y: np.ndarray, filters: slice) -> np.ndarray:
+            flat = x.reshape(-1, x.shape[-1])
+            own = (zeros[0], per_filter(zeros[1], filters))
+            return sums_to_result(low, flat, y, own, whole.of(filters))
+
+        window = window_of(node, a, b)
+        fill = int(zeros[0].reshape(-1)[0])
+        return convolve(a, b, window, core.attrs.get("group", 1), each, fill)
+    if core.attrs.get("transA", 0):
+        a = np.ascontiguousarray(a.T)
+    if core.attrs.get("transB", 0):
+        b = np.ascontiguousarray(b.T)
+    pairs = matrices_of(core, a, b)
+    shape = result_shape(a, b)
+    whole = None
+    if residual is not None:
+        whole = np.broadcast_to(residual, shape).reshape(len(pairs), -1, shape[-1])
+    parts = [
+        sums_to_result(
+            low,
+            x,
+            y,
+            zeros,
+            Epilogue(unit, group.bias, whole[i] if whole is not None else None, group),
+        )
+        for i, (x, y) in enumerate(pairs)
+    ]
+    return np.stack(parts).reshape(shape)
+
+
+def _patches(x: np.ndarray) -> np.ndarray:
+    """Return [batch, channels, …] as [batch * positions, channels]."""
+    return np.moveaxis(x, 1, -1).reshape(-1, x.shape[1])
+
+
+def sums_to_result(
+    low: Lowering,
+    a: np.ndarray,
+    b: np.ndarray,
+    zeros: tuple[np.ndarray, np.ndarray],
+    after: Epilogue,
+) -> np.ndarray:
+    """Return the product of two matrices of codes as the group's result."""
+    runner = low.runner
+    if low.form == "exact" or after.group.out is None:
+        acc = runner.sums(a, b, zeros)
+        return _on_vector(runner, acc, after)
+    bias = None
+    if after.bias is not None:
+        bias = np.broadcast_to(_whole_steps(after.bias, after.unit), (b.shape[1],))
+    with np.errstate(all="ignore"):  # scales that are 0
+        factor = (after.unit / after.group.out.scale).astype(np.float32)
+    zero = int(after.group.out.zero)
+    if after.residual is None and OFFSETS[0] <= zero <= OFFSETS[1]:
+        words = [cube_kernels.quant_word(v, zero, signed=after.out.signed) for v in factor]
+        return runner.sums(
+            a, b, zeros, bias, words=np.array(words, np.int64), out=after.out.name,
+            relu=after.group.relu,
+        )  # fmt: skip
+    acc = runner.sums(a, b, zeros, bias)
+    return _in_int32(runner, acc, after, factor)
+
+
+def _whole_steps(bias: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """The bias in steps of the sums; one that an i32 does not hold is its limit, as in the
+    accumulator."""
+    with np.errstate(all="ignore"):
+        steps = np.nan_to_num(np.rint(bias / unit))
+    return np.clip(steps, -(2.0**31), 2.0**31 - 1).astype(np.int64)
+
+
+def _on_vector(runner: KernelRunner, acc: np.ndarray, after: Epilogue) -> np.ndarray:
+    """The steps of the separate nodes in f32, one by one."""
+    group, out = after.group, after.out
+    params = {"unit": after.unit}
+    if after.bias is not None:
+        params["bias"] = after.bias
+    beside = {} if after.residual is None else {"residual": np.ascontiguousarray(after.residual)}
+
+    def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
+        real = chains.real(f, x)
+        chains.apply(f, "mul", real, p["unit"], real)
+        if "bias" in p:
+            chains.apply(f, "add", real, p["bias"], real)
+        if group.residual is not None:
+            held = p["residual"]
+            assert isinstance(held, TileText)
+            f.op("pto.tadd", [real, _dequantised(f, held, group.residual)], [real])
+        return _finished(f, real, group, out)
+
+    return runner.on_sums("finish", acc, params, body, out, beside)
+
+
+def _dequantised(f: FunctionText, held: TileText, operand: Scaled) -> TileText:
+    real = chains.widen(f, held, storage(held.dtype))
+    zero = int(np.asarray(operand.zero).reshape(()))
+    if zero:
+        f.op("pto.tadds", [real, f.real(float(-zero))], [real])
+    f.op("pto.tmuls", [real, f.real(float(operand.scale.reshape(())))], [real])
+    return real
+
+
+def _finished(f: FunctionText, real: TileText, group: Group, out: Storage) -> TileText:
+    """Relu and QuantizeLinear of reals."""
+    if group.relu:
+        f.op("pto.tmaxs", [real, f.real(0.0)], [real])
+    if group.out is None:
+        return real
+    zero = int(group.out.zero)
+    shift = f.integer(zero, "i32") if zero else None
+    affine = Affine("tensor", f.real(float(group.out.scale)), shift)
+    return chains.quantize_exact(f, real, affine, out)
+
+
+def _in_int32(
+    runner: KernelRunner, acc: np.ndarray, after: Epilogue, factor: np.ndarray
+) -> np.ndarray:
+    """The residual in units of the sums, added in int32; then factor, rounding, zero point."""
+    group, out = after.group, after.out
+    params: dict[str, np.ndarray] = {"factor": factor}
+    beside: dict[str, np.ndarray] = {}
+    held = group.residual
+    if held is not None and after.residual is not None:
+        beside["residual"] = np.ascontiguousarray(after.residual)
+        params["ratio"] = (held.scale.reshape(-1) / after.unit).astype(np.float32)
+
+    def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
+        if held is not None:
+            codes = p["residual"]
+            assert isinstance(codes, TileText)
+            real = chains.widen(f, codes, storage(codes.dtype))
+            if int(held.zero):
+                f.op("pto.tadds", [real, f.real(float(-int(held.zero)))], [real])
+            chains.apply(f, "mul", real, p["ratio"], real)
+            whole = chains.converted(f, real, "whole", "i32", chains.CLAMPED)
+            f.op("pto.tadd", [x, whole], [x])
+        if group.relu:
+            f.op("pto.tmaxs", [x, f.integer(0, "i32")], [x])
+        assert group.out is not None
+        real = chains.real(f, x)
+        chains.apply(f, "mul", real, p["factor"], real)
+        return _rounded(f, real, int(group.out.zero), out)
+
+    return runner.on_sums("residual", acc, params, body, out, beside)
+
+
+def _rounded(f: FunctionText, real: TileText, zero: int, out: Storage) -> TileText:
+    whole = chains.converted(f, real, "whole", "i32", chains.CLAMPED)
+    if zero:
+        chains.clamp(f, whole, -chains.FAR, chains.FAR)
+        f.op("pto.tadds", [whole, f.integer(zero, "i32")], [whole])
+    return chains.narrow(f, whole, real, out)
+
+
+# -- sums of two quantised tensors -----------------------------------------------------------------
+
+
+def _sum(runner: KernelRunner, group: Group, a: np.ndarray, b: np.ndarray, form: str) -> np.ndarray:
+    assert group.out is not None
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    a, b = (np.ascontiguousarray(np.broadcast_to(v, shape)) for v in (a, b))
+    out = storage(group.out.zero.dtype)
+    words = [storage(v.dtype).name for v in (a, b)]
+    whole = [whole_factor(s, group) for s in (group.a, group.b)]
+
+    def exact(f: FunctionText, frame) -> None:
+        left = _dequantised(f, frame.load("x", words[0]), group.a)
+        right = _dequantised(f, frame.load("z", words[1]), group.b)
+        f.op("pto.tadd", [left, right], [left])
+        frame.store(_finished(f, left, group, out), "y")
+
+    def fast(f: FunctionText, frame) -> None:
+        parts = []
+        for name, word, operand, factor in zip(
+            ("x", "z"), words, (group.a, group.b), whole, strict=True
+        ):
+            held = frame.load(name, word)
+            real = chains.widen(f, held, storage(word))
+            codes = chains.converted(f, real, "codes", "i32", chains.CLAMPED)
+            if int(operand.zero):
+                f.op("pto.tadds", [codes, f.integer(-int(operand.zero), "i32")], [codes])
+            f.op("pto.tmuls", [codes, f.integer(factor, "i32")], [codes])
+            parts.append(codes)
+        f.op("pto.tadd", parts, [parts[0]])
+        if group.relu:
+            f.op("pto.tmaxs", [parts[0], f.integer(0, "i32")], [parts[0]])
+        real = chains.real(f, parts[0])
+        f.op("pto.tmuls", [real, f.real(2.0**-_STEP)], [real])
+        assert group.out is not None
+        frame.store(_rounded(f, real, int(group.out.zero), out), "y")
+
+    is_fast = form == "fast" and max(whole) < 1 << 22
+    return runner.elementwise("residual", fast if is_fast else exact, {"x": a, "z": b}, out.name)
+
+
+def whole_factor(operand: Scaled, group: Group) -> int:
+    """Return the scale of an operand in steps of the output, in units of 2^-12."""
+    assert group.out is not None
+    ratio = float(operand.scale.reshape(())) / float(group.out.scale)
+    return round(ratio * (1 << _STEP))

@@ -1,0 +1,283 @@
+"""Kernels on arrays: the text of one function for the shapes at hand, run, and its results cut
+out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from ptosim.ground.records import dataclass, field
+from ptosim.machine.quant.storage import Storage, as_bytes
+from ptosim.models import cube_kernels, generated, kernels
+from ptosim.models.chains import Parameter, unsupported
+from ptosim.models.generated import Argument
+from ptosim.models.kernels import Body, Grid
+from ptosim.models.matrices import Matrix
+from ptosim.models.program_text import FunctionText, TileText, module
+from ptosim.models.requant import Factor
+
+OnSums = Callable[[FunctionText, TileText, Mapping[str, Parameter]], TileText]
+"""Adds the operations on a tile of sums with parameters by name; returns the tile of the result."""
+
+Wanted = Literal["both", "values", "cycles"]
+
+
+@dataclass(slots=True)
+class KernelRunner:
+    """Runs kernels on one target and remembers them."""
+
+    target: str
+    ran: list[generated.Ran] = field(default_factory=list)
+    buffer: int = 0
+    """Bytes of the vector tiles of the largest kernel so far."""
+    sanitize: str = "all"
+    wanted: Wanted = "both"
+    """Without "values" outputs are the arrays that kernels are given for them; without "cycles"
+    nothing is remembered of a run."""
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of all kernels so far; None if one has none."""
+        found = [r.cycles for r in self.ran]
+        return None if None in found else sum(c or 0 for c in found)
+
+    def run(self, f: FunctionText, args: dict[str, Argument]) -> dict[str, np.ndarray]:
+        """Run a function and return its outputs."""
+        self.buffer = max(self.buffer, kernels.bytes_of(f))
+        text = module(self.target, [f])
+        if self.wanted == "values":
+            return generated.values(text, args)
+        if self.wanted == "both":
+            self.ran.append(generated.run(text, args, self.sanitize))
+        else:
+            self.ran.append(generated.timed(text, args))
+        return self.ran[-1].outputs
+
+    # -- vector kernels ---------------------------------------------------------------------------
+
+    def quantize(
+        self, x: Matrix, out: Storage, form: str, through: str | None, oracle: str = "onnx"
+    ) -> np.ndarray:
+        """Quantise a matrix; `through` is a half type that the quotient is rounded to, `oracle`
+        whose answers to what is no number or too large the exact form has."""
+        rows, cols = x.array.shape
+        zero = bool(np.any(x.zero != 0))
+        word, is_reference = type_word(x.array.dtype), oracle == "reference"
+        promoted = is_reference and word == "i32" and form == "exact"
+        grid = kernels.grid(rows, cols, kernels.ELEMENTS // (2 if promoted else 1))
+        f = kernels.quantize(
+            "quantize", self.target, grid, x.along, out, form, zero=zero, x=word, through=through,
+            through_int32=is_reference and form == "exact", promoted=promoted,
+        )  # fmt: skip
+        scale = x.scale.astype(np.float32)
+        args: dict[str, np.ndarray] = {"scale": scale}
+        if promoted:
+            parts = halves(scale)
+            args |= {"high": parts["high"], "low": parts["low"]}
+        if form == "fast":
+            with np.errstate(all="ignore"):
+                args["scale"] = np.float32(1) / scale
+        if zero:
+            args["zero"] = x.zero.astype(np.float32 if form == "fast" else np.int32)
+        return self._matrix(f, grid, x, args, out)
+
+    def scaled(self, x: Matrix, op: str, result: str = "f32", through: str | None = None):
+        """Return quotients (`op` div) or products (mul) of a matrix and its scales."""
+        grid = kernels.grid(*x.array.shape)
+        f = kernels.scaled(
+            "scale", self.target, grid, x.along, op, type_word(x.array.dtype), result, through
+        )
+        return self._matrix(f, grid, x, {"scale": x.scale.astype(np.float32)}, None, result)
+
+    def dequantize(self, q: Matrix, stored: Storage, result: str) -> np.ndarray:
+        """Dequantise a matrix into a float type."""
+        rows, cols = q.array.shape
+        grid = kernels.grid(rows, cols)
+        zero = bool(np.any(q.zero != 0))
+        f = kernels.dequantize(
+            "dequantize", self.target, grid, q.along, stored, zero=zero, y=result
+        )
+        args = {"scale": q.scale.astype(np.float32)}
+        if "zero" in f.args:
+            args["zero"] = q.zero.astype(np.float32)
+        held = as_bytes(q.array)
+        if stored.name == "ui16":
+            held = held.view(np.int16)
+        return self._matrix(
+            f, grid, Matrix(held, q.along, q.scale, q.zero, q.back), args, None, result
+        )
+
+    def _matrix(
+        self,
+        f: FunctionText,
+        grid: Grid,
+        x: Matrix,
+        args: dict[str, np.ndarray],
+        out: Storage | None,
+        result: str = "",
+    ) -> np.ndarray:
+        height, width = grid.padded
+        count = {"tensor": 1, "row": height, "column": width}[x.along]
+        if self.wanted == "cycles":  # memory that nobody touches is none
+            whole = np.zeros((height, width), x.array.dtype)
+        else:
+            whole = generated.padded(x.array, height, width)
+        given: dict[str, Argument] = {"x": whole}
+        for name, values in args.items():
+            fill = 1 if name == "scale" else 0
+            whole = generated.padded_vector(values, count, fill)
+            given[name] = whole[0].item() if x.along == "tensor" else whole
+        word = kernels.memory_type(out) if out is not None else result
+        given["y"] = np.zeros((height, width), kernels.ARRAYS[word])
+        y = self.run(f, given)["y"].reshape(height, width)
+        rows, cols = x.array.shape
+        y = x.back(y[:rows, :cols])
+        if out is None or y.dtype == out.array:
+            return y
+        return y.view(out.array) if out.bits >= 8 else y.astype(out.array)
+
+    def elementwise(
+        self, name: str, body: Body, arrays: dict[str, np.ndarray], out: str
+    ) -> np.ndarray:
+        """Run a body over arrays of one shape, given by argument name; the result is `y`."""
+        first = next(iter(arrays.values()))
+        width = min(512, max(first.size, 1))
+        rows = -(-first.size // width)
+        grid = kernels.grid(rows, width)
+        height, cols = grid.padded
+        args: dict[str, Argument] = {}
+        for key, array in arrays.items():
+            whole = np.zeros(rows * width, array.dtype)
+            whole[: array.size] = array.reshape(-1)
+            args[key] = generated.padded(whole.reshape(rows, width), height, cols)
+        args["y"] = np.zeros((height, cols), kernels.ARRAYS[out])
+        f = kernels.function(name, self.target, grid, body)
+        y = self.run(f, args)["y"].reshape(height, cols)[:rows, :width]
+        return y.reshape(-1)[: first.size].reshape(first.shape)
+
+    # -- the cube ---------------------------------------------------------------------------------
+
+    def product(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        bias: np.ndarray | None = None,
+        *,
+        words: np.ndarray | None = None,
+        out: str = "",
+        relu: bool = False,
+    ) -> np.ndarray:
+        """Return [m, k] x [k, n] of int8 or f32 matrices: sums (with a bias of their type for each
+        column), or with words codes of `out`."""
+        shape = cube_kernels.sizes(a.shape[0], a.shape[1], b.shape[1], a.dtype.itemsize)
+        m, k, n = shape.padded
+        dtype = type_word(a.dtype)
+        out = out or ("i32" if dtype == "i8" else "f32")
+        kind = "" if words is None else "tensor" if words.size == 1 else "column"
+        f = cube_kernels.product(
+            "product", self.target, shape, dtype=dtype, out=out, bias=bias is not None,
+            words=kind, relu=relu,
+        )  # fmt: skip
+        args: dict[str, Argument] = {"a": generated.padded(a, m, k), "b": generated.padded(b, k, n)}
+        if bias is not None:
+            args["bias"] = generated.padded_vector(
+                bias.astype(np.int32 if dtype == "i8" else np.float32), n, 0
+            )
+        if kind == "tensor":
+            assert words is not None
+            args["word"] = int(words.reshape(-1)[0])
+        elif words is not None:
+            args["words"] = generated.padded_vector(words, n, 0)
+        args["c"] = np.zeros((m, n), kernels.ARRAYS[out])
+        return self.run(f, args)["c"].reshape(m, n)[: a.shape[0], : b.shape[1]]
+
+    def sums(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        zeros: tuple[np.ndarray, np.ndarray],
+        bias: np.ndarray | None = None,
+        **output: Any,
+    ) -> np.ndarray:
+        """Return (a - zero of a) @ (b - zero of b) + bias for int8 or uint8 matrices.
+
+        The cube multiplies int8 by int8 on both targets. Unsigned bytes get their top bit flipped;
+        the zero point of a becomes an int32 bias of the columns, that of b further rows of b that
+        meet a again, which is exact. `output` is that of `product`."""
+        a, a_zero = signed(a, zeros[0])
+        b, b_zero = signed(b, zeros[1])
+        if a_zero.size != 1:
+            raise unsupported("a zero point for each row of a product")
+        rows = [b]
+        left = -np.broadcast_to(b_zero.reshape(-1), (b.shape[1],)).astype(np.int32)
+        total = b.astype(np.int64).sum(0) + b.shape[0] * left.astype(np.int64)
+        while np.any(left):
+            part = np.clip(left, -128, 127)
+            rows.append(np.broadcast_to(part.astype(np.int8), b.shape))
+            left = left - part
+        shift = -int(a_zero.reshape(())) * total
+        if bias is not None:
+            shift = shift + bias
+        whole = shift.astype(np.int32) if np.any(shift) else None
+        wide = np.concatenate([a] * len(rows), 1)
+        return self.product(wide, np.concatenate(rows, 0), whole, **output)
+
+    def on_sums(
+        self,
+        name: str,
+        acc: np.ndarray,
+        params: dict[str, np.ndarray],
+        body: OnSums,
+        out: Storage,
+        beside: Mapping[str, np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Run `body(f, acc tile, parameter by name)` over int32 sums [m, n]; parameters are one
+        value or one for each column, and tiles of the matrices [m, n] that lie `beside`."""
+        rows, cols = acc.shape
+        grid = kernels.grid(rows, cols)
+        height, width = grid.padded
+        along = {k: "tensor" if v.size == 1 else "column" for k, v in params.items()}
+
+        def whole(f: FunctionText, frame: kernels.Frame) -> None:
+            tile = frame.load("x", type_word(acc.dtype))
+            loaded = {k: frame.parameter(k, how) for k, how in along.items()}
+            loaded |= {k: frame.load(k, type_word(v.dtype)) for k, v in (beside or {}).items()}
+            frame.store(body(f, tile, loaded), "y")
+
+        args: dict[str, Argument] = {"x": generated.padded(acc, height, width)}
+        args |= {k: generated.padded(v, height, width) for k, v in (beside or {}).items()}
+        for key, values in params.items():
+            flat = values.astype(np.float32).reshape(-1)
+            tensor = along[key] == "tensor"
+            args[key] = float(flat[0]) if tensor else generated.padded_vector(flat, width, 0)
+        args["y"] = np.zeros((height, width), kernels.ARRAYS[kernels.memory_type(out)])
+        f = kernels.function(name, self.target, grid, whole)
+        y = self.run(f, args)["y"].reshape(height, width)[:rows, :cols]
+        return y if y.dtype == out.array else y.astype(out.array)
+
+
+def signed(q: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return int8 values and their zero points for unsigned ones: the top bit is flipped."""
+    if q.dtype == np.uint8:
+        return (q ^ np.uint8(0x80)).view(np.int8), zero - 128
+    return q, zero
+
+
+def halves(factor: np.ndarray) -> dict[str, np.ndarray]:
+    """Return f32 factors with their upper and lower 12 bits of mantissa, by argument name."""
+    factor = factor.astype(np.float32)
+    wide = np.float32(4097) * factor
+    high = wide - (wide - factor)
+    return {"factor": factor, "high": high, "low": factor - high}
+
+
+def factor_of(params: Mapping[str, Parameter]) -> Factor:
+    """Return the parameters of `halves` as a kernel has them."""
+    return Factor(params["factor"], params["high"], params["low"])
+
+
+def type_word(dtype: np.dtype) -> str:
+    """Return a program's word for an array type."""
+    return next((w for w, a in kernels.ARRAYS.items() if a == dtype), dtype.name)

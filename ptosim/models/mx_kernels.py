@@ -1,0 +1,231 @@
+"""Microscaling on both targets: groups of 32 with one power of two, quantised and multiplied.
+
+A5 has instructions for both (TQUANT.MX, TMATMUL.MX). A2/A3 has neither, and its kernels compute
+the same numbers: the exponent of the largest magnitude by a mask of its bits, the rounding by
+adding and subtracting a number whose last place is the step wanted, the product in bf16, which
+holds every value of a code times its scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptosim.ground.records import dataclass
+from ptosim.machine.quant.storage import storage
+from ptosim.machine.storage import unpack_nibbles
+from ptosim.models import chains, generated
+from ptosim.models.explore import GROUP, microscaling
+from ptosim.models.generated import Argument
+from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.kernels import ARRAYS, up
+from ptosim.models.program_text import FunctionText, TileText
+
+_WIDTH = 128
+_EXPONENT = 0x7F800000
+_STEP = 1 << 23
+_TILE_M, _TILE_K, _TILE_N = 128, 128, 128
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An element type: exponent of its largest power of two, bits of its fraction, exponent of its
+    smallest normal number, largest value."""
+
+    name: str
+    top: int
+    fraction: int
+    lowest: int
+    largest: float
+
+
+FORMATS = {
+    "f8E4M3FN": Format("f8E4M3FN", 8, 3, -6, 448.0),
+    "f4E2M1FN": Format("f4E2M1FN", 2, 1, 0, 6.0),
+}
+"""By the stored type; the shared exponent is that of the largest magnitude less `top` (OCP)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Groups along the last axis: codes [rows, k], scales [rows, k / 32], and on A2/A3 the values
+    in bf16."""
+
+    codes: np.ndarray
+    scales: np.ndarray
+    values: np.ndarray | None = None
+
+
+def quantize(runner: KernelRunner, x: np.ndarray, form: Format) -> Scaled:
+    """Quantise the rows of an f32 matrix, a multiple of 32 wide; MXFP4 takes them rounded to
+    bf16."""
+    rows, width = x.shape
+    groups = x.reshape(-1, GROUP)
+    count = up(len(groups), _WIDTH)
+    columns = np.zeros((GROUP, count), np.float32)
+    columns[:, : len(groups)] = groups.T
+    out = storage(form.name)
+    shape = (rows, width)
+    if runner.target == "a5":
+        each = 8 // out.bits
+        got = runner.run(
+            microscaling("a5", count, "Ocp", out),
+            {"x": columns, "y": np.zeros((GROUP, count // each), np.uint8),
+             "e": np.zeros(count, np.uint8)},
+        )  # fmt: skip
+        stored = got["y"].reshape(GROUP, -1)
+        codes = unpack_nibbles(stored) if out.bits == 4 else stored
+        codes = codes.view(ARRAYS[form.name]).reshape(GROUP, count)[:, : len(groups)]
+        scales = got["e"].reshape(-1)[: len(groups)].view(storage("f8E8M0FNU").array)
+        return Scaled(
+            np.ascontiguousarray(codes.T).reshape(shape),
+            scales.astype(np.float32).reshape(rows, -1),
+        )
+    args: dict[str, Argument] = {"x": columns}
+    args |= {n: np.zeros((GROUP, count), ARRAYS["bf16"]) for n in ("r", "y")}
+    args["e"] = np.zeros(count, np.float32)
+    got = runner.run(_without_instruction(runner.target, count, form), args)
+    held, real = (
+        np.ascontiguousarray(got[n].reshape(GROUP, count)[:, : len(groups)].T).reshape(shape)
+        for n in ("r", "y")
+    )
+    scales = got["e"].reshape(-1)[: len(groups)].reshape(rows, -1)
+    return Scaled(held.astype(ARRAYS[form.name]), scales, real)
+
+
+def _without_instruction(target: str, count: int, form: Format) -> FunctionText:
+    """Return a function (x, r, y, e): of columns [32, count] the rounded quotients and the values
+    as bf16, and the scales."""
+    f = FunctionText("microscaling", target)
+    col = f.loop("i", count, _WIDTH)
+    place = (f.const(0), col)
+    x, size = (f.tile(n, "f32", GROUP, _WIDTH) for n in ("x", "size"))
+    view = f.view("x", "f32", (GROUP, count))
+    f.op("pto.tload", [f.window(view, "f32", place, (GROUP, _WIDTH))], [x])
+    if form.name == "f4E2M1FN":
+        x = chains.real(f, chains.half(f, x, "bf16"))
+    top, scale, inverse = (f.tile(n, "f32", 1, _WIDTH) for n in ("top", "scale", "inverse"))
+    f.op("pto.tabs", [x], [size])
+    f.op("pto.tcolmax", [size], [top])
+    bits, reverse = _cast(f, scale, "i32"), _cast(f, inverse, "i32")
+    f.op("pto.tands", [_cast(f, top, "i32"), f.integer(_EXPONENT, "i32")], [bits])
+    f.op("pto.tadds", [bits, f.integer(-form.top * _STEP, "i32")], [bits])
+    f.op("pto.tmaxs", [bits, f.integer(_STEP, "i32")], [bits])
+    f.op("pto.tmuls", [bits, f.integer(-1, "i32")], [reverse])
+    f.op("pto.tadds", [reverse, f.integer(254 * _STEP, "i32")], [reverse])
+    f.op("pto.tcolexpandmul", [x, inverse], [x])
+    step = f.tile("step", "f32", GROUP, _WIDTH)
+    f.op("pto.tands", [_cast(f, x, "i32"), f.integer(_EXPONENT, "i32")], [_cast(f, step, "i32")])
+    f.op("pto.tmaxs", [step, f.real(2.0**form.lowest)], [step])
+    f.op("pto.tmuls", [step, f.real(1.5 * 2.0 ** (23 - form.fraction))], [step])
+    f.op("pto.tadd", [x, step], [x])
+    f.op("pto.tsub", [x, step], [x])
+    f.op("pto.tmins", [x, f.real(form.largest)], [x])
+    f.op("pto.tmaxs", [x, f.real(-form.largest)], [x])
+    _store(f, chains.half(f, x, "bf16"), "r", place, (GROUP, count))
+    f.op("pto.tcolexpandmul", [x, scale], [x])
+    _store(f, chains.half(f, x, "bf16"), "y", place, (GROUP, count))
+    _store(f, scale, "e", place, (1, count))
+    f.end()
+    return f
+
+
+def _store(
+    f: FunctionText, tile: TileText, name: str, place: tuple[str, str], shape: tuple[int, int]
+) -> None:
+    window = f.window(f.view(name, tile.dtype, shape), tile.dtype, place, (tile.rows, tile.cols))
+    f.op("pto.tstore", [tile], [window])
+
+
+def _cast(f: FunctionText, tile: TileText, dtype: str) -> TileText:
+    made = TileText(f.fresh("bits"), dtype, tile.rows, tile.cols)
+    f.line(f"{made.name} = pto.bitcast {tile.name} : {tile.type} -> {made.type}")
+    return made
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+def product(runner: KernelRunner, a: Scaled, b: Scaled) -> np.ndarray:
+    """Return a @ b.T in f32; groups are along the rows of both."""
+    if runner.target != "a5":
+        return runner.product(_values(a), np.ascontiguousarray(_values(b).T))
+    rows, depth = a.codes.shape
+    cols = len(b.codes)
+    sizes = _sizes(rows, depth, cols)
+    m, k, n = (up(v, s) for v, s in zip((rows, depth, cols), sizes, strict=True))
+    args: dict[str, Argument] = {}
+    for name, operand, height in (("a", a, m), ("b", b, n)):
+        codes = np.asarray(operand.codes).astype(ARRAYS["f8E4M3FN"])  # e2m1 is part of e4m3
+        args[name] = generated.padded(codes, height, k)
+        exponents = operand.scales.astype(storage("f8E8M0FNU").array)
+        one = np.ones((), exponents.dtype)
+        args[f"{name}_scales"] = generated.padded(exponents, height, k // GROUP, one)  # type: ignore[arg-type]
+    args["c"] = np.zeros((m, n), np.float32)
+    f = _product("a5", (m, k, n), sizes)
+    return runner.run(f, args)["c"].reshape(m, n)[:rows, :cols]
+
+
+def _values(x: Scaled) -> np.ndarray:
+    """A code times its scale has 4 bits of mantissa: bf16 holds it. Of weights it is a constant."""
+    if x.values is not None:
+        return x.values
+    wide = x.codes.astype(np.float32) * np.repeat(x.scales, GROUP, 1)
+    return wide.astype(ARRAYS["bf16"])
+
+
+def _sizes(m: int, k: int, n: int) -> tuple[int, int, int]:
+    return min(up(m, 16), _TILE_M), min(up(k, 64), _TILE_K), min(up(n, 32), _TILE_N)
+
+
+def _product(target: str, whole: tuple[int, int, int], sizes: tuple[int, int, int]) -> FunctionText:
+    """Return a function (a, b, their scales, c) in blocks; b is [n, k] in memory."""
+    (m, k, n), (rows, depth, cols) = whole, sizes
+    f = FunctionText("product", target)
+    row, col = f.loop("i", m, rows), f.loop("j", n, cols)
+    acc = f.tile("acc", "f32", rows, cols, "nz", "acc", 1024)
+    groups = depth // GROUP
+    for at in range(0, k, depth):
+        place, group = f.const(at), f.const(at // GROUP)
+        left = _operand(f, "a", "f8E4M3FN", "left", (row, place), (m, k), (rows, depth))
+        ascale = _operand(
+            f, "a_scales", "f8E8M0FNU", "left", (row, group), (m, k // GROUP), (rows, groups)
+        )
+        right = _operand(f, "b", "f8E4M3FN", "right", (place, col), (k, n), (depth, cols))
+        bscale = _operand(
+            f, "b_scales", "f8E8M0FNU", "right", (group, col), (k // GROUP, n), (groups, cols)
+        )
+        given = [left, ascale, right, bscale]
+        if at:
+            f.op("pto.tmatmul.mx.acc", [acc, *given], [acc])
+        else:
+            f.op("pto.tmatmul.mx", given, [acc])
+    window = f.window(f.view("c", "f32", (m, n)), "f32", (row, col), (rows, cols))
+    f.op("pto.tstore", [acc], [window])
+    f.end()
+    f.end()
+    return f
+
+
+def _operand(
+    f: FunctionText,
+    name: str,
+    dtype: str,
+    side: str,
+    place: tuple[str, str],
+    shape: tuple[int, int],
+    size: tuple[int, int],
+) -> TileText:
+    """Load a block of codes or scales into the space that the product reads it from."""
+    is_scale = dtype == "f8E8M0FNU"
+    is_left = side == "left"
+    strides, layout = (None, None) if is_left else ((1, shape[0]), "dn")
+    view = f.view(name, dtype, shape, strides, layout)
+    if is_scale:
+        boxed, loc = ("zz" if is_left else "nn"), "scaling"
+        mat = f.tile(f"{side}_scales", dtype, *size, boxed, "mat", 32)
+        tile = f.tile(f"{side}_scale", dtype, *size, boxed, loc, 32)
+    else:
+        mat = f.tile(f"{side}_mat", dtype, *size, "nz" if is_left else "zn", "mat")
+        tile = f.tile(side, dtype, *size, "nz" if is_left else "zn", side)
+    f.op("pto.tload", [f.window(view, dtype, place, size)], [mat])
+    f.op("pto.tmov", [mat], [tile])
+    return tile

@@ -1,0 +1,388 @@
+"""A model on the simulator: every node in both forms on each target, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.records import dataclass, field
+from ptosim.models.chains import unsupported
+from ptosim.models.fusion import mx
+from ptosim.models.fusion import programs as fused
+from ptosim.models.fusion.exactness import statement_in
+from ptosim.models.fusion.groups import Fusion, Group, fuse
+from ptosim.models.fusion.mx import MxStep
+from ptosim.models.generated import Ran
+from ptosim.models.host_ops import MOVES, move
+from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.onnx_model import Graph, GraphNode
+from ptosim.models.onnx_nodes import OPERATORS, Lowering
+from ptosim.models.quant import metrics
+from ptosim.models.quant.onnx.ops import evaluate, node_of, positions
+from ptosim.models.quant.onnx.rules import check_node, refuse_errors
+from ptosim.models.quant.onnx.schema import Input, Node, operators
+
+Step = GraphNode | Group | MxStep
+"""What one line is about: a node, or nodes that one kernel computes."""
+FORMS = ("exact", "fast")
+ORACLES = {"reference": "runtime", "runtime": "reference", "onnx": "reference"}
+"""Oracle of the exact form to the other one it is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How one form's output differs. `ties`: off by one where the reference is within two ulp of a
+    tie; `inherited`: an input differed already."""
+
+    mismatches: int = 0
+    ties: int = 0
+    worst: float = 0.0
+    inherited: bool = False
+
+    @property
+    def errors(self) -> int:
+        """Mismatches that are no ties."""
+        return self.mismatches - self.ties
+
+
+@dataclass(slots=True)
+class Line:
+    """One node: its output, and for each (target, form) how it differs and what it costs."""
+
+    node: str
+    op: str
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    other: int
+    gaps: dict[tuple[str, str], Gap] = field(default_factory=dict)
+    cycles: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    statement: tuple[bool, str] | None = None
+    """Of nodes that are fused: whether the exact form must give the reference's bits, and why."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Everything about a run of a model."""
+
+    oracle: str
+    source: str  # what computed the reference values
+    lines: list[Line]
+    outputs: dict[str, np.ndarray]
+    results: dict[tuple[str, str], dict[str, np.ndarray]]
+    programs: dict[tuple[str, str], list[tuple[str, Ran]]]
+    notes: list[str]
+    findings: list[Diagnostic]
+    refused: dict[tuple[str, str], list[Diagnostic]] = field(default_factory=dict)
+    """Why a target and form do not run the model."""
+    why_not: dict[str, str] = field(default_factory=dict)
+    """Why products and sums are not fused with the nodes that quantise, by the node's name."""
+
+    def identical(self, form: str = "exact") -> bool:
+        """True if a form gives the reference's outputs on every target that runs the model."""
+        return all(self.identical_for(key) for key in self.results if key[1] == form)
+
+    def identical_for(self, key: tuple[str, str]) -> bool:
+        """The same for one target and form."""
+        return all(same(self.outputs[n], self.results[key][n]) for n in self.outputs)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """True if arrays hold the same values; NaN equals NaN."""
+    return a.shape == b.shape and not np.any(metrics.differs(a, b))
+
+
+def run(
+    graph: Graph,
+    feeds: Mapping[str, np.ndarray],
+    targets: Sequence[str],
+    oracle: str = "reference",
+    *,
+    is_fused: bool = True,
+    on_host: Collection[str] = (),
+) -> Outcome:
+    """Run a model on targets and compare with an oracle; `is_fused`: products and sums of
+    dequantised operands as integer kernels; `on_host`: nodes that onnx.reference computes.
+
+    Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
+    without a kernel (every one of them is named) and for a model that no target runs."""
+    fusion = fuse(graph) if is_fused else Fusion({}, set(), {})
+    _check_operators([s for s in fusion.steps(graph) if isinstance(s, GraphNode)], on_host)
+    expected, source = reference_values(graph, feeds, oracle)
+    other, _ = _evaluated(graph, feeds, ORACLES[oracle])
+    findings = check_rules(graph, expected)
+    lines = [_line(step, graph, expected, other) for step in fusion.steps(graph)]
+    outcome = Outcome(
+        oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings,
+        why_not=fusion.why_not,
+    )  # fmt: skip
+    for key in [(target, form) for target in targets for form in FORMS]:
+        try:
+            _run_form(graph, fusion, feeds, expected, outcome, key, on_host)
+        except UnsupportedError as problem:
+            outcome.refused[key] = list(problem.diagnostics)
+    if outcome.refused and not outcome.results:
+        raise UnsupportedError(next(iter(outcome.refused.values())))
+    return outcome
+
+
+def _check_operators(nodes: Sequence[GraphNode], on_host: Collection[str]) -> None:
+    wrong = [
+        n for n in nodes if n.name not in on_host and (n.op not in OPERATORS or not n.is_standard)
+    ]
+    if wrong:
+        problems = [
+            d
+            for n in wrong
+            for d in unsupported(f"node {n}: no kernel is generated for {n.op}").diagnostics
+        ]
+        raise UnsupportedError(problems)
+
+
+def inputs_of(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
+    return [env[name] if name else None for name in node.inputs]
+
+
+def checked_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+    """Return a node with what its inputs are, as the rules and the kernels take it."""
+    if node.op in operators():
+        made = node_of(node.op, inputs, node.attrs, opset)
+    else:
+        made = Node(node.op, opset, [None if a is None else Input("?", a.shape) for a in inputs],
+                    node.attrs)  # fmt: skip
+    return Node(made.op, made.opset, made.inputs, made.attrs, None, node.name)
+
+
+def check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic]:
+    """Return what is odd about the nodes that quantise, on the values of a run. Raises
+    ProgramError for nodes that break the operators' rules."""
+    findings: list[Diagnostic] = []
+    for node in graph.nodes:
+        if node.op in operators() and node.is_standard:
+            findings += check_node(checked_node(node, inputs_of(node, env), graph.opset))
+    refuse_errors(findings)
+    return findings
+
+
+# -- reference values ------------------------------------------------------------------------------
+
+
+def every_value(
+    graph: Graph, runs: Sequence[Mapping[str, np.ndarray]]
+) -> dict[str, list[np.ndarray]]:
+    """Return the values of every name in several runs, by onnx.reference. Raises ProgramError for a
+    model that it cannot compute."""
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        evaluator = ReferenceEvaluator(graph.proto)
+    except Exception as problem:  # operators of other domains
+        raise _not_computed(problem) from problem
+    found: dict[str, list[np.ndarray]] = {}
+    for feeds in runs:
+        try:
+            made = evaluator.run(None, dict(feeds), intermediate=True)
+        except Exception as problem:  # whatever its operators raise for shapes that do not fit
+            raise _not_computed(problem) from problem
+        assert isinstance(made, dict)  # of all names: `intermediate`
+        for name, value in {**graph.constants, **feeds, **made}.items():
+            if value is None:  # the name of an input that is left out
+                continue
+            found.setdefault(name, []).append(np.asarray(value))
+    return found
+
+
+def _not_computed(problem: Exception) -> ProgramError:
+    text = f"onnx.reference does not compute the model: {problem}".partition("\n")[0]
+    return ProgramError([finding("PTO0201", text)])
+
+
+def reference_values(
+    graph: Graph, feeds: Mapping[str, np.ndarray], oracle: str
+) -> tuple[dict[str, np.ndarray], str]:
+    """Values of every name: by onnx.reference itself where it can, else by the operators here."""
+    if oracle == "reference":
+        try:
+            from onnx.reference import ReferenceEvaluator
+
+            found = ReferenceEvaluator(graph.proto).run(None, dict(feeds), intermediate=True)
+            assert isinstance(found, dict)  # of all names: `intermediate`
+            return {**graph.constants, **feeds, **found}, "onnx.reference"
+        except Exception:  # its own gaps: DequantizeLinear before opset 19, missing types, …
+            return _evaluated(graph, feeds, oracle)
+    return _evaluated(graph, feeds, oracle)
+
+
+def _evaluated(
+    graph: Graph, feeds: Mapping[str, np.ndarray], oracle: str
+) -> tuple[dict[str, np.ndarray], str]:
+    env: dict[str, np.ndarray] = {**graph.constants, **feeds}
+    for node in graph.nodes:
+        inputs = inputs_of(node, env)
+        if node.op in operators() and node.is_standard:
+            refuse_errors(check_node(checked_node(node, inputs, graph.opset)))
+            made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
+        else:
+            made = _plain(node, inputs, graph.opset)
+        env |= dict(zip(node.outputs, made, strict=False))
+    return env, f"ptosim's operators, oracle {oracle}"
+
+
+def moved(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> np.ndarray:
+    """Return the result of a node that only moves data."""
+    return move(checked_node(node, inputs, opset), inputs)[0]
+
+
+def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
+    """A node that is none of the quantisation's: by onnx.reference, node by node."""
+    if node.op in MOVES and node.is_standard:
+        return [moved(node, inputs, opset)]
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    made = helper.make_node(
+        node.op, node.inputs, node.outputs, domain=node.domain or None, **node.attrs
+    )
+    feeds = {n: a for n, a in zip(node.inputs, inputs, strict=True) if n and a is not None}
+    wires = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in feeds.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(n) for n in node.outputs]
+    graph = helper.make_graph([made], "node", wires, outputs)
+    versions = {"": opset, node.domain: opset if node.is_standard else 1}
+    imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
+    model = helper.make_model(graph, opset_imports=imports)
+    try:
+        return list(ReferenceEvaluator(model).run(None, feeds))  # type: ignore[arg-type]
+    except Exception as problem:  # whatever its operators raise for operands that do not fit
+        raise UsageError(f"node {node}: onnx.reference cannot compute it: {problem}") from problem
+
+
+# -- one form --------------------------------------------------------------------------------------
+
+
+def _line(
+    step: Step,
+    graph: Graph,
+    expected: Mapping[str, np.ndarray],
+    other: Mapping[str, np.ndarray],
+) -> Line:
+    is_group = isinstance(step, (Group, MxStep))
+    name = step.output if is_group else step.outputs[0]
+    value = expected[name]
+    return Line(
+        step.core.name if is_group else step.name, step.title if is_group else step.op,
+        name, value.dtype.name, value.shape,
+        int(np.count_nonzero(metrics.differs(value, other[name]))),
+        statement=_statement(step, graph, expected),
+    )  # fmt: skip
+
+
+def _statement(step: Step, graph: Graph, env: Mapping[str, np.ndarray]) -> tuple[bool, str] | None:
+    if isinstance(step, MxStep):
+        return (False, mx.STATEMENT) if step.kind == "product" else (True, "the same exponents")
+    if not isinstance(step, Group):
+        return None
+    return statement_in(step, env, graph.constants, graph.opset)
+
+
+def _run_form(
+    graph: Graph,
+    fusion: Fusion,
+    feeds: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    outcome: Outcome,
+    key: tuple[str, str],
+    on_host: Collection[str],
+) -> None:
+    env: dict[str, np.ndarray] = {**graph.constants, **feeds}
+    programs: list[tuple[str, Ran]] = []
+    for step, line in zip(fusion.steps(graph), outcome.lines, strict=True):
+        runner = KernelRunner(key[0])
+        lowering = Lowering(runner, key[1], outcome.oracle)
+        if isinstance(step, GraphNode) and step.name in on_host:
+            made = _plain(step, inputs_of(step, env), graph.opset)
+            env |= dict(zip(step.outputs, made, strict=False))
+            lowering.notes.add(f"node {step} is computed by the host, with onnx.reference")
+        else:
+            compute(lowering, step, env, graph.opset)
+        programs += [(f"{line.op}_{line.node}_{i}", r) for i, r in enumerate(runner.ran)]
+        line.cycles[key] = runner.cycles
+        line.gaps[key] = _gap(step, graph.opset, expected, env)
+        outcome.notes += [n for n in sorted(lowering.notes) if n not in outcome.notes]
+    outcome.results[key] = {name: env[name] for name in graph.outputs}
+    outcome.programs[key] = programs
+
+
+def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:
+    """Execute a node or a group and put its outputs into `env`. Raises UnsupportedError for what
+    has no kernel."""
+    try:
+        _compute(lowering, step, env, opset)
+    except (ValueError, IndexError) as problem:  # of NumPy, for shapes that the reference can have
+        name = step.core if isinstance(step, (Group, MxStep)) else step
+        known = [env[n] for n in name.inputs if n in env]
+        shapes = ", ".join(str(list(a.shape)) for a in known)
+        raise unsupported(f"node {name}: operands of shapes {shapes}: {problem}") from problem
+
+
+def _compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:
+    if isinstance(step, MxStep):
+        mx.run(lowering.runner, step, env)
+        lowering.notes |= set(mx.notes(step, lowering.runner.target))
+        return
+    if isinstance(step, Group):
+        env[step.output] = fused.run(lowering, step, env, opset)
+        return
+    inputs = inputs_of(step, env)
+    made = lowering.node(checked_node(step, inputs, opset), inputs)
+    missing = next((n for n in step.outputs[len(made) :] if n), None)
+    if missing is not None:
+        raise unsupported(f"node {step}: no kernel computes its output `{missing}`")
+    env |= dict(zip(step.outputs, made, strict=False))
+
+
+def _gap(
+    step: Step,
+    opset: int,
+    expected: Mapping[str, np.ndarray],
+    env: Mapping[str, np.ndarray],
+) -> Gap:
+    is_group = isinstance(step, (Group, MxStep))
+    name = step.output if is_group else step.outputs[0]
+    want, got = expected[name], env[name]
+    wrong = metrics.differs(want, got)
+    if not wrong.any():
+        return Gap()
+    with np.errstate(all="ignore"):
+        distance = np.abs(want.astype(np.float64) - got.astype(np.float64))
+    inputs = step.inputs_of_codes if is_group else step.inputs
+    inherited = any(n and not same(expected[n], env[n]) for n in inputs)
+    ties = 0
+    if not inherited:
+        where = _group_positions(step, expected) if is_group else _positions(step, expected, opset)
+        if where is not None:
+            ties = int(np.count_nonzero(wrong & (distance == 1) & metrics.near_tie(where)))
+    return Gap(int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited)
+
+
+def _positions(
+    node: GraphNode, expected: Mapping[str, np.ndarray], opset: int
+) -> np.ndarray | None:
+    if node.op not in operators():
+        return None
+    return positions(node.op, inputs_of(node, expected), node.attrs, opset)
+
+
+def _group_positions(
+    group: Group | MxStep, expected: Mapping[str, np.ndarray]
+) -> np.ndarray | None:
+    """Where between integers the results of a group are that ends in QuantizeLinear."""
+    if isinstance(group, MxStep) or group.out is None:
+        return None
+    real = expected[group.nodes[-1].inputs[0]].astype(np.float64)
+    return real / float(group.out.scale)

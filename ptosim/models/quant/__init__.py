@@ -1,0 +1,2 @@
+"""Quantisation systems of others on one table: the operators and rules of ONNX and oneDNN, formulas
+compared (`diff`), real and fixed-point values (`scaled`)."""

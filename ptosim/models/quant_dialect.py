@@ -1,0 +1,313 @@
+"""`quant` casts of tiles as tile operations, those of scalars and tensors as the arith dialect: the
+text of a program without them.
+
+The exact form computes what the casts compute (scheme `mlir`): division, sum and rounding in the
+expressed type, limits. The fast form takes TQUANT where the type allows it, which multiplies by the
+reciprocal. NaN differs in both: the conversion to integers gives 0, the cast its lower limit."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ptosim.ground.errors import rejected
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import TileType
+from ptosim.ground.records import replace
+from ptosim.ground.source import Source
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.rewrite.forms import convert
+from ptosim.machine.quant.mlir.passes import find, rewritten
+from ptosim.machine.quant.mlir.semantics import storage_of
+from ptosim.machine.quant.mlir.types import QuantType, UniformType
+from ptosim.models import chains
+from ptosim.models.chains import Affine
+from ptosim.models.fake_quant import as_casts
+from ptosim.models.kernels import ARRAYS
+from ptosim.models.program_text import FunctionText, TileText
+from ptosim.models.quant_arith import lowered_value
+from ptosim.ops.tile.quant_casts import uniform
+
+_HALVES = ("f16", "bf16")
+_LARGEST_HALF = 65504
+_TOP = (1 << 31) - 1
+
+
+def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
+    """Return a program's text with its tile casts lowered and every quantised type replaced by what
+    is stored.
+
+    Raises ProgramError if the program is wrong, UnsupportedError for casts without such operations
+    (blocks, tiles of types below 8 bits, tensors without a static shape, schemes that the form does
+    not compute). Simulated quantisation becomes casts
+    first; form `casts` stops there."""
+    source = as_casts(source, options)
+    if form == "casts":
+        return source.text
+    front = run_frontend(source, options)
+    if front.sink.is_rejected:
+        raise rejected(list(front.sink))
+    text, edits = source.text, []
+    for op in front.module.walk():
+        if op.name.startswith("quant.") and op.bound:
+            lines = _cast(op, front.target, form, len(edits))
+            start = text.rfind("\n", 0, op.start) + 1
+            indent = text[start : op.start] if text[start : op.start].isspace() else ""
+            edits.append((op.start, op.end, f"\n{indent}".join(lines)))
+    for start, end, new in reversed(edits):
+        text = text[:start] + new + text[end:]
+    text = _without_types(text)
+    if front.module.kind != "snippet":
+        return text
+    return convert(Source(source.name, text), "ssa", front.target)  # results are its outputs
+
+
+def stored_word(type_: QuantType) -> str:
+    """Return the element type that holds the values of a quantised type in a tile."""
+    spec = type_.storage
+    if spec is None:
+        return str(type_.expressed)
+    if spec.is_float:
+        return spec.word
+    return f"{'i' if spec.signed else 'ui'}{spec.bits}"
+
+
+_TILE = re.compile(r"!pto\.\w+<[^!]*$")
+_ALIAS = re.compile(r"^\s*(![\w.$]+)\s*=\s*(?=!quant|!pto|tensor)")
+
+
+def _without_types(text: str) -> str:
+    """Return a text with stored types: those of tiles have the sign of their conversions, those of
+    scalars and tensors are signless, as in MLIR."""
+    lines = text.splitlines(keepends=True)
+    return "".join(_stored_line(line, text) for line in lines)
+
+
+def _stored_line(line: str, text: str) -> str:
+    parts, last = [], 0
+    for found in find(line):
+        if found.type is None:
+            continue
+        before = line[: found.start]
+        alias = _ALIAS.match(line)
+        in_tile = _TILE.search(before) is not None
+        if alias and before[alias.end() :] == "":
+            in_tile = re.search(rf"!pto\.\w+<[^!]*{re.escape(alias[1])}\b", text) is not None
+        word = stored_word(found.type)
+        parts += [line[last : found.start], word if in_tile else word.replace("ui", "i")]
+        last = found.end
+    return "".join([*parts, line[last:]])
+
+
+def _check_scheme(op: Operation, form: str) -> None:
+    """Refuse a scheme that is not what the form computes."""
+    scheme = op.attributes.get("scheme")
+    computed = ("mlir",) if form == "exact" else ("mlir", "pto-hw")
+    if scheme is None or scheme in computed:
+        return
+    raise chains.unsupported(
+        f"{op.name} with scheme {scheme}: the {form} form computes {' or '.join(computed)}"
+    )
+
+
+def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
+    source = op.bound.get("input")
+    if source is None:
+        raise chains.unsupported(f"{op.name} in a lowered program")
+    written = op.bound.get("dst")
+    name = written.value.name if written is not None else op.results[0].name
+    type_ = written.type if written is not None else op.results[0].type
+    _check_scheme(op, form)
+    if not isinstance(source.type, TileType) or not isinstance(type_, TileType):
+        return lowered_value(op, name, number)
+    f = FunctionText("cast", target)
+    held = _named(f"%{source.value.name}", source.type)
+    if op.name == "quant.scast":
+        return [f"%{name} = pto.treshape {held.name} : {held.type} -> {_spelled(type_)}"]
+    makers = {"quant.qcast": _qcast, "quant.dcast": _dcast}
+    if op.name not in makers:
+        raise chains.unsupported(f"{op.name} on a tile")
+    made = makers[op.name](f, held, _uniform(op, type_, source.type), form)
+    quantised = uniform(type_.dtype)
+    if quantised is not None and made.dtype != stored_word(quantised):
+        return _seen_unsigned(f, made, name, number, _spelled(type_), keep=written is None)
+    return _lines(f, made, name, number, keep=written is None)
+
+
+def _named(name: str, type_: TileType) -> TileText:
+    """A tile of the program, with the type as it is written there."""
+    quantised = uniform(type_.dtype)
+    word = type_.dtype.name if quantised is None else stored_word(quantised)
+    return TileText(name, word, type_.rows, type_.cols, spelled=_spelled(type_))
+
+
+def _spelled(type_: TileType) -> str:
+    return rewritten(str(type_), stored_word)
+
+
+def _uniform(op: Operation, made: TileType, held: TileType) -> UniformType:
+    found = uniform(made.dtype if op.name == "quant.qcast" else held.dtype)
+    if found is None or found.blocks is not None:
+        raise chains.unsupported(f"{op.name} with {made.dtype if found is None else found}")
+    if not found.storage.is_float and found.storage.bits not in (8, 16, 32):
+        raise chains.unsupported(f"{op.name}: tiles keep {found.storage.word} two to a byte")
+    if (made.v_row, made.v_col) != (made.rows, made.cols):
+        raise chains.unsupported(f"{op.name} on a part of a tile ({made})")
+    return found
+
+
+def _parameters(f: FunctionText, type_: UniformType, tile: TileText, *, turned: bool) -> Affine:
+    """Scale (`turned`: its reciprocal) and zero point: constants, or tiles that are filled."""
+    expressed = ARRAYS[type_.expressed]
+    scales = type_.scale_array().astype(expressed).astype(np.float32)
+    with np.errstate(all="ignore"):
+        scales = np.float32(1) / scales if turned else scales
+    zeros = type_.zero_array().astype(expressed).astype(np.float32)
+    zero = None
+    if type_.axis is None:
+        if type_.zeros[0]:
+            zero = f.real(float(zeros))
+        return Affine("tensor", f.real(float(scales)), zero)
+    along = "row" if type_.axis == 0 else "column"
+    if np.any(zeros):
+        zero = _filled(f, "zeros", zeros.tolist(), along)
+    return Affine(along, _filled(f, "scales", scales.tolist(), along), zero)
+
+
+def _filled(f: FunctionText, stem: str, values: list[float], along: str) -> TileText:
+    count = len(values)
+    wide = -(-count // 8) * 8
+    shape = (1, wide, "nd") if along == "column" else (wide, 1, "dn")
+    tile = f.tile(stem, "f32", *shape)
+    for index, value in enumerate(values):
+        f.op("pto.tsetval", [f.integer(index, "index"), f.real(value)], [tile])
+    return tile
+
+
+def _through(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
+    """Rounded to the expressed type."""
+    if type_.expressed not in _HALVES:
+        return tile
+    return chains.real(f, _half(f, tile, type_))
+
+
+def _half(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
+    """In the half type; with infinities where a value in range may be one."""
+    storage = type_.storage
+    zeros = type_.zero_array().astype(np.float64)
+    far = max(np.abs(zeros - limit).max() for limit in (storage.low, storage.high))
+    if far * max(1.0, float(np.abs(type_.scale_array()).max())) < _LARGEST_HALF:
+        return chains.half(f, tile, type_.expressed)
+    return chains.rounded_half(f, tile, type_.expressed)
+
+
+def _real(f: FunctionText, x: TileText, type_: UniformType) -> TileText:
+    if type_.expressed == "f32":
+        return x
+    if type_.expressed in _HALVES:
+        return chains.real(f, x)
+    raise chains.unsupported(f"vector operations on {type_.expressed}")
+
+
+def _qcast(f: FunctionText, x: TileText, type_: UniformType, form: str) -> TileText:
+    out = storage_of(type_.storage)
+    real = _real(f, x, type_)
+    native = out.name == "ui8" or (out.name == "i8" and not any(type_.zeros))
+    if form == "fast" and native and not type_.storage.is_narrowed and type_.axis in (None, 0):
+        return _tquant(f, real, type_)
+    affine = _parameters(f, type_, x, turned=False)
+    quotient = f.tile("quotient", "f32", x.rows, x.cols)
+    chains.apply(f, "div", real, affine.scale, quotient)
+    if not out.is_integer:
+        if affine.zero is not None or f.target != "a5":
+            raise chains.unsupported(f"{f.target} has no conversion from f32 to {type_}")
+        return chains.converted(f, quotient, "codes", out.name, chains.CLAMPED)
+    quotient = _through(f, quotient, type_)
+    if affine.zero is not None:
+        chains.apply(f, "add", quotient, affine.zero, quotient)
+        quotient = _through(f, quotient, type_)
+    if out.name == "ui32" and type_.storage.high > _TOP:
+        return _unsigned_word(f, quotient, type_)
+    whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
+    return chains.narrow(f, whole, quotient, out, (type_.storage.low, type_.storage.high))
+
+
+def _unsigned_word(f: FunctionText, value: TileText, type_: UniformType) -> TileText:
+    """Return f32 values as 32-bit unsigned integers: what a signed conversion cuts off is converted
+    on its own. The largest signed integer comes from 2^31 or more, as no f32 is that number; one
+    more wraps to the bits of 2^31."""
+    if type_.storage.low or type_.storage.high != 2 * _TOP + 1:
+        raise chains.unsupported(f"limits of {type_.storage}")
+    beyond = f.tile("beyond", "f32", value.rows, value.cols)
+    chains.apply(f, "add", value, f.real(-2147483648.0), beyond)
+    f.op("pto.tmaxs", [value, f.real(0.0)], [value])
+    f.op("pto.tmaxs", [beyond, f.real(0.0)], [beyond])
+    rest = chains.converted(f, beyond, "rest", "i32", chains.CLAMPED)
+    whole = chains.converted(f, value, "whole", "i32", chains.CLAMPED)
+    chains.lowest_for_highest(f, whole)
+    f.op("pto.tadd", [whole, rest], [whole])
+    return whole
+
+
+def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
+    """TQUANT takes a reciprocal for each row."""
+    rows = type_
+    if type_.axis is None:
+        rows = replace(
+            type_, axis=0, scales=type_.scales * real.rows, zeros=type_.zeros * real.rows
+        )
+    affine = _parameters(f, rows, real, turned=True)
+    source = real
+    if f.target == "a2a3":  # it overwrites its source
+        source = f.tile("source", "f32", real.rows, real.cols)
+        f.op("pto.tmov", [real], [source])
+    return chains.quantize_fast(f, source, affine, storage_of(type_.storage))
+
+
+def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileText:
+    affine = _parameters(f, type_, q, turned=False)
+    if q.dtype in ("ui16", "ui32"):  # read in the signed type, and corrected
+        bits = TileText(f.fresh("bits"), q.dtype[1:], q.rows, q.cols)
+        f.line(f"{bits.name} = pto.treshape {q.name} : {q.type} -> {bits.type}")
+        q = bits
+    real = _through(f, chains.widen(f, q, storage_of(type_.storage)), type_)
+    if affine.zero is not None:
+        chains.apply(f, "sub", real, affine.zero, real)
+        real = _through(f, real, type_)
+    product = f.tile("product", "f32", q.rows, q.cols)
+    chains.apply(f, "mul", real, affine.scale, product)
+    if type_.expressed in _HALVES:
+        return _last(f, _half(f, product, type_))
+    return product
+
+
+def _last(f: FunctionText, made: TileText) -> TileText:
+    """A tile that nothing reads, as results are, where infinities are put in place."""
+    if not any("tsel" in line and made.name in line for line in f.body()):
+        return made
+    result = f.tile("result", made.dtype, made.rows, made.cols)
+    f.op("pto.tmov", [made], [result])
+    return result
+
+
+def _seen_unsigned(
+    f: FunctionText, made: TileText, name: str, number: int, type_: str, *, keep: bool
+) -> list[str]:
+    """The lines where codes are computed in the signed type: the unsigned tile is another view of
+    them, or they are one of it where the program allocates that itself (`keep` False)."""
+    codes = f"q{number}_codes"
+    lines = _lines(f, made, codes, number, keep=keep)
+    if keep:
+        return [*lines, f"%{name} = pto.treshape %{codes} : {made.type} -> {type_}"]
+    return [f"%{codes} = pto.treshape %{name} : {type_} -> {made.type}", *lines]
+
+
+def _lines(f: FunctionText, made: TileText, name: str, number: int, *, keep: bool) -> list[str]:
+    """The lines with names of their own; the last tile gets the name of the result, and where the
+    program allocates that itself (`keep` False) is not allocated again."""
+    allocation = f"{made.name} = pto.alloc_tile"
+    found = [x for x in f.body() if keep or not x.startswith(allocation)]
+    names = {n for line in found for n in re.findall(r"^(%\w+) =", line)} | {made.name}
+    unique = {n: f"%q{number}_{n[1:]}" for n in names} | {made.name: f"%{name}"}
+    return [re.sub(r"%\w+", lambda m: unique.get(m.group(), m.group()), line) for line in found]

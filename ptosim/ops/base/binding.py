@@ -1,0 +1,254 @@
+"""What a kernel sees of an operation: operands bound to memory, attributes, switches, and a
+voice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Span
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.account import Effects
+from ptosim.machine.effects.strided import Beyond, strided
+from ptosim.machine.effects.touch import Touches
+from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
+from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.values import GmView
+from ptosim.ops.base.faults import MANY, OpFault, check_count, check_elements, check_place
+from ptosim.ops.base.orders import Sync
+
+
+class GmAccess:
+    """A GM view bound to its buffer: five dimensions, checked against the buffer's end."""
+
+    __slots__ = ("buffer", "dtype", "layout", "offset", "sizes", "spec")
+
+    def __init__(self, buffer: GmBuffer, spec: ViewSpec, offset: int) -> None:
+        self.buffer = buffer
+        self.spec = spec
+        self.offset = offset
+        self.dtype = spec.dtype
+        self.layout = spec.layout  # nd, dn or nz
+        self.sizes = spec.sizes
+
+    def array(self) -> np.ndarray:
+        """Return the elements as a strided view (4-bit: packed bytes)."""
+        return strided_view(self.buffer, self.spec, self.offset)
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """One operation with the run-time values of its operands.
+
+    Kernels fill in the rest. A waiting operation sets `guard`, which says whether it can go on; one
+    that only asks `polls`: it waits while other cores can move. `sync` says for the timing model
+    and the race checks what the operation orders. `at_issue` is what happens when the scalar unit
+    reaches a waiting operation, before it waits: the handle that it gives must be there for the
+    operations after it; `slots` says where results go. `signals` and `awaits` are events between
+    cores that it gives and takes, by keys that both sides agree on, `made` tiles that it fills and
+    that are no destinations of its core. `touches` are bytes that it reaches through pointers;
+    those of tiles and views follow from its row, and what it writes `beyond` their valid regions is
+    listed. `moved` gives the effect with its one window of global memory at another place (an
+    offset in elements), None where that has to be bound anew. `done` says afterwards what an
+    operation did whose data decide what it reaches. Engines put their own sink into `emit`;
+    `prints` is where `tprint` and `print` write."""
+
+    op: Operation
+    values: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    core: Core
+    machine: Machine
+    profile: Profile
+    source: Any
+    guard: Callable[[], bool] | None = None
+    sync: Sync | None = None
+    polls: bool = False
+    at_issue: Callable[[], None] | None = None
+    slots: Mapping[Value, int] = field(default_factory=dict)
+    signals: tuple[Any, ...] = ()
+    awaits: tuple[Any, ...] = ()
+    made: list[tuple[Core, TileRef]] = field(default_factory=list)
+    touches: Touches | None = None
+    beyond: list[Beyond] = field(default_factory=list)
+    moved: Callable[[int], Callable[[], object] | None] | None = None
+    done: Callable[[], Sequence[Effects]] | None = None
+    findings: list[Diagnostic] = field(default_factory=list)
+    emit: Callable[[Diagnostic], None] = field(init=False)
+    prints: list[str] = field(default_factory=list)
+    _tiles: dict[str, Tile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.emit = self.findings.append
+
+    def elsewhere(self, view: GmView) -> Binding:
+        """Return the same operation with its window of global memory at another place."""
+        values = {
+            name: view if isinstance(value, GmView) and value[:2] == view[:2] else value
+            for name, value in self.values.items()
+        }
+        made = Binding(
+            self.op, values, self.attributes, self.core, self.machine, self.profile, self.source
+        )
+        made.prints, made.emit, made.slots = self.prints, self.emit, self.slots
+        return made
+
+    @property
+    def target(self) -> str:
+        """The target the program runs on."""
+        return self.profile.target
+
+    # -- operands -------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """True if an optional operand is there."""
+        return self.values.get(name) is not None
+
+    def is_written(self, name: str) -> bool:
+        """True if the program itself gives an optional operand (scratch of the simulator is
+        not)."""
+        return self.op.bound.get(name) is not None
+
+    def tile(self, name: str) -> Tile:
+        """Return a tile operand bound to memory; faults if it does not fit its space."""
+        tile = self._tiles.get(name)
+        if tile is None:
+            ref: TileRef | None = self.values.get(name)
+            if ref is None:
+                raise OpFault(
+                    "PTO8002", f"'{self.op.name}' has no `{name}`: its result has no name"
+                )
+            tile = self._tiles[name] = self.bind_tile(ref, name)
+        return tile
+
+    def bind_tile(self, ref: TileRef, name: str, core: Core | None = None) -> Tile:
+        """Bind a tile to the bytes of its space, on another core of the cluster if one is given."""
+        if ref is None:
+            raise OpFault("PTO6003", f"operand {name} of '{self.op.name}' has no tile yet")
+        where, loc = core or self.core, ref.type.loc
+        check_place(where, loc, ref.addr, ref.layout.reach, f"tile {name}")
+        return Tile(ref, where.space(loc).data)
+
+    def opt_tile(self, name: str) -> Tile | None:
+        """Return an optional tile operand."""
+        return self.tile(name) if self.has(name) else None
+
+    def view(self, name: str) -> GmAccess:
+        """Return a GM view operand; faults if it reaches outside its buffer."""
+        return self.view_of(self.values[name])
+
+    def view_of(self, value: GmView) -> GmAccess:
+        """Bind the value of a GM view; faults if it reaches outside its buffer, or has a number of
+        elements that no view has."""
+        spec, number, offset = value
+        assert isinstance(number, int)
+        buffer = self.machine.buffers[number]
+        if not 0 <= spec.count <= MANY:
+            check_count(self.op.name, spec, buffer)
+        check_elements(
+            self.op.name,
+            buffer.name,
+            offset + spec.low,
+            offset + spec.high + 1,
+            buffer.size * 8 // spec.dtype.bits,
+            notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
+            help="check the offsets and sizes of the partition, and the size of the argument",
+        )
+        return GmAccess(buffer, spec, offset)
+
+    def scalar(self, name: str) -> Any:
+        """Return a scalar operand as a Python number."""
+        return self.values[name]
+
+    def attr(self, name: str) -> Any:
+        """Return an attribute of the row (its default if it is not written)."""
+        return self.attributes.get(name)
+
+    def switch(self, name: str) -> str:
+        """Return the value of a semantic switch."""
+        return self.profile.switches[name]
+
+    # -- arrays ---------------------------------------------------------------------------------
+
+    def covers_nothing(self, names: Sequence[str]) -> bool:
+        """True if the valid region of one of these tiles is empty; other operands do not count."""
+        tiles = [self.tile(n) for n in names if isinstance(self.values.get(n), TileRef)]
+        return any(tile.is_empty for tile in tiles)
+
+    def array_operands(self, names: tuple[str, ...]) -> list[Any]:
+        """Return operands for a function of arrays.
+
+        The domain is the valid region of the tile `dst` (of the first tile if none has that name).
+        Tiles come as views of that region, all of them as flat runs where each is one run of
+        memory; scalars as NumPy scalars of the first tile's element type.
+        """
+        tiles = {n: self.tile(n) for n in names if isinstance(self.values.get(n), TileRef)}
+        if not tiles:
+            return [self.values.get(n) for n in names]
+        first = next(iter(tiles.values()))
+        domain = tiles.get("dst", first)
+        rows, cols = domain.v_row, domain.v_col
+        flat = all(t.is_run(rows, cols) for t in tiles.values())
+        arrays = {
+            n: t.flat(rows * cols) if flat else self.region(n, rows, cols) for n, t in tiles.items()
+        }
+        return [
+            arrays[n] if n in arrays else typed_scalar(self.values.get(n), first.dtype)
+            for n in names
+        ]
+
+    def region(self, name: str, rows: int, cols: int) -> np.ndarray:
+        """Return the first rows and columns of a tile operand as a view; faults if its layout has
+        no such view or its shape is smaller."""
+        tile = self.tile(name)
+        if tile.layout.is_boxed:
+            raise OpFault(
+                "PTO6020",
+                f"'{self.op.name}' works on unboxed tiles; {name} is {tile.layout.name}",
+                help="convert the layout with tmov first",
+            )
+        if rows > tile.rows or cols > tile.cols:
+            raise OpFault(
+                "PTO6021",
+                f"'{self.op.name}' covers {rows}x{cols} elements; {name} has "
+                f"{tile.rows}x{tile.cols}",
+                help="give the operands equal valid shapes",
+            )
+        return tile.region(rows, cols)
+
+    # -- beside the results ----------------------------------------------------------------------
+
+    def writes_beyond(
+        self, name: str, start: int, size: int, lines: tuple[int, int] = (1, 0), *, spoiled=False
+    ) -> None:
+        """Say that `size` bytes from `start` bytes after a tile's base on, in each of `lines`
+        (count, distance in bytes), are written too: with values, or `spoiled`."""
+        tile = self.tile(name)
+        if size > 0 and lines[0] > 0:
+            part = strided(tile.addr, start, (lines, (size, 1)), 8)
+            self.beyond.append(Beyond(name, tile.type.loc, part, spoiled))
+
+    # -- findings -------------------------------------------------------------------------------
+
+    def report(
+        self, code: str, message: str, *, notes: Sequence[str] = (), help: str | None = None
+    ) -> None:
+        """Report a finding at the operation, once for each place and text; at binding or later."""
+        span = Span(self.source, self.op.start, self.op.name_end)
+        self.emit(finding(code, f"'{self.op.name}' {message}", span, notes=notes, help=help))
+
+
+def typed_scalar(value: Any, dtype: np.dtype) -> Any:
+    """Return a Python number as a scalar of an array's type; integers wrap. Other values pass."""
+    if not isinstance(value, (int, float)):
+        return value
+    if dtype.kind in "iu" and not isinstance(value, float):
+        bits = dtype.itemsize * 8
+        wrapped = int(value) & ((1 << bits) - 1)
+        return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
+    return np.array(value).astype(dtype)[()]

@@ -1,0 +1,140 @@
+"""Functions of operations by name. The operation's row says what there is; this says what it does.
+
+Three kinds of function:
+
+- `kernel`: called when operands are bound; returns the effect as a function without arguments.
+- `value`: the maker of an operation of the scalar unit that gives a handle (view, tile, pointer).
+- `vector`: the maker of an operation on vector registers. It gets everything that the text fixes
+  and returns the function of a core that executes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.types import TileType
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ops.base.faults import OpFault
+from ptosim.ops.base.scalar_unit import Action, ValueContext
+
+if TYPE_CHECKING:
+    from ptosim.ops.base.binding import Binding
+    from ptosim.ops.micro.context import VectorContext
+
+Commit = Callable[[], object]
+Kernel = Callable[["Binding"], Commit]
+ValueMaker = Callable[[ValueContext], Action]
+VectorMaker = Callable[["VectorContext"], Action]
+
+Support = Callable[[Operation, Profile], str | None]
+
+KERNELS: dict[str, Kernel] = {}
+SUPPORT: dict[str, Support] = {}
+VALUES: dict[str, ValueMaker] = {}
+VECTORS: dict[str, VectorMaker] = {}
+EVENTS: set[str] = set()
+"""Operations whose kernels move events, counters and handles, and look at no data."""
+STATE: dict[str, tuple[tuple[str, int], ...]] = {}
+"""Slots of the machine that operations read beside their operands, by the names they have there."""
+HOMES: dict[str, set[str]] = {}
+"""The modules that were loaded and have something of an operation: see `families`."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def at_home(*names: str) -> None:
+    """Note that the module whose import is under way is needed where one of these operations is
+    executed."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back  # what helps it to register may be in another one
+    for name in names:
+        HOMES.setdefault(name.partition(":")[0], set()).add(frame.f_globals["__name__"])
+
+
+def registrar(table: dict[str, Any], names: tuple[str, ...]) -> Callable[[Function], Function]:
+    """Return the decorator that puts a function into a table under each name. Raises ValueError
+    where there is one already."""
+    at_home(*names)
+
+    def register(function: Function) -> Function:
+        for name in names:
+            if name in table:
+                raise ValueError(f"two functions for {name}")
+            table[name] = function
+        return function
+
+    return register
+
+
+def kernel(*names: str, over: str = "", events: bool = False) -> Callable[[Kernel], Kernel]:
+    """Register a function that binds an operation and returns its effect. `over` names the tiles
+    that it covers: where the valid region of one is empty nothing happens. `events` says that all
+    its effect is on events, counters and handles (see EVENTS)."""
+    if events:
+        EVENTS.update(names)
+    tiles, register = over.split(), registrar(KERNELS, names)
+    return lambda function: register(_covering(tiles, function) if tiles else function)
+
+
+def _covering(tiles: list[str], function: Kernel) -> Kernel:
+    @wraps(function)
+    def bind(op: Binding) -> Commit:
+        if not op.covers_nothing(tiles):
+            return function(op)
+        _refuse_empty_source(op)
+        return nothing
+
+    return bind
+
+
+def _refuse_empty_source(op: Binding) -> None:
+    """Raise OpFault where the row says that an empty source is wrong beside a destination that is
+    not empty: the destination decides whether there is anything to do."""
+    row = op.op.definition
+    texts = [text for on, text in row.empty if on in (None, op.target)] if row is not None else []
+    if texts and op.has("dst") and not op.tile("dst").is_empty and op.profile.name != "cpu":
+        raise OpFault(
+            "PTO6080",
+            f"'{op.op.name}' {texts[0]}",
+            help="give dst the valid shape 0x0 where there is nothing to do",
+        )
+
+
+def support(*names: str) -> Callable[[Support], Support]:
+    """Register a function of operation and profile that says, before the run, why an operation
+    cannot be executed (None if it can)."""
+    return registrar(SUPPORT, names)
+
+
+def written_type(op: Operation, name: str) -> TileType | None:
+    """Return the tile type of an operand, or of the result in its place."""
+    operand = op.bound.get(name)
+    type_ = operand.type if isinstance(operand, Operand) else None
+    if type_ is None and name == "dst" and op.results:
+        type_ = op.results[0].type
+    return type_ if isinstance(type_, TileType) else None
+
+
+def value(*names: str) -> Callable[[ValueMaker], ValueMaker]:
+    """Register the maker of an operation that gives a handle."""
+    return registrar(VALUES, names)
+
+
+def vector(*names: str) -> Callable[[VectorMaker], VectorMaker]:
+    """Register the maker of an operation on vector registers."""
+    return registrar(VECTORS, names)
+
+
+def nothing() -> None:
+    """The effect of an operation on an empty valid region."""
+
+
+def kernel_of(name: str, variant: str) -> Kernel | None:
+    """Return the kernel of an operation's variant, else of the operation."""
+    return KERNELS.get(f"{name}:{variant}") or KERNELS.get(name)

@@ -1,0 +1,93 @@
+"""textract and tinsert between the memories around the cube: L1 to L0 and to block scales,
+accumulators to L1, UB to L1."""
+
+from __future__ import annotations
+
+from ptosim.machine.tile import Tile
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.cluster import owned_tile
+from ptosim.ops.base.faults import check_window
+from ptosim.ops.base.functions import Commit, at_home, kernel
+from ptosim.ops.cube.outward import accumulator_to_ub, accumulator_window, halves
+from ptosim.ops.move.boxes import copy_window, extent
+from ptosim.ops.move.window import EXTRACT, INSERT, start_of
+
+
+def to_l0(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of L1 to L0; it begins at a box of the source."""
+    layout = whole.layout
+    if row % layout.box_rows or col % layout.box_cols:
+        raise OpFault(
+            "PTO6312",
+            f"'{op.op.name}' takes a window at ({row}, {col}) of a tile with boxes of "
+            f"{layout.box_rows}x{layout.box_cols}",
+            help="begin the window at a multiple of the box",
+        )
+    rows, cols = extent(part)
+    return copy_window(whole, (row, col), part, (0, 0), rows, cols)
+
+
+def ub_to_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of UB to a tile of L1."""
+    target = owned_tile(op, "dst")
+    return copy_window(whole, (row, col), target, (0, 0), part.v_row, part.v_col)
+
+
+def ub_into_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A tile of UB into a window of L1."""
+    target = owned_tile(op, "dst")
+    return copy_window(part, (0, 0), target, (row, col), part.v_row, part.v_col)
+
+
+def acc_to_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of an accumulator, converted."""
+    size = part.v_row, part.v_col
+    return accumulator_window(op, whole, (row, col), part, (0, 0), size)
+
+
+def acc_into_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """An accumulator into a window of L1, converted."""
+    size = part.v_row, part.v_col
+    return accumulator_window(op, part, (0, 0), whole, (row, col), size)
+
+
+def acc_to_ub(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of an accumulator to UB, converted; of two vector cores each gets a half of it."""
+    by_rows, by_cols = halves(op)
+    size = part.v_row * by_rows, part.v_col * by_cols
+    check_window((row, col), size, (whole.rows, whole.cols), f"'{op.op.name}': ")
+    return accumulator_to_ub(op, whole, (row, col), (0, 0), size)
+
+
+def acc_into_ub(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """An accumulator into a window of a tile of UB, converted."""
+    return accumulator_to_ub(op, part, (0, 0), (row, col), (part.v_row, part.v_col))
+
+
+at_home("pto.textract", "pto.tinsert")  # whose functions look into these tables
+EXTRACT["mat", "left"] = to_l0
+EXTRACT["mat", "right"] = to_l0
+EXTRACT["mat", "scaling"] = to_l0
+EXTRACT["mat", "left_scale"] = to_l0
+EXTRACT["mat", "right_scale"] = to_l0
+EXTRACT["vec", "mat"] = ub_to_l1
+EXTRACT["acc", "mat"] = acc_to_l1
+EXTRACT["acc", "vec"] = acc_to_ub
+INSERT["vec", "mat"] = ub_into_l1
+INSERT["acc", "mat"] = acc_into_l1
+INSERT["acc", "vec"] = acc_into_ub
+
+
+@kernel("pto.textract_fp", "pto.textract.fp")
+def textract_fp(op: Binding) -> Commit:
+    """A window of an accumulator with a scale for each column; the first word is that of the first
+    column of the window."""
+    src, dst = op.tile("src"), op.tile("dst")
+    return acc_to_l1(op, src, dst, *start_of(op, src, (dst.rows, dst.cols)))
+
+
+@kernel("pto.tinsert_fp", "pto.tinsert.fp")
+def tinsert_fp(op: Binding) -> Commit:
+    """An accumulator into a window of L1 with a scale for each column."""
+    src, dst = op.tile("src"), op.tile("dst")
+    return acc_into_l1(op, dst, src, *start_of(op, dst, (src.rows, src.cols)))

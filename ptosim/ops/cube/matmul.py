@@ -1,0 +1,336 @@
+"""Matrix products of tiles: plain, onto an accumulator, with biases, with block scales.
+
+The product covers m, k, n = valid rows and columns of lhs, valid columns of rhs. The order of the
+hardware's sums is not documented; `numerics.matmul` says what is computed instead. HF32 is on where
+bit 46 of the control register is set, its ties go away from zero where bit 47 is (pto-isa headers).
+
+One scale (e8m0) serves 32 elements along k. The cube reads the scales of 16 rows of lhs (columns of
+rhs) and two groups as 32 bytes, whatever the type of the scale tile says. Of pairs of fp4 numbers,
+which follow one another along k, it serves 32 pairs: the assembler's tiles have as many scales
+(assumed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.ground.ir.types import PackedDType
+from ptosim.ground.isa.conversions import conversion_name
+from ptosim.machine.layout import round_up
+from ptosim.machine.numbers.blas import multiply as product_in_f64
+from ptosim.machine.numbers.matmul import operand, product, scaled
+from ptosim.machine.numbers.rounding import keep_mantissa
+from ptosim.machine.tile import Tile
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.functions import Commit, kernel, nothing
+from ptosim.ops.base.strided import tile_array
+
+Reader = Callable[[], np.ndarray]
+
+GROUP = 32
+LARGEST_SIDE = 4095
+_HF32_BITS = {"a2a3": 11, "a5": 10}
+_HF32_MODES = ("round_even", "round_away")
+_KINDS = ("", ".acc", ".bias", ".mx", ".mx.acc", ".mx.bias")
+
+
+@kernel(*(f"pto.{name}{kind}" for name in ("tmatmul", "tgemv") for kind in _KINDS))
+def multiply(op: Binding) -> Commit:
+    """dst = lhs x rhs, to which an accumulator or a row of biases is added."""
+    lhs, rhs, dst = op.tile("lhs"), op.tile("rhs"), op.tile("dst")
+    m, k, n = lhs.v_row, lhs.v_col, rhs.v_col
+    if 0 in (m, n):
+        return nothing
+    if k == 0:
+        return _without_products(op, m, n)
+    _check_sizes(op, (m, k, n))
+    left, right = _reader(op, "lhs", m, k), _reader(op, "rhs", k, n)
+    if op.has("lhs_scale"):
+        left = _scaled(left, _scales(op, "lhs_scale", m, k), transposed=False)
+        right = _scaled(right, _scales(op, "rhs_scale", n, k), transposed=True)
+    start = _start(op, m, n)
+    order = op.switch("matmul.order")
+    if order == "f64" and dst.type.dtype.is_float:
+        return _summed_in_f64(op, left, right, start)
+    write = _writer(op, m, n)
+
+    def commit() -> None:
+        write(product(left(), right(), None if start is None else start(), order=order))
+
+    return commit
+
+
+def _without_products(op: Binding, m: int, n: int) -> Commit:
+    """Nothing is added: the accumulator or the biases, else 0 (assumed: no source says)."""
+    start, write = _start(op, m, n), _writer(op, m, n)
+    zeros = np.zeros((m, n), np.float64 if op.tile("dst").type.dtype.is_float else np.int64)
+    return lambda: write(zeros if start is None else zeros + start())
+
+
+def _summed_in_f64(op: Binding, left: Reader, right: Reader, start: Reader | None) -> Commit:
+    """What `product` does in its order f64, without intermediate copies."""
+    m, n = op.tile("lhs").v_row, op.tile("rhs").v_col
+    total = op.machine.scratch_array("sums", (m, n))
+    write = _writer(op, m, n)
+
+    def commit() -> None:
+        product_in_f64(left(), right(), total)
+        if start is not None:
+            np.add(total, start(), out=total)
+        write(total)
+
+    return commit
+
+
+def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
+    rhs, dst = op.tile("rhs"), op.tile("dst")
+    m, k, n = sizes
+    if max(sizes) > LARGEST_SIDE:
+        raise OpFault(
+            "PTO6300",
+            f"'{op.op.name}' multiplies m, k, n = {m}, {k}, {n}; each is at most {LARGEST_SIDE}",
+            help="multiply in blocks, and add them up with the .acc form",
+        )
+    if k > rhs.rows or m > dst.rows or n > dst.cols:
+        raise OpFault(
+            "PTO6301",
+            f"'{op.op.name}': lhs is {m}x{k} and rhs {k}x{n}, but the tiles of rhs and dst are "
+            f"{rhs.rows}x{rhs.cols} and {dst.rows}x{dst.cols}",
+            notes=(
+                "m, k and n are the valid rows and columns of lhs and the valid columns of rhs",
+            ),
+        )
+    if rhs.v_row != k:
+        op.report(
+            "PTO6302",
+            f"takes {k} rows of rhs, as many as lhs has columns; {rhs.v_row} of them are valid",
+            help="give rhs as many valid rows as lhs has valid columns",
+        )
+
+
+# -- operands --------------------------------------------------------------------------------------
+
+
+def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
+    """A factor as f64 (integers: i64), from its layout."""
+    tile = op.tile(role)
+    if isinstance(tile.type.dtype, PackedDType):
+        return _pairs(tile, tile.type.dtype, rows, cols, along=int(role == "lhs"))
+    name = conversion_name(tile.type.dtype)
+    boxes = tile.boxes(rows, cols)
+    if boxes is None or name not in ("f32", "f16", "bf16"):
+        read: Reader = lambda: operand(tile.read(rows, cols), name)  # noqa: E731
+    else:
+        read = _from_boxes(op, f"{role}.{name}", boxes)
+    return _shortened(op, read) if name == "f32" else read
+
+
+def _pairs(tile: Tile, dtype: PackedDType, rows: int, cols: int, *, along: int) -> Reader:
+    """A factor whose elements are two numbers each, which follow one another along k; the low
+    half is the first."""
+    name = dtype.part.family
+
+    def read() -> np.ndarray:
+        codes = tile.read(rows, cols).view(np.uint8)
+        both = np.stack((codes & 15, codes >> 4), axis=along + 1)
+        shape = (rows, 2 * cols) if along else (2 * rows, cols)
+        return operand(both.reshape(shape), name)
+
+    return read
+
+
+def _from_boxes(op: Binding, role: str, boxes: np.ndarray) -> Reader:
+    """A factor of whole boxes. A line of a box is one item of memory, part of a row of the factor
+    or of a column, which gives it turned round. Lines are put together first: NumPy converts long
+    rows faster than short ones. One of two factors often stays while the other goes on, so what a
+    conversion gave is kept for as long as the bytes are the same."""
+    size = boxes.dtype.itemsize
+    turned = boxes.strides[3] != size
+    lines = boxes.transpose(2, 3, 0, 1) if turned else boxes
+    shape = (lines.shape[0] * lines.shape[1], lines.shape[2] * lines.shape[3])
+    out = op.machine.scratch_array(role, shape)
+    result = out.T if turned else out
+    whole = np.dtype((np.void, lines.shape[3] * size))
+    plain = op.machine.scratch_array(f"{role}.plain", shape, lines.dtype)
+    target, source = plain.reshape(lines.shape).view(whole), lines.view(whole)
+    kept = op.machine.kept
+
+    def read() -> np.ndarray:
+        np.copyto(target, source)
+        now = plain.tobytes()
+        if kept.get((role, shape)) != now:
+            np.copyto(out, plain)
+            kept[role, shape] = now
+        return result
+
+    return read
+
+
+def _shortened(op: Binding, read: Reader) -> Reader:
+    """Operands of f32, whose mantissas HF32 cuts."""
+    registers = op.core.registers
+    bits = _HF32_BITS[op.target]
+
+    def shorten() -> np.ndarray:
+        values = read()
+        ctrl = registers["ctrl"]
+        if not ctrl >> 46 & 1:
+            return values
+        mode = _HF32_MODES[ctrl >> 47 & 1]
+        return keep_mantissa(values.astype(np.float32), bits, mode).astype(np.float64)
+
+    return shorten
+
+
+def _start(op: Binding, m: int, n: int) -> Reader | None:
+    """What the product is added to."""
+    if op.has("bias"):
+        bias = op.tile("bias")
+        return lambda: bias.read(1, n)
+    if not op.has("acc"):
+        return None
+    acc, dst = op.tile("acc"), op.tile("dst")
+    if acc.addr != dst.addr:
+        op.report(
+            "PTO6303",
+            "adds to an accumulator in another place than its result",
+            notes=("the hardware has one accumulator, and adds to what is in dst",),
+            help="give acc and dst one storage",
+        )
+        if op.switch("matmul.accumulator") == "dst":
+            acc = dst
+    boxes = acc.boxes(m, n)
+    if boxes is None:
+        return lambda: acc.read(m, n)
+    plain, lines, memory = _by_lines(op, boxes)
+
+    def read() -> np.ndarray:
+        np.copyto(lines, memory)
+        return plain
+
+    return read
+
+
+def _writer(op: Binding, m: int, n: int) -> Callable[[np.ndarray], None]:
+    """Store sums, which are rounded to the type of the accumulator on the way."""
+    dst = op.tile("dst")
+    boxes = dst.boxes(m, n)
+    if boxes is None:
+        return lambda values: dst.write(values.astype(dst.dtype))
+    plain, lines, memory = _by_lines(op, boxes)
+
+    def write(values: np.ndarray) -> None:
+        np.copyto(plain, values, casting="same_kind")
+        np.copyto(memory, lines)
+
+    return write
+
+
+def _by_lines(op: Binding, boxes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """A region of whole boxes as an array in logical order to work in, its lines of a box as items,
+    and those in memory: NumPy copies long items faster than the elements of short lines."""
+    size = boxes.dtype.itemsize
+    shape = (boxes.shape[0] * boxes.shape[1], boxes.shape[2] * boxes.shape[3])
+    plain = op.machine.scratch_array("accumulator", shape, boxes.dtype)
+    shaped = plain.reshape(boxes.shape)
+    if boxes.strides[3] != size:  # a line is a part of a column: there is nothing to gain
+        return plain, shaped, boxes
+    whole = np.dtype((np.void, boxes.shape[3] * size))
+    return plain, shaped.view(whole), boxes.view(whole)
+
+
+# -- block scales ----------------------------------------------------------------------------------
+
+
+def _scaled(factor: Reader, scales: Reader, *, transposed: bool) -> Reader:
+    if transposed:
+        return lambda: scaled(factor().T, scales()).T
+    return lambda: scaled(factor(), scales())
+
+
+def _scales(op: Binding, name: str, lines: int, k: int) -> Reader:
+    """Codes of the scales, a row for each row of lhs or column of rhs, a column for each group. A
+    tile with a scale for each group is read by its layout, one of another shape as the cube's
+    memory of scales is."""
+    if isinstance(op.tile("lhs").type.dtype, PackedDType):
+        codes = _scales_of_elements(op, name, lines, k)
+        _note_pairs(op)
+        return lambda: np.repeat(codes(), 2, axis=1)  # both halves of 32 pairs
+    return _scales_of_elements(op, name, lines, k)
+
+
+def _note_pairs(op: Binding) -> None:
+    op.report(
+        "PTO4051",
+        "takes one scale for 32 pairs of fp4 numbers, as the shape of its scale tiles says",
+        notes=("assumed: the format has one for 32 numbers, and no public source says more",),
+    )
+
+
+def _scales_of_elements(op: Binding, name: str, lines: int, k: int) -> Reader:
+    tile, groups = op.tile(name), -(-k // GROUP)
+    if _is_by_group(op, name, tile, groups):
+        if name == "lhs_scale":
+            return lambda: tile.read(lines, groups).view(np.uint8)
+        return lambda: tile.read(groups, lines).view(np.uint8).T
+    if k % (2 * GROUP):
+        raise OpFault(
+            "PTO6304",
+            f"'{op.op.name}' multiplies {k} elements along k; scales come in pairs of groups of "
+            f"{GROUP}",
+            help="make the valid columns of lhs a multiple of 64",
+        )
+    _warn_layout(op, name, tile, groups)
+    blocks = round_up(lines, 16) // 16
+    shape = (blocks, 16, groups // 2, 2)
+    view = tile_array(tile, shape, (groups * 16, 2, 32, 1), np.uint8)
+    return lambda: view.reshape(blocks * 16, groups)[:lines]
+
+
+def _is_by_group(op: Binding, name: str, tile: Tile, groups: int) -> bool:
+    """True for a tile of 8-bit scales in the cube's boxes (or of one row) with one for each
+    group."""
+    is_left = name == "lhs_scale"
+    along = tile.cols if is_left else tile.rows
+    if tile.bits != 8 or along not in (groups, -(-op.tile("lhs").cols // GROUP)):
+        return False
+    is_boxed = tile.layout.name == ("zz" if is_left else "nn") and tile.type.fractal == 32
+    return is_boxed or (is_left and tile.rows == 1)
+
+
+def _warn_layout(op: Binding, name: str, tile: Tile, groups: int) -> None:
+    """Report a type whose elements are not where the cube reads them. A scale tile as wide as
+    its operand is the assembler's way to write the type, and says nothing about the place."""
+    along = tile.cols if name == "lhs_scale" else tile.rows
+    wanted = "zz" if name == "lhs_scale" else "nn"
+    if along != groups or (tile.layout.name == wanted and tile.type.fractal == 32):
+        return
+    op.report(
+        "PTO6305",
+        f"reads {name} in boxes of 32 bytes ({wanted}, fractal 32); its type says "
+        f"{tile.layout.name}, fractal {tile.type.fractal}",
+        help=f"give {name} the layout {wanted} with fractal=32",
+    )
+
+
+# -- mode ------------------------------------------------------------------------------------------
+
+
+@kernel("pto.sethf32mode")
+def sethf32mode(op: Binding) -> Commit:
+    """HF32 on or off (first value), with ties to even (0) or away from zero (1): `mode`, or a
+    second value."""
+    values = list(op.values.get("values") or ())
+    if not all(isinstance(v, (int, np.integer)) for v in values):
+        raise OpFault("PTO2001", "'pto.sethf32mode' takes numbers", help="0 or 1, and `mode`")
+    given = op.attr("mode")
+    ties = int(given) if isinstance(given, int) else (values[1] if len(values) > 1 else 0)
+    word = (values[0] & 1 if values else 1) << 46 | (ties & 1) << 47
+    registers = op.core.registers
+
+    def commit() -> None:
+        registers["ctrl"] = registers["ctrl"] & ~(0b11 << 46) | word
+
+    return commit

@@ -1,0 +1,198 @@
+"""TCVT: elements in 32-bit lanes, so that every width is a load that spreads and a store that
+packs.
+
+A 64-bit element takes two such lanes. What the vector unit's conversion does differently is
+repaired with a select: with saturation it makes 0 of NaN, the tile operation keeps NaN."""
+
+from __future__ import annotations
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.conversions import conversion, conversion_name, saturation
+from ptosim.ground.records import dataclass
+from ptosim.ops.lower import fp4
+from ptosim.ops.lower.expansions import expansion
+from ptosim.ops.lower.operands import NotExpandable, TileUse, row_major, tile, valid
+from ptosim.ops.lower.writer import Writer, bits, vreg
+
+_LETTERS = {
+    "RINT": "R", "CAST_RINT": "R", "ROUND": "A", "FLOOR": "F", "CEIL": "C", "TRUNC": "Z",
+    "ODD": "O",
+}  # fmt: skip
+_LOADS = {8: "UNPK4_B8", 16: "UNPK_B16", 32: "NORM", 64: "NORM"}
+_STORES = {8: "PK4_B32", 16: "PK_B32", 32: "NORM_B32"}
+_FLOATS = ("f32", "f16", "bf16")
+_CODES = ("f8E4M3FN", "f8E5M2", "hif8")
+_FP4 = ("f4E2M1FN", "f4E1M2FN")
+
+# Without saturation these go through a saturated 32-bit integer, whose low bits stay.
+_BY_WORD = {("f16", "i16"), ("f16", "i8"), ("f16", "ui8"), ("f32", "i16")}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is converted: element types, the letter of the rounding, saturation."""
+
+    src: str
+    dst: str
+    letter: str
+    saturates: bool
+
+
+@expansion("pto.tcvt")
+def tcvt(op: Operation, out: Writer) -> None:
+    """dst = src in another element type."""
+    source, target = tile(op, "src"), tile(op, "dst")
+    row_major(source, target)
+    if "packed" in (source.type.dtype.kind, target.type.dtype.kind):
+        raise NotExpandable("elements that are pairs are not written out")
+    request = _request(op, source, target)
+    rows, cols = valid(source)
+    if rows == 0 or cols == 0:
+        return
+    if request.dst in _FP4 or request.src in _FP4:
+        _four_bits(out, source, target, request)
+    else:
+        _each(out, source, target, request)
+
+
+def _request(op: Operation, source: TileUse, target: TileUse) -> Request:
+    src, dst = conversion_name(source.type.dtype), conversion_name(target.type.dtype)
+    given = op.attributes["rmode"] or "RINT"  # the member, also where the text has its number
+    if src == dst == "f32":
+        return Request(src, dst, _LETTERS.get(str(given), "R"), True)
+    row = conversion(source.type.dtype, target.type.dtype, "a5")
+    if row is None:
+        raise NotExpandable(f"a5 has no conversion of {source.type.dtype} to {target.type.dtype}")
+    to_integer = src in _FLOATS and dst not in (*_FLOATS, *_CODES, *_FP4)
+    if given == "NONE" or (given == "ODD" and (src, dst) != ("f32", "f16")):
+        given = "TRUNC" if to_integer else "RINT"
+    letter = _LETTERS[str(given)]
+    if src not in _FLOATS or dst in _CODES:
+        letter = "A" if dst == "hif8" else "R"
+    return Request(src, dst, letter, saturation(op, row, "a5", "policy").saturates)
+
+
+def register_type(name: str) -> str:
+    """Return the lanes that hold elements of a format: signed integers by their own word."""
+    return f"s{name}" if name[0] == "i" else name
+
+
+def _each(out: Writer, source: TileUse, target: TileUse, request: Request) -> None:
+    """Loops over rows and registers of a row; one loop where both tiles are runs of memory."""
+    src, dst = request.src, request.dst
+    rows, cols = valid(source)
+    if source.type.cols == cols == target.type.cols:
+        rows, cols = min(rows, 1), rows * cols
+    wide = 64 in (bits(src), bits(dst))
+    load = "UNPK_B32" if wide and bits(src) == 32 else _LOADS[bits(src)]
+    reads = f"ui{bits(src)}" if src in _CODES else source.elem
+    writes = f"ui{bits(dst)}" if dst in _CODES else target.elem
+    here, there = source.pointer(out, reads), target.pointer(out, writes)
+    with out.rows(rows) as row:
+        for column, count in out.columns(cols, 32 if wide else 64):
+            at = out.place((row, source.type.cols), (column, 1))
+            given = out.load(here, reads, at, load, register_type(src))
+            result = _value(out, given, request)
+            at = out.place((row, target.type.cols), (column, 1))
+            _store(out, result, request, (there, writes), at, out.first(count))
+
+
+def _store(
+    out: Writer, value: str, request: Request, to: tuple[str, str], at: str, chosen: str
+) -> None:
+    lanes, (pointer, elem) = register_type(request.dst), to
+    if bits(request.dst) == 64:  # the first 32 of the mask
+        types = f"{vreg(lanes)}, !pto.ptr<{elem}, ub>, !pto.mask<b32>"
+        out.op("vsts", f"{value}, {pointer}[{at}], {chosen}", types)
+        return
+    spread = bits(request.src) == 64 and request.dst == "f32"
+    out.store(
+        value, lanes, pointer, elem, at, chosen, "PK_B64" if spread else _STORES[bits(request.dst)]
+    )
+
+
+def _value(out: Writer, given: str, request: Request) -> str:
+    """Return the converted lanes, the lowest part of each 32-bit (64-bit) lane."""
+    src, dst, letter = request.src, request.dst, request.letter
+    a, b = register_type(src), register_type(dst)
+    if src == dst:
+        return out.op(
+            "vtrc", f'{given}, {out.every()}, "{letter}"', f"{vreg(a)}, !pto.mask<b32>", vreg(a)
+        )
+    if (src, dst) == ("i64", "i32"):
+        return _low_words(out, given, request.saturates)
+    # From f16 to a 32-bit integer an instruction always saturates; f32 says whether.
+    if (src, dst) == ("f16", "hif8") or ((src, dst) == ("f16", "i32") and not request.saturates):
+        single = out.convert(given, "f16", "f32", "EVEN")
+        return _value(out, single, Request("f32", dst, letter, request.saturates))
+    part = _part(src, dst)
+    if not request.saturates and (src, dst) in _BY_WORD:
+        whole = out.convert(given, a, "si32", _part(src, "i32"), letter, "SAT")
+        narrow = "ui8" if bits(dst) == 8 else "si16"
+        low = out.convert(whole, "si32", narrow, _part("i32", dst), "R", "NOSAT")
+        return out.cast(low, narrow, b)
+    if src in _FLOATS and dst in _FLOATS and bits(b) <= bits(a) and request.saturates:
+        return _keeping_nan(out, given, a, b, part, letter)
+    if src in _FLOATS and dst in _CODES and request.saturates:
+        return _keeping_nan_code(out, given, a, b, part, letter)
+    return out.convert(given, a, b, part, letter, "SAT" if request.saturates else "NOSAT")
+
+
+def _keeping_nan(out: Writer, given: str, a: str, b: str, part: str, letter: str) -> str:
+    clamped = out.convert(given, a, b, part, letter, "SAT")
+    ieee = out.convert(given, a, b, part, letter, "NOSAT")
+    return out.select(ieee, clamped, out.nan(ieee, b), b)
+
+
+def _keeping_nan_code(out: Writer, given: str, a: str, b: str, part: str, letter: str) -> str:
+    """As `_keeping_nan`, of f32 to a float of 8 bits, which nothing selects or compares."""
+    clamped = out.cast(out.convert(given, a, b, part, letter, "SAT"), b, "i32")
+    ieee = out.cast(out.convert(given, a, b, part, letter, "NOSAT"), b, "i32")
+    return out.cast(out.select(ieee, clamped, out.nan(given, a), "i32"), "i32", b)
+
+
+def _low_words(out: Writer, given: str, saturates: bool) -> str:
+    """The low halves of 64-bit lanes; saturated where the upper half says more than a sign."""
+    both = out.cast(given, "si64", "si32")
+    low, high = out.spread("vdintlv", both, both, "si32")
+    if not saturates:
+        return low
+    v = vreg("si32")
+    sign = out.shift("vshrs", low, 31, "si32")
+    operands = f'{high}, {sign}, {out.every()}, "ne"'
+    lost = out.op("vcmp", operands, f"{v}, {v}, !pto.mask<b32>", "!pto.mask<b32>")
+    # All ones for a negative number: its opposite is the largest one, its neighbor the smallest.
+    negative = out.shift("vshrs", high, 31, "si32")
+    largest = out.everywhere(0x7FFFFFFF, "si32")
+    limit = out.binary("vxor", negative, largest, out.every(), "si32")
+    return out.select(limit, low, lost, "si32")
+
+
+def _part(src: str, dst: str) -> str:
+    ratio = max(bits(src), bits(dst)) // min(bits(src), bits(dst))
+    return {1: "", 2: "EVEN", 4: "P0"}[ratio]
+
+
+def _four_bits(out: Writer, source: TileUse, target: TileUse, request: Request) -> None:
+    """Two elements a byte, from and to bf16."""
+    rows, cols = valid(source)
+    to_code = request.dst in _FP4
+    if cols % 2 or (to_code and (target.type.cols != cols or target.type.rows != rows)):
+        raise NotExpandable("an odd width, or a tile with padding, which the library clears")
+    reads, writes = ("bf16", "ui8") if to_code else ("ui8", "bf16")
+    here, there = source.pointer(out, reads), target.pointer(out, writes)
+    with out.rows(rows) as row:
+        for column, count in out.columns(cols, 64):
+            at = out.place((row, source.type.cols), (column, 1))
+            goes_to = out.place((row, target.type.cols), (column, 1))
+            if to_code:
+                given = out.shift("vshls", out.load(here, reads, at, "UNPK_B16", "i32"), 16)
+                code = fp4.encode(out, out.cast(given, "i32", "f32"), request.dst)
+                chosen = out.first(count // 2)
+                packed, place = fp4.pack(out, code), out.half(goes_to)
+                out.store(packed, "i32", there, writes, place, chosen, "PK4_B32")
+                continue
+            packed = out.load(here, reads, out.half(at), "UNPK4_B8", "i32")
+            wide = fp4.decode(out, fp4.unpack(out, packed), request.src)
+            short = out.shift("vshrs", wide, 16)
+            out.store(short, "i32", there, writes, goes_to, out.first(count), "PK_B32")

@@ -1,0 +1,228 @@
+"""The physical instructions of a program's logical regions, and the program with them in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.ir.attributes import Symbol
+from ptosim.ground.ir.core import Block, Operation, Value
+from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Source
+from ptosim.ops.lower.logical import names
+from ptosim.ops.lower.logical.emitter import Emitter
+from ptosim.ops.lower.logical.layouts import Layouts, assign
+from ptosim.ops.lower.logical.lowering import Lowering
+from ptosim.ops.lower.logical.physical import Instruction, Node, instructions, lines
+from ptosim.ops.lower.logical.scope import NotLowered, Walker, mask_forms
+
+VIEWS = ("vbitcast", "pbitcast")
+"""What is no instruction: other names for the same bits."""
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A vector region: its operation, the physical program, operations that were only counted and
+    why, and what a reader must know."""
+
+    op: Operation
+    nodes: list[Node]
+    layouts: Layouts
+    estimated: list[tuple[Operation, str]] = field(default_factory=list)
+    notes: list[tuple[Operation, str]] = field(default_factory=list)
+
+    def counts(self) -> dict[Operation, list[Instruction]]:
+        """Return the instructions of each logical operation, in program order."""
+        found: dict[Operation, list[Instruction]] = {}
+        for line in instructions(self.nodes):
+            if line.op is not None and names.is_operation(line.op) and line.name:
+                found.setdefault(line.op, []).append(line)
+        return found
+
+
+def inlined_calls(resolved: ResolvedModule) -> dict[Operation, Operation]:
+    """Return the calls that hand over or return logical values, with what they call."""
+    found: dict[Operation, Operation] = {}
+    for function in resolved.functions.values():
+        for op in function.ops:
+            if not op.has("call"):
+                continue
+            if not any(map(names.is_logical, (*op.operand_values(), *op.results))):
+                continue
+            called = called_function(resolved, function, op)
+            if called is not None and called.has_body:
+                found[op] = called.op
+    return found
+
+
+def called_function(resolved: ResolvedModule, function: Function, op: Operation) -> Function | None:
+    """Return the function that a call names."""
+    callee = op.bound.get("callee")
+    if callee is None and "callee" in op.attrs:
+        from ptosim.ground.ir.attributes import attr_value
+
+        callee = attr_value(op.attrs["callee"])
+    name = callee.name if isinstance(callee, Symbol) else str(callee).lstrip("@")
+    return resolved.visible(function.unit, name)
+
+
+def takes_logical(function: Function) -> bool:
+    """True for a function with logical arguments or results."""
+    from ptosim.ground.ir.types import VirtualMaskType, VirtualVRegType
+
+    kinds = (VirtualVRegType, VirtualMaskType)
+    types = [*(a.type for a in function.args), *function.results]
+    return any(isinstance(t, kinds) for t in types)
+
+
+def vector_scopes(ops: Sequence[Operation]) -> Iterator[Operation]:
+    """Yield the vector regions among operations and inside them, in what is executed."""
+    for op in ops:
+        if op.has("vector_region"):
+            yield op
+            continue
+        for region in op.regions:
+            for block in region.blocks:
+                yield from vector_scopes(block.run)
+
+
+class Lowered:
+    """The lowering of a module's vector regions. With `estimates` nothing is refused."""
+
+    def __init__(self, resolved: ResolvedModule, *, estimates: bool = False) -> None:
+        self.resolved = resolved
+        self.calls = inlined_calls(resolved)
+        self.estimates = estimates
+        ops = [op for f in resolved.functions.values() for op in f.ops]
+        self.layouts = assign(ops, self.calls)
+        self.forms = mask_forms(ops, self.layouts)
+        self.prefix = unused_prefix(resolved.module.source.text)
+        self._number = 0
+        self._sizes: dict[Operation, tuple[int, int]] = {}
+
+    def scope(self, region: Operation) -> Scope:
+        """Return the physical program of one region. Raises NotLowered."""
+        self._refuse_endless(region)
+        out = Emitter(f"{self.prefix}{self._number}_")
+        self._number += 1
+        low = Lowering(out, self.layouts)
+        walker = Walker(
+            low, self.resolved.module.source.text, self.calls, self.forms, self.estimates
+        )
+        for value in _outside(region):
+            walker._number(value)
+        walker.walk(region.regions[0].blocks[0].run)
+        return Scope(region, out.nodes, self.layouts, walker.estimated, low.notes)
+
+    def _refuse_endless(self, region: Operation) -> None:
+        """A function that calls another one twice, which calls another one twice, and so on, is
+        short as a text and endless where it is inlined."""
+        count, depth = self._inlined_size(region)
+        if count > MOST_INLINED:
+            reason = f"its calls, inlined, are more than {MOST_INLINED:,} operations"
+            raise NotLowered(region, reason)
+        if depth > MOST_NESTED:
+            self._sizes.clear()  # some were not counted to their end
+            raise NotLowered(region, f"its calls are nested deeper than {MOST_NESTED}")
+
+    def _inlined_size(self, region: Operation, depth: int = 0) -> tuple[int, int]:
+        """How many operations there are with those that calls stand for, and how deep calls are
+        nested; counted no further than deeper than is inlined."""
+        known = self._sizes.get(region)
+        if known is not None or depth > MOST_NESTED:
+            return known or (0, depth)
+        inner = region.walk()
+        called = [self.calls[op] for op in inner if op in self.calls]
+        below = [self._inlined_size(function, depth + 1) for function in called]
+        count = len(inner) + sum(size for size, _ in below)
+        found = count, 1 + max((levels for _, levels in below), default=-1)
+        self._sizes[region] = found
+        return found
+
+
+def _outside(region: Operation) -> list[Value]:
+    """Numbers and pointers that a region takes from around it."""
+    inner = region.walk()[1:]
+    made = {v for op in inner for v in op.results}
+    made |= {v for op in inner for r in op.regions for b in r.blocks for v in b.values}
+    taken = {v: None for op in inner for v in op.operand_values()}
+    return [v for v in taken if v not in made and not names.is_logical(v)]
+
+
+def unused_prefix(text: str) -> str:
+    """Return a prefix of names that the program does not use."""
+    prefix = "v"
+    while f"%{prefix}" in text:
+        prefix += "v"
+    return prefix
+
+
+Replacement = tuple[int, int, str, Scope | None]
+"""Where text begins and ends, what replaces it, and the region that it was."""
+
+
+def replacements(resolved: ResolvedModule, source: Source) -> list[Replacement]:
+    """Return what replaces the logical regions and functions of a module. Raises UnsupportedError
+    for an operation without instructions."""
+    lowered = Lowered(resolved)
+    found: list[Replacement] = []
+    for function in resolved.functions.values():
+        if not function.has_body or not names.has_logical(function.ops):
+            continue
+        if takes_logical(function):
+            found.append((function.op.start, function.op.end, _inlined(function, lowered), None))
+            continue
+        for block in (b for r in function.op.regions for b in r.blocks):
+            found += _in_block(block, lowered, source)
+    return found
+
+
+def _inlined(function: Function, lowered: Lowered) -> str:
+    return f"// @{function.symbol} is inlined where it is called"
+
+
+def _in_block(block: Block, lowered: Lowered, source: Source) -> Iterator[Replacement]:
+    for op in block.run:
+        if op.has("vector_region"):
+            if not names.has_logical(op.walk()[1:]):
+                continue
+            scope = _lowered(op, lowered, source)
+            yield _replaced(op, block, scope, source)
+        elif op.regions:
+            for inner in (b for r in op.regions for b in r.blocks):
+                yield from _in_block(inner, lowered, source)
+
+
+def _lowered(op: Operation, lowered: Lowered, source: Source) -> Scope:
+    try:
+        return lowered.scope(op)
+    except NotLowered as refused:
+        found = finding(
+            "PTO8002",
+            f"'{refused.op.name}' has no registers and instructions: {refused.reason}",
+            refused.op.span(source),
+            notes=("`ptosim run` and `ptosim cost` need none",),
+        )
+        raise UnsupportedError([found]) from None
+
+
+def _replaced(op: Operation, block: Block, scope: Scope, source: Source) -> Replacement:
+    """A region that is in the text as it is; of one that is inferred all that is between its
+    first and last operation, numbers before it."""
+    start, end, before = op.start, op.end, []
+    if op not in block.ops:
+        inside = [o for o in op.regions[0].blocks[0].ops if o in block.ops]
+        start, end = min(o.start for o in inside), max(o.end for o in inside)
+        before = [o for o in block.ops if start <= o.start < end and o not in inside]
+    line = source.text.rfind("\n", 0, start) + 1
+    indent = " " * (len(source.text[line:start]) - len(source.text[line:start].lstrip()))
+    lines_before = "".join(f"{source.text[o.start : o.end]}\n{indent}" for o in before)
+    return start, end, lines_before + region_text(scope, indent), scope
+
+
+def region_text(scope: Scope, indent: str) -> str:
+    """Return the text of a region."""
+    body = [f"{indent}  {line}" for line in lines(scope.nodes)]
+    return "\n".join(["pto.vecscope {", *body, f"{indent}}}"])

@@ -1,0 +1,181 @@
+"""A program with its tile operations written out as vector regions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
+
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError, UsageError, rejected
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Source
+from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.ops.lower import casts as convert
+from ptosim.ops.lower import elementwise, mx
+from ptosim.ops.lower.expansions import EXPANSIONS
+from ptosim.ops.lower.logical.names import has_logical
+from ptosim.ops.lower.logical.program import VIEWS, replacements
+from ptosim.ops.lower.operands import NotExpandable
+from ptosim.ops.lower.writer import Writer
+
+TARGET = "a5"
+ADDRESSES = ("tile_buf_addr", "castptr")
+"""What only makes a pointer: no instruction of the vector unit."""
+FAMILIES = (convert, elementwise, mx)
+"""The modules whose expansions are registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One operation that was written out: where it is, and what its region executes."""
+
+    name: str
+    line: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One operation that stays as it is, and why."""
+
+    name: str
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Expanded:
+    """The text, what was written out, and what was not."""
+
+    text: str
+    stages: list[Stage] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    names_target: bool = True
+
+
+def expand(source: Source, target: str | None = None, compat: str | None = None) -> Expanded:
+    """Return the program, of a date of the language, with every operation that has an expansion
+    written as a vector region.
+
+    Raises ProgramError if the program is wrong, UsageError if it is for another target or has no
+    function around its operations, UnsupportedError for vectors of any length on another target.
+    """
+    front = run_frontend(source, FrontOptions(target=target or _default(source), compat=compat))
+    if front.sink.is_rejected:
+        raise rejected(list(front.sink))
+    if front.target != TARGET and has_logical(front.resolved.ops):
+        text = f"VMI needs the A5 vector unit: {front.target} does not execute the program"
+        raise UnsupportedError([finding("PTO8001", text, help=f"expand with `--target {TARGET}`")])
+    if front.target != TARGET:
+        raise UsageError(
+            f"vector regions are for {TARGET}, the program is for {front.target}",
+            help=f"expand with `--target {TARGET}`, if the program can run there",
+        )
+    if any(f.implicit for f in front.resolved.functions.values()):
+        raise UsageError("a snippet has no function that a region could be in; write one")
+    return _rewritten(front)
+
+
+def _default(source: Source) -> str | None:
+    return None if "target_arch" in source.text or "device-spec" in source.text else TARGET
+
+
+def _rewritten(front: Front) -> Expanded:
+    text, result = front.source.text, Expanded("")
+    result.names_target = _default(front.source) is None
+    if has_logical(front.resolved.ops):
+        return _of_logical(front, result)
+    prefix = _unused(text)
+    parts, at = [], 0
+    for number, op in enumerate(sorted(_operations(front), key=lambda o: o.start)):
+        maker = EXPANSIONS.get(op.name)
+        if maker is None:
+            continue
+        line = text.count("\n", 0, op.start) + 1
+        writer = Writer(f"{prefix}{number}_")
+        try:
+            _checked(op)
+            maker(op, writer)
+        except NotExpandable as reason:
+            result.kept.append(Kept(op.name, line, str(reason)))
+            continue
+        parts += [text[at : op.start], _region(op, writer, _indent(text, op.start))]
+        at = op.end
+        result.stages.append(Stage(op.name, line, _executed(writer)))
+    result.text = "".join(parts) + text[at:]
+    return result
+
+
+def _of_logical(front: Front, result: Expanded) -> Expanded:
+    """A program of logical vectors, with the registers that they are."""
+    text, at, parts = front.source.text, 0, []
+    replaced = replacements(front.resolved, front.source)
+    for start, end, new, scope in sorted(replaced, key=lambda r: r[0]):
+        parts += [text[at:start], new]
+        at = end
+        for op, lines in scope.counts().items() if scope is not None else ():
+            counts = Counter(line.name for line in lines if line.name not in VIEWS)
+            result.stages.append(Stage(op.name, text.count("\n", 0, op.start) + 1, dict(counts)))
+        for op, note in scope.notes if scope is not None else ():
+            result.kept.append(Kept(op.name, text.count("\n", 0, op.start) + 1, note))
+    result.text = "".join(parts) + text[at:]
+    return result
+
+
+def _checked(op: Operation) -> None:
+    if op.form != "dps":
+        raise NotExpandable("it is written with a result; `ptosim fmt --to dps` gives it a place")
+
+
+def _operations(front: Front) -> Iterator[Operation]:
+    for function in front.resolved.functions.values():
+        yield from _nested(function.body)
+
+
+def _nested(ops: Iterable[Operation]) -> Iterator[Operation]:
+    for op in ops:
+        yield op
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _nested(block.ops)
+
+
+def _unused(text: str) -> str:
+    """A prefix of names that the program does not use."""
+    prefix = "x"
+    while f"%{prefix}" in text:
+        prefix += "x"
+    return prefix
+
+
+def _indent(text: str, start: int) -> str:
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _executed(writer: Writer) -> dict[str, int]:
+    return {n: c for n, c in writer.counts.items() if n not in ADDRESSES}
+
+
+def _summary(op: Operation, writer: Writer) -> list[str]:
+    """Comments: how many instructions the region executes, and which, most frequent first."""
+    counts = _executed(writer)
+    listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    lines = wrap(", ".join(f"{n} {c}" for n, c in listed), 90)
+    total = sum(counts.values())
+    return [f"// {op.name}: {total} vector instructions", *(f"//   {line}" for line in lines)]
+
+
+def _region(op: Operation, writer: Writer, indent: str) -> str:
+    if not writer.lines:
+        return f"// {op.name}: no elements"
+    lines = [
+        *_summary(op, writer),
+        "pto.vecscope {",
+        *writer.text(),
+        "}",
+        *writer.after,
+    ]
+    return f"\n{indent}".join(lines)

@@ -1,0 +1,279 @@
+"""Vector arithmetic: lane by lane on registers and scalars, inactive lanes 0.
+
+PTO micro-instruction specification, vector arithmetic. Integers wrap at the width of the lanes, a
+scalar of an integer operation is taken modulo that width and with the sign of the lanes; floats are
+rounded once to nearest even. A shift count of the lane width or more gives 0, or the sign to the
+right (the public programs only shift by less)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.machine.core import Core
+from ptosim.machine.numbers import lanes as numerics
+from ptosim.machine.numbers.elementwise import COMPARISONS
+from ptosim.machine.numbers.fused import multiply_add
+from ptosim.machine.numbers.lanes import is_float, unsigned
+from ptosim.machine.vector import Mask
+from ptosim.ops.base.functions import vector
+from ptosim.ops.micro.context import Function, Run, VectorContext
+
+Make = Callable[[np.dtype], Function]
+
+_PAIRS: dict[str, Make] = {
+    "add": lambda lanes: np.add,
+    "sub": lambda lanes: np.subtract,
+    "mul": lambda lanes: np.multiply,
+    "div": lambda lanes: np.divide if is_float(lanes) else numerics.quotient,
+    "max": numerics.maximum,
+    "min": numerics.minimum,
+    "and": lambda lanes: np.bitwise_and,
+    "or": lambda lanes: np.bitwise_or,
+    "xor": lambda lanes: np.bitwise_xor,
+    "shl": lambda lanes: _shift(np.left_shift, lanes),
+    "shr": lambda lanes: _shift(np.right_shift, lanes),
+    "lrelu": lambda lanes: numerics.leaky,
+    "prelu": lambda lanes: numerics.leaky,
+    "addrelu": lambda lanes: _then(numerics.relu(lanes), np.add),
+    "subrelu": lambda lanes: _then(numerics.relu(lanes), np.subtract),
+}
+"""Functions of two operands by the name of the operation without `v` and, with a scalar, without
+`s`."""
+
+_OF_NUMBER = {"max": numerics.maximum_of, "min": numerics.minimum_of}
+"""Functions of a register and a number of the text that are simpler than those of two registers."""
+
+_SINGLES: dict[str, Make] = {
+    "abs": numerics.absolute,
+    "neg": numerics.negated,
+    "exp": lambda lanes: numerics.transcendent("exp", lanes),
+    "ln": lambda lanes: numerics.transcendent("log", lanes),
+    "sqrt": lambda lanes: numerics.transcendent("sqrt", lanes),
+    "rec": lambda lanes: numerics.transcendent("recip", lanes),
+    "rsqrt": lambda lanes: numerics.transcendent("rsqrt", lanes),
+    "relu": numerics.relu,
+    "not": lambda lanes: np.invert,
+    "bcnt": lambda lanes: numerics.bit_count,
+    "cls": lambda lanes: numerics.sign_run,
+    "mov": lambda lanes: np.copy,
+}
+
+_BITWISE = frozenset(("and", "or", "xor", "not"))
+_WITH_REGISTER = (
+    "add", "sub", "mul", "div", "max", "min", "and", "or", "xor", "shl", "shr", "prelu", "addrelu",
+    "subrelu",
+)  # fmt: skip
+_WITH_SCALAR = ("adds", "subs", "muls", "maxs", "mins", "ands", "ors", "xors")
+
+
+def _then(last: Function, first: Function) -> Function:
+    return lambda a, b: last(first(a, b))
+
+
+def _shift(function: np.ufunc, lanes: np.dtype) -> Function:
+    """Shifts by the unsigned count in each lane."""
+    raw, most = unsigned(lanes), lanes.itemsize * 8
+    keeps_sign = function is np.right_shift and lanes.kind == "i"
+
+    def shift(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        amounts = counts.view(raw)
+        result = function(values, np.minimum(amounts, raw.type(most - 1)).view(lanes))
+        if not keeps_sign:
+            result[..., amounts >= most] = 0
+        return result
+
+    return shift
+
+
+@vector(*(f"pto.v{name}" for name in _WITH_REGISTER))
+def two_registers(ctx: VectorContext) -> Run:
+    """dst = function of lhs and rhs."""
+    name = ctx.op.name.removeprefix("pto.v")
+    lanes = _lanes(ctx, "lhs", name)
+    return ctx.lane_wise(_PAIRS[name](lanes), "lhs", "rhs", lanes=lanes)
+
+
+@vector(*(f"pto.v{name}" for name in _WITH_SCALAR), "pto.vlrelu")
+def register_and_scalar(ctx: VectorContext) -> Run:
+    """dst = function of a register and a scalar in every lane."""
+    name = ctx.op.name.removeprefix("pto.v")
+    name = name if name == "lrelu" else name.removesuffix("s")
+    lanes, const = _lanes(ctx, "src", name), ctx.const("scalar")
+    of_number = _OF_NUMBER.get(name) if isinstance(const, (int, float)) else None
+    function = of_number(lanes, const) if of_number is not None else _PAIRS[name](lanes)
+    return ctx.lane_wise(function, "src", "scalar", lanes=lanes)
+
+
+@vector("pto.vshls", "pto.vshrs")
+def shift_by_scalar(ctx: VectorContext) -> Run:
+    """dst = src shifted by one count, an unsigned number of 16 bits."""
+    lanes = ctx.lanes("src")
+    raw, most = unsigned(lanes), lanes.itemsize * 8
+    function = _shift(np.left_shift if ctx.op.name == "pto.vshls" else np.right_shift, lanes)
+    amounts = [
+        np.full(REGISTER_BYTES // lanes.itemsize, n, raw).view(lanes) for n in range(most + 1)
+    ]
+    return ctx.masked(
+        lambda values, count: function(values, amounts[min(count & 0xFFFF, most)]),
+        [ctx.register("src", lanes), ctx["scalar"]],
+        lanes,
+        many=True,
+    )
+
+
+@vector(*(f"pto.v{name}" for name in _SINGLES))
+def one_register(ctx: VectorContext) -> Run:
+    """dst = function of a register."""
+    name = ctx.op.name.removeprefix("pto.v")
+    lanes = _lanes(ctx, "src", name)
+    return ctx.lane_wise(_SINGLES[name](lanes), "src", lanes=lanes)
+
+
+def _lanes(ctx: VectorContext, name: str, operation: str) -> np.dtype:
+    """How the lanes are seen: bitwise operations take the bits of any type."""
+    lanes = ctx.lanes(name)
+    return unsigned(lanes) if operation in _BITWISE else lanes
+
+
+# -- three operands --------------------------------------------------------------------------------
+
+
+def _multiply_add(ctx: VectorContext, lanes: np.dtype) -> Function:
+    """a * b + c; of floats rounded once, or twice with `muladd.rounding=separate`."""
+    if is_float(lanes) and ctx.profile["muladd.rounding"] == "fused":
+        return multiply_add
+    return lambda a, b, c: a * b + c
+
+
+@vector("pto.vaxpy")
+def vaxpy(ctx: VectorContext) -> Run:
+    """dst = scalar * lhs + rhs."""
+    function = _multiply_add(ctx, ctx.lanes("lhs"))
+    return ctx.lane_wise(lambda a, b, s: function(s, a, b), "lhs", "rhs", "scalar")
+
+
+@vector("pto.vmula")
+def vmula(ctx: VectorContext) -> Run:
+    """dst = acc + lhs * rhs."""
+    function = _multiply_add(ctx, ctx.lanes("lhs"))
+    return ctx.lane_wise(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs")
+
+
+@vector("pto.vmadd")
+def vmadd(ctx: VectorContext) -> Run:
+    """dst = acc * lhs + rhs, always rounded once."""
+    return ctx.lane_wise(multiply_add, "acc", "lhs", "rhs")
+
+
+# -- two results -----------------------------------------------------------------------------------
+
+
+@vector("pto.vmull")
+def vmull(ctx: VectorContext) -> Run:
+    """low and high = the halves of the 64-bit products."""
+    lanes = ctx.lanes("lhs")
+    lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
+    low, high, mask = ctx["low"], ctx["high"], ctx["mask"]
+    wanted = ctx.lanes("low")
+    inactive = ctx.inactive(lanes.itemsize)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        halves = numerics.wide_product(slots[lhs], slots[rhs])
+        off = inactive(slots[mask])
+        for slot, half in zip((low, high), halves, strict=True):
+            if off is not None:
+                half[off] = 0
+            slots[slot] = half.view(wanted)
+
+    return ctx.made(run)
+
+
+_CARRY = {
+    "pto.vaddc": numerics.add_with_carry,
+    "pto.vaddcs": numerics.add_with_carry,
+    "pto.vsubc": numerics.subtract_with_carry,
+    "pto.vsubcs": numerics.subtract_with_carry,
+}
+
+
+@vector(*_CARRY)
+def with_carry(ctx: VectorContext) -> Run:
+    """dst and carry, the latter only in active lanes; after a subtraction it means no borrow."""
+    function = _CARRY[ctx.op.name]
+    lanes = np.dtype(np.uint32)
+    lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
+    mask, target, carry = ctx["mask"], ctx["dst"], ctx["carry"]
+    carry_in = ctx.slots.get("carry_in")
+    wanted, active, inactive = ctx.lanes("dst"), ctx.active(4), ctx.inactive(4)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        given = None if carry_in is None else active(slots[carry_in])
+        result, carried = function(slots[lhs], slots[rhs], given)
+        off = inactive(slots[mask])
+        if off is not None:
+            result[off] = 0
+            carried &= active(slots[mask])
+        slots[target] = result.view(wanted)
+        slots[carry] = Mask.of_lanes(carried)
+
+    return ctx.made(run)
+
+
+@vector("pto.vexpdif")
+def vexpdif(ctx: VectorContext) -> Run:
+    """dst = e^(lhs - rhs) in f32. Of f16 lanes the even or the odd ones, whose mask lanes count; of
+    f32 lanes all, whatever `part` says."""
+    lanes = ctx.lanes("lhs")
+    if lanes.itemsize == 4:
+        return ctx.lane_wise(numerics.exponential_of_difference, "lhs", "rhs")
+    first = 1 if ctx.word("part") == "ODD" else 0
+    lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
+    inactive = ctx.inactive(lanes.itemsize)
+
+    def compute(mask: Mask, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        result = numerics.exponential_of_difference(left[..., first::2], right[..., first::2])
+        off = inactive(mask)
+        if off is not None:
+            result[..., off[..., first::2]] = 0
+        return result
+
+    return ctx.computed(compute, ctx["mask"], lhs, rhs, many=True)
+
+
+# -- compare and select ----------------------------------------------------------------------------
+
+
+@vector("pto.vcmp", "pto.vcmps")
+def vcmp(ctx: VectorContext) -> Run:
+    """A mask of the lanes that compare as the word says, in active lanes; NaN is only unequal."""
+    first, second = ("lhs", "rhs") if ctx.op.name == "pto.vcmp" else ("src", "scalar")
+    lanes = ctx.lanes(first)
+    lhs, rhs = ctx.register(first, lanes), ctx.register(second, lanes)
+    function = COMPARISONS[ctx.word("predicate")]
+    active, inactive = ctx.active(lanes.itemsize), ctx.inactive(lanes.itemsize)
+
+    def compare(gate: Mask, left: np.ndarray, right: np.ndarray) -> Mask:
+        result = function(left, right)
+        if inactive(gate) is not None:
+            result &= active(gate)
+        return Mask.of_lanes(result)
+
+    return ctx.computed(compare, ctx["mask"], lhs, rhs, many=True)
+
+
+@vector("pto.vsel")
+def vsel(ctx: VectorContext) -> Run:
+    """dst = lhs where the mask is set, else rhs."""
+    lanes = ctx.lanes("dst")
+    active, inactive = ctx.active(lanes.itemsize), ctx.inactive(lanes.itemsize)
+
+    def select(gate: Mask, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left if inactive(gate) is None else np.where(active(gate), left, right)
+
+    lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
+    return ctx.computed(select, ctx["mask"], lhs, rhs, many=True)

@@ -1,0 +1,176 @@
+"""Bytes that a transfer reaches through a pointer: global memory, the core's own spaces, a
+peer's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.records import NamedTuple
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.touch import Level, Touch, Touches
+from ptosim.machine.gm import byte_steps
+from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView, Pointer
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.faults import outside_space
+
+VECTOR_SPACE = "vec"
+_POINTED = {"scaling": "parameters"}
+
+
+class Place(NamedTuple):
+    """Where a pointer points: the bytes of its space as an array, the offset of its first byte, a
+    name for messages, whether accesses outside are dropped instead of faults (global memory), and
+    whose space or which buffer it is, for operand `operand`."""
+
+    data: np.ndarray
+    start: int
+    name: str
+    drops: bool
+    core: Core
+    where: Any
+    operand: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the space."""
+        return len(self.data)
+
+    def array(
+        self, shape: Sequence[int], dtype: np.dtype | type, steps: Sequence[int]
+    ) -> np.ndarray:
+        """Return the elements of a shape with steps in bytes; one that nobody takes may be any."""
+        strides = byte_steps(shape, steps, 1)
+        return np.ndarray(tuple(shape), dtype, self.data, self.start, strides)
+
+
+def place(op: Binding, name: str, sub_block: int | None = None) -> Place:
+    """Return where a pointer operand points; UB of another core of the cluster if `sub_block` is
+    given or the core has none itself."""
+    return place_of(op, op.values[name], sub_block, name)
+
+
+def pointer_to(value: Pointer | TileRef | GmView) -> Pointer:
+    """Return a pointer as it is, of a memref one to its first element."""
+    return value if isinstance(value, Pointer) else value.start
+
+
+def place_of(
+    op: Binding,
+    pointer: Pointer | TileRef | GmView,
+    sub_block: int | None = None,
+    name: str = "",
+) -> Place:
+    """Return where a pointer or memref, the operand `name`, points."""
+    where, start = pointer_to(pointer)
+    if isinstance(where, int):
+        buffer = op.machine.buffers[where]
+        return Place(buffer.data, start, f"`{buffer.name}`", True, op.core, where, name)
+    assert where is not None
+    core = owner(op.machine, op.core, where, sub_block)
+    space = str(_POINTED.get(where, where))
+    data = np.frombuffer(core.space(space).data, np.uint8)
+    return Place(data, start, where, False, core, space, name)
+
+
+def side_place(op: Binding, name: str, start: int) -> Place:
+    """Return a place in memory that has no pointers of its own."""
+    core = owner(op.machine, op.core, name)
+    data = np.frombuffer(core.space(name).data, np.uint8)
+    return Place(data, start, name, False, core, name, name)
+
+
+def owner(machine: Machine, core: Core, space: str, sub_block: int | None = None) -> Core:
+    """Return the core whose space a core of the cluster means: UB is that of vector core 0 for a
+    cube core that names none, L1 and what hangs on it is the cube core's."""
+    kind = "vector" if space == VECTOR_SPACE else "cube"
+    if core.kind == kind and (sub_block is None or core.sub_block == sub_block):
+        return core
+    mates = (
+        other
+        for other in machine.mates(core, kind)
+        if kind == "cube" or other.sub_block == (sub_block or 0)
+    )
+    return next(mates, core)
+
+
+def _touch(where: Place, run: int, levels: tuple[Level, ...]) -> Touch:
+    levels = tuple(level for level in levels if level[0] != 1)
+    return Touch(where.operand, where.core, where.where, where.start, run, levels)
+
+
+def reads(op: Binding, where: Place, run: int, *levels: Level) -> None:
+    """Tell that an operation reads runs of `run` bytes, repeated at each level."""
+    if run > 0 and all(count > 0 for count, _ in levels):
+        op.touches = op.touches or Touches()
+        op.touches.reads.append(_touch(where, run, levels))
+
+
+def writes(op: Binding, where: Place, run: int, *levels: Level) -> None:
+    """Tell that an operation writes runs of `run` bytes, repeated at each level."""
+    if run > 0 and all(count > 0 for count, _ in levels):
+        op.touches = op.touches or Touches()
+        op.touches.writes.append(_touch(where, run, levels))
+
+
+def copies(
+    op: Binding,
+    source: Place,
+    target: Place,
+    run: int,
+    *levels: tuple[int, int, int],
+    unit: tuple[int, int] = (1, 1),
+) -> None:
+    """Tell that an operation copies runs of `run` bytes as it finds them, repeated at each level
+    (count, source and destination distance); `unit` bytes of the source become so many."""
+    if run <= 0 or any(level[0] <= 0 for level in levels):
+        return
+    op.touches = op.touches or Touches()
+    read = _touch(source, run, tuple((n, d) for n, d, _ in levels))
+    written = _touch(target, run // unit[0] * unit[1], tuple((n, d) for n, _, d in levels))
+    op.touches.writes.append(written)
+    op.touches.found.append((read, written, unit))
+
+
+def require(op: Binding, where: Place, low: int, high: int) -> None:
+    """Raise if the bytes [low, high) are not in a space on chip."""
+    if low < 0 or high > where.size:
+        raise outside_space(op.op.name, where.name, low, high, where.size)
+
+
+def require_each(op: Binding, where: Place, size: int, *levels: tuple[int, int]) -> None:
+    """Raise if `size` bytes are not in a space on chip at each place that levels of (count, step)
+    reach; steps may go back."""
+    last = [(count - 1) * step for count, step in levels]
+    low = where.start + sum(min(way, 0) for way in last)
+    require(op, where, low, where.start + sum(max(way, 0) for way in last) + size)
+
+
+def holds(op: Binding, where: Place, low: int, high: int, *, writes: bool = False) -> bool:
+    """True if a memory has the bytes [low, high). Raises OpFault for a space on chip that has not;
+    of global memory what is outside is dropped, with a warning."""
+    if low >= 0 and high <= where.size:
+        return True
+    if not where.drops:
+        require(op, where, low, high)
+    verb, what = ("writes", "are not written") if writes else ("reads", "are read as 0")
+    op.report(
+        "PTO6604",
+        f"{verb} bytes [{low}, {high}) of {where.name}, which has {where.size}; those outside "
+        f"{what}",
+    )
+    return False
+
+
+def flag(op: Binding, name: str) -> bool:
+    """True if a word without operands is written."""
+    return op.op.bound.get(name) is True
+
+
+def word(op: Binding, name: str) -> str | None:
+    """Return the word that an operand, or the operand of a clause, is; None if it is left out."""
+    value = op.values.get(name)
+    return None if value is None else str(getattr(value, "member", value))

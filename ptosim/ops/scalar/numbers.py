@@ -1,0 +1,372 @@
+"""The scalar unit: arith operations on Python integers and floats.
+
+Each operation has a maker that, given the element types, returns the function of the operands'
+values. Integers are kept in the range of their type, floats rounded to it."""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ptosim.ground.ir.types import DType
+from ptosim.machine.moving import Moving
+from ptosim.machine.numbers.fused import multiply_add
+
+Function = Callable[..., Any]
+Maker = Callable[[DType, DType], Function]
+"""From operand and result element type to the function of the values."""
+
+
+class ScalarFault(Exception):
+    """A scalar operation without a result (division by zero)."""
+
+
+def wrap(value: int, dtype: DType) -> int:
+    """Return an integer modulo the width of its type, in the type's range."""
+    if dtype.name == "i1":
+        return bool(value & 1)
+    bits = dtype.bits
+    value &= (1 << bits) - 1
+    if dtype.kind == "int" and value >> (bits - 1):
+        value -= 1 << bits
+    return value
+
+
+def unsigned(value: int, dtype: DType) -> int:
+    """Return the bits of an integer as an unsigned number."""
+    return integer(value) & ((1 << (1 if dtype.name == "i1" else dtype.bits)) - 1)
+
+
+def integer(value: Any) -> int:
+    """Return a number as an integer; one that moves with the round stays what it is."""
+    return value if value.__class__ is Moving else int(value)
+
+
+def rounder(dtype: DType) -> Callable[[float], float]:
+    """Return the function that rounds a double to a float type, to nearest even."""
+    if dtype.family == "f32":
+        return lambda value: float(np.float32(value))
+    if dtype.family == "f16":
+        return lambda value: float(np.float16(value))
+    if dtype.family == "bf16":
+        return lambda value: float(ml_dtypes.bfloat16(float(value)))
+    return float
+
+
+def _wrapping(function: Callable[[int, int], int]) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        low, high = -(1 << (operand.bits - 1)), (1 << (operand.bits - 1)) - 1
+        if operand.kind != "int" or operand.name == "i1":
+            return lambda a, b: wrap(function(integer(a), integer(b)), operand)
+
+        def signed(a: int, b: int) -> int:
+            value = function(a, b)
+            return value if low <= value <= high else wrap(value, operand)
+
+        return signed
+
+    return make
+
+
+def _bitwise(function: Callable[[int, int], int]) -> Maker:
+    """Bits of signed numbers in range give one in range."""
+
+    def make(operand: DType, result: DType) -> Function:
+        if operand.kind == "int" and operand.name != "i1":
+            return function
+        return _on_bits(function)(operand, result)
+
+    return make
+
+
+def _signed(value: int, dtype: DType) -> int:
+    value = unsigned(value, dtype)
+    bits = 1 if dtype.name == "i1" else dtype.bits
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _seen(view: Callable[[int, DType], int], function: Callable[[int, int], int]) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        return lambda a, b: wrap(function(view(a, operand), view(b, operand)), operand)
+
+    return make
+
+
+_on_bits, _on_signed = partial(_seen, unsigned), partial(_seen, _signed)
+
+
+def _checked(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def divide(a: int, b: int) -> int:
+        if b == 0:
+            raise ScalarFault("division by zero")
+        return function(a, b)
+
+    return divide
+
+
+def _truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _shift(function: Callable[[int, int], int], signed: bool) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        view = _signed if signed else unsigned
+
+        def shift(a: int, b: int) -> int:
+            amount = unsigned(b, operand)
+            if amount >= operand.bits:
+                return -1 if signed and a < 0 else 0
+            return wrap(function(view(a, operand), amount), operand)
+
+        return shift
+
+    return make
+
+
+def _float(function: Callable[[float, float], float]) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        narrow = rounder(operand)
+        return lambda a, b: narrow(function(a, b))
+
+    return make
+
+
+def _divide(a: float, b: float) -> float:
+    return float(np.float64(a) / np.float64(b))
+
+
+def _remainder(a: float, b: float) -> float:
+    return math.fmod(a, b) if b and math.isfinite(a) else math.nan
+
+
+def _maximum(a: float, b: float) -> float:
+    if math.isnan(a) or math.isnan(b):
+        return math.nan
+    return a if (a > b or (a == b and math.copysign(1, a) > 0)) else b
+
+
+def _minimum(a: float, b: float) -> float:
+    return -_maximum(-a, -b)
+
+
+def _number(function: Callable[[float, float], float]) -> Callable[[float, float], float]:
+    def choose(a: float, b: float) -> float:
+        if math.isnan(a):
+            return b
+        return a if math.isnan(b) else function(a, b)
+
+    return choose
+
+
+_CMPI = {
+    "eq": (operator.eq, False), "ne": (operator.ne, False),
+    "slt": (operator.lt, True), "sle": (operator.le, True),
+    "sgt": (operator.gt, True), "sge": (operator.ge, True),
+    "ult": (operator.lt, False), "ule": (operator.le, False),
+    "ugt": (operator.gt, False), "uge": (operator.ge, False),
+}  # fmt: skip
+_CMPF = {"eq": operator.eq, "gt": operator.gt, "ge": operator.ge, "lt": operator.lt,
+         "le": operator.le, "ne": operator.ne}  # fmt: skip
+
+
+def compare_integers(predicate: str, operand: DType) -> Function:
+    """Return the comparison of an arith.cmpi predicate."""
+    function, signed = _CMPI[predicate]
+    if signed and operand.kind == "int" and operand.name != "i1":
+        return function
+    view = _signed if signed else unsigned
+    return lambda a, b: function(view(a, operand), view(b, operand))
+
+
+def compare_floats(predicate: str) -> Function:
+    """Return the comparison of an arith.cmpf predicate (o…: false with NaN, u…: true with NaN)."""
+    if predicate in ("true", "false"):
+        return lambda a, b: predicate == "true"
+    if predicate in ("ord", "uno"):
+        return lambda a, b: (math.isnan(a) or math.isnan(b)) == (predicate == "uno")
+    function = _CMPF[predicate[1:]]
+    with_nan = predicate[0] == "u"
+
+    def compare(a: float, b: float) -> bool:
+        if math.isnan(a) or math.isnan(b):
+            return with_nan
+        return function(a, b)
+
+    return compare
+
+
+def _cast_bits(view: Callable[[int, DType], int]) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        return lambda a: wrap(view(integer(a), operand), result)
+
+    return make
+
+
+def _to_float(view: Callable[[int, DType], int]) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        if result.bits == 64:
+            return lambda a: float(view(int(a), operand))
+        narrow = {"f32": np.float32, "f16": np.float16}.get(result.family, ml_dtypes.bfloat16)
+        return lambda a: float(np.array(view(int(a), operand)).astype(narrow))
+
+    return make
+
+
+def _to_integer(signed: bool) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        bits = result.bits
+        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+        def convert(a: float) -> int:
+            if math.isnan(a):
+                return 0
+            return wrap(high if a > high else low if a < low else int(a), result)
+
+        return convert
+
+    return make
+
+
+_FORMATS = {("float", 64): "<d", ("float", 32): "<f", ("float", 16): "<e"}
+
+
+def _bitcast(operand: DType, result: DType) -> Function:
+    return lambda a: from_bits(to_bits(a, operand), result)
+
+
+def to_bits(value: Any, dtype: DType) -> int:
+    """Return the bit pattern of a scalar value."""
+    if not dtype.is_float:
+        return unsigned(value, dtype)
+    if dtype.family == "bf16":
+        return int(np.array(value, ml_dtypes.bfloat16).view(np.uint16))
+    kind = {64: np.float64, 32: np.float32, 16: np.float16}[dtype.bits]
+    return int(np.array(value, kind).view(f"u{dtype.bits // 8}"))
+
+
+def from_bits(bits: int, dtype: DType) -> Any:
+    """Return the scalar value of a bit pattern."""
+    if not dtype.is_float:
+        return wrap(bits, dtype)
+    if dtype.family == "bf16":
+        return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+    return struct.unpack(_FORMATS["float", dtype.bits], bits.to_bytes(dtype.bits // 8, "little"))[0]
+
+
+def _add_with_carry(operand: DType, result: DType) -> Function:
+    def add(a: int, b: int) -> tuple[int, bool]:
+        total = unsigned(a, operand) + unsigned(b, operand)
+        return wrap(total, operand), bool(total >> operand.bits)
+
+    return add
+
+
+def _wide_product(view: Callable[[int, DType], int]) -> Maker:
+    def make(operand: DType, result: DType) -> Function:
+        def multiply(a: int, b: int) -> tuple[int, int]:
+            product = view(a, operand) * view(b, operand)
+            return wrap(product, operand), wrap(product >> operand.bits, operand)
+
+        return multiply
+
+    return make
+
+
+def _away(a: Any) -> Any:
+    return np.copysign(np.floor(np.abs(a) + 0.5), a)
+
+
+FLOAT_FUNCTIONS: dict[str, Function] = {
+    "absf": np.abs, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "exp": np.exp,
+    "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin,
+    "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "ceil": np.ceil, "floor": np.floor,
+    "trunc": np.trunc, "round": _away, "powf": np.power,
+}  # fmt: skip
+"""Functions of the math dialect on f64 numbers or arrays of them."""
+
+
+def _rounded(function: Function) -> Maker:
+    """Computed in f64, rounded once to the type."""
+
+    def make(operand: DType, result: DType) -> Function:
+        narrow = rounder(operand)
+
+        def compute(*values: float) -> float:
+            with np.errstate(all="ignore"):
+                return narrow(float(function(*(np.float64(v) for v in values))))
+
+        return compute
+
+    return make
+
+
+def _fused(operand: DType, result: DType) -> Function:
+    kind = {"f64": np.float64, "f32": np.float32, "f16": np.float16}.get(
+        operand.family, ml_dtypes.bfloat16
+    )
+
+    def compute(a: float, b: float, c: float) -> float:
+        with np.errstate(all="ignore"):
+            return float(multiply_add(*(np.array([v], kind) for v in (a, b, c)))[0])
+
+    return compute
+
+
+MAKERS: dict[str, Maker] = {
+    "arith.addi": _wrapping(operator.add),
+    "arith.subi": _wrapping(operator.sub),
+    "arith.muli": _wrapping(operator.mul),
+    "arith.divsi": _on_signed(_checked(_truncated)),
+    "arith.divui": _on_bits(_checked(operator.floordiv)),
+    "arith.remsi": _on_signed(_checked(lambda a, b: a - _truncated(a, b) * b)),
+    "arith.remui": _on_bits(_checked(operator.mod)),
+    "arith.ceildivsi": _on_signed(_checked(lambda a, b: -(-a // b))),
+    "arith.ceildivui": _on_bits(_checked(lambda a, b: -(-a // b))),
+    "arith.floordivsi": _on_signed(_checked(operator.floordiv)),
+    "arith.andi": _bitwise(operator.and_),
+    "arith.ori": _bitwise(operator.or_),
+    "arith.xori": _bitwise(operator.xor),
+    "arith.shli": _shift(operator.lshift, signed=False),
+    "arith.shrsi": _shift(operator.rshift, signed=True),
+    "arith.shrui": _shift(operator.rshift, signed=False),
+    "arith.maxsi": _on_signed(max),
+    "arith.maxui": _on_bits(max),
+    "arith.minsi": _on_signed(min),
+    "arith.minui": _on_bits(min),
+    "arith.addf": _float(operator.add),
+    "arith.subf": _float(operator.sub),
+    "arith.mulf": _float(operator.mul),
+    "arith.divf": _float(_divide),
+    "arith.remf": _float(_remainder),
+    "arith.maximumf": _float(_maximum),
+    "arith.minimumf": _float(_minimum),
+    "arith.maxnumf": _float(_number(_maximum)),
+    "arith.minnumf": _float(_number(_minimum)),
+    "arith.negf": lambda operand, result: operator.neg,
+    "math.roundeven": lambda operand, result: lambda a: float(np.rint(a)),
+    "math.fma": _fused,
+    **{f"math.{name}": _rounded(function) for name, function in FLOAT_FUNCTIONS.items()},
+    "arith.index_cast": _cast_bits(_signed),
+    "arith.index_castui": _cast_bits(unsigned),
+    "arith.extsi": _cast_bits(_signed),
+    "arith.extui": _cast_bits(unsigned),
+    "arith.trunci": _cast_bits(unsigned),
+    "arith.extf": lambda operand, result: rounder(result),
+    "arith.truncf": lambda operand, result: rounder(result),
+    "arith.sitofp": _to_float(_signed),
+    "arith.uitofp": _to_float(unsigned),
+    "arith.fptosi": _to_integer(signed=True),
+    "arith.fptoui": _to_integer(signed=False),
+    "arith.bitcast": _bitcast,
+    "arith.addui_extended": _add_with_carry,
+    "arith.mulsi_extended": _wide_product(_signed),
+    "arith.mului_extended": _wide_product(unsigned),
+}

@@ -1,0 +1,162 @@
+"""Arithmetic that only SIMT code has: high halves, bytes, functions of floats. Functions of f16 and
+bf16 are computed wider and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.machine.numbers.fused import multiply_add
+from ptosim.machine.numbers.rounding import to_integral
+from ptosim.ops.scalar.numbers import FLOAT_FUNCTIONS
+from ptosim.ops.simt.arithmetic import as_unsigned, high_half, maxnum, minnum
+from ptosim.ops.simt.frame import Lanes, Run
+from ptosim.ops.simt.table import LaneContext, lanes
+
+
+@lanes("pto.mulhi")
+def mulhi(ctx: LaneContext) -> Run:
+    """The high half of a product; signed if nothing is said."""
+    kind, signed = ctx.elem("lhs"), not ctx.has("unsigned")
+    return ctx.computed(lambda a, b: high_half(a, b, kind, signed=signed), "lhs", "rhs")
+
+
+@lanes("pto.mul_i32toi64")
+def wide_product(ctx: LaneContext) -> Run:
+    """A product of 64 bits; signed if nothing is said."""
+    if ctx.has("unsigned"):
+        return ctx.computed(
+            lambda a, b: as_unsigned(as_unsigned(a).astype(np.uint64) * as_unsigned(b)).view(
+                np.int64
+            ),
+            "lhs",
+            "rhs",
+        )
+    return ctx.computed(lambda a, b: a.astype(np.int64) * b.astype(np.int64), "lhs", "rhs")
+
+
+def _permuted(a: Lanes, b: Lanes, selectors: Lanes) -> Lanes:
+    """Bytes 0 to 3 are those of the second operand, 4 to 7 of the first."""
+    both = as_unsigned(a).astype(np.uint64) << np.uint64(32) | as_unsigned(b).astype(np.uint64)
+    chosen = as_unsigned(selectors).astype(np.uint64)
+    found = np.zeros(np.broadcast_shapes(both.shape, chosen.shape), np.uint64)
+    for byte in range(4):
+        number = chosen >> np.uint64(4 * byte) & np.uint64(7)
+        found |= (both >> number * np.uint64(8) & np.uint64(0xFF)) << np.uint64(8 * byte)
+    return found.astype(np.uint32).view(a.dtype)
+
+
+@lanes("pto.prmt")
+def permute_bytes(ctx: LaneContext) -> Run:
+    """Four of the eight bytes of two operands."""
+    return ctx.computed(_permuted, "lhs", "rhs", "selectors")
+
+
+# -- functions of floats ---------------------------------------------------------------------------
+
+Function = Callable[..., Lanes]
+
+
+def _wider(function: Function) -> Function:
+    """Compute in f64 and round once."""
+
+    def compute(*values: Lanes) -> Lanes:
+        kind = values[0].dtype
+        wide = function(*(v.astype(np.float64) for v in values))
+        if kind.itemsize == 2 and kind != np.float16:  # f64 to bf16 would go through f32
+            return _to_bf16(wide, kind)
+        return wide.astype(kind)
+
+    return compute
+
+
+def _to_bf16(wide: Lanes, kind: np.dtype) -> Lanes:
+    near = wide.astype(np.float32)
+    bits = near.view(np.uint32)
+    exact = near.astype(np.float64)
+    low = (bits & 1).astype(bool)
+    away = np.where(wide > exact, np.float32(np.inf), np.float32(-np.inf))
+    odd = np.nextafter(near, away.astype(np.float32))
+    inexact = np.isfinite(wide) & (exact != wide) & ~low & np.isfinite(near)
+    return np.where(inexact, odd, near).astype(kind)
+
+
+def _absolute(value: Lanes) -> Lanes:
+    sign = np.array((1 << 8 * value.dtype.itemsize - 1) - 1, f"u{value.dtype.itemsize}")
+    raw = np.ascontiguousarray(value)
+    return (raw.view(sign.dtype) & sign).view(value.dtype)
+
+
+def _integral(mode: str) -> Function:
+    return lambda value: to_integral(np.ascontiguousarray(value), mode)
+
+
+_FUNCTIONS: dict[str, Function] = {
+    "pto.absf": _absolute,
+    "pto.sqrt": _wider(np.sqrt),
+    "pto.exp": _wider(np.exp),
+    "pto.log": _wider(np.log),
+    "pto.sin": _wider(np.sin),
+    "pto.cos": _wider(np.cos),
+    "pto.ceil": _integral("ceil"),
+    "pto.floor": _integral("floor"),
+    "pto.rint": _integral("rint"),
+    "pto.round": _integral("round"),
+}
+
+
+@lanes(*_FUNCTIONS)
+def functions(ctx: LaneContext) -> Run:
+    """A function of a float."""
+    return ctx.computed(_FUNCTIONS[ctx.op.name], "src")
+
+
+def _nan_wins(function: Function) -> Function:
+    def choose(a: Lanes, b: Lanes) -> Lanes:
+        found = function(a, b)
+        lost = np.isnan(a) | np.isnan(b)
+        return np.where(lost, np.array(np.nan, a.dtype), found) if lost.any() else found
+
+    return choose
+
+
+_PAIRS: dict[str, Function] = {
+    "pto.pow": _wider(np.power),
+    "pto.fmin": minnum,
+    "pto.fmax": maxnum,
+}
+
+
+@lanes(*_PAIRS)
+def functions_of_two(ctx: LaneContext) -> Run:
+    """A function of two floats; of an extreme the switch `simt.nan` says what a NaN does."""
+    function = _PAIRS[ctx.op.name]
+    if ctx.op.name != "pto.pow" and ctx.profile.switches["simt.nan"] == "nan":
+        function = _nan_wins(function)
+    return ctx.computed(function, "lhs", "rhs")
+
+
+@lanes(*(f"math.{name}" for name in FLOAT_FUNCTIONS), "math.roundeven")
+def of_math(ctx: LaneContext) -> Run:
+    """A function of the math dialect."""
+    name = ctx.op.name.removeprefix("math.")
+    if name in ("ceil", "floor", "trunc", "round", "roundeven"):
+        mode = {"roundeven": "rint"}.get(name, name)
+        return ctx.computed(_integral(mode), "operand")
+    if name == "powf":
+        return ctx.computed(_wider(np.power), "lhs", "rhs")
+    return ctx.computed(_absolute if name == "absf" else _wider(FLOAT_FUNCTIONS[name]), "operand")
+
+
+@lanes("pto.fma", "math.fma")
+def fused(ctx: LaneContext) -> Run:
+    """a * b + c with one rounding."""
+
+    def compute(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        return multiply_add(
+            a, b, np.broadcast_to(c, np.broadcast_shapes(a.shape, b.shape, c.shape))
+        )
+
+    names = ("a", "b", "c") if ctx.op.name.startswith("math.") else ("lhs", "rhs", "addend")
+    return ctx.computed(compute, *names)

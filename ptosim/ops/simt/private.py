@@ -1,0 +1,211 @@
+"""Memory of each thread's own: arrays of a launch, and fragments that live from one section of a
+kernel to the next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import ScalarType, Type, VectorType
+from ptosim.ground.limits import current
+from ptosim.machine.core import Core
+from ptosim.machine.private import Fragment
+from ptosim.machine.space import POISON
+from ptosim.ops.base.functions import value
+from ptosim.ops.base.scalar_unit import Action, ValueContext
+from ptosim.ops.simt.frame import Frame, Lanes, PrivatePtr, Run
+from ptosim.ops.simt.table import LaneContext, element_type, lane_dtype, lanes, width_of
+
+PERSISTENT = "pto.persistent"
+
+
+def bytes_of(type_: Type) -> int:
+    """Return the bytes of a number, or of a small vector of numbers."""
+    return max(element_type(type_).bits // 8, 1) * (width_of(type_) or 1)
+
+
+def fragment_of(op: Operation, count: int) -> Fragment:
+    """Return the memory that an allocation makes; none for a count below zero, whose every access
+    is a fault then."""
+    return Fragment(op.start, max(count, 0) * bytes_of(op.attributes["elem"]))
+
+
+@value("llvm.alloca")
+def persistent_fragment(ctx: ValueContext) -> Action:
+    """A fragment of each thread: nothing until a section uses it."""
+    count, result, op = ctx.slots["count"], ctx.result, ctx.op
+
+    def run(core: Core) -> None:
+        made = core.slots[result] = fragment_of(op, core.slots[count])
+        core.simt.fragments.pop(made.number, None)
+
+    return run
+
+
+@lanes("llvm.alloca")
+def private_array(ctx: LaneContext) -> Run:
+    """An array of each thread, for the rest of the launch."""
+    op, count, target = ctx.op, ctx.slots["count"], ctx.results[0]
+
+    def run(frame: Frame) -> None:
+        most = int(frame.full(frame.values[count])[frame.active()].max())
+        made = fragment_of(op, most)
+        frame.private[made.number] = _fresh(frame, op, made)
+        frame.values[target] = PrivatePtr(made, np.zeros(1, np.int64))
+
+    return run
+
+
+@lanes("llvm.getelementptr")
+def element_pointer(ctx: LaneContext) -> Run:
+    """A place so many units farther on."""
+    size = bytes_of(ctx.op.attributes.get("unit", ctx.op.results[0].type))
+
+    def move(pointer: PrivatePtr, index: Lanes) -> PrivatePtr:
+        return PrivatePtr(pointer.memory, pointer.byte + index.astype(np.int64) * size)
+
+    return ctx.computed(move, "ptr", "index")
+
+
+_MOST_BYTES = 1 << 28
+"""Of one allocation for all threads of a launch: a thousand times what a core has on chip."""
+
+
+def _fresh(frame: Frame, op: Operation, memory: Fragment) -> Lanes:
+    size = frame.threads * memory.bytes
+    if size > _MOST_BYTES:
+        raise frame.fault(
+            "PTO8002",
+            op,
+            f"uses an array of {memory.bytes:,} bytes for each of {frame.threads:,} threads; at "
+            f"most {_MOST_BYTES:,} bytes are simulated for all of them",
+            help="look at how the count was computed, or launch fewer threads",
+        )
+    current().need(size, f"the arrays of {frame.threads:,} threads")
+    fill = 0 if frame.core.uninit == "zero" else POISON
+    return np.full((frame.threads, memory.bytes), fill, np.uint8)
+
+
+def _rows(frame: Frame, op: Operation, memory: Fragment) -> Lanes:
+    """The bytes of an allocation, a row for each thread; a section with more threads than the ones
+    before finds new rows."""
+    rows = frame.private.get(memory.number)
+    if rows is not None:
+        return rows
+    fragments = frame.core.simt.fragments
+    rows = fragments.get(memory.number)
+    if rows is None or len(rows) < frame.threads:
+        grown = _fresh(frame, op, memory)
+        if rows is not None:
+            grown[: len(rows)] = rows
+        rows = fragments[memory.number] = grown
+    return rows
+
+
+def _elements(
+    frame: Frame, op: Operation, pointer: PrivatePtr, kind: np.dtype, count: int
+) -> tuple[Lanes, Lanes]:
+    """The memory of all threads as elements at any byte, and where those of each thread begin."""
+    memory, byte = pointer
+    size = kind.itemsize * count
+    place = frame.full(byte)
+    ids = frame.active()
+    wrong = ids[(place[ids] < 0) | (place[ids] > memory.bytes - size)]  # a sum could wrap
+    if len(wrong):
+        at = int(place[wrong[0]])
+        raise frame.fault(
+            "PTO7302",
+            op,
+            f"of thread {frame.name_of(wrong[0])} accesses bytes [{at}, {at + size}) of its own "
+            f"array, which has {memory.bytes}",
+            help="keep the index below the number of elements",
+        )
+    flat = _rows(frame, op, memory).reshape(-1)
+    view = np.ndarray(len(flat) - kind.itemsize + 1, kind, flat, 0, (1,))
+    inside = np.clip(place, 0, max(memory.bytes - size, 0))
+    return view, frame.ids * memory.bytes + inside
+
+
+@lanes("llvm.load")
+def load(ctx: LaneContext) -> Run:
+    """An element, or several one after the other."""
+    op, source, target, type_ = ctx.op, ctx.slots["ptr"], ctx.results[0], ctx.result_type()
+    kind, count = lane_dtype(element_type(type_)), width_of(type_)
+
+    def run(frame: Frame) -> None:
+        view, place = _elements(frame, op, frame.values[source], kind, count or 1)
+        if count is None:
+            frame.values[target] = view[place]
+        else:
+            steps = np.arange(count)[:, None] * kind.itemsize
+            frame.values[target] = view[place + steps]
+
+    return run
+
+
+@lanes("llvm.store")
+def store(ctx: LaneContext) -> Run:
+    """Write an element, or several one after the other."""
+    op, source, target, type_ = ctx.op, ctx.slots["value"], ctx.slots["ptr"], ctx.type("value")
+    if not isinstance(type_, (ScalarType, VectorType)):
+        raise UsageError(f"'{op.name}' writes numbers to memory, not a value of type {type_}")
+    kind, count = lane_dtype(element_type(type_)), width_of(type_)
+
+    def run(frame: Frame) -> None:
+        view, place = _elements(frame, op, frame.values[target], kind, count or 1)
+        ids = None if frame.mask is None else np.flatnonzero(frame.mask)
+        given = frame.chosen(frame.values[source], ids)
+        place = frame.chosen(place, ids)
+        if count is not None:
+            place = place + np.arange(count)[:, None] * kind.itemsize
+        view[place] = given
+
+    return run
+
+
+# -- numbers of small vectors ----------------------------------------------------------------------
+
+
+@lanes("llvm.extractelement")
+def extract(ctx: LaneContext) -> Run:
+    """One number of a small vector."""
+
+    op, source, place, target = ctx.op, ctx.slots["src"], ctx.slots["index"], ctx.results[0]
+
+    def run(frame: Frame) -> None:
+        vector, index = frame.values[source], frame.values[place].astype(np.int64)
+        inside = _inside(frame, op, index, len(vector))
+        if len(inside) == 1:
+            frame.values[target] = vector[int(inside[0])]
+            return
+        full = np.broadcast_to(vector, (len(vector), len(inside)))
+        frame.values[target] = np.take_along_axis(full, inside[None], axis=0)[0]
+
+    return run
+
+
+def _inside(frame: Frame, op: Operation, index: Lanes, count: int) -> Lanes:
+    """The places of numbers in a small vector; anything for threads that do not execute."""
+    ids = frame.active()
+    wrong = ids[(frame.full(index)[ids] < 0) | (frame.full(index)[ids] >= count)]
+    if len(wrong):
+        at = int(frame.full(index)[wrong[0]])
+        raise frame.fault(
+            "PTO7302",
+            op,
+            f"of thread {frame.name_of(wrong[0])} takes number {at} of a vector of {count}",
+            help="keep the index below the number of elements",
+        )
+    return np.clip(index, 0, count - 1)
+
+
+@lanes("llvm.insertelement")
+def insert(ctx: LaneContext) -> Run:
+    """A small vector with another number at one place."""
+
+    def put(number: Lanes, vector: Lanes, index: Lanes) -> Lanes:
+        at = np.arange(len(vector))[:, None] == index
+        return np.where(at, number, vector)
+
+    return ctx.computed(put, "value", "src", "index")

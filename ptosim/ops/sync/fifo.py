@@ -1,0 +1,326 @@
+"""TPUSH, TPOP, TFREE: tiles from the cube core to the vector cores of its cluster and back.
+
+With split 0 one vector core takes part, with 1 each has half of the rows, with 2 half of the
+columns; 3 and 4 are the same for odd numbers, of which the first core has one more. The slots are
+in the consumer's memory, where a popped tile stays until it is freed, or in global memory, from
+where the pop copies it; on A2/A3 it frees the slot at once (pto-isa headers, TPUSH and TPOP). A
+slot on the chip is filled in the layout of the consumer's tile. Entries that are views of the slots
+themselves are in `fifo_views`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.ir.types import TileType
+from ptosim.machine.fifo import PipeEnd, Share
+from ptosim.machine.tile import Tile, TileRef, tile_ref
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.faults import check_valid
+from ptosim.ops.base.functions import Commit, kernel, nothing
+from ptosim.ops.base.orders import FifoUse, Free, Pop, Push
+from ptosim.ops.sync import fifo_views
+from ptosim.ops.sync.fifo_ends import (
+    direction_of,
+    end_of,
+    half,
+    lane_of,
+    shares_of,
+    slot_start,
+    split_of,
+    tokens,
+)
+from ptosim.ops.sync.fifo_epilogue import converted
+
+# -- push ------------------------------------------------------------------------------------------
+
+
+@kernel("pto.tpush_to_aiv", "pto.tpush_to_aic", "pto.tpush", events=True)
+def tpush(op: Binding) -> Commit:
+    """Copy a tile into the next slot, when there is a free one."""
+    end = end_of(op)
+    direction = direction_of(op, end)
+    if end.slot is not None:
+        return fifo_views.push(op, end, direction)
+    tile = op.tile("tile")
+    shares = shares_of(op, end, direction)
+    op.sync = Push(end.key, direction)
+    op.signals = tokens(op, end, direction)
+    parts = len(shares())
+    if not parts:
+        return nothing
+    op.guard = lambda: all(share.has_slot(end) for share in shares())
+    split = split_of(op)
+    _check_push(op, end, tile, 2 if direction == "v2c" and split else 1, parts if split else 1)
+    convert = converted(op, end, tile)
+
+    def push() -> None:
+        values = convert(tile.read())
+        index = shares()[0].pushed
+        for share in shares():
+            share.entries[index % end.slot_num] = np.array(values)
+            share.pushed += 1
+        if end.gm is not None:
+            _store(op, end, direction, index, values, split)
+
+    return push
+
+
+def _check_push(op: Binding, end: PipeEnd, tile: Tile, times: int, parts: int) -> None:
+    rows, cols = tile.v_row, tile.v_col
+    size = tile.type.dtype.bytes_for(rows * cols) * times
+    if size > end.slot_size and end.epilogue is None:
+        raise OpFault(
+            "PTO5102",
+            f"'{op.op.name}' pushes {size} bytes into slots of {end.slot_size}",
+            help=f"give both ends a slot_size of {size} or more",
+        )
+    split = split_of(op)
+    side, name = ((rows, "rows"), (cols, "columns"))[split in (2, 4)]
+    if split in (1, 2) and side % parts:
+        raise OpFault(
+            "PTO5103",
+            f"'{op.op.name}' halves a tile of {side} {name}",
+            notes=("split 1 halves the rows, split 2 the columns; both halves are equal",),
+            help="splits 3 and 4 halve an odd number: the first core has one more",
+        )
+    if split in (3, 4) and not side % 2:
+        raise OpFault(
+            "PTO5103",
+            f"'{op.op.name}' halves a tile of {side} {name} as an odd number of them",
+            notes=("split 3 halves an odd number of rows, split 4 of columns",),
+            help="splits 1 and 2 halve an even number",
+        )
+
+
+def _store(
+    op: Binding, end: PipeEnd, direction: str, index: int, values: np.ndarray, split: int
+) -> None:
+    """Write a tile, or a vector core's half of it, to its slot in global memory, row by row."""
+    rows, cols = values.shape
+    lane = lane_of(op) if direction == "v2c" and split else 0
+    width = cols * (2 if direction == "v2c" and split == 2 else 1)
+    size = values.dtype.itemsize
+    first = lane * (rows * cols if split == 1 else cols) * size
+    view = _slot(op, end, direction, index, (rows, cols), (width * size, size), first, values.dtype)
+    view[...] = values
+
+
+def _slot(
+    op: Binding,
+    end: PipeEnd,
+    direction: str,
+    index: int,
+    shape: tuple[int, int],
+    strides: tuple[int, int],
+    first: int,
+    dtype: np.dtype,
+) -> np.ndarray:
+    """The elements of a slot in global memory."""
+    number, start = slot_start(op, end, direction, index)
+    assert isinstance(number, int)
+    buffer = op.machine.buffers[number]
+    start += first
+    last = start + (shape[0] - 1) * strides[0] + shape[1] * strides[1]
+    if start < 0 or last > buffer.size:
+        raise OpFault(
+            "PTO5104",
+            f"'{op.op.name}': slot {index % end.slot_num} is bytes [{start}, {last}) of "
+            f"`{buffer.name}`, which has {buffer.size}",
+            help=f"pass a buffer of {len(end.local) * end.slot_num * end.slot_size} bytes, and a "
+            "pointer to the first of them",
+        )
+    if buffer.watch is not None:
+        buffer.watch(start, last)
+    return buffer.array(shape, dtype, start, strides)
+
+
+# -- pop -------------------------------------------------------------------------------------------
+
+
+@kernel("pto.tpop_from_aic", "pto.tpop_from_aiv", "pto.tpop", events=True)
+def tpop(op: Binding) -> Commit:
+    """Hand out the oldest tile, when there is one. The handle exists from the issue on."""
+    end = end_of(op)
+    direction = direction_of(op, end)
+    if end.slot is not None:
+        return fifo_views.pop(op, end, direction)
+    shares = shares_of(op, end, direction)
+    split = split_of(op)
+    slot, type_, rows, cols = _handle(op)
+    core = op.core
+    op.sync = Pop(end.key, direction)
+    op.awaits = tokens(op, end, direction)
+    op.guard = lambda: all(share.pushed > share.popped for share in shares())
+
+    def issue() -> None:
+        core.slots[slot] = tile_ref(type_, end.address(direction, _issue(shares())), rows, cols)
+
+    op.at_issue = issue
+    frees = op.target == "a2a3"
+
+    def pop() -> None:
+        taking = shares()
+        index = taking[0].popped if taking else 0
+        ref = tile_ref(type_, end.address(direction, index), rows, cols)
+        tile = op.bind_tile(ref, "result")
+        op.made = [(core, ref)]
+        if not taking:  # the idle vector core of split 0
+            tile.write(np.zeros((rows, cols), tile.dtype))
+            return
+        values = _taken(op, end, direction, taking, split)
+        _check_pop(op, tile, values)
+        tile.write(values.view(tile.dtype))
+        for share in taking:
+            share.popped += 1
+            share.freed += frees
+
+    return pop
+
+
+def _handle(op: Binding) -> tuple[int, TileType, int, int]:
+    """Slot of the handle, the tile's type, its valid shape. Raises OpFault for one that the tile
+    does not have."""
+    given: TileRef | None = op.values.get("tile")
+    if given is not None:
+        operand = op.op.bound["tile"]
+        return op.slots[operand.value], given.type, given.v_row, given.v_col
+    result = op.op.results[0]
+    type_ = result.type
+    assert isinstance(type_, TileType)
+    rows = op.scalar("valid_row") if op.has("valid_row") else type_.v_row
+    cols = op.scalar("valid_col") if op.has("valid_col") else type_.v_col
+    shape = (
+        type_.rows if rows is None else int(rows),
+        type_.cols if cols is None else int(cols),
+    )
+    check_valid(type_, *shape)
+    return (op.slots[result], type_, *shape)
+
+
+def _issue(shares: list[Share]) -> int:
+    if not shares:
+        return 0
+    index = shares[0].issued
+    for share in shares:
+        share.issued += 1
+    return index
+
+
+def _taken(
+    op: Binding, end: PipeEnd, direction: str, shares: list[Share], split: int
+) -> np.ndarray:
+    """The elements of the oldest tile: of what the cube pushed this vector core's half, on the cube
+    the halves of both cores."""
+    index = shares[0].popped
+    entries = [share.entries[index % end.slot_num] for share in shares]
+    if direction == "v2c" or not split:
+        whole = entries[0] if len(entries) == 1 else _joined(op, entries, (split - 1) % 2)
+        return whole if end.gm is None else _fetched(op, end, direction, index, whole, (0, 0))
+    axis = (split - 1) % 2
+    start, length = half(entries[0].shape[axis], lane_of(op))
+    if end.gm is None:
+        return entries[0].take(range(start, start + length), axis)
+    rows, cols = entries[0].shape
+    part = np.empty((length, cols) if axis == 0 else (rows, length), entries[0].dtype)
+    at = (start, 0) if axis == 0 else (0, start)
+    return _fetched(op, end, direction, index, part, at, width=cols)
+
+
+def _joined(op: Binding, halves: list[np.ndarray], axis: int) -> np.ndarray:
+    """The tile that the halves of both vector cores are. Raises OpFault for halves of two kinds."""
+    if len({(part.dtype, part.shape[1 - axis]) for part in halves}) > 1:
+        both = " and ".join(
+            f"{part.shape[0]}x{part.shape[1]} elements of {part.itemsize * 8} bits"
+            for part in halves
+        )
+        raise OpFault(
+            "PTO5105",
+            f"'{op.op.name}' takes halves of one tile, which the vector cores pushed as {both}",
+            help="push halves of one element type and one size from both vector cores",
+        )
+    return np.concatenate(halves, axis)
+
+
+def _fetched(
+    op: Binding,
+    end: PipeEnd,
+    direction: str,
+    index: int,
+    like: np.ndarray,
+    at: tuple[int, int],
+    *,
+    width: int | None = None,
+) -> np.ndarray:
+    """What a slot in global memory holds from row and column `at` on."""
+    size = like.dtype.itemsize
+    row = (width or like.shape[1]) * size
+    first = at[0] * row + at[1] * size
+    return np.array(_slot(op, end, direction, index, like.shape, (row, size), first, like.dtype))
+
+
+def _check_pop(op: Binding, tile: Tile, values: np.ndarray) -> None:
+    rows, cols = values.shape
+    if values.dtype.itemsize != tile.dtype.itemsize or rows > tile.rows or cols > tile.cols:
+        raise OpFault(
+            "PTO5105",
+            f"'{op.op.name}' takes {rows}x{cols} elements of {values.dtype.itemsize * 8} bits as a "
+            f"tile of {tile.rows}x{tile.cols} {tile.type.dtype}",
+            help="push and pop tiles of one element type, whole or in halves as `split` says",
+        )
+
+
+@kernel("pto.tfree_from_aic", "pto.tfree_from_aiv", "pto.tfree", events=True)
+def tfree(op: Binding) -> Commit:
+    """Give the slot of the oldest popped tile back; on A2/A3 the pop has done so."""
+    end = end_of(op)
+    direction = direction_of(op, end)
+    shares = shares_of(op, end, direction)
+    op.sync = Free(end.key, direction)
+    if end.slot is not None:
+        op.signals = tokens(op, end, direction, "fifo free")
+    elif op.target == "a2a3":
+        return nothing
+
+    def free() -> None:
+        for share in shares():
+            share.freed += 1
+            if share.freed > share.popped:
+                raise OpFault(
+                    "PTO5106",
+                    f"'{op.op.name}' frees a slot, but no popped tile is left",
+                    help="free once for each pop",
+                )
+
+    return free
+
+
+def counted(op: Binding) -> Commit:
+    """Return what a bound operation on a FIFO does to the counters alone, for a run without
+    values."""
+    use = op.sync
+    assert isinstance(use, FifoUse)
+    end = end_of(op)
+    shares = shares_of(op, end, use.direction)
+    pops_free = op.target == "a2a3" and end.slot is None
+
+    def alloc() -> None:
+        for share in shares():
+            share.taken += 1
+
+    def push() -> None:
+        for share in shares():
+            share.pushed += 1
+
+    def pop() -> None:
+        for share in shares():
+            share.popped += 1
+            share.freed += pops_free
+
+    def free() -> None:
+        for share in shares():
+            share.freed += not pops_free
+
+    effects: dict[str, Any] = {"alloc": alloc, "push": push, "pop": pop, "free": free}
+    return effects[use.kind]

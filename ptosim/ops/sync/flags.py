@@ -1,0 +1,346 @@
+"""Flags, barriers, buffer tokens, and flags between cores.
+
+An operation that waits gives its binding a guard: the engine holds the pipe (or the scalar unit)
+until the guard is true. Waiting takes what setting gave; a flag that is set twice counts twice."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from ptosim.ground.errors import LimitError
+from ptosim.ground.ir.attributes import Enum
+from ptosim.ground.isa.enums import enums, pipe_named
+from ptosim.machine.core import Core
+from ptosim.machine.unknown import Unknown
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.functions import Commit, kernel, nothing
+from ptosim.ops.base.orders import (
+    Barrier,
+    CrossSet,
+    CrossWait,
+    GetToken,
+    ReleaseToken,
+    SetFlag,
+    WaitFlag,
+)
+
+MOST_MET = 1024
+"""Cores that meet: several times as many as a device has, which must run all of them at once. A
+meeting is kept as an event from each of them to each other."""
+
+TOKENS = 32
+"""Buffer tokens of a core."""
+
+
+def pipe_word(value: Any) -> str:
+    """Return the pipe that a word names: `PIPE_V` is V, the op class `TLOAD` is MTE2."""
+    text = value.member if isinstance(value, Enum) else str(value)
+    pipe = pipe_named(text)
+    if pipe is None:
+        raise OpFault("PTO5001", f"`{text}` names no pipe")
+    return pipe
+
+
+def event_number(value: Any) -> int:
+    """Return the number of an event id, written or computed."""
+    if isinstance(value, (int, Unknown)):
+        return index(value)
+    text = value.member if isinstance(value, Enum) else str(value)
+    member = enums()["event"].member(text)
+    if member is None:
+        raise OpFault("PTO5002", f"`{text}` is no event id")
+    return enums()["event"].members[member]
+
+
+def _flag_key(op: Binding) -> tuple[str, str, int]:
+    values = op.values
+    source = values.get("src_pipe", values.get("src_op"))
+    target = values.get("dst_pipe", values.get("dst_op"))
+    number = event_number(values["event"])
+    last = op.machine.definition.event_ids - 1
+    if not 0 <= number <= last:
+        raise OpFault(
+            "PTO5003",
+            f"event id {number} does not exist",
+            notes=(f"a pair of pipes has the event ids 0 to {last}",),
+        )
+    return pipe_word(source), pipe_word(target), number
+
+
+@kernel("pto.set_flag", "pto.set_flag_dyn", "pto.record_event", events=True)
+def set_flag(op: Binding) -> Commit:
+    """Signal an event when everything issued before on the source pipe is done."""
+    key = _flag_key(op)
+    op.sync = SetFlag(*key)
+    if key[0] == key[1]:  # the library's events between ops of one pipe are no flags
+        return nothing
+    return give(op.core.flags, key)
+
+
+@kernel("pto.wait_flag", "pto.wait_flag_dyn", "pto.wait_event", events=True)
+def wait_flag(op: Binding) -> Commit:
+    """Hold the destination pipe until the event is signalled, and take it."""
+    key = _flag_key(op)
+    op.sync = WaitFlag(*key)
+    if key[0] == key[1]:
+        op.sync = Barrier(key[0])
+        return nothing
+    return _take(op, op.core.flags, (key,))
+
+
+def give(counters: dict[Any, int], *keys: Any) -> Commit:
+    """Return the effect that each of these counters has one more."""
+    if len(keys) == 1:  # a flag, which loops set all the time
+        (only,) = keys
+
+        def give_one() -> None:
+            counters[only] = counters.get(only, 0) + 1
+
+        return give_one
+
+    def give() -> None:
+        for key in keys:
+            counters[key] = counters.get(key, 0) + 1
+
+    return give
+
+
+def _take(op: Binding, counters: dict[Any, int], keys: tuple[Any, ...]) -> Commit:
+    if len(keys) == 1:
+        (only,) = keys
+        op.guard = lambda: bool(counters.get(only))
+
+        def take_one() -> None:
+            counters[only] -= 1
+
+        return take_one
+    op.guard = lambda: all(counters.get(key) for key in keys)
+
+    def take() -> None:
+        for key in keys:
+            counters[key] -= 1
+
+    return take
+
+
+@kernel("pto.barrier", "pto.barrier_sync", events=True)
+def barrier(op: Binding) -> Commit:
+    """Order a pipe with itself; PIPE_ALL waits until every pipe of the core is done."""
+    pipe = pipe_word(op.values.get("pipe", op.values.get("op_type")))
+    op.sync = Barrier(pipe)
+    if pipe == "ALL":
+        core = op.core
+        op.guard = lambda: not core.queues
+    return nothing
+
+
+@kernel("pto.tsync", events=True)
+def tsync(op: Binding) -> Commit:
+    """Wait for everything that the events mean: every pipe of the core."""
+    core = op.core
+    op.sync = Barrier("ALL")
+    op.guard = lambda: not core.queues
+    return nothing
+
+
+def _token(op: Binding) -> int:
+    number = int(op.values["buf_id"])
+    if not 0 <= number < TOKENS:
+        raise OpFault("PTO5003", f"buffer token {number} does not exist (0 to {TOKENS - 1})")
+    return number
+
+
+@kernel("pto.get_buf", "pto.get_buf_dyn", events=True)
+def get_buf(op: Binding) -> Commit:
+    """Acquire a buffer token; the regions that one token guards run in program order."""
+    number = _token(op)
+    tokens = op.core.tokens
+    op.sync = GetToken(pipe_word(op.values["op_type"]), number)
+    op.guard = lambda: not tokens.get(number)
+
+    def acquire() -> None:
+        tokens[number] = 1
+
+    return acquire
+
+
+@kernel("pto.rls_buf", "pto.rls_buf_dyn", events=True)
+def rls_buf(op: Binding) -> Commit:
+    """Release a buffer token."""
+    number = _token(op)
+    tokens = op.core.tokens
+    op.sync = ReleaseToken(pipe_word(op.values["op_type"]), number)
+
+    def release() -> None:
+        if not tokens.get(number):
+            raise OpFault("PTO5004", f"buffer token {number} is released but nobody holds it")
+        tokens[number] = 0
+
+    return release
+
+
+# -- between cores --------------------------------------------------------------------------------
+
+
+@kernel("pto.set_ffts", events=True)
+def set_ffts(op: Binding) -> Commit:
+    """Where the cross-core flags live; the simulator keeps them itself."""
+    return nothing
+
+
+def _number(op: Binding) -> int:
+    return int(op.values["event_id" if "event_id" in op.values else "event"])
+
+
+@kernel("pto.sync.set", "pto.set_intra_block", events=True)
+def sync_set(op: Binding) -> Commit:
+    """Signal the cores on the other side."""
+    number = _number(op)
+    op.sync = CrossSet(pipe_word(op.values["pipe"]), number)
+    return _cross(op, number, sets=True)
+
+
+@kernel("pto.sync.wait", "pto.wait_intra_block", events=True)
+def sync_wait(op: Binding) -> Commit:
+    """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
+    number = _number(op)
+    op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
+    return _cross(op, number, sets=False)
+
+
+@kernel("pto.set_cross_block", events=True)
+def set_cross_block(op: Binding) -> Commit:
+    """Signal all cores of the kind, in every block."""
+    number = _number(op)
+    op.sync = CrossSet(pipe_word(op.values["pipe"]), number)
+    _check_number(number, 16)
+    return _arrive(op, number, 0)
+
+
+@kernel("pto.wait_cross_block", events=True)
+def wait_cross_block(op: Binding) -> Commit:
+    """Hold the pipe until all cores of the kind have signalled."""
+    number = _number(op)
+    op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
+    _check_number(number, 16)
+    return _meet(op, number, 0)
+
+
+def _signal(op: Binding, *keys: Any) -> Commit:
+    """Give events to other cores of the cluster."""
+    op.signals = tuple((op.core.place, key) for key in keys)
+    return give(op.core.cluster.counters, *keys)
+
+
+def _await(op: Binding, *keys: Any) -> Commit:
+    """Take events from other cores of the cluster."""
+    op.awaits = tuple((op.core.place, key) for key in keys)
+    return _take(op, op.core.cluster.counters, keys)
+
+
+def _check_number(number: int, limit: int) -> None:
+    if not 0 <= number < limit:
+        raise OpFault("PTO5003", f"cross-core event id {number} does not exist (0 to {limit - 1})")
+
+
+def _cross(op: Binding, number: int, *, sets: bool) -> Commit:
+    """Give or take what a number means on the core.
+
+    On A2/A3 mode 2 (the default) is cube to both its vector cores, each vector core to the cube,
+    which waits for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster;
+    everyone waits for everyone."""
+    is_a5, kind = op.target == "a5" or "event" in op.values, op.core.kind
+    if is_a5:
+        if kind != "any":
+            _check_number(number, 32 if op.target == "a5" else 16)
+    else:
+        _check_number(number, 16)
+        mode = op.attr("ffts_mode")
+        if mode in (0, 1):
+            return _arrive(op, number, mode) if sets else _meet(op, number, mode)
+    if kind == "any":
+        keys: list[Any] = [("any", number)]
+    else:
+        keys = (_keys_a5 if is_a5 else _keys_a2a3)(op, number, kind == "cube", sets)
+    if not sets:
+        return _await(op, *keys)
+    return _signal(op, *keys) if is_a5 or kind == "any" else _bounded(op, keys)
+
+
+def _keys_a5(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
+    """The cube names one vector core with ids 0 to 15, the other with 16 to 31; to what a vector
+    core names the hardware adds 16 for the second, unless it is 16 or more."""
+    if not is_cube and number < 16:
+        number += 16 * op.core.sub_block
+    if is_cube == sets:
+        return [("to vector", number % 16, number // 16)]
+    return [("to cube", number)]
+
+
+def _keys_a2a3(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
+    """One semaphore for each vector core and direction."""
+    towards = "v" if is_cube == sets else "c"
+    return [(towards, number, k) for k in (_vector_cores(op) if is_cube else [op.core.sub_block])]
+
+
+def _vector_cores(op: Binding) -> list[int]:
+    """The vector cores of the cluster; of a cube kernel without any, both that could be there."""
+    return [c.sub_block for c in op.machine.mates(op.core, "vector")] or [0, 1]
+
+
+def _bounded(op: Binding, keys: list[Any]) -> Commit:
+    """The semaphores count to 15."""
+    give = _signal(op, *keys)
+    counters = op.core.cluster.counters
+
+    def give_checked() -> None:
+        give()
+        if any(counters[key] > 15 for key in keys):
+            raise OpFault(
+                "PTO5005",
+                "a cross-core semaphore overflows its 4-bit counter",
+                help="wait for the signals before sending more than 15",
+            )
+
+    return give_checked
+
+
+def check_met(op: Binding, count: int) -> None:
+    """Raise LimitError for a meeting of more than MOST_MET cores."""
+    if count > MOST_MET:
+        raise LimitError(
+            f"'{op.op.name}': {count:,} cores meet; at most {MOST_MET:,} can here",
+            help="launch as many blocks as a device runs at once: who meets has to run",
+        )
+
+
+def _group(op: Binding, mode: int) -> list[Core]:
+    """Mode 0: every core of the same kind; mode 1: the vector cores of the cluster. Raises
+    LimitError for more cores than can meet."""
+    machine, core = op.machine, op.core
+    if mode == 1:
+        return machine.mates(core, core.kind)
+    found = [c for c in machine.cores if c.kind == core.kind and c.rank == core.rank]
+    check_met(op, len(found))
+    return found
+
+
+def _arrive(op: Binding, number: int, mode: int) -> Commit:
+    core = op.core
+    scope = op.machine.global_counters if mode == 0 else core.cluster.counters
+    members = _group(op, mode)
+    op.signals = tuple(("met", mode, number, core.index, c.index) for c in members)
+    return give(scope, ("arrived", mode, core.kind, number, core.index))
+
+
+def _meet(op: Binding, number: int, mode: int) -> Commit:
+    """Ready when every core of the group has arrived more often than this one has left."""
+    core, machine = op.core, op.machine
+    scope = machine.global_counters if mode == 0 else core.cluster.counters
+    group = _group(op, mode)
+    members = [("arrived", mode, core.kind, number, c.index) for c in group]
+    op.awaits = tuple(("met", mode, number, c.index, core.index) for c in group)
+    left = ("left", mode, core.kind, number, core.index)
+    op.guard = lambda: min(scope.get(m, 0) for m in members) > scope.get(left, 0)
+    return give(scope, left)

@@ -1,0 +1,186 @@
+"""Element by element: two tiles, a tile and a scalar, one tile.
+
+The domain is the valid region of the destination; nothing outside it is written. The destination
+may be one of the sources. Which function an element type takes is decided when operands are bound.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ptosim.machine.numbers import elementwise as numerics
+from ptosim.machine.numbers import transcendental
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.functions import Commit, Kernel, kernel
+from ptosim.ops.tile.arithmetic import (
+    WORDS,
+    Choice,
+    Function,
+    always,
+    maximum,
+    minimum,
+    relu,
+    stored,
+)
+
+
+def elementwise(operands: tuple[str, ...], choose: Choice) -> Kernel:
+    """Return the kernel dst = function(operands)."""
+
+    def bind(op: Binding) -> Commit:
+        out, *values = op.array_operands(("dst", *operands))
+        return partial(choose(op, out.dtype), *values, out=out)
+
+    return bind
+
+
+def register(operands: str, table: dict[str, Choice]) -> None:
+    """Register operations dst = function(operands), by name."""
+    for name, choose in table.items():
+        made = elementwise(tuple(operands.split()), choose)
+        kernel(f"pto.{name}", over=f"dst {operands}")(made)
+
+
+def _leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """The value where it is positive, else value * slope (NaN is not positive)."""
+    return np.where(values > 0, values, values * slopes)
+
+
+def _add_relu(op: Binding, dtype: np.dtype) -> Function:
+    """The sum, rounded or wrapped, and of that and 0 the larger."""
+    add, clip = WORDS["add"](op, dtype), relu(op, dtype)
+
+    def both(first: np.ndarray, second: np.ndarray, out: np.ndarray) -> None:
+        total = np.empty_like(out)
+        add(first, second, out=total)
+        clip(total, out=out)
+
+    return both
+
+
+def _reciprocal_root(op: Binding, dtype: np.dtype) -> Function:
+    """A5, and A2/A3 with a scratch tile: square root, then reciprocal, each rounded. A2/A3 without
+    one use the approximating instruction; here the correctly rounded value."""
+    if op.target == "a2a3" and not op.is_written("tmp"):
+        return transcendental.rsqrt
+    return stored(lambda values: transcendental.recip(transcendental.sqrt(values)))
+
+
+def _power(op: Binding, dtype: np.dtype) -> Function:
+    """August's A2/A3 has rules of its own: 32-bit integers are signed, a zero base has no sign."""
+    by_a3 = op.target == "a2a3" and "precisionType" in op.attributes
+    if dtype.kind in "iu":
+        signed = by_a3 and dtype.itemsize == 4
+        return stored(_integer_power_signed if signed else _integer_power)
+    if by_a3:
+        return stored(_power_of_a3)
+    if dtype not in (np.float32, np.float16):
+        return stored(_power_by_f32)
+    return lambda bases, exponents, out: transcendental.power(bases, _like(exponents, bases), out)
+
+
+def _integer_power(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    return numerics.power_int(bases, _like(exponents, bases))
+
+
+def _integer_power_signed(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    words = (
+        np.asarray(_like(v, bases)).astype(bases.dtype).view(np.int32) for v in (bases, exponents)
+    )
+    return numerics.power_int(*words).view(bases.dtype)
+
+
+def _power_by_f32(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    """The power rounded to f32, then to the type of the elements."""
+    wide = np.asarray(_like(exponents, bases)).astype(np.float32)
+    return transcendental.power(bases.astype(np.float32), wide).astype(bases.dtype)
+
+
+def _power_of_a3(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    """0 to a positive power is 0, to a negative one infinity, whatever its sign."""
+    powers = _like(exponents, bases)
+    made = transcendental.power(bases, powers)
+    made = np.where((bases == 0) & (powers > 0), bases.dtype.type(0), made)
+    return np.where((bases == 0) & (powers < 0), bases.dtype.type(np.inf), made)
+
+
+def _like(exponents: Any, bases: np.ndarray) -> np.ndarray:
+    """Exponents as an array: NumPy takes a root for a scalar 0.5, which differs for -0 and -inf."""
+    return np.full(bases.shape, exponents) if np.ndim(exponents) == 0 else exponents
+
+
+def _shift(ufunc: np.ufunc) -> Choice:
+    """A scalar amount outside 0 .. width-1 is undefined on the hardware; here all bits are shifted
+    out (a signed element keeps its sign to the right)."""
+
+    def choose(op: Binding, dtype: np.dtype) -> Function:
+        amount = op.values.get("scalar")
+        if isinstance(amount, int) and not 0 <= amount < dtype.itemsize * 8:
+            op.report(
+                "PTO7021",
+                f"shifts elements of {dtype.itemsize * 8} bits by {amount}",
+                notes=("undefined on the hardware; here all bits are shifted out",),
+            )
+        return ufunc
+
+    return choose
+
+
+def _trunc_modulo(op: Binding, dtype: np.dtype) -> Function:
+    """The remainder with the dividend's sign, of rounded quotients or exact."""
+    if dtype.kind in "iu" or op.switch("tfmod.quotient") == "rounded":
+        return stored(numerics.trunc_modulo)
+    return stored(lambda dividends, divisors: np.fmod(dividends, divisors, dtype=np.float32))
+
+
+_ALSO_WITH_SCALAR: dict[str, Choice] = {
+    "tadd": WORDS["add"],
+    "tsub": WORDS["sub"],
+    "tmul": WORDS["mul"],
+    "tmax": maximum,
+    "tmin": minimum,
+    "tand": always(np.bitwise_and),
+    "tor": always(np.bitwise_or),
+    "txor": always(np.bitwise_xor),
+    "tshl": _shift(np.left_shift),
+    "tshr": _shift(np.right_shift),
+    "tfmod": _trunc_modulo,
+    "tpow": _power,
+}
+
+TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
+    "tdiv": WORDS["div"],
+    "tprelu": always(stored(_leaky)),
+    "taddrelu": _add_relu,
+}
+
+_TILE_SCALAR: dict[str, Choice] = {
+    f"{name}s": choose for name, choose in _ALSO_WITH_SCALAR.items()
+} | {"tlrelu": always(stored(_leaky))}
+
+_ONE_TILE: dict[str, Choice] = {
+    "tabs": always(np.abs),
+    "tneg": always(np.negative),
+    "texp": always(transcendental.exp),
+    "tlog": always(transcendental.log),
+    "tsqrt": always(transcendental.sqrt),
+    "trsqrt": _reciprocal_root,
+    "trecip": always(transcendental.recip),
+    "trelu": relu,
+    "tnot": always(np.invert),
+}
+
+_THREE = {
+    "add": always(stored(lambda first, second, third: first + second + third)),
+    "sub": always(stored(lambda first, second, third: first - second + third)),
+}
+"""Each step rounded: the order of the CPU simulator, the only implementation."""
+
+register("src0 src1", TWO_TILES)
+register("src scalar", _TILE_SCALAR)
+register("src", _ONE_TILE)
+register("src0 src1 src2", {f"t{name}c": choose for name, choose in _THREE.items()})
+register("src0 scalar src1", {f"t{name}sc": choose for name, choose in _THREE.items()})

@@ -1,0 +1,169 @@
+"""Rearrangements of vec tiles: concatenation, transposition, packing of narrow elements, merging
+and splitting."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.functions import Commit, kernel, nothing
+from ptosim.ops.tile.index_checks import warn_shared
+
+
+@kernel("pto.tconcat")
+def tconcat(op: Binding) -> Commit:
+    """dst = the valid columns of src0, then those of src1, over the valid rows of dst. An empty
+    source has no columns; the copies are made in this order."""
+    dst = op.tile("dst")
+    if op.has("src0Idx"):
+        return _joined_by_bytes(op)
+    names = [n for n in ("src0", "src1") if not op.tile(n).is_empty]
+    if dst.v_row == 0 or not names:
+        return nothing
+    widths = [op.tile(n).v_col for n in names]
+    if sum(widths) > dst.cols:
+        raise OpFault(
+            "PTO6412",
+            f"'{op.op.name}' joins {' and '.join(map(str, widths))} columns; dst has {dst.cols}",
+        )
+    out, steps, at = op.region("dst", dst.v_row, dst.cols), [], 0
+    for name, width in zip(names, widths, strict=True):
+        source = op.region(name, dst.v_row, width)
+        steps.append(partial(np.copyto, out[:, at : at + width], source))
+        at += width
+
+    def join() -> None:
+        for step in steps:
+            step()
+
+    return join
+
+
+def _joined_by_bytes(op: Binding) -> Commit:
+    """The indexed form: as many bytes of each row as its counts say; dstIdx = their sum (pto-isa
+    headers)."""
+    dst = op.tile("dst")
+    if dst.v_row == 0:
+        return nothing
+    op.report("PTO6607", "joins by counts of bytes, assumed to be in column 0 of each row")
+    rows, size = dst.v_row, dst.dtype.itemsize
+    sources = [op.region(n, rows, op.tile(n).cols) for n in ("src0", "src1")]
+    counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]
+    out, sums = op.region("dst", rows, dst.cols), op.region("dstIdx", rows, 1)[:, 0]
+
+    def join() -> None:
+        given = [c.astype(np.int64) for c in counts]
+        _check_counts(op, given, size)
+        _join_rows(out, sources, [g // size for g in given])
+        sums[...] = (given[0] + given[1]).astype(sums.dtype)
+
+    return join
+
+
+def _check_counts(op: Binding, given: list[np.ndarray], size: int) -> None:
+    """Raise OpFault for a count of bytes that its row does not have, or that ends in an element."""
+    widths = [size * op.tile(n).cols for n in ("src0", "src1", "dst")]
+    for name, bytes_, width in zip(
+        ("src0", "src1", "dst"), (*given, given[0] + given[1]), widths, strict=True
+    ):
+        wrong = np.flatnonzero((bytes_ < 0) | (bytes_ > width) | (bytes_ % size != 0))
+        if wrong.size:
+            row = int(wrong[0])
+            raise OpFault(
+                "PTO6412",
+                f"'{op.op.name}' joins {bytes_[row]} bytes of row {row} of {name}, "
+                f"which has {width}",
+                notes=(f"the counts are bytes, whole elements of {size}",),
+                help="give src0Idx and src1Idx the bytes of each row, not its elements",
+            )
+
+
+@kernel("pto.tconcatidx", over="dst")
+def tconcatidx(op: Binding) -> Commit:
+    """dst[r] = the first src0Idx[r, 0] bytes of src0's row, then the first src1Idx[r, 0] of
+    src1's."""
+    rows, size = op.tile("dst").v_row, op.tile("dst").dtype.itemsize
+    sources = [op.region(n, rows, op.tile(n).cols) for n in ("src0", "src1")]
+    counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]
+    out = op.region("dst", rows, op.tile("dst").cols)
+
+    def join() -> None:
+        given = [c.astype(np.int64) for c in counts]
+        _check_counts(op, given, size)
+        _join_rows(out, sources, [g // size for g in given])
+
+    return join
+
+
+def _join_rows(out: np.ndarray, sources: list[np.ndarray], counts: list[np.ndarray]) -> None:
+    """Element c of a row of the result is that of source 0 before its count, then of source 1."""
+    left, right = (c[:, None] for c in counts)
+    columns = np.arange(out.shape[1])[None, :]
+    last = [s.shape[1] - 1 for s in sources]
+    first = np.take_along_axis(sources[0], np.minimum(columns, last[0]) + 0 * left, 1)
+    second = np.take_along_axis(sources[1], np.clip(columns - left, 0, last[1]), 1)
+    np.copyto(out, np.where(columns < left, first, second), where=columns < left + right)
+
+
+@kernel("pto.ttrans", over="src")
+def ttrans(op: Binding) -> Commit:
+    """dst[c, r] = src[r, c], for the valid region of src or its whole static shape (switch
+    `ttrans.extent`), as far as dst has room for the latter."""
+    src, dst = op.tile("src"), op.tile("dst")
+    rows, cols = src.v_row, src.v_col
+    if op.switch("ttrans.extent") == "static":
+        rows, cols = max(rows, min(src.rows, dst.cols)), max(cols, min(src.cols, dst.rows))
+    warn_shared(op, "dst", "src")
+    source, out = op.region("src", rows, cols), op.region("dst", cols, rows)
+    return lambda: np.copyto(out, source.T.copy())
+
+
+@kernel("pto.tpack", over="dst")
+def tpack(op: Binding) -> Commit:
+    """dst = the low bits of each element of src."""
+    src, dst = op.tile("src"), op.tile("dst")
+    source, out = (op.region(n, dst.v_row, dst.v_col) for n in ("src", "dst"))
+    wide, narrow = f"u{src.dtype.itemsize}", f"u{dst.dtype.itemsize}"
+    return lambda: np.copyto(out.view(narrow), source.view(wide).astype(narrow))
+
+
+# -- two tiles element by element (A5) -------------------------------------------------------------
+#
+# Neither tile pair is tied to rows: the elements of a row alternate, and the row of the result that
+# does not fit into the first destination goes on in the second.
+
+_TILES = "src0 src1 dst0 dst1"
+
+
+def _regions(op: Binding) -> list[np.ndarray]:
+    first = op.tile("dst0")
+    return [op.region(name, first.v_row, first.v_col) for name in _TILES.split()]
+
+
+@kernel("pto.tinterleave", over=_TILES)
+def tinterleave(op: Binding) -> Commit:
+    """Elements of src0 and src1 alternate along each row of dst0, then along that of dst1."""
+    src0, src1, dst0, dst1 = _regions(op)
+    cols = dst0.shape[1]
+
+    def merge() -> None:
+        merged = np.stack((src0, src1), axis=2).reshape(len(src0), 2 * cols)
+        dst0[...] = merged[:, :cols]
+        dst1[...] = merged[:, cols:]
+
+    return merge
+
+
+@kernel("pto.tdeinterleave", over=_TILES)
+def tdeinterleave(op: Binding) -> Commit:
+    """Of each row of src0 and then src1, even places go to dst0, odd places to dst1."""
+    src0, src1, dst0, dst1 = _regions(op)
+
+    def split() -> None:
+        joined = np.concatenate((src0, src1), axis=1)
+        dst0[...] = joined[:, 0::2]
+        dst1[...] = joined[:, 1::2]
+
+    return split

@@ -1,0 +1,176 @@
+"""Reductions along rows (into column 0) and along columns (into row 0), and their arguments.
+
+The domain is the valid region of the source. The order of float sums and products is in `order`;
+i16 sums are kept in 32 bits on A5 and cut at the end, which wrapping gives as well.
+
+max and min start from the lowest (highest) value, infinity for floats, and are replaced by strictly
+better elements only: the first of equal elements stays, a NaN is never taken, and a row of NaN
+gives the start value. Along columns they start from row 0, whose NaN therefore stays. The switch
+`maxmin.nan` set to `spec` gives the other rule in both: NaN loses, +0 is above -0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.records import NamedTuple
+from ptosim.machine.numbers import elementwise as numerics
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.functions import Commit, Kernel, kernel
+from ptosim.ops.tile.reduction_order import ORDERS, in_row_pairs, in_rows, tree
+
+Reduce = Callable[[np.ndarray], np.ndarray]
+
+
+class Extreme(NamedTuple):
+    """A maximum or minimum: of two, the place of the first one, and what it starts from."""
+
+    of_two: Callable[..., np.ndarray]
+    place: Callable[..., np.ndarray]
+    infinity: float
+    limit: str
+
+    def start(self, dtype: np.dtype) -> Any:
+        """The value that every other one replaces."""
+        value = getattr(np.iinfo(dtype), self.limit) if dtype.kind in "iu" else self.infinity
+        return dtype.type(value)
+
+    def ranked(self, values: np.ndarray) -> np.ndarray:
+        """Values with the start value in the place of NaN."""
+        if values.dtype.kind in "iu":
+            return values
+        return np.where(np.isnan(values), self.start(values.dtype), values)
+
+    def first(self, ranked: np.ndarray, axis: int) -> np.ndarray:
+        """Places of the first best values along an axis."""
+        exact = ranked if ranked.dtype.kind in "iu" else ranked.astype(np.float32, copy=False)
+        return self.place(exact, axis=axis)
+
+
+MAXIMUM = Extreme(numerics.maximum, np.argmax, -np.inf, "min")
+MINIMUM = Extreme(numerics.minimum, np.argmin, np.inf, "max")
+
+
+# -- along rows ------------------------------------------------------------------------------------
+
+
+def _folded(op: Binding, combine: np.ufunc, neutral: int) -> Reduce:
+    order = ORDERS[op.switch("reduce.order")]
+    return lambda values: order(values, combine, neutral)
+
+
+def _best(op: Binding, extreme: Extreme) -> Reduce:
+    if op.switch("maxmin.nan") == "spec":
+        of_two = partial(extreme.of_two, nan="spec")
+
+        def fold(values: np.ndarray) -> np.ndarray:
+            best = tree(values, of_two)
+            return of_two(np.full_like(best, extreme.start(values.dtype)), best)
+
+        return fold
+
+    def take(values: np.ndarray) -> np.ndarray:
+        ranked = extreme.ranked(values)
+        place = extreme.first(ranked, axis=1)
+        return np.take_along_axis(ranked, place[:, None], axis=1)[:, 0]
+
+    return take
+
+
+_ROWS: dict[str, Callable[[Binding], Reduce]] = {
+    "sum": partial(_folded, combine=np.add, neutral=0),
+    "prod": partial(_folded, combine=np.multiply, neutral=1),
+    "max": partial(_best, extreme=MAXIMUM),
+    "min": partial(_best, extreme=MINIMUM),
+}
+
+
+def _reduction(choose: Callable[[Binding], Reduce], axis: int) -> Kernel:
+    """Return the kernel that reduces along an axis: each row to one result, or each column."""
+
+    def bind(op: Binding) -> Commit:
+        src = op.tile("src")
+        values = op.region("src", src.v_row, src.v_col)
+        out = _line(op, "dst", axis)
+        reduce = choose(op)
+        return lambda: np.copyto(out, reduce(values))
+
+    return bind
+
+
+# -- along columns ---------------------------------------------------------------------------------
+
+
+def _column_sum(op: Binding) -> Reduce:
+    """From top to bottom, or with `isBinary` rows in pairs."""
+    odd = op.switch("tcolsum.odd_row")
+    if not op.attr("isBinary") or odd == "sequential":
+        return partial(in_rows, combine=np.add)
+    return partial(in_row_pairs, combine=np.add, odd_into_first=odd == "first")
+
+
+def _column_best(op: Binding, extreme: Extreme) -> Reduce:
+    return partial(in_rows, combine=partial(extreme.of_two, nan=op.switch("maxmin.nan")))
+
+
+_COLUMNS: dict[str, Callable[[Binding], Reduce]] = {
+    "sum": _column_sum,
+    "prod": lambda op: partial(in_rows, combine=np.multiply),
+    "max": partial(_column_best, extreme=MAXIMUM),
+    "min": partial(_column_best, extreme=MINIMUM),
+}
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def _argument(axis: int, extreme: Extreme) -> Kernel:
+    """The index of the first best element along an axis, and its value if there is a tile for
+    it."""
+
+    def bind(op: Binding) -> Commit:
+        src = op.tile("src")
+        values = op.region("src", src.v_row, src.v_col)
+        indices = _line(op, "dst", axis)
+        best = _line(op, "value", axis) if op.has("value") else None
+
+        def compute() -> None:
+            ranked = extreme.ranked(values)
+            first = extreme.first(ranked, axis)
+            if best is not None:
+                found = np.take_along_axis(ranked, np.expand_dims(first, axis), axis)
+                best[...] = np.squeeze(found, axis)
+            indices[...] = first
+
+        return compute
+
+    return bind
+
+
+def _line(op: Binding, name: str, axis: int) -> np.ndarray:
+    src = op.tile("src")
+    return op.region(name, src.v_row, 1)[:, 0] if axis == 1 else op.region(name, 1, src.v_col)[0]
+
+
+for _axis, _side, _words in ((1, "row", _ROWS), (0, "col", _COLUMNS)):
+    for _name, _choose in _words.items():
+        kernel(f"pto.t{_side}{_name}", over="src dst")(_reduction(_choose, _axis))
+    for _name, _extreme in (("max", MAXIMUM), ("min", MINIMUM)):
+        kernel(f"pto.t{_side}arg{_name}", over="src dst")(_argument(_axis, _extreme))
+
+
+# -- neighbors -------------------------------------------------------------------------------------
+
+
+@kernel("pto.tpairreducesum", over="dst src")
+def tpairreducesum(op: Binding) -> Commit:
+    """dst[r, c] = src[r, 2c] + src[r, 2c + 1]."""
+    dst = op.tile("dst")
+    out = op.region("dst", dst.v_row, dst.v_col)
+    values = op.region("src", dst.v_row, 2 * dst.v_col)
+    even, odd = values[:, 0::2], values[:, 1::2]
+    return lambda: np.add(even, odd, out=out)

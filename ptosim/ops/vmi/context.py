@@ -1,0 +1,344 @@
+"""What the maker of an operation on logical vectors sees, and what becomes of its mask.
+
+An operation gives an instruction that computes all lanes of its results at once. Three things come
+around it, all decided before the run: what inactive lanes become, what `merge` does, and, where a
+program has masks that the assembler drops, the second reading of every value (see `doubt`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.types import DType, ScalarType, VirtualMaskType, VirtualVRegType
+from ptosim.ground.records import dataclass
+from ptosim.machine.core import Core
+from ptosim.machine.logical import LogicalMask, lane_dtype
+from ptosim.ops.base.binding import typed_scalar
+from ptosim.ops.base.faults import OpFault
+from ptosim.ops.base.functions import vector
+from ptosim.ops.base.scalar_unit import computed, taker
+from ptosim.ops.micro.context import VectorContext
+from ptosim.ops.micro.rows import Computed, with_rows
+from ptosim.ops.vmi import doubt
+from ptosim.ops.vmi.static import is_all_true
+
+MOST_LANES = 1 << 24
+"""Lanes of a vector or mask that are executed: more than any memory of a core has bytes."""
+
+Run = Callable[[Core], None]
+Function = Callable[..., Any]
+Maker = Callable[["LogicalContext"], Run]
+
+MERGE = "merge"
+
+
+def logical(*names: str, drops: bool = False) -> Callable[[Maker], Maker]:
+    """Register the maker of operations on logical vectors, by their names without `pto.vmi.`.
+    `drops` says that the assembler drops their mask."""
+    full = tuple(f"pto.vmi.{name}" for name in names)
+    if drops:
+        doubt.DROPPING.update(full)
+
+    def register(maker: Maker) -> Maker:
+        @vector(*full)
+        def make(ctx: VectorContext) -> Run:
+            return LogicalContext(ctx).finished(maker)
+
+        return maker
+
+    return register
+
+
+@dataclass(slots=True, eq=False)
+class LogicalContext:
+    """One operation at decoding. `other` is what the other reading of a dropped mask executes,
+    `gate` the mask on which the two differ, `planned` what a store would write."""
+
+    base: VectorContext
+    other: Run | None = None
+    gate: int | None = None
+    planned: Callable[[Core], Any] | None = None
+    is_quiet: bool = False
+
+    # -- what the text says -----------------------------------------------------------------------
+
+    @property
+    def op(self) -> Operation:
+        """The operation."""
+        return self.base.op
+
+    @property
+    def name(self) -> str:
+        """The name that its operands go by, without `pto.vmi.`: of an older spelling that of the
+        operation which it means."""
+        return self.base.op.meaning.removeprefix("pto.vmi.")
+
+    @property
+    def place(self) -> Any:
+        """Its place in its region, for the account of accesses."""
+        return self.base.place
+
+    def __getitem__(self, name: str) -> int:
+        return self.base.slots[name]
+
+    def has(self, name: str) -> bool:
+        """True if an optional operand or result is there."""
+        return self.base.slots.get(name) is not None
+
+    def many(self, name: str) -> tuple[int, ...]:
+        """Return the slots of an operand or result of which there is any number."""
+        return self.base.slots[name]
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute of the operation that the text means, however it is spelled."""
+        value = self.base.attrs.get(name)
+        return default if value is None else value
+
+    def switch(self, name: str) -> str:
+        """Return the value of a semantic switch."""
+        return self.base.profile[name]
+
+    def const(self, name: str) -> Any:
+        """Return the value of an operand if the text fixes it, else None."""
+        operand = self.op.bound.get(name)
+        return operand.const if isinstance(operand, Operand) else None
+
+    def type(self, name: str) -> Any:
+        """Return the type of an operand or result."""
+        return self.base.type(name)
+
+    def elem(self, name: str) -> DType:
+        """Return the element type of a vector, pointer or scalar."""
+        type_ = self.type(name)
+        return type_.dtype if isinstance(type_, ScalarType) else type_.elem
+
+    def lanes(self, name: str) -> np.dtype:
+        """Return the NumPy type of the lanes of a vector."""
+        return lane_dtype(self.elem(name))
+
+    def count(self, name: str) -> int:
+        """Return the lanes of a vector or mask. Raises UnsupportedError for too many."""
+        lanes = self.type(name).lanes
+        if lanes > MOST_LANES:
+            text = f"'{self.op.name}': {lanes:,} lanes; {MOST_LANES:,} are executed at most"
+            raise UnsupportedError([finding("PTO8002", text)])
+        return lanes
+
+    @property
+    def merges(self) -> bool:
+        """True if inactive lanes are to keep something."""
+        return self.attr("pmode") == MERGE
+
+    def report(self, code: str, message: str, help: str | None = None) -> None:
+        """Report a finding, once for each operation and code; nothing while the second reading of
+        its operands is computed."""
+        if not self.is_quiet:
+            self.base.report(code, message, *((help,) if help else ()))
+
+    # -- operands ---------------------------------------------------------------------------------
+
+    def scalar(self, name: str, lanes: np.dtype) -> Callable[[Any], np.ndarray]:
+        """Return the function from the value of a scalar operand to an array of one lane."""
+        const = self.const(name)
+        if const is not None:
+            fixed = _one_lane(const, lanes)
+            return lambda value: fixed
+        last: Any = None
+        made: Any = None
+
+        def typed(value: Any) -> np.ndarray:
+            nonlocal last, made
+            if value is not last:  # by identity: 0.0 and -0.0 are equal
+                made, last = _one_lane(value, lanes), value
+            return made
+
+        return typed
+
+    # -- instructions -----------------------------------------------------------------------------
+
+    def computed(
+        self, function: Function, *names: str, result: str = "dst", many: bool = False
+    ) -> Run:
+        """Return the instruction: a result is the function of operands, whatever the mask. `many`,
+        here and below: the function takes vectors of many rounds too, as rows."""
+        return _several(function, [self[name] for name in names], [self[result]], many=many)
+
+    def known(self, function: Function, *names: str) -> Run:
+        """Return the instruction: the result is the function of numbers."""
+        return self.base.known(function, *names)
+
+    def zeroing(
+        self,
+        function: Function,
+        *names: str,
+        results: Sequence[str] = ("dst",),
+        many: bool = False,
+    ) -> Run:
+        """Return the instruction: results are the function of operands, 0 in inactive lanes.
+        Several results come as a tuple."""
+        sources, targets = [self[n] for n in names], [self[r] for r in results]
+        if not self.has("mask") or self.mask_is_full:
+            return _several(function, sources, targets, many=many)
+        return _zeroing(function, sources, targets, self["mask"], many=many)
+
+    def dropping(
+        self,
+        function: Function,
+        *names: str,
+        results: Sequence[str] = ("dst",),
+        many: bool = False,
+    ) -> Run:
+        """Return the instruction of an operation whose mask the assembler drops: by the switch all
+        lanes are computed, or inactive ones are 0."""
+        sources, targets = [self[n] for n in names], [self[r] for r in results]
+        every = _several(function, sources, targets, many=many)
+        if not self.has("mask") or self.mask_is_full:
+            return every
+        zeroing = _zeroing(function, sources, targets, self["mask"], many=many)
+        self.gate = self["mask"]
+        if self.switch("vmi.mask") == "assembler":
+            self.other = zeroing
+            return every
+        self.other = every
+        return zeroing
+
+    def passing(self, function: Function, *names: str) -> Run:
+        """Return the instruction of `merge` where it is defined: inactive lanes are those of the
+        first operand."""
+        take, mask, target = taker([self[n] for n in names]), self["mask"], self["dst"]
+
+        def run(core: Core) -> None:
+            slots = core.slots
+            operands = take(slots)
+            result = function(*operands)
+            off = slots[mask].off
+            if off is not None:
+                result[off] = operands[0][off]
+            slots[target] = result
+
+        return run
+
+    @property
+    def mask_is_full(self) -> bool:
+        """True if the text shows that every lane of the mask is active."""
+        operand = self.op.bound.get("mask")
+        return isinstance(operand, Operand) and is_all_true(operand.value)
+
+    def of_first(self, function: Function, *names: str, drops: bool, many: bool = False) -> Run:
+        """Return the instruction of an operation on one vector (and a scalar), where `merge` means
+        that inactive lanes pass it through."""
+        if self.merges and self.has("mask"):
+            return self.passing(function, *names)
+        return (self.dropping if drops else self.zeroing)(function, *names, many=many)
+
+    def only_full(self, run: Run) -> Run:
+        """Return an instruction that has no meaning under `merge` unless every lane is active."""
+        if not self.merges or not self.has("mask") or self.mask_is_full:
+            return run
+        self.other = self.gate = None
+        mask, name = self["mask"], self.op.name
+
+        def checked(core: Core) -> None:
+            if core.slots[mask].off is not None:
+                raise OpFault(
+                    "PTO8002",
+                    f"'{name}' with pmode merge has inactive lanes: the text names no old "
+                    "destination whose lanes they could keep",
+                    help="leave pmode out and select the lanes with `pto.vmi.vsel`",
+                )
+            run(core)
+
+        return checked
+
+    def finished(self, maker: Maker) -> Run:
+        """Return the whole instruction, with the second reading where the program needs one."""
+        run = maker(self)
+        if not self.base.in_doubt:
+            return run
+        return doubt.followed(self, run)
+
+    def vector_slots(self) -> tuple[list[int], list[int]]:
+        """Return the slots of the operands and of the results that are vectors or masks."""
+        variant = self.op.variant
+        outs = [self.base.slots.get(o.name) for o in variant.outs] if variant is not None else []
+        of_type = dict(zip(_flat(outs), self.op.results, strict=True))
+        results = [slot for slot, value in of_type.items() if _is_logical(value.type)]
+        found: list[int] = []
+        for name, operand in self.op.operands():
+            if operand.value is not None and _is_logical(operand.value.type):
+                found.extend(_flat([self.base.slots[name]]))
+        return list(dict.fromkeys(found)), results
+
+
+def _flat(slots: Sequence[Any]) -> list[int]:
+    """Slots of operands or results; of any number of one name all of them."""
+    found: list[int] = []
+    for slot in slots:
+        found += slot if isinstance(slot, tuple) else () if slot is None else (slot,)
+    return found
+
+
+def _is_logical(type_: Any) -> bool:
+    return isinstance(type_, VirtualVRegType | VirtualMaskType)
+
+
+def _one_lane(value: Any, lanes: np.dtype) -> np.ndarray:
+    return np.full(1, typed_scalar(value, lanes), lanes)
+
+
+def _several(
+    function: Function, sources: list[int], targets: list[int], *, many: bool = False
+) -> Run:
+    rows = Computed(function, tuple(sources), tuple(targets)) if many else None
+    if len(targets) == 1:
+        return with_rows(computed(function, sources, targets[0]), rows)
+    take = taker(sources)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        for target, result in zip(targets, function(*take(slots)), strict=True):
+            slots[target] = result
+
+    return with_rows(run, rows)
+
+
+def _zeroing(
+    function: Function, sources: list[int], targets: list[int], mask: int, *, many: bool
+) -> Run:
+    take = taker(sources)
+    if len(targets) == 1:
+        (only,) = targets
+
+        def run(core: Core) -> None:
+            slots = core.slots
+            result = function(*take(slots))
+            off = slots[mask].off
+            if off is not None:
+                result[off] = 0
+            slots[only] = result
+
+        rows = Computed(function, tuple(sources), (only,), (), mask, "off")
+        return with_rows(run, rows if many else None)
+
+    def run_several(core: Core) -> None:
+        slots = core.slots
+        off = slots[mask].off
+        for target, result in zip(targets, function(*take(slots)), strict=True):
+            slots[target] = _without(result, off)
+
+    return run_several
+
+
+def _without(result: Any, off: np.ndarray | None) -> Any:
+    """Return a vector or mask without its inactive lanes."""
+    if off is None:
+        return result
+    if isinstance(result, LogicalMask):
+        return LogicalMask(result.on & ~off)
+    result[off] = 0
+    return result

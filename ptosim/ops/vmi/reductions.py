@@ -1,0 +1,174 @@
+"""Reductions of logical vectors, whole or by groups.
+
+Inactive lanes take part with the number that changes nothing: +0, an infinity, the limit of the
+type. A sum of floats is that of a tree over each group (`vmi.sum`): neighbours are added until one
+number is left, with +0 up to a power of two. Groups of several registers are a tree for each
+register, added in the order of registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.profiles import Profile
+from ptosim.machine.logical import LogicalMask
+from ptosim.machine.numbers import lanes as numerics
+from ptosim.machine.numbers.formats import BF16
+from ptosim.machine.numbers.lanes import is_float, unsigned
+from ptosim.machine.numbers.rounding import narrow
+from ptosim.ops.base.functions import support
+from ptosim.ops.vmi.context import LogicalContext, Run, logical
+from ptosim.ops.vmi.producers import groups, register_lanes
+
+Total = Callable[[np.ndarray], np.ndarray]
+"""From rows of numbers to one number for each."""
+
+_NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16", BF16: "bf16"}
+
+
+@support("pto.vmi.vcadd", "pto.vmi.vcmax", "pto.vmi.vcmin")
+def _has_arithmetic(op: Operation, profile: Profile) -> str | None:
+    source = op.bound["src"].type.elem
+    if source.is_float and source.name not in ("f32", "f16", "bf16"):
+        return f"lanes of {source.name} have no arithmetic"
+    return None
+
+
+# -- orders of a sum ------------------------------------------------------------------------------
+
+
+def tree(rows: np.ndarray) -> np.ndarray:
+    """Return the sum of each row: neighbours are added until one number is left."""
+    count = rows.shape[1]
+    size = 1 << (count - 1).bit_length()
+    if size != count:
+        padded = np.zeros((len(rows), size), rows.dtype)
+        padded[:, :count] = rows
+        rows = padded
+    while rows.shape[1] > 1:
+        rows = rows[:, ::2] + rows[:, 1::2]
+    return rows[:, 0]
+
+
+def by_registers(rows: np.ndarray, width: int) -> np.ndarray:
+    """Return the sum of each row: a tree for each register, added in their order."""
+    total = None
+    for start in range(0, rows.shape[1], width):
+        part = tree(rows[:, start : start + width])
+        total = part if total is None else part + total
+    assert total is not None
+    return total
+
+
+def _registers_first(rows: np.ndarray, width: int) -> np.ndarray:
+    parts = rows.reshape(len(rows), -1, width)
+    total = parts[:, 0]
+    for k in range(1, parts.shape[1]):
+        total = total + parts[:, k]
+    return tree(total)
+
+
+def sequential(rows: np.ndarray) -> np.ndarray:
+    """Return the sum of each row, one number after the other."""
+    return np.add.accumulate(rows, axis=1)[:, -1]
+
+
+def pairwise(rows: np.ndarray) -> np.ndarray:
+    """Return the sum of each row in NumPy's order: eight sums up to 128 numbers, halves beyond."""
+    count = rows.shape[1]
+    if count < 8:
+        return sequential(rows)
+    if count > 128:
+        half = count // 2
+        half -= half % 8
+        return pairwise(rows[:, :half]) + pairwise(rows[:, half:])
+    whole = count - count % 8
+    sums = rows[:, :8]
+    for start in range(8, whole, 8):
+        sums = sums + rows[:, start : start + 8]
+    total = tree(sums)
+    for k in range(whole, count):
+        total = total + rows[:, k]
+    return total
+
+
+def exact(rows: np.ndarray) -> np.ndarray:
+    """Return the sum of each row in f64, rounded once."""
+    wide = rows.astype(np.float64).sum(axis=1)
+    return narrow(wide, _NAMES[rows.dtype], "rint", saturate=False)
+
+
+def _order(ctx: LogicalContext, lanes: np.dtype) -> Total:
+    choice = ctx.switch("vmi.sum")
+    if choice != "lowered":
+        return {"sequential": sequential, "numpy": pairwise, "exact": exact}[choice]
+    width, count, parts = register_lanes(lanes), ctx.count("src"), groups(ctx)
+    size = count // (parts or 1)
+    if size <= width:
+        return tree
+    if parts is not None:
+        return (lambda rows: by_registers(rows, width)) if size % width == 0 else tree
+    if count % width == 0 and ctx.mask_is_full:
+        return lambda rows: _registers_first(rows, width)
+    return lambda rows: by_registers(rows, width)
+
+
+# -- operations -----------------------------------------------------------------------------------
+
+
+def _reduced(ctx: LogicalContext, neutral: np.generic, total: Total) -> Run:
+    """dst = the reduction of the active lanes of each group."""
+    parts, count = ctx.count("dst"), ctx.count("src")
+
+    def reduce(values: np.ndarray, mask: LogicalMask) -> np.ndarray:
+        off = mask.off
+        if off is not None:
+            values = values.copy()
+            values[..., off] = neutral
+        rows = values.shape[:-1]
+        return total(values.reshape(-1, count // parts)).reshape(*rows, parts)
+
+    return ctx.only_full(ctx.computed(reduce, "src", "mask", many=True))
+
+
+@logical("vcadd")
+def total(ctx: LogicalContext) -> Run:
+    """The sum of the active lanes; integers wrap."""
+    lanes = ctx.lanes("src")
+    if not is_float(lanes):
+        return _reduced(ctx, lanes.type(0), lambda rows: rows.sum(axis=1, dtype=lanes))
+    return _reduced(ctx, lanes.type(0), _order(ctx, lanes))
+
+
+@logical("vcmax")
+def largest(ctx: LogicalContext) -> Run:
+    """The largest active lane; NaN if there is one, and +0 is larger than -0."""
+    lanes = ctx.lanes("src")
+    return _reduced(ctx, numerics.lowest(lanes), _extremum(lanes, np.maximum, positive=True))
+
+
+@logical("vcmin")
+def smallest(ctx: LogicalContext) -> Run:
+    """The smallest active lane; NaN if there is one, and -0 is smaller than +0."""
+    lanes = ctx.lanes("src")
+    return _reduced(ctx, numerics.highest(lanes), _extremum(lanes, np.minimum, positive=False))
+
+
+def _extremum(lanes: np.dtype, pick: np.ufunc, *, positive: bool) -> Total:
+    if not is_float(lanes):
+        return lambda rows: pick.reduce(rows, axis=1)
+    raw = unsigned(lanes)
+    sign = raw.type(1 << (lanes.itemsize * 8 - 1))
+    wanted, other = (raw.type(0), sign) if positive else (sign, raw.type(0))
+
+    def extremum(rows: np.ndarray) -> np.ndarray:
+        result = pick.reduce(rows, axis=1)
+        zero = result == 0
+        if zero.any():
+            found = (rows.view(raw) == wanted).any(axis=1)
+            np.copyto(result.view(raw), np.where(found, wanted, other), where=zero)
+        return result
+
+    return extremum

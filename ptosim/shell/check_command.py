@@ -1,0 +1,398 @@
+"""`ptosim check FILE…`"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptosim.ground.collector import keep
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.select import (
+    Known,
+    Selection,
+    cap,
+    rest_line,
+    selection,
+    without_repeats,
+)
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError, rejected
+from ptosim.ground.isa.dates import DEFAULT_DATE
+from ptosim.ground.isa.targets import machine
+from ptosim.ground.limits import Limits, current
+from ptosim.ground.progress import Progress, part_done, watched
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
+from ptosim.ground.source import Source
+from ptosim.ground.version import __version__
+from ptosim.launch.farm.wanted import available_cores
+from ptosim.launch.parts import parts
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sources import files_of, open_file, source_path
+from ptosim.shell import options as shared
+from ptosim.shell.formats import Formats, findings
+from ptosim.shell.jobs import add_jobs
+from ptosim.shell.terminal import Terminal
+from ptosim.shell.watching import watch
+from ptosim.tools.verdicts import Plain, Verdict, kept_verdict, restored, to_plain, verdict_of
+from ptosim.views.diagnostics.export import WRITERS, Findings
+from ptosim.views.diagnostics.render import count_line, first_line
+
+if TYPE_CHECKING:
+    from ptosim.tools.api import Checked
+
+_EPILOG = """A program is followed without values (a dry run) as far as its scalars are known, and
+within a number of instructions: races, deadlocks, flags and bounds need no data. `--arg n=64` gives
+a scalar. Exit code 3: the assembler refuses the program, or it cannot be placed, whether or not
+--select shows why; 1: any other error."""
+
+
+@dataclass(slots=True)
+class _File:
+    """What one file gave on one target."""
+
+    source: Source
+    verdict: Verdict
+    shown: list[Diagnostic]
+    hidden: list[Diagnostic]
+    omitted: list[Diagnostic] = field(default_factory=list)
+
+
+class _Report(NamedTuple):
+    """What the command says: on every file, the findings to show, how many more there are."""
+
+    files: list[_File]
+    shown: list[Diagnostic]
+    visible: list[Diagnostic]  # without the notes that only -v shows
+    omitted: int
+    options: argparse.Namespace
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    shared.add_program(parser, "files")
+    group = parser.add_argument_group("check")
+    group.add_argument("--entry", metavar="F", help="the function that the dry run follows")
+    group.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=SPEC",
+        help="an argument of the dry run, as for `run`",
+    )  # fmt: skip
+    group.add_argument(
+        "--dry-run",
+        action=argparse.BooleanOptionalAction,
+        help="follow the program without values: to its end, or not at all (default: within a "
+        "number of instructions)",
+    )
+    group.add_argument(
+        "--redundant",
+        "--needless",
+        action="store_true",
+        help="also name redundant flags and barriers, with their price in cycles",
+    )
+    group.add_argument(
+        "--dump",
+        action="store_true",
+        help="the text went through passes of the assembler: layouts of pto.vmi types, "
+        "granularities of their masks and helpers are read",
+    )
+    add_jobs(group, "several programs are checked in")
+    findings = parser.add_argument_group("findings")
+    findings.add_argument("--select", action="append", default=[], metavar="CODE",
+                          help="show only these; PTO52 is all that begin with it")  # fmt: skip
+    findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
+    findings.add_argument("--max-findings", type=shared.from_one, metavar="N",
+                          help="show the N worst and count the rest")  # fmt: skip
+    findings.add_argument("--fix", action="store_true",
+                          help="apply the fix-its: show a diff, then write the file")  # fmt: skip
+    findings.add_argument("--diff", action="store_true", help="show what --fix would change")
+    findings.add_argument("--watch", action="store_true",
+                          help="check again whenever a file changes, until Ctrl-C")  # fmt: skip
+    shared.add_fail_on(parser)
+    shared.add_output(parser, FORMATS)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Check every file on every target asked for; of a folder, all programs in it."""
+    _refuse_contradictions(options)
+    if options.watch:
+        return watch(lambda: _paths(options.files), lambda: _again(options, terminal), terminal)
+    return _run(options, terminal)
+
+
+def _again(options: argparse.Namespace, terminal: Terminal) -> int:
+    from ptosim.ground.alarm import in_force
+
+    with in_force(shared.limits_of(options)):
+        return _run(options, terminal)
+
+
+def _run(options: argparse.Namespace, terminal: Terminal) -> int:
+    shared.switches(options.set)
+    chosen = selection(options.select, options.ignore)
+    read, unreadable = _read(options, chosen, terminal)
+    wanted = [(source, t) for name, source in read for t in _targets(name, options)]
+    reports: list[_File] = []
+    try:
+        with terminal.busy("checking", len(wanted), "programs") as progress:
+            known = _in_advance(wanted, options)
+            for number, (source, t) in enumerate(wanted):
+                progress.where = ""  # of the one before
+                reports.append(_check(source, t, options, chosen, known.get(number)))
+                part_done(number not in known)
+    except BudgetError as reached:
+        if terminal.format == "text" and not options.output:  # what a machine reads is whole
+            current().lift()
+            source = wanted[len(reports)][0]
+            reports += [_file(source, verdict_of(c), options, chosen) for c in reached.checks]
+            _write(reports, options, terminal)
+        raise
+    _write(reports, options, terminal)
+    return UsageError.exit_code if unreadable else _code(reports, options)
+
+
+def _read(
+    options: argparse.Namespace, chosen: Selection, terminal: Terminal
+) -> tuple[list[tuple[str, Source]], int]:
+    """Return the programs with the names they were asked for by, repaired if that is wanted, and
+    how many files could not be read."""
+    read: list[tuple[str, Source]] = []
+    unreadable = 0
+    names = files_of(options.files)
+    for name in names:
+        try:
+            sources = parts(open_file(name))
+        except UsageError as problem:
+            if len(names) == 1:
+                raise
+            terminal.error(str(problem), problem.help)
+            unreadable += 1
+            continue
+        for source in sources:
+            if options.fix or options.diff:
+                from ptosim.shell import fixing
+
+                check = _checker(name, options, chosen)
+                with watched(Progress(f"fixing {source.label}")):  # writes: no line in between
+                    source = fixing.fix(name, source, check, terminal, options)
+            read.append((name, source))
+    return read, unreadable
+
+
+def _refuse_contradictions(options: argparse.Namespace) -> None:
+    pairs = (("fix", "diff"), ("quiet", "verbose"))
+    for one, two in pairs:
+        if getattr(options, one) and getattr(options, two):
+            raise UsageError(f"--{one} and --{two} contradict each other", help="give one of them")
+    if options.watch and (options.fix or options.diff or "-" in options.files):
+        word = "--fix" if options.fix else "--diff" if options.diff else "`-`"
+        raise UsageError(f"--watch and {word} contradict each other", help="give one of them")
+    if options.dump and (options.dry_run or options.arg or options.redundant):
+        raise UsageError("a dump is read and not followed: --dump goes without the dry run")
+    if options.dry_run is False and (options.arg or options.redundant):
+        word = "--arg" if options.arg else "--redundant"
+        raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
+
+
+def _paths(names: Sequence[str]) -> list[Path]:
+    return [source_path(name) for name in files_of(names)]
+
+
+def _targets(name: str, options: argparse.Namespace) -> list[str | None]:
+    """The targets that are asked for; else the one that `run` takes for a program with a sidecar,
+    which may name none itself."""
+    asked = shared.targets(options.target)
+    sidecar = (
+        sidecar_of(source_path(name)) if asked == [None] and not name.startswith("-") else None
+    )
+    return list(sidecar.targets[:1]) or asked if sidecar is not None else asked
+
+
+def _checker(name: str, options: argparse.Namespace, chosen: Selection):
+    target = _targets(name, options)[0]
+    return lambda source: _check(source, target, options, chosen).shown
+
+
+def _check(
+    source: Source,
+    target: str | None,
+    options: argparse.Namespace,
+    chosen: Selection,
+    known: Plain | None = None,
+) -> _File:
+    verdict = _verdict(source, target, options) if known is None else restored(known, source)
+    return _file(source, verdict, options, chosen)
+
+
+def _in_advance(
+    wanted: list[tuple[Source, str | None]], options: argparse.Namespace
+) -> dict[int, Plain]:
+    """Check programs in several processes, where there are enough of them; return the verdicts by
+    number. One that fails, or that cannot be told apart from its text, is left for later."""
+    jobs = options.jobs or available_cores()
+    if len(wanted) < 2 or jobs < 2 or not _is_kept(options):
+        return {}
+
+    def plain(pair: tuple[Source, str | None]) -> Plain | None:
+        try:
+            return to_plain(_verdict(*pair, options), pair[0])
+        except PtosimError:
+            return None
+
+    from ptosim.ground.processes import each_of  # brings what makes processes
+
+    found = each_of(plain, wanted, jobs, lambda made: part_done(made is not None))
+    return {number: known for number, known in enumerate(found) if known is not None}
+
+
+def _is_kept(options: argparse.Namespace) -> bool:
+    """True if what a check says depends on the text and the options alone: arguments may be files,
+    and what a limit ends is not whole."""
+    return not options.arg and shared.limits_of(options) == Limits()
+
+
+def _verdict(source: Source, target: str | None, options: argparse.Namespace) -> Verdict:
+    given: dict[str, Any] = {
+        "target": target,
+        "level": options.level,
+        "sync": options.sync,
+        "compat": options.compat,
+        "legacy": options.legacy,
+        "profile": options.profile or "hw",
+        "switches": shared.switches(options.set),
+        "entry": options.entry,
+        "dry_run": options.dry_run,
+        "redundant": options.redundant,
+        "planner": options.planner,
+        "dump": options.dump,
+    }
+
+    def checked() -> Checked:
+        from ptosim.tools.api import check_source  # brings the assembler
+
+        found = check_source(source, **given, args=_arguments(options))
+        keep()  # what was imported stays
+        return found
+
+    return kept_verdict(source, given, checked) if _is_kept(options) else verdict_of(checked())
+
+
+def _file(
+    source: Source, verdict: Verdict, options: argparse.Namespace, chosen: Selection
+) -> _File:
+    found = _strict(verdict.findings) if options.strict else verdict.findings
+    return _File(source, verdict, *chosen.split(found))
+
+
+def _arguments(options: argparse.Namespace) -> dict[str, object]:
+    if not options.arg:
+        return {}
+    from ptosim.launch import values
+
+    pairs = (values.split(pair, "--arg") for pair in options.arg)
+    return {name: values.parse_spec(spec) for name, spec in pairs}
+
+
+def _strict(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
+    return [
+        replace(d, severity=Severity.ERROR) if d.severity is Severity.WARNING else d
+        for d in findings
+    ]
+
+
+# -- report ---------------------------------------------------------------------------------------
+
+
+def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal) -> None:
+    # What two targets say alike is said once.
+    every = without_repeats(d for report in reports for d in report.shown)
+    shown, rest = cap(every, options.max_findings)
+    if terminal.wants_report:
+        visible = [d for d in shown if terminal.shows(d)]
+        terminal.report(_Report(reports, shown, visible, len(rest), options))
+    if terminal.format == "text":
+        terminal.findings(shown)
+    if rest and terminal.format in ("text", "junit"):
+        terminal.remark(rest_line(rest))
+
+
+def _found(report: _Report) -> Findings:
+    about = {"programs": [_fields(r, report.options) for r in report.files]}
+    shown = Known(report.shown)
+    suites = [
+        (f"{r.source.label} [{r.verdict.choices.label}]", [d for d in r.shown if d in shown])
+        for r in report.files
+    ]
+    options = report.options
+    return Findings(
+        report.visible, report.omitted, about, suites, lambda finding: _is_failure(finding, options)
+    )
+
+
+def _text(report: _Report, terminal: Terminal) -> str:
+    return "".join(f"{_line(r, report.options, terminal)}\n" for r in report.files)
+
+
+FORMATS: Formats[_Report] = {
+    "text": _text,
+    **{form: findings(form, _found) for form in WRITERS},
+}
+
+
+def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
+    made = report.verdict.choices
+    return {
+        "file": report.source.label,
+        "target": made.target,
+        "chip": made.chip,
+        "compat": made.compat,
+        "level": made.level,
+        "sync": made.sync,
+        "profile": options.profile or "hw",
+        "entry": options.entry or ", ".join(made.entries),
+        "findings": len(report.shown),
+        "hidden": len(report.hidden),
+        "dry_run": report.verdict.dry_run,
+    }
+
+
+def _line(report: _File, options: argparse.Namespace, terminal: Terminal) -> str:
+    fields = _fields(report, options)
+    names = ["target", "chip", "compat", "level", "sync", "profile", "entry"]
+    if machine(fields["chip"]).is_usual:
+        names.remove("chip")
+    if fields["compat"] == DEFAULT_DATE:
+        names.remove("compat")
+    choices = [f"{n} {fields[n]}" for n in names if fields[n] != ""]
+    found = [d for d in report.shown if terminal.shows(d)]
+    quiet = [d for d in report.shown if not terminal.shows(d)]
+    more = f" ({count_line(quiet)} more with -v)" if quiet else ""
+    if report.hidden:
+        more += f" ({count_line(report.hidden)} hidden by --select/--ignore)"
+    choices[-1] += f": {count_line(found)}{more}"
+    width = terminal.width() if terminal.is_screen() else None
+    line = first_line([f"ptosim {__version__}", str(fields["file"]), *choices], width)
+    told = fields["dry_run"] and not report.verdict.is_open  # else a note says it
+    return line + (f"\n  dry run {fields['dry_run']}" if told else "")
+
+
+# -- exit code ------------------------------------------------------------------------------------
+
+
+def _is_failure(finding: Diagnostic, options: argparse.Namespace) -> bool:
+    return finding.is_error or shared.fails([finding], options.fail_on)
+
+
+def _code(reports: list[_File], options: argparse.Namespace) -> int:
+    refused = [r for r in reports if _is_rejected(r, options)]
+    if refused:
+        errors = [d for r in refused for d in r.verdict.in_text]
+        return rejected(errors).exit_code
+    findings = [d for r in reports for d in r.shown]
+    return 1 if shared.fails(findings, options.fail_on) else 0
+
+
+def _is_rejected(report: _File, options: argparse.Namespace) -> bool:
+    """True if one finding, shown or not, is the assembler's refusal."""
+    found = report.verdict.findings
+    return any(d.is_rejection for d in (_strict(found) if options.strict else found))

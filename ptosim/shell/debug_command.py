@@ -1,0 +1,160 @@
+"""`ptosim debug FILE`: the debugger in a terminal, or with commands from a script."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ptosim.ground.alarm import in_force
+from ptosim.ground.errors import LimitError, Trap, UsageError
+from ptosim.shell import launching
+from ptosim.shell import options as shared
+from ptosim.shell.terminal import Terminal
+
+if TYPE_CHECKING:
+    from ptosim.debug.session import Debugger
+    from ptosim.debug.shell import Shell
+    from ptosim.debug.stops import Stop
+
+_EPILOG = """Commands come from the init file ($PTOSIM_DEBUG_INIT, else ptosim/debuginit in
+$XDG_CONFIG_HOME), then from -x and -ex in the order given, then from the prompt. `help` there
+lists them. Scripted commands are echoed. The limits hold for each command. With --batch the exit
+code is 2 if a command failed, 6 if one reached a limit, 4 if the run is where it cannot go on, else
+0."""
+
+
+class _Ordered(argparse.Action):
+    """Keeps -x and -ex in the order in which they are written."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[str] | None,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.script = [*namespace.script, (self.metavar, str(values))]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    shared.add_program(parser)
+    launching.add_arguments(parser.add_argument_group("run"))
+    group = parser.add_argument_group("debugger")
+    group.set_defaults(script=[])
+    parser.set_defaults(script=[])
+    group.add_argument("-x", action=_Ordered, metavar="FILE", help="execute the commands of a file")
+    group.add_argument("-ex", action=_Ordered, metavar="COMMAND", help="execute a command")
+    group.add_argument("--batch", action="store_true", help="leave after the commands")
+    group.add_argument("--tui", action="store_true", help="as a full screen (needs ptosim[tui])")
+    group.add_argument("-nx", action="store_true", help="do not read the init file")
+    group = parser.add_argument_group("output")
+    group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Debug the program on the first target asked for."""
+    from ptosim.debug.session import session_of
+
+    limits = shared.limits_of(options)
+    with in_force(limits):
+        session = session_of(launching.each_target(options)[0])
+    session.limits = limits
+    if options.tui:
+        return _full_screen(session)
+    return converse(session, terminal, None, options)
+
+
+def _full_screen(session: Debugger) -> int:
+    try:
+        from ptosim.debug.tui.app import View
+    except ImportError:
+        raise UsageError(
+            "the full screen needs Textual", help="pip install 'ptosim[tui]'"
+        ) from None
+    return View(session).run() or 0
+
+
+def converse(
+    session: Debugger,
+    terminal: Terminal,
+    stop: Stop | None,
+    options: argparse.Namespace | None = None,
+) -> int:
+    """Execute scripted commands, then those of the user; return the exit code. `stop` is what is
+    said first, where the session is not at its start."""
+    from ptosim.debug.prompt import Prompt
+    from ptosim.debug.screen import Screen
+    from ptosim.debug.shell import Shell
+
+    prompt = Prompt()
+    screen = Screen(sys.stdout, terminal.width, lambda: terminal.uses_color(sys.stdout))
+    shell = Shell(session, screen, terminal.width, prompt.read)
+    prompt.shell = shell
+    _greet(shell, stop)
+    batch = options is not None and options.batch
+    with prompt.interruptible():
+        _init_file(shell, options)
+        for kind, text in options.script if options is not None else ():
+            _scripted(shell, kind, text)
+        if not batch and not shell.leaving:
+            prompt.converse(echo=not sys.stdin.isatty())
+    return _exit_code(shell, batch)
+
+
+def _greet(shell: Shell, stop: Stop | None) -> None:
+    from ptosim.views.header import header_fields, header_line
+
+    launch = shell.session.launch
+    fields = header_fields(launch.front, launch.profile, launch.function.name)
+    shell.say(header_line(fields))
+    for name, what in launch.generated.items():
+        shell.say(f"left out, data generated: {name}: {what}")
+    if stop is not None:
+        shell.stopped(stop)
+    else:
+        shell.where()
+
+
+def _init_file(shell: Shell, options: argparse.Namespace | None) -> None:
+    if options is None or options.nx:
+        return
+    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    path = os.environ.get("PTOSIM_DEBUG_INIT") or f"{config}/ptosim/debuginit"
+    if Path(path).expanduser().is_file():
+        _guarded(shell, lambda: shell.script(Path(path).expanduser()))
+
+
+def _scripted(shell: Shell, kind: str, text: str) -> None:
+    if shell.leaving:
+        return
+    if kind == "FILE":
+        _guarded(shell, lambda: shell.script(Path(text)))
+        return
+    from ptosim.debug.shell import PROMPT
+
+    shell.say(f"{PROMPT}{text}")
+    shell.line(text)
+
+
+def _guarded(shell: Shell, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except UsageError as problem:
+        shell.failures += 1
+        shell.fail(problem)
+
+
+def _exit_code(shell: Shell, batch: bool) -> int:
+    if not batch:
+        return 0
+    if shell.failures:
+        return UsageError.exit_code
+    if shell.limited:
+        return LimitError.exit_code
+    return Trap.exit_code if shell.session.walker.trap is not None else 0

@@ -1,0 +1,129 @@
+"""`ptosim judge JOBS`: many candidates, one verdict each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
+from ptosim.shell import options as shared
+from ptosim.shell.formats import Formats, text
+from ptosim.shell.streams import write_out
+from ptosim.shell.terminal import Terminal, write_file
+from ptosim.tools.search.engines import engine_of
+from ptosim.tools.search.judge import Judge, Verdict, read_lines
+from ptosim.tools.search.judge_run import FRESH
+from ptosim.views.json_text import line
+
+_EPILOG = """A job is one JSON object a line: id, program (a path) or text, and target, entry, args
+(SPECs), seeds, expect {name: {file | python, rtol, atol, ulp}}, limits {instructions, seconds,
+memory}. A verdict: id, ok, stage, score, cycles, diagnostics; in the order of the jobs. The limits
+below hold for each job that has none of its own. Exit code 1 if a candidate is refused, 2 if a line
+is no job."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    parser.add_argument("jobs_file", metavar="JOBS", help="JSON lines, or `-`")
+    group = parser.add_argument_group("work")
+    group.add_argument("-j", "--jobs", type=shared.from_one, metavar="N", help="processes (1)")
+    group.add_argument(
+        "--cluster", metavar="ADDRESS", help="workers of Dask: tcp://host:8786, or local:4"
+    )
+    group.add_argument(
+        "--seed", type=shared.from_zero, metavar="N",
+        help="draw the fresh inputs from this number (default: others each time)",
+    )  # fmt: skip
+    group.add_argument(
+        "--fresh", type=shared.from_zero, default=FRESH, metavar="N",
+        help=f"rounds of fresh inputs for each candidate (default {FRESH})",
+    )  # fmt: skip
+    group.add_argument("--times", action="store_true", help="also say the seconds of each job")
+    shared.add_output(parser, FORMATS)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Judge every job; verdicts are written as they are ready, into a file at the end."""
+    lines, folder = _jobs(options.jobs_file)
+    engine = engine_of(options.jobs, options.cluster)
+    begin = time.monotonic()
+    found = _Told(terminal, options.output)
+    try:
+        judges = Judge(
+            engine, options.seed, fresh=options.fresh, limits=shared.limits_of(options),
+            times=options.times,
+        )  # fmt: skip
+        with terminal.busy("judging", None) as progress:
+            for verdict in judges.verdicts(lines, folder):
+                found.tell(verdict)
+                progress.where = f"job {found.count:,}, {found.ok:,} accepted"
+    finally:
+        engine.close()
+        lines.close()
+        found.end()
+    if not options.quiet:
+        terminal.remark(found.summary(time.monotonic() - begin))
+    return found.exit_code
+
+
+def _jobs(name: str) -> tuple[Generator[str, None, None], Path | None]:
+    if name == "-":
+        return _standard_input(), None
+    return read_lines(Path(name)), Path(name).parent
+
+
+def _standard_input() -> Generator[str, None, None]:
+    for raw in sys.stdin.buffer:
+        yield raw.decode("utf-8", "replace")
+
+
+class _Told:
+    """The verdicts so far: written as lines, or kept for the file that they go to."""
+
+    def __init__(self, terminal: Terminal, file: str | None) -> None:
+        self._terminal, self._file = terminal, file
+        self._lines: list[str] = []
+        self._stages: Counter[str] = Counter()
+        self.exit_code = 0
+
+    @property
+    def count(self) -> int:
+        """How many verdicts there are."""
+        return self._stages.total()
+
+    @property
+    def ok(self) -> int:
+        """How many candidates were accepted."""
+        return self._stages["done"]
+
+    def tell(self, verdict: Verdict) -> None:
+        """Write a verdict."""
+        self._stages[verdict["stage"]] += 1
+        if not verdict["ok"]:
+            is_job = all(d["code"] != "PTO7609" for d in verdict["diagnostics"])
+            self.exit_code = max(self.exit_code, 1 if is_job else 2)
+        told = f"{line(verdict)}\n"
+        if self._file is None:
+            write_out(told)
+        else:
+            self._lines.append(told)
+
+    def end(self) -> None:
+        """Write the file, also after an interrupt: what is done stays."""
+        if self._file is not None:
+            write_file(Path(self._file), "".join(self._lines))
+
+    def summary(self, seconds: float) -> str:
+        """Return how many candidates got how far, and how fast that was."""
+        stages = ", ".join(f"{n:,} {stage}" for stage, n in self._stages.most_common())
+        rate = self.count / max(seconds, 1e-3)
+        return f"{self.count:,} candidates in {seconds:,.1f} s ({rate:,.0f}/s): {stages or 'none'}"
+
+
+FORMATS: Formats[list[Verdict]] = {
+    "jsonl": text(lambda verdicts: "".join(f"{line(v)}\n" for v in verdicts))
+}

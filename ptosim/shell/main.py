@@ -1,0 +1,270 @@
+"""The `ptosim` command: subcommands, exit codes, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.limits import Limits
+from ptosim.ground.threads import tell_blas, wanted_threads
+from ptosim.ground.version import __version__
+from ptosim.shell import assembler, streams
+from ptosim.shell.options import NO_CACHE, add_cache, add_limits, limits_of
+from ptosim.shell.signals import Terminated, orderly
+from ptosim.shell.terminal import Terminal
+
+# Subcommand -> what it does; the module `ptosim.shell.<name>` has `configure` and `run`.
+COMMANDS = {
+    "run": "execute a program on values and report the results",
+    "check": "everything that can be said about programs without values",
+    "cost": "what a program costs: cycles per stage and per pipe, on both targets",
+    "calibrate": "a board's own figures, from what its profiler wrote",
+    "debug": "step through a program, forwards and backwards",
+    "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
+    "lsp": "the language server for editors (diagnostics, hover, completion, ...)",
+    "map": "what is where in the memories on chip, and when",
+    "report": "everything about a program as one HTML page",
+    "diff": "two programs: findings, values, budget, cycles",
+    "port": "one program on two targets: what changes",
+    "expand": "a program with its tile operations written as vector instructions",
+    "fmt": "print a program in canonical form, or in another form",
+    "ops": "the operations of the ISA and how far each is supported",
+    "test": "programs with sidecars as tests: values, findings, on every target they name",
+    "judge": "many candidates, one verdict each: what it breaks, whether it is right, how fast",
+    "sweep": "every point of a space of parameters, on every target: refused and why, or its cost",
+    "tune": "a faster program that is proven equal: rewrites, or a search through a space",
+    "targets": "the machines that programs run on",
+    "explain": "the long text of a diagnostic code or a switch; what a board's error means",
+    "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
+    "stats": "ranges of the values of a run, and the quantised types that they suggest",
+    "serve": "commands for other programs and for PTOSIM_SERVER, without start-up",
+    "selftest": "check this installation: shipped programs, data files, speed",
+    "completion": "completion of commands and options for bash, zsh, fish",
+    "help": "the manual: its pages, and what is known of a code, a switch or an operation",
+}
+START = """ptosim: a simulator of the PTO tile ISA (Ascend A2/A3 and A5). Three commands to try:
+
+  ptosim run @basics/softmax --target a5      a shipped program, its values and its time
+  ptosim cost @quant/int8_sym                 what it costs on both targets, and why
+  ptosim debug @basics/vadd                   step through it, backwards too
+
+`ptosim --help` lists all commands, `ptosim help` the manual.
+"""
+"""What is said where no command is given."""
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+# Commands that go on until the user ends them: their limits hold for each thing that they are told.
+LASTING = ("debug", "dap", "judge", "lsp", "serve")
+
+_EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
+3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
+reached; 70 internal error; 130 interrupted"""
+
+
+def console() -> NoReturn:
+    """Run the command line of this process; see `ptosim.__main__`."""
+    with contextlib.suppress(UsageError):  # which `main` tells of
+        tell_blas()
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    streams.prepare()
+    parser = _parser(argv)
+    try:
+        options = parser.options(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    if not getattr(options, "command", None):
+        streams.write_out(START)
+        return 2
+    options.argv = list(argv)
+    terminal = Terminal(options)
+    try:
+        _refuse_words(argv)
+        wanted_threads()
+        with orderly():
+            return _run(options, terminal)
+    except BrokenPipeError:
+        # The reader of our output is gone (`ptosim … | head`); not an error of ours.
+        streams.abandon()
+        return 0
+    except (KeyboardInterrupt, Terminated) as stop:
+        told = getattr(stop, "__notes__", None)
+        terminal.error(f"interrupted: {told[0]}" if told else "interrupted")
+        return EXIT_INTERRUPTED
+    except Exception as problem:
+        return _ended(problem, argv, terminal)
+
+
+def _ended(problem: Exception, argv: Sequence[str], terminal: Terminal) -> int:
+    """Tell what ended a command; returns its exit code."""
+    if isinstance(problem, ProgramError):
+        terminal.findings(problem.diagnostics)
+        return problem.exit_code
+    if isinstance(problem, PtosimError):
+        terminal.error(str(problem), getattr(problem, "help", None))
+        return problem.exit_code
+    if isinstance(problem, OSError):  # a name that is too long, a folder that may not be read
+        named = f"`{problem.filename}`: " if problem.filename is not None else ""
+        terminal.error(f"{named}{problem.strerror or problem}")
+        return UsageError.exit_code
+    if isinstance(problem, RecursionError):
+        terminal.error("the program is nested too deeply")
+        return ProgramError.exit_code
+    if isinstance(problem, MemoryError):
+        terminal.error(f"out of memory: {problem}")
+        return LimitError.exit_code
+    return _internal(problem, argv, terminal)
+
+
+def _refuse_words(argv: Sequence[str]) -> None:
+    """Raise UsageError for a word that no system passes and no file can be named by: whoever sends
+    command lines to a server can write it."""
+    for word in argv:
+        try:
+            is_usable = b"\0" not in os.fsencode(word)
+        except UnicodeEncodeError:
+            is_usable = False
+        if not is_usable:
+            raise UsageError(f"the word {word!a} has a character that no file's name can have")
+
+
+def _run(options: argparse.Namespace, terminal: Terminal) -> int:
+    command, limits = _command(options.command), limits_of(options)
+    lasts = options.command in LASTING or getattr(options, "watch", False)
+    if lasts or limits == Limits():
+        return command.run(options, terminal)
+    from ptosim.ground.alarm import in_force
+
+    with in_force(limits):
+        return command.run(options, terminal)
+
+
+def understands(argv: Sequence[str]) -> bool:
+    """True if a command line is well formed and asks for a command (not for help)."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            return bool(getattr(_parser(argv).options(argv), "command", None))
+        except SystemExit:
+            return False
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says of a command or an option that it does not know which one is meant."""
+
+    known: Sequence[str] = ()  # the options of the command
+
+    def options(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Return the options; stops with exit code 2 where one is unknown."""
+        if "--level" in self.known:
+            argv = self._own_words(argv)
+        options, unknown = self.parse_known_args(argv)
+        if unknown:
+            self.refuse(unknown)
+        return options
+
+    def _own_words(self, argv: Sequence[str]) -> list[str]:
+        try:
+            return assembler.translated(argv, self.known)
+        except UsageError as problem:
+            self._stop(str(problem), "")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Stop because of words that no option and no argument takes."""
+        hints = (_similar(w.partition("=")[0], self.known) for w in words if w.startswith("-"))
+        self._stop(f"unrecognized arguments: {' '.join(words)}", next(filter(None, hints), ""))
+
+    def error(self, message: str) -> NoReturn:
+        """Stop with what argparse found wrong."""
+        word = message.partition("argument COMMAND: invalid choice: ")[2].split(" ")[0]
+        if word:
+            message = f"there is no command {word}"
+        self._stop(message, _similar(word.strip("'"), list(COMMANDS)) if word else "")
+
+    def _stop(self, message: str, similar: str) -> NoReturn:
+        hint = f"  help: did you mean `{similar}`?\n" if similar else ""
+        self.exit(2, f"{self.format_usage()}{self.prog}: error: {message}\n{hint}")
+
+
+def _similar(word: str, known: Sequence[str]) -> str:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, known, n=1)), "")
+
+
+def _parser(argv: Sequence[str]) -> _Parser:
+    if NO_CACHE in argv:  # loading a command reads tables already
+        os.environ["PTOSIM_CACHE_DIR"] = ""
+    parser = _Parser(
+        prog="ptosim",
+        description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ptosim {__version__}")
+    # Without `prog` argparse asks for the size of the terminal, which loads `shutil`.
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", prog=parser.prog
+    )
+    chosen = next((a for a in argv if a in COMMANDS), None)
+    # A line that begins with a command needs no other: making all of them takes as long as a check.
+    wanted = [chosen] if chosen is not None and argv[0] == chosen else COMMANDS
+    for name in wanted:
+        sub = _add(commands, name)
+        if name == chosen:  # the other commands' modules stay unloaded
+            _configure(name, sub, argv[1:])
+            parser.known = list(sub._option_string_actions)
+    return parser
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """Return the parser with the options of every command: for completion."""
+    parser = _Parser(prog="ptosim")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name in COMMANDS:
+        _configure(name, _add(commands, name))
+    return parser
+
+
+def _add(commands: Any, name: str) -> _Parser:
+    summary = COMMANDS[name]
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _configure(name: str, sub: _Parser, words: Sequence[str] = ()) -> None:
+    if name == "quant":  # has commands of its own
+        _command(name).configure(sub, words)
+        return
+    _command(name).configure(sub)
+    add_limits(sub)
+    add_cache(sub)
+
+
+def _command(name: str):
+    return importlib.import_module(f"ptosim.shell.{name}_command")
+
+
+def _internal(problem: Exception, argv: Sequence[str], terminal: Terminal) -> int:
+    if os.environ.get("PTOSIM_TRACEBACK"):
+        raise problem
+    terminal.error(
+        f"PTO9001: internal error: {type(problem).__name__}: {problem}",
+        "this is a fault of ptosim; please report it with the command line below and the files it "
+        f"names\n  ptosim {' '.join(argv)}\n(set PTOSIM_TRACEBACK=1 for the Python traceback)",
+    )
+    return EXIT_INTERNAL

@@ -1,0 +1,233 @@
+"""`ptosim quant audit PROGRAM|MODEL.onnx`"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.records import NamedTuple
+from ptosim.ground.version import __version__
+from ptosim.models.audit.steps import Line, Step
+from ptosim.models.quant.causes import CAUSES
+from ptosim.shell import launching
+from ptosim.shell import options as shared
+from ptosim.shell.formats import Formats, data, tables, text
+from ptosim.shell.terminal import Terminal
+from ptosim.views.header import header, header_line
+from ptosim.views.table import Part, table
+from ptosim.views.text import Text
+
+_EPILOG = """SOURCE is run (a program on its arguments, a model by onnx.reference), and every step
+that makes integers of numbers is compared with the formulas of ONNX, MLIR, oneDNN and PyTorch (of a
+model also with what PTO's own instructions compute). An element that differs is counted under the
+part of the formula that has to be exchanged for it to agree: how ties are rounded, how others are,
+what is out of range, where the zero point is added, how precisely it is scaled; `several` need more
+than one. The change is the smallest after which all elements agree, with the cycles it adds."""
+_MODEL = ".onnx"
+TARGETS = ("a2a3", "a5")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    shared.add_program(parser)
+    launching.add_arguments(parser.add_argument_group("run"))
+    shared.add_output(parser, FORMATS)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run, judge every step, report."""
+    name = str(options.file)
+    with terminal.busy(f"auditing {name}"):
+        steps, head = _of_model(options) if name.endswith(_MODEL) else _of_program(options)
+        costs = {
+            (step.name, line.system.name): _prices(step, line)
+            for step in steps
+            for line in step.lines
+        }
+    terminal.report(_Report(head, steps, costs))
+    return 0
+
+
+def _prices(step: Step, line: Line) -> Mapping[str, int | None]:
+    from ptosim.models.audit.price import prices
+
+    return prices(step, line, TARGETS)
+
+
+def _of_model(options: argparse.Namespace) -> tuple[list[Step], str]:
+    from ptosim.launch.values import parse_spec, split
+    from ptosim.models import onnx_model
+    from ptosim.models.audit.model import audit_model
+
+    graph = onnx_model.load(options.file)
+    pairs = (split(pair, "--arg") for pair in options.arg)
+    given = {name: np.asarray(parse_spec(spec)) for name, spec in pairs}
+    feeds, generated = onnx_model.feeds(graph, given, options.seed or 0)
+    made = f", generated data: {', '.join(generated)}" if generated else ""
+    head = f"ptosim {__version__} · {options.file} · opset {graph.opset}{made}"
+    return audit_model(graph, feeds), head
+
+
+def _of_program(options: argparse.Namespace) -> tuple[list[Step], str]:
+    from ptosim.models.audit.program import audit_program
+
+    choices = launching.each_target(options)[0]
+    program = choices.program()
+    entry = program.entry(choices.entry)
+    steps = audit_program(program, choices.arguments(), entry, **choices.run_options())
+    return steps, header_line(header(program, entry))
+
+
+# -- report ----------------------------------------------------------------------------------------
+
+
+class _Report(NamedTuple):
+    """What was audited, its steps, and what each change costs by target."""
+
+    head: str
+    steps: list[Step]
+    costs: dict[tuple[str, str], Mapping[str, int | None]]
+
+    def causes(self) -> list[str]:
+        """Return the causes that some element has."""
+        lines = [line for step in self.steps for line in step.lines]
+        return [c for c in CAUSES if any(line.verdict.causes[c] for line in lines)]
+
+    def columns(self) -> list[str]:
+        """Return the columns of the table."""
+        counted = [f">{cause}" for cause in self.causes()]
+        cycles = [f">{target} cycles" for target in TARGETS]
+        return ["step", "against", ">differ", ">max", *counted, "smallest change", *cycles]
+
+    def rows(self) -> list[list[object]]:
+        """Return a row for each step and system."""
+        return [
+            [step.name if first else "", *self._cells(step, line)]
+            for step in self.steps
+            for first, line in _with_first(step.lines)
+        ]
+
+    def _cells(self, step: Step, line: Line) -> list[object]:
+        causes = self.causes()
+        if line.why_not:
+            return [line.system.name, "-", "-", *("-" for _ in causes), "", "-", "-"]
+        verdict = line.verdict
+        if not verdict.differ:
+            return [line.system.name, "0", "", *("" for _ in causes), "none: agrees", "", ""]
+        counts = [str(verdict.causes[c] or "") for c in causes]
+        costs = self.costs[step.name, line.system.name]
+        cycles = [_signed(costs.get(target)) for target in TARGETS]
+        change = " + ".join(verdict.change)
+        return [
+            line.system.name,
+            str(verdict.differ),
+            f"{verdict.worst:g}",
+            *counts,
+            change,
+            *cycles,
+        ]
+
+    def remarks(self) -> list[str]:
+        """Return a line on each step: its formula, how much it was looked at, what is open."""
+        return [line for step in self.steps for line in _remarks(step)]
+
+
+def _with_first(lines: list[Line]) -> list[tuple[bool, Line]]:
+    return [(number == 0, line) for number, line in enumerate(lines)]
+
+
+def _signed(cycles: int | None) -> str:
+    return "no form" if cycles is None else f"{cycles:+,}"
+
+
+def _remarks(step: Step) -> list[str]:
+    size = f"{step.elements:,} elements"
+    times = f" in {step.executions:,} executions" if step.executions > 1 else ""
+    told = [f"{step.name}: {step.formula or 'no integer formula'}; {size}{times}"]
+    if step.note:
+        told.append(f"  {step.note}")
+    if step.unlike:
+        told.append(f"  {step.unlike:,} of its results are not this formula's: read it with care")
+    told += [
+        f"  not compared with {line.system.name}: {line.why_not}"
+        for line in step.lines
+        if line.why_not
+    ]
+    return told
+
+
+_NOTHING = "nothing in it makes integers of numbers"
+
+
+def _renderables(report: _Report) -> list[Part]:
+    head: list[Part] = [Text(report.head, style="bold")]
+    if not report.steps:
+        return [*head, Text(_NOTHING)]
+    remarks = [Text(line) for line in report.remarks()]
+    rows = report.rows()
+    if not rows:
+        return [*head, *remarks]
+    made = table(
+        "", report.columns(), rows, essential=["step", "against", "differ", "smallest change"],
+        drop=["max", *report.causes()],
+    )  # fmt: skip
+    return [*head, *remarks, made]
+
+
+def _page(report: _Report) -> str:
+    from ptosim.views.audit_page import Row, audit_page
+
+    rows = [
+        Row(step.name, line.system.name, step.elements, line.verdict.causes)
+        for step in report.steps
+        for line in step.lines
+        if not line.why_not
+    ]
+    return audit_page(
+        f"Quantisation: {report.head}", report.remarks() or [_NOTHING], report.columns(),
+        report.rows(), rows,
+    )  # fmt: skip
+
+
+def _fields(report: _Report) -> dict[str, object]:
+    return {"audited": report.head, "steps": [_step_fields(s, report) for s in report.steps]}
+
+
+def _step_fields(step: Step, report: _Report) -> dict[str, object]:
+    return {
+        "step": step.name,
+        "formula": step.formula or None,
+        "out": step.out or None,
+        "elements": step.elements,
+        "executions": step.executions,
+        "unlike": step.unlike,
+        "note": step.note or None,
+        "against": [
+            _line_fields(line, report.costs[step.name, line.system.name]) for line in step.lines
+        ],
+    }
+
+
+def _line_fields(line: Line, costs: Mapping[str, int | None]) -> dict[str, Any]:
+    if line.why_not:
+        return {"system": line.system.name, "unavailable": line.why_not}
+    verdict = line.verdict
+    return {
+        "system": line.system.name,
+        "differ": verdict.differ,
+        "max_difference": verdict.worst,
+        "causes": {cause: n for cause, n in verdict.causes.items() if n},
+        "change": list(verdict.change),
+        "added_cycles": dict(costs),
+    }
+
+
+FORMATS: Formats[_Report] = {
+    "text": tables(_renderables),
+    "json": data(_fields),
+    "html": text(_page),
+}

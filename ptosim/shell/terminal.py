@@ -1,0 +1,169 @@
+"""Where a command writes: reports to standard output or a file, the rest to standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.files import write_file
+from ptosim.ground.progress import Progress, watched
+from ptosim.ground.whole import whole
+from ptosim.shell.streams import write_error, write_out
+from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
+from ptosim.views.json_text import line
+from ptosim.views.plain_text import is_plain, plain_text
+
+_WIDEST = 10_000
+"""Columns that `COLUMNS` may ask for."""
+
+Writer = Callable[[Any, "Terminal"], str]
+
+
+class Terminal:
+    """Output of one command, as its options ask for it."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.format: str = getattr(options, "format", None) or "text"
+        self.quiet: bool = getattr(options, "quiet", False)
+        self.verbose: bool = getattr(options, "verbose", False)
+        self._target: str | None = getattr(options, "output", None)
+        self._writers: Mapping[str, Writer] = getattr(options, "writers", {})
+        if self.format == "text" and (self._target or "").endswith((".html", ".htm")):
+            self.format = "html" if "html" in self._writers else "text"
+        self._color: str = getattr(options, "color", None) or "auto"
+
+    def uses_color(self, stream: TextIO) -> bool:
+        """Return True if text on the stream may carry colours."""
+        if self._color != "auto":
+            return self._color == "always"
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            return False
+        return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+    @property
+    def wants_report(self) -> bool:
+        """False if `--quiet` keeps the text from the screen; files and data are written."""
+        return not self.quiet or self._target is not None or self.format != "text"
+
+    def is_screen(self) -> bool:
+        """True if the report goes to a screen, whose width bounds its lines."""
+        return self._target is None and sys.stdout.isatty()
+
+    def width(self, stream: TextIO | None = None) -> int:
+        """Return the columns of the report, or of what goes to a stream."""
+        if self.is_screen() if stream is None else stream.isatty():
+            with contextlib.suppress(OSError):
+                return os.get_terminal_size((stream or sys.stdout).fileno()).columns
+        columns = whole(os.environ.get("COLUMNS", "")) or 0
+        return columns if 0 < columns < _WIDEST else WIDTH
+
+    def line(self, text: str, indent: int) -> str:
+        """Return a line as a screen has room for it, continued below after `indent` blanks; words
+        stay whole, and what does not go to a screen is one line."""
+        if not self.is_screen():
+            return text
+        import textwrap
+
+        return textwrap.fill(
+            text,
+            self.width(),
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+
+    # -- reports ----------------------------------------------------------------------------------
+
+    def write(self, text: str) -> None:
+        """Write a report: to the file of `-o` (whole or not at all), else to standard output."""
+        if self._target is not None:
+            write_file(Path(self._target), text)
+            return
+        write_out(text)
+
+    def report_to_screen(self) -> None:
+        """Write reports to standard output: `-o` names something else than the report."""
+        self._target = None
+
+    def report(self, report: object) -> None:
+        """Write a report in the form that was asked for, one of those that the command declares."""
+        self.write(self._writers[self.format](report, self))
+
+    def render(self, parts: Iterable[object], width: int | None = None) -> str:
+        """Return tables and lines, or what else rich shows, as text of the report's width, unless
+        another is given."""
+        given, width = list(parts), width or self.width()
+        color = self._target is None and self.uses_color(sys.stdout)
+        if not color and is_plain(given):
+            return plain_text(given, width)
+        from ptosim.views.console import text_console, text_of
+
+        console, buffer = text_console(width, color=color)
+        for part in given:
+            console.print(part, crop=False)  # code in the manual is whole
+        return text_of(buffer, color=color)
+
+    @contextlib.contextmanager
+    def busy(self, what: str, total: int | None = None, parts: str = "") -> Iterator[Progress]:
+        """Watch something long (of `total` parts, where that is known), so that an interrupt says
+        where it was; a terminal shows from the first second on how far it is."""
+        with watched(Progress(what, total, parts)) as progress:
+            if self.quiet or not sys.stderr.isatty():
+                yield progress
+                return
+            from ptosim.views.progress import Busy
+
+            with Busy(progress, color=self.uses_color(sys.stderr)):
+                yield progress
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def findings(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """Write findings to standard error or, in a form for them, as the report."""
+        from ptosim.views.diagnostics.export import WRITERS, Findings
+
+        if self.format in WRITERS:
+            self.write(WRITERS[self.format](Findings(diagnostics)))
+            return
+        shown = [d for d in diagnostics if self.shows(d)]
+        if shown:
+            paint = ansi if self.uses_color(sys.stderr) else plain
+            width = self.width(sys.stderr)
+            text = render_all(shown, paint, width, verbose=self.verbose)
+            write_error(text + "\n")
+
+    def shows(self, diagnostic: Diagnostic) -> bool:
+        """Notes about choices that the header repeats are shown only with -v; -q hides all but
+        errors."""
+        if self.quiet:
+            return diagnostic.is_error
+        return diagnostic.severity > Severity.NOTE or self.verbose or diagnostic.span is not None
+
+    def aside(self, text: str) -> None:
+        """Write text that goes with the report: before its text, else on standard error."""
+        (write_out if self.format == "text" else write_error)(text)
+
+    def remark(self, message: str) -> None:
+        """Write a remark on what was done to standard error."""
+        paint = ansi if self.uses_color(sys.stderr) else plain
+        write_error(f"{paint('note', 'note')}: {message}\n")
+
+    def error(self, message: str, help: str | None = None) -> None:
+        """Write an error that has no place in a program."""
+        paint = ansi if self.uses_color(sys.stderr) else plain
+        write_error(f"{paint('error', 'error')}: {message}\n")
+        if help:
+            write_error(f"  {paint('help', 'help')}: {help}\n")
+
+
+def trace_text(events: list[dict[str, object]]) -> str:
+    """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
+    body = ",\n".join(map(line, events))
+    return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'

@@ -1,0 +1,104 @@
+"""`ptosim test [PATH…]`: programs with sidecars as tests."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import chain, groupby
+from pathlib import Path
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.progress import part_done
+from ptosim.ground.records import dataclass
+from ptosim.launch.farm.wanted import available_cores
+from ptosim.shell import options as shared
+from ptosim.shell.formats import Formats, data, text
+from ptosim.shell.jobs import add_jobs
+from ptosim.shell.terminal import Terminal
+from ptosim.tools.testing.cases import Case, Outcome, Runner, cases_of, programs_in
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A case and how it went."""
+
+    case: Case
+    outcome: Outcome
+
+    @property
+    def name(self) -> str:
+        """The program and the case."""
+        return f"{self.case.path}::{self.case.name}"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="folders and programs (default .)")
+    parser.add_argument("--target", metavar="T", help="only the cases of this target")
+    parser.add_argument(
+        "--update", action="store_true", help="write outputs as the golden arrays of the sidecars"
+    )
+    add_jobs(parser, "programs are tested in")
+    shared.add_output(parser, FORMATS)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run every case; exit code 1 if one fails. Raises UsageError where there is none."""
+    programs = programs_in([Path(p) for p in options.paths or ["."]])
+    cases = [case for program in programs for case in cases_of(program)]
+    cases = [c for c in cases if options.target in (None, c.target)]
+    if not cases:
+        raise UsageError(
+            "there is no program with a sidecar here", help="`kernel.toml` beside `kernel.pto`"
+        )
+    runner = Runner()
+    if options.update:
+        written = {path for case in cases if (path := runner.update(case)) is not None}
+        terminal.remark(f"{len(written)} files written")
+        return 0
+    with terminal.busy("testing", len(cases), "cases"):
+        lines = _lines(cases, options.jobs or available_cores())
+    terminal.report(lines)
+    return 0 if all(line.outcome.passed for line in lines) else 1
+
+
+def _lines(cases: list[Case], jobs: int) -> list[Line]:
+    """How the cases went; those of a program share its runs."""
+    from ptosim.ground.processes import each_of  # brings what makes processes
+
+    groups = [list(group) for _, group in groupby(cases, key=lambda case: case.path)]
+
+    def outcomes(group: list[Case]) -> list[Outcome]:
+        runner = Runner()
+        return [runner.outcome(case) for case in group]
+
+    found = each_of(outcomes, groups, jobs, lambda made: part_done(len(made)))
+    ordered = (case for group in groups for case in group)
+    return [Line(*pair) for pair in zip(ordered, chain.from_iterable(found), strict=True)]
+
+
+def _text(lines: list[Line]) -> str:
+    return "".join(_parts(lines))
+
+
+def _parts(lines: list[Line]) -> Iterator[str]:
+    for line in lines:
+        yield f"{'✓ pass' if line.outcome.passed else '✗ FAIL'}  {line.name}\n"
+    failed = [line for line in lines if not line.outcome.passed]
+    for line in failed:
+        yield f"\n-- {line.name}\n{line.outcome.text}\n"
+    yield f"\n{len(lines) - len(failed)} passed, {len(failed)} failed\n"
+
+
+def _fields(lines: list[Line]) -> object:
+    return {
+        "version": 1,
+        "cases": [
+            {"program": str(n.case.path), "target": n.case.target, "output": n.case.output,
+             "passed": n.outcome.passed, "text": n.outcome.text}
+            for n in lines
+        ],
+    }  # fmt: skip
+
+
+FORMATS: Formats[list[Line]] = {"text": text(_text), "json": data(_fields)}

@@ -1,0 +1,123 @@
+"""The cost of one operation: cycles, the stages they come from, bytes moved, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ptosim.ground.isa.costs import lowest_confidence
+from ptosim.ground.records import dataclass, replace
+from ptosim.time.laws.shapes import VectorWork
+
+if TYPE_CHECKING:
+    from ptosim.time.laws.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of an operation: vector instructions, a transfer, a start-up.
+
+    `count` is how many instructions are executed (of a transfer its bursts); `repeats` is how many
+    repeats of 256 bytes they process in all on A2/A3, and the iterations of their loop on A5; what
+    is no vector instruction has none. `executes` names the instructions, of a loop those of an
+    iteration. The cycles of a stage that is `shared` are its share of one pipelined loop, which it
+    goes through together with the others."""
+
+    name: str
+    cycles: float
+    count: int = 1
+    confidence: str = "derived"
+    repeats: int = 0
+    shared: bool = False
+    executes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Bytes that go to or come from global memory: `direction` is read or write."""
+
+    direction: str
+    bytes: int
+    runs: int
+    run_bytes: int
+
+
+class Cost:
+    """What an operation takes on its pipe.
+
+    `cycles` is the time from start to result; the last `latency` of them overlap with the next
+    operation of the same pipe unless something waits for the result. `work` counts arithmetic
+    operations. An operation without a law has `known` False and no cycles.
+    """
+
+    __slots__ = (
+        "class_name",
+        "confidence",
+        "cycles",
+        "form",
+        "known",
+        "latency",
+        "moved",
+        "region",
+        "stages",
+        "work",
+    )
+
+    def __init__(
+        self,
+        class_name: str,
+        stages: tuple[Stage, ...],
+        confidence: str,
+        *,
+        latency: float = 0,
+        moved: Movement | None = None,
+        work: int = 0,
+        known: bool = True,
+        cycles: float | None = None,
+        region: VectorWork | None = None,
+        form: str = "",
+    ) -> None:
+        total = sum(s.cycles for s in stages) if cycles is None else cycles
+        self.class_name = class_name
+        self.stages = stages
+        self.confidence = confidence
+        self.cycles = max(round(total), 0)
+        self.latency = min(max(round(latency), 0), self.cycles)
+        self.moved = moved
+        self.work = work
+        self.known = known
+        self.region = region  # what a vector region executes
+        self.form = form  # shape and element types of a cast
+
+    @property
+    def busy(self) -> int:
+        """Cycles until the pipe takes the next operation."""
+        return self.cycles - self.latency
+
+    def longer(self, stage: Stage) -> Cost:
+        """Return the cost with one stage more, in which its pipe is busy."""
+        sure = lowest_confidence((self.confidence, stage.confidence))
+        return Cost(
+            self.class_name, (*self.stages, stage), sure, latency=self.latency,
+            moved=self.moved, work=self.work, known=self.known, cycles=self.cycles + stage.cycles,
+            region=self.region, form=self.form,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Cost({self.class_name}, {self.cycles} cycles)"
+
+
+def derived(request: Request, stages: Iterable[Stage], work: int, latency: float = 0) -> Cost:
+    """Return a cost of which nobody has published a measurement: no stage is better than
+    derived."""
+    weaker = [
+        replace(s, confidence="derived" if s.confidence != "assumed" else "assumed") for s in stages
+    ]
+    return request.cost(weaker, latency=latency, work=work)
+
+
+NOTHING = Cost("nothing", (), "documented")
+"""An operation on an empty region, or one that is done before the program runs."""
+
+NO_LAW = Cost("no law", (), "assumed", known=False)
+"""The cost of an operation that no law covers: no cycles, and it is counted."""

@@ -1,0 +1,113 @@
+"""Issue of one period of a loop on moving times (`machine.moving`): the general rules, with a watch
+on global memory.
+
+Of a buffer only the time of the last use by each pipe and kind counts here: where it is later than
+an operation of another pipe could start, the operation would have to look at single stretches,
+which move, and the period proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.ground.records import NamedTuple
+from ptosim.machine.moving import Moving, now, step_of
+from ptosim.time.pipes.last_uses import HELD, Far, Given, Series
+from ptosim.time.pipes.order import DataOrder
+from ptosim.time.pipes.steps import Issued
+
+
+class Mark(NamedTuple):
+    """A use of global memory in the period, and by how many bytes it moves in each."""
+
+    buffer: Far
+    pipe: int
+    first: int
+    end: int
+    given: Given
+    writes: bool
+    moved: int
+
+
+class ProbedOrder:
+    """Issues the operations of a core in one period. `moved` is by how many bytes the window of the
+    operation that comes next moves in each. What cannot be followed ends the attempt (`give_up`,
+    which is told why) before it is issued; from then on it issues as usual."""
+
+    def __init__(self, order: DataOrder, give_up: Callable[[str], None]) -> None:
+        self.order = order
+        self.moved = 0
+        self.marks: list[Mark] = []
+        self.is_over = False
+        self._give_up = give_up
+
+    def issue(self, placed: Issued, scalars: int) -> None:
+        """Issue a step after everything that its data depend on."""
+        moved, self.moved = self.moved, 0
+        step, far = placed.base, placed.far
+        if far and not self.is_over:
+            why = self._obstacle(placed, scalars, moved)
+            if why:
+                self._give_up(why)
+        if self.is_over:
+            self.order.issue(placed, scalars)
+            return
+        self.order.issue(step, scalars)
+        for buffer, first, end, writes in far:
+            self._mark(Mark(buffer, step.pipe, first, end, step.reach.given, writes, moved))
+
+    def _obstacle(self, placed: Issued, scalars: int, moved: int) -> str:
+        """Return why an operation on global memory cannot be followed; empty if it can."""
+        pipe, timer = placed.base.pipe, self.order.timer
+        if pipe in self.order.draining:
+            return "a pipe with barriers of its own uses global memory"
+        if moved and len(placed.far) != 1:
+            return "an operation uses several windows of global memory that move"
+        starts = timer.clock + scalars * timer.scalar_cycles
+        after = timer.free[pipe] if timer.free[pipe] > starts else starts
+        for buffer, _, _, writes in placed.far:
+            if self._is_awaited(buffer, pipe, after, writes=writes):
+                return "a buffer of global memory is written by one pipe and used by another"
+        return ""
+
+    @staticmethod
+    def _is_awaited(buffer: Far, pipe: int, after: Any, *, writes: bool) -> bool:
+        """True if a use of any bytes by another pipe may be later than a cycle."""
+        if not buffer.used[writes] & ~(1 << pipe):
+            return False
+        known = [(by, wrote, spans.latest) for (by, wrote), spans in buffer.spans.items()]
+        known += [(s.pipe, s.writes, s.latest) for s in buffer.series]
+        late = [when > after for by, wrote, when in known if by != pipe and (wrote or writes)]
+        return any(late)
+
+    def _mark(self, mark: Mark) -> None:
+        self.marks.append(mark)
+        spans = mark.buffer.spans.get((mark.pipe, mark.writes))
+        if spans is not None and mark.given[0] > spans.latest:
+            spans.latest = mark.given[0]
+
+    # -- after the period --------------------------------------------------------------------------
+
+    def settle(self, periods: int, records: int) -> None:
+        """Put the uses where later operations find them: those of the period, and as often again
+        as it repeats, with so many records in each."""
+        for mark in self.marks:
+            buffer, pipe, first, end, given, writes, moved = mark
+            when, by = _known(given)
+            later, plain = step_of(when), (now(when), by)
+            if not moved and plain[0] < HELD:
+                plain = plain[0] + later * periods, by + records * periods
+            elif periods:
+                of = (plain, moved, later, records, periods)
+                buffer.series.append(Series(pipe, writes, first, end, *of))
+            buffer.mark(pipe, first, end, plain, writes)
+        self.marks.clear()
+        self.is_over = True
+
+
+def _known(given: Given) -> Given:
+    """One that was not placed when it was marked may be now."""
+    when, by = given
+    if when.__class__ is not Moving and when >= HELD and by.times:
+        when, _, by = by.times[0]
+    return when, by

@@ -1,0 +1,255 @@
+"""What a core has executed: records as columns, and periods of them that repeat.
+
+A record has a step, a start and a cause, the record that determined the start. Where a loop goes on
+in the same way, one period of it is kept with how often it repeats and by how much each start moves
+(`Repeat`). Records are numbered as if all of them were kept; their place in the columns is `at`."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+
+from ptosim.ground.records import dataclass, replace
+from ptosim.time.pipes.steps import PIPES, Step
+
+NO_CAUSE = -1
+"""The cause of an operation that starts when the scalar unit issues it."""
+
+NO_LOOP = -2
+"""The jump of periods that belong to no loop, and each number below."""
+
+_COLUMNS = ("steps", "starts", "causes")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """A period of the records of a core that repeats: the number of its first record and its place
+    in the columns, its records, how many further periods there are that no record is kept of, by
+    how much start and cause of each record move in a period, and the records that all repeats until
+    the end of this one leave out. `line` is that of the loop, `rounds` its rounds in a period,
+    `first_round` the round that the period begins with; cores that repeat together have one
+    `jump`. Of periods that were found among the records (`folds`), `jump` is at most NO_LOOP, and
+    nothing is said of a loop."""
+
+    first: int
+    place: int
+    length: int
+    count: int
+    starts: array[int]
+    causes: array[int]
+    left_out: int
+    line: int
+    rounds: int
+    first_round: int
+    jump: int
+
+    @property
+    def name(self) -> str:
+        """What is left out, in words."""
+        if self.jump <= NO_LOOP:
+            return f"{self.count:,} times the same"
+        return f"rounds {self.first_round + self.rounds:,} to {self.last_round:,} repeat"
+
+    @property
+    def last_round(self) -> int:
+        """The last round of the loop that is like the others."""
+        return self.first_round + self.rounds * (self.count + 1) - 1
+
+
+class Records:
+    """The columns of a core."""
+
+    __slots__ = (
+        "causes", "firsts", "repeats", "searched", "searched_waits", "skipped", "slowed", "starts",
+        "steps", "wait_sources", "waits",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.starts = array("q")
+        self.slowed: dict[int, int] = {}  # ends of transfers that share bandwidth, by record
+        self.causes = array("q")
+        self.waits = array("q")  # pairs: position in `steps` when the wait ended, pipe
+        self.wait_sources = array("q")  # the core and the record that gave the event
+        self.repeats: list[Repeat] = []
+        self.firsts: list[int] = []  # of the repeats
+        self.skipped = 0  # records that the repeats leave out
+        self.searched = self.searched_waits = 0  # what was searched for periods of the columns
+
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return len(self.steps) + self.skipped
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Records so far, and the entries of `waits` since the last of them."""
+        place = len(self.steps)
+        first = bisect_left(range(0, len(self.waits), 2), place, key=self.waits.__getitem__)
+        return self.count, len(self.waits) - 2 * first
+
+    # -- going back and forth ----------------------------------------------------------------------
+
+    def become(self, other: Records) -> None:
+        """Have all records of another one. Columns stay the same objects: issuers hold them."""
+        begin = min(len(self.steps), len(other.steps)) if self.repeats == other.repeats else 0
+        for name in _COLUMNS:
+            getattr(self, name)[begin:] = getattr(other, name)[begin:]
+        self.waits[:], self.wait_sources[:] = other.waits, other.wait_sources
+        self.repeats, self.firsts = list(other.repeats), list(other.firsts)
+        self.skipped = other.skipped
+        self.searched, self.searched_waits = other.searched, other.searched_waits
+
+    def cut(self, count: int, waits: int) -> None:
+        """Have no more than so many records, and entries of `waits` after them. A period that is
+        cut in two is kept as one that repeats less often, with the records of its last part."""
+        kept = bisect_left(self.firsts, count)
+        rest: list[tuple[Step, int, int]] = []
+        length = len(self.steps) - max(self.count - count, 0)
+        if kept:
+            last = self.repeats[kept - 1]
+            length = count - last.left_out
+            if count < last.first + last.length * (last.count + 1):
+                kept, length, rest = self._opened(kept, count)
+        elif self.repeats:
+            length = count
+        for name in _COLUMNS:
+            del getattr(self, name)[length:]
+        for step, start, cause in rest:
+            self.steps.append(step)
+            self.starts.append(start)
+            self.causes.append(cause)
+        del self.repeats[kept:], self.firsts[kept:]
+        self.skipped = self.repeats[-1].left_out if kept else 0
+        self._cut_waits(length if rest else len(self.steps), 0 if rest else waits)
+        self.searched = min(self.searched, len(self.steps))
+        self.searched_waits = min(self.searched_waits, len(self.waits))
+
+    def _opened(self, kept: int, count: int) -> tuple[int, int, list[tuple[Step, int, int]]]:
+        """Let the last of `kept` repeats end before a record; return how many are kept then, up to
+        which place the columns are, and the records after it."""
+        last = self.repeats[kept - 1]
+        periods = (count - last.first) // last.length
+        end = last.first + periods * last.length
+        if periods < 2:
+            first, length, kept = last.first, last.place, kept - 1
+        else:
+            first, length = end, last.place + last.length
+        rest = [(self.step(n), self.start(n), self.cause(n)) for n in range(first, count)]
+        if periods >= 2:
+            left = last.left_out - last.length * (last.count + 1 - periods)
+            self.repeats[kept - 1] = replace(last, count=periods - 1, left_out=left)
+        return kept, length, rest
+
+    def _cut_waits(self, place: int, entries: int) -> None:
+        """Keep the waits before a place, and so many entries of those at it."""
+        first = bisect_left(range(0, len(self.waits), 2), place, key=self.waits.__getitem__)
+        del self.waits[2 * first + entries :], self.wait_sources[2 * first + entries :]
+
+    # -- by number ---------------------------------------------------------------------------------
+
+    def at(self, record: int) -> tuple[int, int, Repeat | None]:
+        """Return the place of a record in the columns; of one that repeats also in which period
+        after the first it is."""
+        number = bisect_right(self.firsts, record) - 1
+        if number < 0:
+            return record, 0, None
+        repeat = self.repeats[number]
+        period, place = divmod(record - repeat.first, repeat.length)
+        if period > repeat.count:
+            return record - repeat.left_out, 0, None
+        return repeat.place + place, period, repeat
+
+    def step(self, record: int) -> Step:
+        """Return the step of a record."""
+        return self.steps[self.at(record)[0]]
+
+    def start(self, record: int) -> int:
+        """Return when the operation of a record started."""
+        place, period, repeat = self.at(record)
+        moved = period * repeat.starts[place - repeat.place] if repeat is not None else 0
+        return self.starts[place] + moved
+
+    def cause(self, record: int) -> int:
+        """Return the code of what determined the start of a record."""
+        place, period, repeat = self.at(record)
+        moved = period * repeat.causes[place - repeat.place] if repeat is not None else 0
+        return self.causes[place] + moved
+
+    def end(self, record: int) -> int:
+        """Return when the pipe of an operation took the next one."""
+        end = self.slowed.get(record)
+        return self.start(record) + self.step(record).busy if end is None else end
+
+    # -- columns -----------------------------------------------------------------------------------
+
+    @property
+    def ends(self) -> array[int]:
+        """When the pipe of each operation that is kept took the next one."""
+        ends = array("q", [a + s.busy for s, a in zip(self.steps, self.starts, strict=True)])
+        for record, end in self.slowed.items():
+            ends[self.at(record)[0]] = end
+        return ends
+
+    @property
+    def dones(self) -> array[int]:
+        """When the result of each operation that is kept was there."""
+        return array("q", [e + s.latency for s, e in zip(self.steps, self.ends, strict=True)])
+
+    def executed(self) -> Counter[Step]:
+        """Return how often each step was executed."""
+        found = Counter(self.steps)
+        for repeat in self.repeats:
+            for step in self.steps[repeat.place : repeat.place + repeat.length]:
+                found[step] += repeat.count
+        return found
+
+    def work(self) -> tuple[list[int], list[int]]:
+        """Return for each pipe the operations that it executed, and the cycles that it was
+        busy."""
+        busy, count = [0] * len(PIPES), [0] * len(PIPES)
+        for step, number in self.executed().items():
+            busy[step.pipe] += step.busy * number
+            count[step.pipe] += number
+        for record, end in self.slowed.items():
+            step = self.step(record)
+            busy[step.pipe] += end - self.start(record) - step.busy
+        return count, busy
+
+    def stretches(self, pipe: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield when a pipe is busy: start and end, how many further times, and after how many
+        cycles each."""
+        ends = self.ends
+        known = 0
+        for repeat in self.repeats:
+            yield from self._plain(pipe, known, repeat.place, ends)
+            known = repeat.place + repeat.length
+            for place in range(repeat.place, known):
+                if self.steps[place].pipe == pipe:
+                    moved = repeat.starts[place - repeat.place]
+                    yield self.starts[place], ends[place], repeat.count, moved
+        yield from self._plain(pipe, known, len(self.steps), ends)
+
+    def _plain(
+        self, pipe: int, first: int, last: int, ends: array[int]
+    ) -> Iterator[tuple[int, int, int, int]]:
+        for place in range(first, last):
+            if self.steps[place].pipe == pipe:
+                yield self.starts[place], ends[place], 0, 0
+
+
+def foreign(core: int, record: int) -> int:
+    """Return a record of another core as a cause: negative numbers below NO_CAUSE."""
+    return -2 - (record << 16 | core) if record >= 0 else NO_CAUSE
+
+
+def cause_of(code: int, core: int) -> tuple[int, int] | None:
+    """Return (core, record) of a cause; None for the scalar unit."""
+    if code == NO_CAUSE:
+        return None
+    if code >= 0:
+        return core, code
+    packed = -2 - code
+    return packed & 0xFFFF, packed >> 16

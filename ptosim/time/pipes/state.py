@@ -1,0 +1,160 @@
+"""The state of a timing model as times, records and a shape: what can be compared and moved.
+
+A `Walk` goes through everything that later operations depend on, always in the same order. It hands
+every cycle to `time` and every record to `record` and puts back what they return; what is neither
+goes into `shape`. So one walk reads the state, another one moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ptosim.time.pipes.last_uses import HELD, Cells, Far, Given
+from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.order import DataOrder
+from ptosim.time.pipes.steps import Flag, Step
+from ptosim.time.pipes.timers import CoreTimer
+
+Time = Callable[[Any], Any]
+"""From a cycle to the one that takes its place."""
+Record = Callable[[int, int], int]
+"""From a core and the code of one of its causes to the code that takes its place."""
+
+
+class Walk:
+    """One walk through the state of some cores of a model. `shape` is a tuple after it."""
+
+    def __init__(self, time: Time, record: Record) -> None:
+        self.time = time
+        self.record = record
+        self.shape: list[Any] = []
+        self._seen: dict[int, int] = {}  # events without a name, by identity
+
+    def model(
+        self, model: TimingModel, orders: Sequence[DataOrder], cores: Iterable[CoreTimer]
+    ) -> None:
+        """Go through the cores, their events, and who used which bytes."""
+        note = self.shape.append
+        for timer in cores:
+            self._core(timer)
+            if orders:
+                self._order(orders[timer.index])
+        note(len(model.flags))
+        for flag in model.flags.values():
+            self._content(flag)
+
+    # -- cores -------------------------------------------------------------------------------------
+
+    def _core(self, timer: CoreTimer) -> None:
+        time, record, index = self.time, self.record, timer.index
+        timer.clock = time(timer.clock)
+        for column in (timer.free, timer.done):
+            column[:] = map(time, column)
+        for codes in (timer.free_record, timer.done_record):
+            codes[:] = [record(index, code) for code in codes]
+        timer.gate_record = record(index, timer.gate_record)
+        self.shape.append((index, timer.blocked))
+        for queue in timer.queues:
+            self.shape.append(-1 if queue is None else len(queue))
+            for at, (step, issued) in enumerate(queue or ()):
+                self._step(step)
+                queue[at] = step, time(issued)  # type: ignore[index]
+        if timer.gate is not None:
+            step, issued = timer.gate
+            self.shape.append("gate")
+            self._step(step)
+            timer.gate = step, time(issued)
+        for step, scalars in timer.backlog:
+            self.shape.append(("backlog", scalars))
+            self._step(step)
+
+    def _step(self, step: Step) -> None:
+        self.shape.append((id(step.base), step.drains, len(step.takes), len(step.gives)))
+        for flag in (*step.takes, *step.gives):
+            self._flag(flag)
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def _flag(self, flag: Flag) -> None:
+        """An event that something refers to; one with a name has its turn among all."""
+        if flag.key is not None:
+            self.shape.append(id(flag))
+            return
+        number = self._seen.get(id(flag))
+        if number is None:
+            self._seen[id(flag)] = number = len(self._seen)
+            self._content(flag)
+        self.shape.append(("event", number))
+
+    def _content(self, flag: Flag) -> None:
+        self.shape.append((len(flag.times), len(flag.held), len(flag.waiters)))
+        for entries in (flag.times, flag.held):
+            for at, (when, core, record) in enumerate(entries):
+                self.shape.append(core)
+                entries[at] = self.time(when), core, self.record(core, record)
+        for timer, pipe in flag.waiters:
+            self.shape.append((timer.index, pipe))
+
+    # -- bytes -------------------------------------------------------------------------------------
+
+    def _order(self, order: DataOrder) -> None:
+        self.shape.append(order.version)
+        reaches: dict[int, Any] = {}
+        for name, memory in order.near.items():
+            self._cells(order.timer.index, name, memory, reaches)
+        for reach in reaches.values():
+            reach.given = self._given(order.timer.index, reach.given)
+        for buffer in order.far.values():
+            self._far(buffer)
+
+    def _cells(self, core: int, name: Any, memory: Cells, reaches: dict[int, Any]) -> None:
+        for cell in memory.cells:
+            self.shape.append((name, cell.first, cell.end, cell.wrote, cell.read))
+            for last in cell.uses.values():
+                last.given = self._given(core, last.given)
+                reaches.update((id(reach), reach) for reach in last.uses.values())
+
+    def _given(self, core: int, given: Given) -> Given:
+        when, by = given
+        if when >= HELD:
+            self._flag(by)
+            return given
+        self.shape.append(when >= 0)
+        return (self.time(when), self.record(core, by)) if when >= 0 else given
+
+    def _far(self, buffer: Far) -> None:
+        """Of global memory the time of the last use decides if anybody has to look further."""
+        buffer.settle()
+        self.shape.append(tuple(buffer.used))
+        for key, spans in buffer.spans.items():
+            is_held = spans.latest >= HELD
+            self.shape.append((key, is_held))
+            if not is_held:
+                spans.latest = self.time(spans.latest)
+
+
+class Reading(Walk):
+    """A walk that reads: `times`, `codes` (with their cores), and the shape."""
+
+    def __init__(self) -> None:
+        self.times: list[Any] = []
+        self.codes: list[int] = []
+        self.owners: list[int] = []
+        super().__init__(self._time, self._record)
+
+    def _time(self, when: Any) -> Any:
+        self.times.append(when)
+        return when
+
+    def _record(self, core: int, code: int) -> int:
+        self.codes.append(code)
+        self.owners.append(core)
+        return code
+
+
+class Writing(Walk):
+    """A walk that puts other times and codes into the places of a reading."""
+
+    def __init__(self, times: Iterable[Any], codes: Iterable[int]) -> None:
+        next_time, next_code = iter(times).__next__, iter(codes).__next__
+        super().__init__(lambda when: next_time(), lambda core, code: next_code())

@@ -1,0 +1,312 @@
+"""The pipes of one core in time: in-order queues, events that carry times, the scalar unit.
+
+An operation starts when its pipe is free, it has been issued, and what it waits for has been given;
+it gives its own events when it is done. All times are integer cycles."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ptosim.time.pipes.records import NO_CAUSE, Records, foreign
+from ptosim.time.pipes.steps import PIPES, Flag, S, Step
+
+if TYPE_CHECKING:
+    from ptosim.time.pipes.model import TimingModel
+
+
+class CoreTimer(Records):
+    """The pipes of one core.
+
+    `free[p]` is when pipe p takes its next operation, `done[p]` when everything before is done.
+    Records of executed operations are columns: step, start, and the record that determined the
+    start. An operation ends when its step says, except for those of `slowed`.
+    """
+
+    __slots__ = (
+        "backlog", "blocked", "by_data", "clock", "done", "done_record", "free", "free_record",
+        "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "stalled",
+    )  # fmt: skip
+
+    def __init__(self, model: TimingModel, index: int, name: str) -> None:
+        super().__init__()
+        count = len(PIPES)
+        self.model = model
+        self.scalar_cycles = model.scalar_cycles
+        self.index = index
+        self.name = name
+        self.by_data = False  # data order what it executes; waits for them are among the causes
+        self.clock = 0
+        self.free, self.done = [0] * count, [0] * count
+        self.free_record, self.done_record = [NO_CAUSE] * count, [NO_CAUSE] * count
+        self.queues: list[deque[tuple[Step, int]] | None] = [None] * count
+        self.blocked = 0  # pipes that hold their queue
+        self.gate: tuple[Step, int] | None = None  # where the scalar unit itself waits
+        self.gate_record = NO_CAUSE  # what the scalar unit waited for last
+        self.backlog: deque[tuple[Step, int]] = deque()
+        self.stalled: dict[str, list[int]] = {}  # by reason, the cycles of each pipe
+
+    # -- issue -------------------------------------------------------------------------------------
+
+    def issue(self, step: Step, scalars: int) -> None:
+        """Take the next operation of the program, after so many operations of the scalar unit."""
+        if self.gate is not None:
+            self.backlog.append((step, scalars))
+            return
+        now = self.clock + scalars * self.scalar_cycles
+        self.clock = now + step.issue
+        if step.pipe == S:
+            self._scalar(step, now)
+            return
+        queue = self.queues[step.pipe]
+        if queue is not None:
+            queue.append((step, now))
+        elif step.is_plain:
+            self.run(step, now)
+        else:
+            if not self._enter(step, now):
+                self.queues[step.pipe] = deque([(step, now)])
+                self.blocked += 1
+            if step.then is not None:
+                self.issue(step.then, 0)
+            if self.model.ready:
+                self.model.pump()
+
+    def run_behind(
+        self, step: Step, scalars: int, given: tuple[int, int], *, drains: bool
+    ) -> tuple[int, int]:
+        """Issue an operation after another one (when it is done, its record) that may be on
+        another pipe; return the same of this one and all before it on its pipe, as a flag would
+        say. Only where the pipe holds no queue."""
+        now = self.clock + scalars * self.scalar_cycles
+        self.clock = now + step.issue
+        pipe = step.pipe
+        if drains:
+            self._drain_pipe(pipe)
+        free = self.free[pipe]
+        when, record = given
+        if when > free and when > now:
+            self.stall(pipe, "scalar unit", now - free)
+            self.stall(pipe, "data", when - (now if now > free else free))
+            self.free[pipe] = when
+            self.free_record[pipe] = record
+        self.run(step, now)
+        return self.done[pipe], self.done_record[pipe]
+
+    def run(self, step: Step, now: int) -> None:
+        """Place an operation that waits for nothing but its pipe."""
+        pipe = step.pipe
+        start = self.free[pipe]
+        cause = self.free_record[pipe]
+        if now > start:
+            self.stall(pipe, "scalar unit", now - start)
+            start, cause = now, self.gate_record
+        self.causes.append(cause)
+        self._record(step, start, start + step.busy)
+
+    def _record(self, step: Step, start: int, end: int) -> None:
+        """Append the record of an operation whose cause has been appended."""
+        pipe = step.pipe
+        number = len(self.steps) + self.skipped
+        self.steps.append(step.base)
+        self.starts.append(start)
+        self.free[pipe] = end
+        self.free_record[pipe] = number
+        done = end + step.latency
+        if done >= self.done[pipe]:
+            self.done[pipe] = done
+            self.done_record[pipe] = number
+
+    def stall(self, pipe: int, reason: str, cycles: int) -> None:
+        """Count cycles that a pipe waits."""
+        if cycles > 0:
+            self.stalls_for(reason)[pipe] += cycles
+
+    def stalls_for(self, reason: str) -> list[int]:
+        """Return the cycles that each pipe waited for a reason; they can be added to."""
+        return self.stalled.setdefault(reason, [0] * len(self.free))
+
+    @property
+    def stalls(self) -> dict[tuple[int, str], int]:
+        """Cycles that pipes waited, by pipe and reason."""
+        return {
+            (pipe, reason): cycles
+            for reason, each in self.stalled.items()
+            for pipe, cycles in enumerate(each)
+            if cycles
+        }
+
+    # -- operations that wait or give --------------------------------------------------------------
+
+    def _enter(self, step: Step, now: int) -> bool:
+        """Place an operation with events; False if one that it waits for has not been given."""
+        if step.takes and not self._given(step):
+            return False
+        if step.drains:
+            self._drain_pipe(step.pipe)
+        for flag in step.takes:
+            self.take(step, flag, now)
+        if step.is_work:
+            if step.shared:
+                self._share(step, now)
+                return False
+            self.run(step, now)
+        self._give(step, now)
+        return True
+
+    def _given(self, step: Step) -> bool:
+        """True if everything that a step waits for has been given, to it first of all who wait;
+        otherwise it is put on the list of the first event that has not."""
+        me = (self, step.pipe)
+        for flag in step.takes:
+            if not flag.times or (flag.waiters and not flag.keeps and flag.waiters[0] != me):
+                if me not in flag.waiters:
+                    flag.waiters.append(me)
+                return False
+        for flag in step.takes:
+            if flag.waiters and me in flag.waiters:
+                flag.waiters.remove(me)
+        return True
+
+    def take(self, step: Step, flag: Flag, now: int) -> None:
+        """Wait on a pipe for an event whose time is known."""
+        when, core, record = flag.times[0] if flag.keeps else flag.times.popleft()
+        pipe = step.pipe
+        self.waits.append(len(self.steps))
+        self.waits.append(pipe)
+        self.wait_sources.append(core)
+        self.wait_sources.append(record)
+        free = max(self.free[pipe], now)
+        if when > free:
+            if now > self.free[pipe]:
+                self.stall(pipe, "scalar unit", now - self.free[pipe])
+            self.stall(pipe, flag.reason, when - free)
+            self.free[pipe] = when
+            self.free_record[pipe] = record if core == self.index else foreign(core, record)
+
+    def _drain_pipe(self, pipe: int) -> None:
+        """A barrier: what follows starts after everything before is done."""
+        done = self.done[pipe]
+        if done > self.free[pipe]:
+            self.stall(pipe, "barrier", done - self.free[pipe])
+            self.free[pipe] = done
+            self.free_record[pipe] = self.done_record[pipe]
+
+    def _give(self, step: Step, now: int) -> None:
+        pipe = step.pipe
+        when, record = self.done[pipe], self.done_record[pipe]
+        # A pipe that waited gives no earlier than its wait ended.
+        if self.free[pipe] > when:
+            when, record = self.free[pipe], self.free_record[pipe]
+        if now > when:
+            when, record = now, NO_CAUSE
+        for flag in step.gives:
+            self.model.give(flag, when + step.carry, self.index, record)
+
+    def _share(self, step: Step, now: int) -> None:
+        """Hand a transfer to the heap; its pipe holds until it is placed."""
+        pipe = step.pipe
+        start = max(self.free[pipe], now)
+        self.causes.append(self.free_record[pipe] if self.free[pipe] >= now else self.gate_record)
+        self.stall(pipe, "scalar unit", now - self.free[pipe])
+        self._record(step, start, start)
+        record = self.free_record[pipe]
+        self.slowed[record] = start
+        self.model.pools.wait(start, self, record, now)
+
+    def shared_done(self, record: int, end: int, now: int) -> None:
+        """A shared transfer ends: its pipe goes on. Its step, with the events of this execution, is
+        the head of the queue; the record has the one that executions have in common."""
+        pipe = self.step(record).pipe
+        queue = self.queues[pipe]
+        assert queue
+        step, _ = queue.popleft()
+        self.stall(pipe, "shared bandwidth", end - self.start(record) - step.busy)
+        self.slowed[record] = end
+        self.free[pipe] = end
+        done = end + step.latency
+        if done >= self.done[pipe]:
+            self.done[pipe] = done
+            self.done_record[pipe] = record
+        self._give(step, now)
+        self.resume(pipe)
+
+    def resume(self, pipe: int) -> None:
+        """Go on with a pipe that held its queue."""
+        queue = self.queues[pipe]
+        if queue is None:
+            return
+        while queue:
+            step, now = queue[0]
+            if step.is_plain:
+                self.run(step, now)
+            elif not self._enter(step, now):
+                return
+            queue.popleft()
+        self.queues[pipe] = None
+        self.blocked -= 1
+        if self.gate is not None:
+            self._open()
+
+    # -- the scalar unit ---------------------------------------------------------------------------
+
+    def _scalar(self, step: Step, now: int) -> None:
+        """An operation of the scalar unit itself, or one that it waits at."""
+        if not self._pass(step, now):
+            self.gate = (step, now)
+        if step.then is not None:
+            self.issue(step.then, 0)
+        if self.model.ready:
+            self.model.pump()
+
+    def _pass(self, step: Step, now: int) -> bool:
+        if step.drains and self.blocked:
+            return False
+        if step.takes and not self._given(step):
+            return False
+        self.free[S] = max(self.free[S], now)
+        if step.drains:
+            self._drain_core()
+        for flag in step.takes:
+            self.take(step, flag, now)
+        if step.is_work:
+            self.causes.append(self.free_record[S])
+            self._record(step, self.free[S], self.free[S] + step.busy)
+        self._give(step, now)
+        if self.free[S] > self.clock:
+            self.clock = self.free[S]
+            self.gate_record = self.free_record[S]
+        return True
+
+    def _drain_core(self) -> None:
+        """The scalar unit waits until every pipe is done."""
+        last = max(range(len(PIPES)), key=self.done.__getitem__)
+        if self.done[last] > self.free[S]:
+            self.stall(S, "barrier", self.done[last] - self.free[S])
+            self.free[S] = self.done[last]
+            self.free_record[S] = self.done_record[last]
+
+    def _open(self) -> None:
+        """Try the gate of the scalar unit again; after it issue goes on with what came
+        meanwhile."""
+        if self.gate is None:
+            return
+        step, now = self.gate
+        if not self._pass(step, now):
+            return
+        self.gate = None
+        backlog = self.backlog
+        while backlog and self.gate is None:
+            self.issue(*backlog.popleft())
+
+    def woken(self, pipe: int) -> None:
+        """An event that a pipe waits for was given."""
+        if pipe == S:
+            self._open()
+        else:
+            self.resume(pipe)
+
+    @property
+    def is_stuck(self) -> bool:
+        """True if something waits for an event that nobody gave."""
+        return bool(self.blocked or self.gate is not None)

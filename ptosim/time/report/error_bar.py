@@ -1,0 +1,176 @@
+"""How far a total may be off: an interval, from what is known of its parts.
+
+The total is what its critical path consists of. Parts of one class of operations have one law, so
+their errors add up; those of different classes are taken as independent. What a class is off is
+what nine of ten published points are off that its fit did not see; without points it follows from
+the confidence of its figures (`isa/costs/spread.toml`). Signals between cores have a range of their
+own where only that is known, and so has the launch.
+"""
+
+from __future__ import annotations
+
+from math import hypot
+from typing import TYPE_CHECKING, Any
+
+from ptosim.ground.isa.costs import (
+    COST_CONFIDENCES,
+    CostTable,
+    KernelAccuracy,
+    accuracy,
+    least_points,
+    left_out,
+    spreads,
+)
+from ptosim.ground.records import dataclass
+from ptosim.time.report.path import walk
+
+if TYPE_CHECKING:
+    from ptosim.time.report.totals import CostReport
+
+LEFT_OUT = "points left out of the fit"
+BOARD = "points of the board"
+CONFIDENCE = "confidence"
+RANGE = "range"
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """A class of operations on the critical path: its cycles, how far they may be off (relative),
+    and what that is known from."""
+
+    name: str
+    cycles: int
+    spread: float
+    basis: str
+    confidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBar:
+    """Cycles between which a total is expected, and its parts, dearest first. `published` are rows
+    of measured kernels of the same program."""
+
+    low: int
+    high: int
+    parts: tuple[BarPart, ...]
+    published: tuple[KernelAccuracy, ...] = ()
+
+    @property
+    def within(self) -> float | None:
+        """The largest relative error of this kernel's published rows; None without any."""
+        return max((abs(k.error) for k in self.published), default=None)
+
+    @property
+    def judged(self) -> float:
+        """The part of the critical path that no published point tells how far it is off: it follows
+        from the confidence of the figures, by a judgement (`isa/costs/spread.toml`)."""
+        every = sum(p.cycles for p in self.parts)
+        return sum(p.cycles for p in self.parts if p.basis == CONFIDENCE) / every if every else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """What published rows say of this kernel."""
+        if self.within is None:
+            return "not published"
+        count = len(self.published)
+        return f"within {self.within:.1%} ({count} published row{'s' * (count > 1)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        return {
+            "low": self.low,
+            "high": self.high,
+            "model_error": self.verdict,
+            "within": None if self.within is None else round(self.within, 4),
+            "judged": round(self.judged, 4),
+            "parts": [
+                {
+                    "class": p.name, "cycles": p.cycles, "spread": round(p.spread, 4),
+                    "basis": p.basis, "confidence": p.confidence,
+                }
+                for p in self.parts
+            ],
+        }  # fmt: skip
+
+
+def error_bar(report: CostReport) -> ErrorBar:
+    """Return the error bar of a launch's cycles."""
+    cycles, sure, hops = _classes(report)
+    parts = [_part(report.table, name, n, sure[name]) for name, n in cycles.items()]
+    below = above = hypot(*(p.cycles * p.spread for p in parts)) if parts else 0.0
+    row = report.table["machine.cross"]
+    fewer = hops * max(row["cycles"] - row.get("low_cycles", row["cycles"]), 0)
+    more = hops * max(row.get("high_cycles", row["cycles"]) - row["cycles"], 0)
+    if more or fewer:
+        spread = more / max(hops * row["cycles"], 1)
+        crossing = round(hops * row["cycles"])
+        parts.append(BarPart("signals between cores", crossing, spread, RANGE, row.confidence))
+    below, above = below + fewer, above + more
+    scale = report.cycles / max(report.span, 1)
+    low = max(round(report.cycles - below * scale), 0)
+    high = round(report.cycles + above * scale)
+    parts.sort(key=lambda p: (-p.cycles * p.spread, p.name))
+    return ErrorBar(low, high, tuple(parts), _published(report))
+
+
+def _classes(report: CostReport) -> tuple[dict[str, int], dict[str, str], int]:
+    """Cycles of the critical path by class of operation, the lowest confidence of each class, and
+    how often the path goes from one core to another."""
+    cycles: dict[str, int] = {}
+    sure: dict[str, str] = {}
+    hops, after, first = 0, None, report.span
+    for items, times, again in walk(report.model):
+        for core, record, start, end in items:
+            cost = core.step(record).cost
+            name = cost.class_name if cost.known else "no law"
+            cycles[name] = cycles.get(name, 0) + (end - start) * times
+            known = sure.setdefault(name, cost.confidence)
+            sure[name] = max(known, cost.confidence, key=COST_CONFIDENCES.index)
+            hops += times * (after is not None and after is not core)
+            after = core
+        first = items[-1].start - again * (times - 1)
+    if first > 0:
+        cycles["scalar unit"], sure["scalar unit"] = first, "assumed"
+    return cycles, sure, hops
+
+
+def _part(table: CostTable, name: str, cycles: int, confidence: str) -> BarPart:
+    found = _of_board(table, name) or _of_points(table, name)
+    if found is None:
+        found = spreads()[confidence], CONFIDENCE
+    return BarPart(name, cycles, found[0], found[1], confidence)
+
+
+def _of_board(table: CostTable, name: str) -> tuple[float, str] | None:
+    """What the points say that a board's own figures were held against."""
+    for error in table.overlay.errors if table.overlay is not None else ():
+        if error.class_name == name:
+            return error.worst, BOARD
+    return None
+
+
+def _of_points(table: CostTable, name: str) -> tuple[float, str] | None:
+    row = left_out(table.target, name)
+    known = row is not None and row.points >= least_points()
+    return (row.nine_of_ten, LEFT_OUT) if row is not None and known else None
+
+
+def _published(report: CostReport) -> tuple[KernelAccuracy, ...]:
+    """Rows of measured kernels that were made of this program, on this architecture."""
+    names = {report.entry, *(_stem(step.site.file) for step, _, _ in report.executed)}
+    return tuple(
+        k for k in accuracy()[1] if k.target == report.target and k.program in names and k.program
+    )
+
+
+def _stem(file: str) -> str:
+    return file.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".pto")
+
+
+def launch_range(table: CostTable, blocks: int) -> tuple[float, float]:
+    """Return between which microseconds the launch of so many blocks is: public figures of a board
+    give a start and more for each block than published kernels leave."""
+    row = table["machine.launch"]
+    us = row["us"] + row.get("us_per_block") * blocks
+    start = row.get("low_cycles") / table.mhz
+    return min(start or us, us), max(start + row.get("per_block") * blocks / table.mhz, us)

@@ -1,0 +1,163 @@
+"""What in a launch takes time that it may not have to: short bursts, time in which one pipe works
+alone, the price of barriers, start-ups, and a scalar unit that issues too slowly. Cycles are those
+of one core, the one that they cost most; equal cores are named together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ptosim.ground.records import dataclass, replace
+from ptosim.time.pipes.steps import PIPES, S
+
+if TYPE_CHECKING:
+    from ptosim.time.report.totals import CostReport
+
+LEAST = 0.05
+"""Share of the makespan below which nothing is said."""
+
+IDLE = 0.35
+"""Share of the makespan that the busiest pipe may be idle without a word."""
+
+NAMED = 5
+"""Operations that a hint names."""
+
+_STARTS = frozenset(("start", "start and drain"))
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What takes time, where (a line of the program, 0 for the whole), how many cycles at most, and
+    what helps."""
+
+    kind: str
+    line: int
+    cycles: int
+    text: str
+    cure: str
+
+
+def hints(report: CostReport) -> list[Hint]:
+    """Return the hints, the dearest first."""
+    found = [*_bursts(report), *_serial(report), *_waits(report), *_starts(report)]
+    return sorted(found, key=lambda h: (-h.cycles, h.line))
+
+
+def _of_cores(found: Iterable[tuple[str, Hint]]) -> list[Hint]:
+    """Join what several cores have alike: the dearest is told for all, its text begins with the
+    place."""
+    groups: dict[tuple[str, int, str], list[tuple[str, Hint]]] = {}
+    for where, hint in found:
+        groups.setdefault((hint.kind, hint.line, hint.cure), []).append((where, hint))
+    joined = []
+    for group in groups.values():
+        where, hint = max(group, key=lambda one: one[1].cycles)
+        others = len({name.rpartition(" ")[0] for name, _ in group}) - 1
+        if others:
+            core, _, rest = where.rpartition(" ")
+            where = f"{core} and {others} more cores, {rest}"
+        joined.append(replace(hint, text=f"{where} {hint.text}".strip()))
+    return joined
+
+
+def _bursts(report: CostReport) -> list[Hint]:
+    """Transfers of global memory in bursts shorter than the recommended ones."""
+    least = report.table["transfer.short"]["bytes"]
+    found = {}
+    for step, count, _ in report.executed:
+        moved = step.cost.moved
+        if moved is None or moved.runs < 2 or moved.run_bytes >= least:
+            continue
+        cycles = step.cost.busy * count
+        known = found.get(step.site.line)
+        if cycles < LEAST * report.span or (known is not None and known.cycles >= cycles):
+            continue
+        text = (
+            f"{step.site.mnemonic} moves {count} x {moved.runs} bursts of {moved.run_bytes} bytes; "
+            f"bursts of {least:g} bytes and more reach the full bandwidth"
+        )
+        cure = "move whole rows, or lay the data out so that rows of a tile are one run"
+        found[step.site.line] = Hint("short bursts", step.site.line, cycles, text, cure)
+    return list(found.values())
+
+
+_TWICE = "give loads and stores a second buffer (`ptosim fmt --double-buffer`)"
+_PIECES = "cut the work into pieces, so that one is loaded while another is computed"
+
+
+def _serial(report: CostReport) -> list[Hint]:
+    """A launch whose busiest pipe is not busy most of the time, since pipes of its core wait for
+    each other's data."""
+    busiest = max(
+        (p for p in report.pipes if p.pipe != PIPES[S]), key=lambda p: p.busy, default=None
+    )
+    if busiest is None:
+        return []
+    gain = report.span - busiest.busy
+    mine = [p for p in report.pipes if p.core == busiest.core and p.pipe != PIPES[S]]
+    waited = max(
+        sum(n for why, n in p.stalls.items() if why == "data" or why.startswith("flag"))
+        for p in mine
+    )
+    if len(mine) < 2 or gain < IDLE * report.span or waited < gain / 2:
+        return []
+    alike = [p for p in report.pipes if (p.pipe, p.busy) == (busiest.pipe, busiest.busy)]
+    where = busiest.core if len(alike) < 2 else f"{busiest.core} and {len(alike) - 1} more cores"
+    text = (
+        f"{where}: pipes wait for each other; the busiest, {busiest.pipe}, works "
+        f"{busiest.busy:,} of {report.span:,} cycles"
+    )
+    again = any(count > 1 for _, count, _ in report.executed)
+    return [Hint("serial", 0, gain, text, _TWICE if again else _PIECES)]
+
+
+_WAITS = {
+    "barrier": (
+        "waits {cycles} cycles at barriers",
+        "independent operations need none between them, and between two pipes a flag is enough",
+    ),
+    "scalar unit": (
+        "waits {cycles} cycles until the scalar unit issues",
+        "larger tiles, fewer scalar operations in the innermost loop",
+    ),
+}
+
+
+def _waits(report: CostReport) -> list[Hint]:
+    """What pipes wait for at barriers, and for the scalar unit. (That unit itself waits at a
+    barrier after the last operation, which costs nothing.)"""
+    found = []
+    for use in report.pipes:
+        for reason, (text, cure) in _WAITS.items():
+            cycles = use.stalls.get(reason, 0)
+            if use.pipe != PIPES[S] and cycles >= LEAST * report.span:
+                hint = Hint(reason, 0, cycles, text.format(cycles=f"{cycles:,}"), cure)
+                found.append((f"{use.core} {use.pipe}", hint))
+    return _of_cores(found)
+
+
+def _starts(report: CostReport) -> list[Hint]:
+    """Operations that are mostly start-up, of the core that they cost most."""
+    cores: dict[int, dict[str, list[float]]] = {}
+    lines: dict[str, int] = {}
+    for step, count, core in report.executed:
+        started = sum(s.cycles for s in step.cost.stages if s.name in _STARTS)
+        if started > step.cost.cycles / 2:
+            name = step.site.mnemonic
+            lines[name] = min(lines.get(name, step.site.line), step.site.line)
+            row = cores.setdefault(core, {}).setdefault(name, [0, 0, 0])
+            row[0] += started * count
+            row[1] += step.cost.cycles * count
+            row[2] += count
+    dearest = max(cores.values(), key=lambda c: sum(r[0] for r in c.values()), default={})
+    cycles = round(sum(row[0] for row in dearest.values()))
+    if not dearest or cycles < LEAST * report.span:
+        return []
+    names = sorted(dearest, key=lambda n: -dearest[n][0])
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    text = (
+        f"{cycles:,} of {sum(row[1] for row in dearest.values()):,} cycles of "
+        f"{', '.join(names[:NAMED])}{more} are start-up, in "
+        f"{sum(row[2] for row in dearest.values()):,} operations"
+    )
+    return [Hint("start-up", lines[names[0]], cycles, text, "work on larger tiles")]

@@ -1,0 +1,1 @@
+"""What is made of programs and runs: the Python API, search, tests, the editor's server."""

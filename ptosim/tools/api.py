@@ -1,0 +1,276 @@
+"""The public functions of the package; everything else is internal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptosim.ground.diagnostics.findings import Findings
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.select import without_repeats
+from ptosim.ground.errors import BudgetError
+from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.limits import Limits, within
+from ptosim.ground.records import dataclass
+from ptosim.ground.source import Source
+from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.lint import lints
+from ptosim.language.verify.checks.page import page_notes
+from ptosim.launch.parts import parts, the_only
+from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sources import path_of, read_source
+from ptosim.ops.lower.logical.spills import spills
+
+if TYPE_CHECKING:
+    from ptosim.debug.program import Program
+    from ptosim.launch.chain.chain import Chain
+    from ptosim.launch.chain.runner import ChainResult
+    from ptosim.launch.program import LoadedProgram
+
+
+def load(
+    source: str | Path | Source,
+    *,
+    target: str | None = None,
+    level: int | None = None,
+    profile: str | None = None,
+    sync: str | None = None,
+    filename: str | None = None,
+    compat: str | None = None,
+    legacy: bool = False,
+    switches: Mapping[str, str] | None = None,
+) -> Program:
+    """Parse and check a program (a path, or its text) and return it ready to run.
+
+    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`; with
+    `legacy` what other dates spell is read too. A file's sidecar (`kernel.toml` beside
+    `kernel.pto`) says what is left open: target, level, sync, compat, profile (else hw). Raises
+    ProgramError, which carries every finding, if the program is wrong, UsageError for options that
+    mean nothing or a file that cannot be read."""
+    text = the_only(read_source(source, filename))
+    path = path_of(source)
+    sidecar = sidecar_of(path) if path is not None else None
+    kept = sidecar.options if sidecar is not None else {}
+    options = FrontOptions(
+        target or (sidecar.targets[0] if sidecar is not None and sidecar.targets else None),
+        kept.get("level") if level is None else level,
+        kept.get("sync") if sync is None else sync,
+        kept.get("compat") if compat is None else compat,
+        legacy=legacy,
+    )
+    front = run_frontend(text, options)
+    from ptosim.debug.program import Program  # brings NumPy; a check does without
+
+    return Program.of(front, profile or kept.get("profile") or "hw", switches, sidecar)
+
+
+def load_chain(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    profile: str | None = None,
+    compat: str | None = None,
+    legacy: bool = False,
+    switches: Mapping[str, str] | None = None,
+) -> Chain:
+    """Read the file of a chain (`ptosim help chain`) and load its kernels, each once, for a target:
+    the first one that the file names, unless another is given.
+
+    Raises DescriptionError, which carries every finding, for what is wrong in the file,
+    ProgramError for a kernel that is wrong, UsageError for options that mean nothing."""
+    from ptosim.launch.chain.chain import load
+
+    chosen = {"profile": profile, "compat": compat}
+    given = {name: word for name, word in chosen.items() if word is not None}
+    return load(path, target, legacy=legacy, switches=switches or {}, **given)
+
+
+def run_chain(
+    chain: Chain | str | Path,
+    buffers: Mapping[str, Any] | None = None,
+    *,
+    target: str | None = None,
+    **options: Any,
+) -> ChainResult:
+    """Run a chain, or the file of one, and return what it leaves: buffers, stages with their time,
+    comparisons and findings.
+
+    `buffers` are arrays or SPECs in the place of the file's. `options`: `expect` (arrays by the
+    name of a buffer), `tolerance`, `sanitize`, `timing`, `uninit`, `seed`, and the limits
+    `max_instructions` (of each launch), `max_seconds`, `max_memory`. Raises what `load_chain` and
+    `Program.run` raise."""
+    from ptosim.launch.chain.runner import run_chain as run
+
+    loaded = load_chain(chain, target=target) if isinstance(chain, (str, Path)) else chain
+    return run(loaded, buffers, **options)
+
+
+@dataclass(slots=True)
+class Checked:
+    """A program and every finding that needs no values; how far it was followed, '' if it was
+    not. `is_open` is True if one of the findings says what could not be followed."""
+
+    front: Front
+    findings: list[Diagnostic]
+    dry_run: str = ""
+    is_open: bool = False
+
+    @property
+    def is_rejected(self) -> bool:
+        """True if the assembler refuses the program, or it cannot be placed."""
+        return any(d.is_rejection for d in self.findings)
+
+
+def check_source(
+    source: Source,
+    target: str | None = None,
+    level: int | None = None,
+    sync: str | None = None,
+    *,
+    compat: str | None = None,
+    legacy: bool = False,
+    profile: str = "hw",
+    switches: Mapping[str, str] | None = None,
+    entry: str | None = None,
+    args: Mapping[str, Any] | None = None,
+    dry_run: bool | None = None,
+    redundant: bool = False,
+    planner: str | None = None,
+    dump: bool = False,
+) -> Checked:
+    """Check a source: what its text says and, unless `dry_run` is False, what following it without
+    values brings out: within a number of instructions, or (True) to the end; with `redundant` also
+    what its synchronisation could do without. A `dump` of the assembler's passes may have what they
+    add, and is not followed. Raises UsageError for options and arguments that
+    mean nothing."""
+    options = FrontOptions(
+        target,
+        level,
+        sync,
+        compat,
+        legacy=legacy,
+        dump=dump,
+        planner=planner,
+        followed=entry,
+    )
+    dry_run = False if dump else dry_run
+    front = run_frontend(source, options)
+    if profile != "hw" or switches:
+        make_profile(profile, front.target, switches)  # raises for what does not exist
+    checked = Checked(front, list(front.sink))
+    if profile == "page":
+        checked.findings += page_notes(front.resolved)
+    if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
+        checked.findings += lints(front.resolved)
+        checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()
+    if front.sink.is_rejected or (dry_run is False and not redundant):
+        return checked
+    from ptosim.launch.program import (
+        LoadedProgram,  # brings NumPy; a check of the text does without
+    )
+
+    program = LoadedProgram.of(front, profile, switches)
+    entries = [program.entry(entry)] if entry else program.entries
+    try:
+        _follow(checked, program, entries, args or {}, to_the_end=bool(dry_run))
+        if redundant and front.sync == "manual":
+            _judge_sync(checked, program, entries, args)
+    except BudgetError as reached:
+        known = {_fault(d) for d in checked.findings}
+        checked.findings += [d for d in reached.findings if _fault(d) not in known]
+        reached.checks, reached.findings = [checked], list(checked.findings)
+        raise
+    return checked
+
+
+def _judge_sync(
+    checked: Checked,
+    program: LoadedProgram,
+    entries: Sequence[str],
+    args: Mapping[str, Any] | None,
+) -> None:
+    from ptosim.launch.analysis.redundant_sync import redundant_sync
+
+    for name in entries:
+        checked.findings += redundant_sync(program, name, args)
+
+
+def _follow(
+    checked: Checked,
+    program: LoadedProgram,
+    entries: Sequence[str],
+    args: Mapping[str, Any],
+    *,
+    to_the_end: bool,
+) -> None:
+    """Add what following the entries brings out, and one note on what could not be followed. Of
+    several entries each takes the arguments that it has."""
+    from ptosim.launch.following import BUDGET, follow, left_open
+
+    taken = {name: {a.name for a in program.signature(name)} for name in entries}
+    unknown = args.keys() - set().union(*taken.values())
+    known = {_fault(d) for d in checked.findings}
+    outcomes = {}
+    for name in entries:
+        given = {n: v for n, v in args.items() if n in taken[name] or n in unknown}
+        budget = None if to_the_end else BUDGET
+        outcome = follow(program.front, program.profile, name, given, budget=budget)
+        outcomes[name] = outcome
+        new = (d for d in outcome.findings if _fault(d) not in known)
+        checked.findings += without_repeats(new, checked.findings)
+    note = left_open(outcomes)
+    checked.findings += [note] if note is not None else []
+    checked.is_open = note is not None
+    checked.dry_run = "; ".join(f"@{name}: {outcome}" for name, outcome in outcomes.items())
+
+
+def _fault(found: Diagnostic) -> tuple[str, object]:
+    """What the text says already is not told again where the program is followed."""
+    return found.code, found.span.line if found.span is not None else found.message
+
+
+def check(
+    source: str | Path,
+    *,
+    target: str | None = None,
+    level: int | None = None,
+    profile: str = "hw",
+    sync: str | None = None,
+    filename: str | None = None,
+    compat: str | None = None,
+    legacy: bool = False,
+    dry_run: bool | None = None,
+    entry: str | None = None,
+    args: Mapping[str, Any] | None = None,
+    max_instructions: int | None = None,
+    max_seconds: float | None = None,
+    max_memory: int | None = None,
+) -> list[Diagnostic]:
+    """Return every finding about a program that needs no values; never raises for its faults.
+
+    The program is followed as far as its scalars (those of `args` among them) are known: within a
+    number of instructions, with `dry_run=True` to the end, with False not at all. Raises
+    UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
+    limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
+    all; its `findings` are those until then."""
+    found = Findings()
+    with within(Limits(max_instructions, max_seconds, max_memory)):
+        try:
+            for text in parts(read_source(source, filename)):
+                found += check_source(
+                    text,
+                    target,
+                    level,
+                    sync,
+                    compat=compat,
+                    legacy=legacy,
+                    profile=profile,
+                    entry=entry,
+                    args=args,
+                    dry_run=dry_run,
+                ).findings
+        except BudgetError as reached:
+            reached.findings = [*found, *reached.findings]
+            raise
+    return found

@@ -1,0 +1,156 @@
+"""A text as an editor has it: checked as often as it changes, followed and priced when it rests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import PtosimError
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.limits import Limits, within
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Source
+from ptosim.tools.api import Checked, check_source
+from ptosim.tools.lsp.names import Names
+
+SECONDS = 5.0
+"""How long a resting text is followed and priced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an editor chooses for a folder; None leaves it to the program."""
+
+    target: str | None = None
+    level: int | None = None
+    sync: str | None = None
+    compat: str | None = None
+    hints: bool = True
+
+
+_KINDS = {"target": str, "level": int, "sync": str, "compat": str, "hints": bool}
+
+
+def settings_of(given: object) -> Settings:
+    """Return the settings among what an editor sends; what is unknown, or of another kind than it
+    should be, is left alone."""
+    own = given.items() if isinstance(given, Mapping) else ()
+    return Settings(**{n: v for n, v in own if type(v) is _KINDS.get(n)})
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Cycles of the operations of a line in one launch, and how often they are executed."""
+
+    cycles: float
+    count: int
+    confidence: str
+
+
+@dataclass(slots=True)
+class Measured:
+    """What following and pricing a text brings out: findings, and cycles of each line by target."""
+
+    findings: list[Diagnostic]
+    lines: Mapping[str, Mapping[int, Price]] = field(default_factory=dict)
+
+
+class Document:
+    """One version of a text with what the check says of it. Reading it never raises."""
+
+    def __init__(self, name: str, text: str, settings: Settings) -> None:
+        self.source = Source(name, text)
+        self.settings = settings
+        self.checked = _checked(self.source, settings, dry_run=False)
+        self.measured: Measured | None = None
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        return self.source.text
+
+    @property
+    def begin(self) -> int:
+        """Where the program begins: what is before is blank."""
+        return len(self.text) - len(self.text.lstrip())
+
+    @property
+    def end(self) -> int:
+        """Where the program ends."""
+        return len(self.text.rstrip())
+
+    @property
+    def resolved(self) -> ResolvedModule:
+        """The module as far as it could be read."""
+        return self.checked.front.resolved
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What is known of the text: after it was followed, that too."""
+        return self.checked.findings if self.measured is None else self.measured.findings
+
+    @cached_property
+    def names(self) -> Names:
+        """The names in the text."""
+        return Names(self.text, self.resolved)
+
+    @cached_property
+    def addresses(self) -> dict[Value, tuple[str, int, int]]:
+        """Space, first byte and bytes of each tile that is placed."""
+        found: dict[Value, tuple[str, int, int]] = {}
+        for plan in self.checked.front.plans.values():
+            sizes = {(p.start, p.addr): (p.space, p.bytes) for p in plan.placement.placed}
+            for value, at in plan.placement.values.items():
+                space, size = sizes.get((value.start, at), ("", 0))
+                found[value] = (space, at, size)
+        return found
+
+    @cached_property
+    def ops_by_line(self) -> dict[int, list[Operation]]:
+        """The operations that begin on each line, counted from 1."""
+        found: dict[int, list[Operation]] = {}
+        for op in self.resolved.ops:
+            found.setdefault(self.source.line_column(op.start)[0], []).append(op)
+        return found
+
+    def measure(self) -> Measured:
+        """Follow the program and price it on both targets, within `SECONDS`; what does not end by
+        then is left out."""
+        found = Measured(self.checked.findings)
+        if any(d.is_error for d in found.findings):
+            return found
+        try:
+            with within(Limits(seconds=SECONDS)):
+                found.findings = _checked(self.source, self.settings, dry_run=None).findings
+                found.lines = {t: _prices(self.source, self.settings, t) for t in ("a2a3", "a5")}
+        except PtosimError:
+            pass  # a limit: what is known stays
+        return found
+
+
+def _checked(source: Source, settings: Settings, *, dry_run: bool | None) -> Checked:
+    try:
+        return check_source(
+            source, settings.target, settings.level, settings.sync,
+            compat=settings.compat, dry_run=dry_run,
+        )  # fmt: skip
+    except PtosimError:  # a setting that means nothing: the program's own choices hold
+        return check_source(source, dry_run=False)
+
+
+def _prices(source: Source, settings: Settings, target: str) -> dict[int, Price]:
+    """Cycles of each line on a target; empty where the program does not fit it, or needs data."""
+    from ptosim.debug.program import Program
+    from ptosim.language.frontend import FrontOptions, run_frontend
+
+    options = FrontOptions(target, settings.level, settings.sync, settings.compat)
+    try:
+        program = Program.of(run_frontend(source, options), "hw", None, None)
+        return {
+            int(use.name.partition(":")[0]): Price(use.cycles, use.count, use.confidence)
+            for use in program.cost().lines
+        }
+    except (PtosimError, ValueError):
+        return {}

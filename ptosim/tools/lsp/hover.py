@@ -1,0 +1,93 @@
+"""What is shown for the name or operation under the pointer, as Markdown."""
+
+from __future__ import annotations
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import TileType
+from ptosim.tools.lsp.document import Document, Price
+from ptosim.tools.lsp.names import Kind, Made, Word, innermost
+from ptosim.views.op_card import card
+
+WIDTH = 88
+
+
+def hover(document: Document, offset: int) -> tuple[str, int, int] | None:
+    """Return Markdown and the text that it is about (from, to); None where there is nothing."""
+    word = document.names.at(offset)
+    if word is not None:
+        made = document.names.definition(word)
+        if made is not None:
+            return _name(document, word, made), word.start, word.end
+    op = innermost(document.resolved.ops, offset)
+    if op is None or op.definition is None or not op.start <= offset <= op.name_end:
+        return None
+    return _operation(document, op), op.start, op.name_end
+
+
+def _operation(document: Document, op: Operation) -> str:
+    assert op.definition is not None
+    parts = [_cycles(document, op), f"```text\n{card(op.definition, WIDTH)}```"]
+    return "\n\n".join(filter(None, parts))
+
+
+def _cycles(document: Document, op: Operation) -> str:
+    """The cost of the line on both targets, where the program was priced."""
+    line = document.source.line_column(op.start)[0]
+    told = [f"{target} {shown(prices[line])}" for target, prices in _prices(document).items()
+            if line in prices]  # fmt: skip
+    pipe = f"pipe {op.queue}" if op.queue else ""
+    return " · ".join(filter(None, [f"**{op.name}**", pipe, *told]))
+
+
+def _prices(document: Document) -> dict[str, dict[int, Price]]:
+    if document.measured is None:
+        return {}
+    return {target: dict(lines) for target, lines in document.measured.lines.items()}
+
+
+def shown(price: Price) -> str:
+    """Return cycles of one execution, and of all if there are several."""
+    each = price.cycles / max(price.count, 1)
+    sign = " (assumed)" if price.confidence == "assumed" else ""
+    many = f", {price.count:,} times = {price.cycles:,.0f}" if price.count > 1 else ""
+    return f"{each:,.0f} cycles{many}{sign}"
+
+
+def _name(document: Document, word: Word, made: Made) -> str:
+    if word.kind is Kind.FUNCTION:
+        return _function(document, made)
+    if word.kind is Kind.ALIAS:
+        text = document.resolved.module.type_aliases.get(word.text, "")
+        return f"```mlir\n{word.text} = {text}\n```" if text else f"alias `{word.text}`"
+    if made.value is None:
+        return f"`{word.text}`: its statement cannot be read"
+    lines = [f"```mlir\n{word.text} : {made.value.type}\n```"]
+    value = made.value
+    if value.const is not None:
+        lines.append(f"always {value.const}")
+    if isinstance(value.type, TileType):
+        lines.append(_tile(document, made))
+    last = max(w.start for w in document.names.uses(made))
+    first_line, last_line = (document.source.line_column(at)[0] for at in (made.word.start, last))
+    lines.append(f"made on line {first_line}, last used on line {last_line}")
+    return "\n\n".join(filter(None, lines))
+
+
+def _tile(document: Document, made: Made) -> str:
+    assert made.value is not None
+    place = document.addresses.get(made.value)
+    if place is None:
+        return ""
+    space, start, size = place
+    return f"{space} {start:#x} to {start + size:#x} ({size:,} bytes)" if size else f"at {start:#x}"
+
+
+def _function(document: Document, made: Made) -> str:
+    name = made.word.text[1:]
+    function = next((f for f in document.resolved.functions.values() if f.op is made.op), None)
+    if function is None:
+        return f"function `@{name}`"
+    arguments = ", ".join(f"%{a.name}: {a.type}" for a in function.args)
+    is_entry = function.name in document.resolved.entries
+    role = "an entry" if is_entry else "private" if function.private else "a helper"
+    return f"```mlir\nfunc.func @{name}({arguments})\n```\n\n{role}"

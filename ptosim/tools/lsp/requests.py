@@ -1,0 +1,234 @@
+"""The requests of an editor: each a question to the document, and its answer in positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
+
+from ptosim.ground.errors import PtosimError
+from ptosim.tools.lsp import completion, edits, hints, outline, tokens
+from ptosim.tools.lsp.document import Document
+from ptosim.tools.lsp.hover import hover as hovered
+from ptosim.tools.lsp.names import Kind, Word
+from ptosim.tools.lsp.places import Places
+from ptosim.tools.lsp.server import PtoServer, diagnostic
+
+_SYMBOLS = {
+    "module": types.SymbolKind.Module,
+    "function": types.SymbolKind.Function,
+    "variable": types.SymbolKind.Variable,
+}
+_OFFERS = {
+    "operation": types.CompletionItemKind.Function,
+    "value": types.CompletionItemKind.Variable,
+    "function": types.CompletionItemKind.Method,
+    "type": types.CompletionItemKind.Class,
+    "member": types.CompletionItemKind.EnumMember,
+    "attribute": types.CompletionItemKind.Property,
+}
+
+
+def _asked(ls: PtoServer, params: Any) -> tuple[Document, Places]:
+    uri = params.text_document.uri
+    return ls.document(uri, getattr(params, "position", None)), ls.places(uri)
+
+
+def hover(ls: PtoServer, params: types.HoverParams) -> types.Hover | None:
+    """What is under the pointer."""
+    document, places = _asked(ls, params)
+    found = hovered(document, places.offset(params.position))
+    if found is None:
+        return None
+    text, begin, end = found
+    content = types.MarkupContent(types.MarkupKind.Markdown, text)
+    return types.Hover(content, places.range(begin, end))
+
+
+def definition(ls: PtoServer, params: types.DefinitionParams) -> types.Location | None:
+    """Where a name is made."""
+    document, places = _asked(ls, params)
+    word = document.names.at(places.offset(params.position))
+    made = document.names.definition(word) if word is not None else None
+    return None if made is None else _location(params, places, made.word)
+
+
+def references(ls: PtoServer, params: types.ReferenceParams) -> list[types.Location]:
+    """Where a name is used."""
+    document, places = _asked(ls, params)
+    words = _uses(document, places.offset(params.position))
+    if not params.context.include_declaration:
+        words = words[1:]
+    return [_location(params, places, word) for word in words]
+
+
+def highlights(
+    ls: PtoServer, params: types.DocumentHighlightParams
+) -> list[types.DocumentHighlight]:
+    """The same name elsewhere on the screen."""
+    document, places = _asked(ls, params)
+    words = _uses(document, places.offset(params.position))
+    return [types.DocumentHighlight(places.range(w.start, w.end)) for w in words]
+
+
+def prepare_rename(ls: PtoServer, params: types.PrepareRenameParams) -> types.Range | None:
+    """Whether a name can have another."""
+    document, places = _asked(ls, params)
+    word = edits.renamable(document, places.offset(params.position))
+    return None if word is None else places.range(word.start, word.end)
+
+
+def rename(ls: PtoServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
+    """Another name, wherever it is used."""
+    document, places = _asked(ls, params)
+    try:
+        made = edits.renamed(document, places.offset(params.position), params.new_name)
+    except PtosimError as problem:
+        raise JsonRpcInvalidParams(str(problem)) from problem
+    return types.WorkspaceEdit({params.text_document.uri: places.edits(made)})
+
+
+def symbols(ls: PtoServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+    """Functions, and what they make."""
+    document, places = _asked(ls, params)
+    return [_symbol(s, places) for s in outline.symbols(document)]
+
+
+def folding(ls: PtoServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+    """What can be folded."""
+    document, _ = _asked(ls, params)
+    return [types.FoldingRange(a, b, kind=kind) for a, b, kind in outline.folds(document)]
+
+
+def semantic(ls: PtoServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
+    """What each word is."""
+    document, places = _asked(ls, params)
+    return types.SemanticTokens(data=places.tokens(tokens.tokens(document)))
+
+
+def complete(ls: PtoServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    """What can be written here."""
+    document, places = _asked(ls, params)
+    found = completion.offers(document, places.offset(params.position))
+    return [_item(offer, places, params.position) for offer in found]
+
+
+def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """The cures of the findings here."""
+    document, places = _asked(ls, params)
+    uri = params.text_document.uri
+    begin, end = places.offset(params.range.start), places.offset(params.range.end)
+    return [
+        types.CodeAction(
+            title=finding.help or f"mend {finding.code}",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[diagnostic(finding, places, uri)],
+            edit=types.WorkspaceEdit({uri: places.edits(made)}),
+            is_preferred=True,
+        )
+        for finding, made in edits.fixes(document, begin, end)
+    ]
+
+
+def formatting(
+    ls: PtoServer, params: types.DocumentFormattingParams
+) -> list[types.TextEdit] | None:
+    """The canonical form."""
+    document, places = _asked(ls, params)
+    text = edits.formatted(document)
+    if text is None or text == document.text:
+        return None
+    return places.edits([(0, len(document.text), text)])
+
+
+def inlay(ls: PtoServer, params: types.InlayHintParams) -> list[types.InlayHint]:
+    """Addresses, pipes and cycles beside the text."""
+    document, places = _asked(ls, params)
+    if not ls.settings.hints:
+        return []
+    begin, end = places.offset(params.range.start), places.offset(params.range.end)
+    found = hints.hints(document, begin, end)
+    return [types.InlayHint(places.position(at), text) for at, text in found]
+
+
+def lens(ls: PtoServer, params: types.CodeLensParams) -> list[types.CodeLens]:
+    """What can be done with each entry."""
+    document, places = _asked(ls, params)
+    uri = params.text_document.uri
+    return [
+        types.CodeLens(
+            places.range(one.start, one.end),
+            types.Command(one.title, one.command, arguments=[uri, one.entry]),
+        )
+        for one in outline.lenses(document)
+    ]
+
+
+def _uses(document: Document, offset: int) -> list[Word]:
+    """The words of a name, where it is made first."""
+    word = document.names.at(offset)
+    made = document.names.definition(word) if word is not None else None
+    if made is None:
+        is_block = word is not None and word.kind is Kind.BLOCK
+        words = document.names.words if is_block else ()
+        return [w for w in words if word is not None and (w.kind, w.text) == (word.kind, word.text)]
+    return sorted(document.names.uses(made), key=lambda w: (w.start != made.word.start, w.start))
+
+
+def _location(params: Any, places: Places, word: Word) -> types.Location:
+    return types.Location(params.text_document.uri, places.range(word.start, word.end))
+
+
+def _symbol(symbol: outline.Symbol, places: Places) -> types.DocumentSymbol:
+    return types.DocumentSymbol(
+        name=symbol.name,
+        kind=_SYMBOLS[symbol.kind],
+        range=places.range(symbol.start, symbol.end),
+        selection_range=places.range(symbol.name_start, symbol.name_end),
+        detail=symbol.detail,
+        children=[_symbol(child, places) for child in symbol.children],
+    )
+
+
+def _item(
+    offer: completion.Offer, places: Places, position: types.Position
+) -> types.CompletionItem:
+    return types.CompletionItem(
+        label=offer.label,
+        kind=_OFFERS[offer.kind],
+        detail=offer.detail,
+        filter_text=offer.label,
+        text_edit=types.TextEdit(types.Range(places.position(offer.start), position), offer.text),
+    )
+
+
+REQUESTS: tuple[tuple[str, Any, Any], ...] = (
+    (types.TEXT_DOCUMENT_HOVER, hover, None),
+    (types.TEXT_DOCUMENT_DEFINITION, definition, None),
+    (types.TEXT_DOCUMENT_REFERENCES, references, None),
+    (types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, highlights, None),
+    (types.TEXT_DOCUMENT_PREPARE_RENAME, prepare_rename, None),
+    (types.TEXT_DOCUMENT_RENAME, rename, types.RenameOptions(prepare_provider=True)),
+    (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols, None),
+    (types.TEXT_DOCUMENT_FOLDING_RANGE, folding, None),
+    (
+        types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
+        semantic,
+        types.SemanticTokensLegend(list(tokens.TYPES), list(tokens.MODIFIERS)),
+    ),
+    (
+        types.TEXT_DOCUMENT_COMPLETION,
+        complete,
+        types.CompletionOptions(trigger_characters=["%", "@", "!", "#", ".", "<"]),
+    ),
+    (
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        actions,
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+    ),
+    (types.TEXT_DOCUMENT_FORMATTING, formatting, None),
+    (types.TEXT_DOCUMENT_INLAY_HINT, inlay, None),
+    (types.TEXT_DOCUMENT_CODE_LENS, lens, None),
+)
+"""Method of the protocol, what answers it, and what the editor is told of it."""

@@ -1,0 +1,194 @@
+"""The protocol: an editor's requests become questions to a document, offsets become positions.
+
+Texts are checked a moment after the last key; a text at rest is followed and priced in a thread of
+its own. Built on pygls, which the extra `ptosim[lsp]` brings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
+
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.source import Source
+from ptosim.ground.version import __version__
+from ptosim.tools.lsp.document import Document, Settings, settings_of
+from ptosim.tools.lsp.embedded import texts
+from ptosim.tools.lsp.places import Places
+from ptosim.tools.lsp.texts import OpenTexts
+
+TYPING = 0.05
+"""Seconds after a key before the text is checked: the next key may come first."""
+RESTING = 0.6
+"""Seconds after a check before the text is followed and priced."""
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.NOTE: types.DiagnosticSeverity.Information,
+}
+
+
+class PtoServer(LanguageServer):
+    """The texts of one editor, and what is known of each."""
+
+    def __init__(self) -> None:
+        super().__init__("ptosim", __version__)
+        self.settings = Settings()
+        self._documents: dict[str, tuple[int | None, str, list[Document]]] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+
+    def text(self, uri: str) -> TextDocument:
+        """Return an open text; an empty one for a URI that is not open, which may be that of no
+        file, or of one without an end."""
+        return self.workspace.text_documents.get(unquote(uri)) or TextDocument("", "")
+
+    def documents(self, uri: str) -> list[Document]:
+        """Return what is known of the programs in the present text at a URI; none in a file of
+        another language that has none."""
+        text = self.text(uri)
+        known = self._documents.get(uri)
+        if known is None or known[0] != text.version or known[1] != text.source:
+            programs = texts(_name(uri), text.source)
+            made = [Document(_name(uri), program, self.settings) for program in programs]
+            known = (text.version, text.source, made)
+            self._documents[uri] = known
+        return known[2]
+
+    def document(self, uri: str, position: types.Position | None = None) -> Document:
+        """Return the program at a position, or the only one; an empty one where there is none."""
+        found = self.documents(uri)
+        if len(found) > 1 and position is not None:
+            offset = self.text(uri).offset_at_position(position)
+            found = [d for d in found if d.begin <= offset <= d.end]
+        return found[0] if len(found) == 1 else Document(_name(uri), "", self.settings)
+
+    def places(self, uri: str) -> Places:
+        """Return what turns offsets of a text into positions."""
+        text = self.text(uri)
+        return Places(Source(_name(uri), text.source), text)
+
+    def configure(self, given: Any) -> None:
+        """Take an editor's settings; what is unknown among them is left alone."""
+        own = given.get("ptosim", given) if isinstance(given, dict) else {}
+        self.settings = settings_of(own)
+        self._documents.clear()
+
+    def changed(self, uri: str, wait: float) -> None:
+        """Check a text after a moment, and measure it when it rests."""
+        before = self._waiting.pop(uri, None)
+        if before is not None:
+            before.cancel()
+        self._waiting[uri] = asyncio.get_running_loop().create_task(self._checked(uri, wait))
+
+    def forget(self, uri: str) -> None:
+        """A text was closed."""
+        before = self._waiting.pop(uri, None)
+        if before is not None:
+            before.cancel()
+        self._documents.pop(uri, None)
+        self._publish(uri, [])
+
+    async def _checked(self, uri: str, wait: float) -> None:
+        await asyncio.sleep(wait)
+        documents = self.documents(uri)
+        self._publish(uri, documents)
+        await asyncio.sleep(RESTING)
+        measured = [await asyncio.to_thread(d.measure) for d in documents]
+        if self._documents.get(uri, (None, "", None))[2] is not documents:
+            return  # it was changed meanwhile
+        for document, found in zip(documents, measured, strict=True):
+            document.measured = found
+        self._publish(uri, documents)
+        workspace = self.client_capabilities.workspace
+        if workspace is not None and workspace.inlay_hint is not None:
+            self.workspace_inlay_hint_refresh(None)
+
+    def _publish(self, uri: str, documents: Sequence[Document]) -> None:
+        places = self.places(uri)
+        made = [diagnostic(f, places, uri) for d in documents for f in d.findings]
+        version = self._documents[uri][0] if uri in self._documents else None
+        self.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri=uri, diagnostics=made, version=version)
+        )
+
+
+def _name(uri: str) -> str:
+    try:
+        return Path(unquote(urlparse(uri).path)).name or uri
+    except ValueError:  # brackets in which there is no address
+        return uri
+
+
+def diagnostic(found: Diagnostic, places: Places, uri: str) -> types.Diagnostic:
+    span = found.span
+    begin, end = (span.start, max(span.end, span.start + 1)) if span is not None else (0, 1)
+    others = [
+        types.DiagnosticRelatedInformation(
+            types.Location(uri, places.range(label.span.start, label.span.end)), label.text
+        )
+        for label in found.labels[1:]
+        if label.text
+    ]
+    first = found.labels[0].text if found.labels else ""
+    told = [found.message, *([first] if first and first != found.message else []), *found.notes]
+    return types.Diagnostic(
+        range=places.range(begin, end),
+        message="\n".join([*told, *([f"help: {found.help}"] if found.help else [])]),
+        severity=_SEVERITIES[found.severity],
+        code=found.code,
+        source=f"ptosim ({found.origin.value})",
+        related_information=others,
+    )
+
+
+def make_server() -> PtoServer:
+    """Return a server with every request registered."""
+    from ptosim.tools.lsp.requests import REQUESTS
+
+    server = PtoServer()
+    for method, answer, options in (*_EVENTS, *REQUESTS):
+        server.feature(method, options)(answer)
+    return server
+
+
+def begun(ls: PtoServer, params: types.InitializeParams) -> None:
+    """An editor is there: its texts are to have lines as the protocol counts them."""
+    ls.protocol._workspace = OpenTexts.like(ls.workspace)
+
+
+def configured(ls: PtoServer, params: types.DidChangeConfigurationParams) -> None:
+    """Other settings: every text is checked anew."""
+    ls.configure(params.settings)
+    for uri in ls.workspace.text_documents:
+        ls.changed(uri, 0)
+
+
+async def opened(ls: PtoServer, params: types.DidOpenTextDocumentParams) -> None:
+    """A text was opened."""
+    ls.changed(params.text_document.uri, 0)
+
+
+async def changed(ls: PtoServer, params: types.DidChangeTextDocumentParams) -> None:
+    """A text was changed."""
+    ls.changed(params.text_document.uri, TYPING)
+
+
+def closed(ls: PtoServer, params: types.DidCloseTextDocumentParams) -> None:
+    """A text was closed."""
+    ls.forget(params.text_document.uri)
+
+
+_EVENTS: tuple[tuple[str, Any, Any], ...] = (
+    (types.INITIALIZE, begun, None),
+    (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configured, None),
+    (types.TEXT_DOCUMENT_DID_OPEN, opened, None),
+    (types.TEXT_DOCUMENT_DID_CHANGE, changed, None),
+    (types.TEXT_DOCUMENT_DID_CLOSE, closed, None),
+)

@@ -1,0 +1,285 @@
+"""One program on one target, judged as far as it is worth: parse, rules, placement, hazards, cost,
+and, if they are asked for, values. The cheapest check comes first, and the first that refuses the
+program ends it, with one line that says why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ptosim.ground.alarm import in_force
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.limits import Limits, current
+from ptosim.ground.records import dataclass, field
+from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.launch.following import follow
+from ptosim.launch.program import LoadedProgram
+from ptosim.launch.sources import read_source
+from ptosim.launch.tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from ptosim.launch.results import Result
+    from ptosim.time.report.totals import CostReport
+
+Row = dict[str, Any]
+"""What a table of points has of one point on one target."""
+STAGES = ("space", "template", "parse", "rules", "placement", "hazards", "run", "values", "cost")
+"""Where a point can be refused, in order; `done` is the stage of one that was not."""
+DONE = "done"
+FOLLOWED = 20_000
+"""Instructions that a point is followed for without values, as `check` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How a program is read and launched, and what is asked of it. `args` and `expect` are SPECs
+    as on the command line (files relative to `folder`), numbers or arrays; an expectation may also
+    be `file.py:function` or a function, which gets the arguments by name and gives the output, or
+    outputs by name."""
+
+    entry: str | None = None
+    level: int | None = None
+    sync: str | None = None
+    compat: str | None = None
+    profile: str = "hw"
+    block_num: int = 1
+    args: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    seed: int = 0
+    limits: Limits = field(default_factory=Limits)
+    followed: int = FOLLOWED
+
+    @property
+    def base(self) -> Path | None:
+        """The folder of the files that it names."""
+        return Path(self.folder) if self.folder else None
+
+
+class Refused(Exception):
+    """A program was refused at a stage, for a reason of one line."""
+
+    def __init__(self, stage: str, reason: str, findings: tuple[Diagnostic, ...] = ()) -> None:
+        super().__init__(f"{stage}: {reason}")
+        self.stage = stage
+        self.reason = " ".join(reason.split())
+        self.findings = findings
+
+
+@dataclass(slots=True)
+class Examined:
+    """What is known of a program on a target: up to where it came (`done`, or the stage that
+    refused it, with the reason), and what there was by then."""
+
+    target: str
+    stage: str = DONE
+    reason: str | None = None
+    program: LoadedProgram | None = None
+    findings: list[Diagnostic] = field(default_factory=list)
+    report: CostReport | None = None
+    result: Result | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing refused it."""
+        return self.stage == DONE
+
+    def row(self, params: Mapping[str, Any], values: bool | None = None) -> Row:
+        """Return it as a row of a sweep. `values`: None where none were asked for."""
+        report = self.report
+        return {
+            "params": dict(params),
+            "target": self.target,
+            "ok": self.ok,
+            "stage": self.stage,
+            "reason": self.reason,
+            "cycles": report.cycles if report is not None else None,
+            "us": round(report.microseconds, 3) if report is not None else None,
+            "ub_bytes": used_bytes(self.program) if self.program is not None else None,
+            "gm_bytes": sum(report.moved().values()) if report is not None else None,
+            "values": values,
+        }
+
+
+def refused_row(params: Mapping[str, Any], target: str, stage: str, reason: str) -> Row:
+    """Return the row of a point that was refused before there was a program."""
+    return Examined(target, stage, " ".join(reason.split())).row(params)
+
+
+def evaluate(
+    text: str, params: Mapping[str, Any], target: str, request: Request, name: str = "<text>"
+) -> Row:
+    """Return the row of one point on one target; never raises for what is wrong with it."""
+    from ptosim.tools.search.point_values import check_values
+
+    asked = bool(request.expect)
+    found = examine(text, target, request, name=name, with_values=check_values if asked else None)
+    differs = found.stage == "values"
+    return found.row(params, (not differs) if asked and (differs or found.ok) else None)
+
+
+def examine(
+    text: str,
+    target: str,
+    request: Request,
+    *,
+    name: str = "<text>",
+    with_values: Any = None,
+) -> Examined:
+    """Judge a program: parse, rules, placement, hazards, cost, then `with_values(program, request)`
+    if that is given. Never raises for what is wrong with the program."""
+    found = Examined(target)
+    with judging(found, request.limits) as at:
+        at("parse")
+        found.program = load_text(text, target, request, name)
+        at("hazards")
+        found.findings = hazards(found.program, request)
+        at("cost")
+        found.report = cost(found.program, request)
+        if with_values is not None:
+            at("run")
+            found.result = with_values(found.program, request)
+    return found
+
+
+class Judged(Protocol):
+    """What `judging` enters a refusal in."""
+
+    stage: str
+    reason: str | None
+    findings: list[Diagnostic]
+
+
+@contextmanager
+def judging(found: Judged, limits: Limits) -> Iterator[Callable[[str], None]]:
+    """Enter a refusal of what happens inside, and a limit that is reached there: at the stage that
+    was told last. Limits of whoever asked are theirs, and go on as LimitError: they are no verdict
+    on anything."""
+    stages: list[str] = []
+    try:
+        with in_force(limits):
+            yield stages.append
+    except (Refused, LimitError) as problem:
+        refused = refused_by(stages[-1], problem)
+        found.stage, found.reason = refused.stage, refused.reason
+        found.findings = list(refused.findings) or found.findings
+    current().look()
+
+
+def load_text(
+    text: str, target: str | None, request: Request, name: str = "<text>"
+) -> LoadedProgram:
+    """Return a checked program. Raises Refused at `parse`, `rules` or `placement`."""
+    options = FrontOptions(target, request.level, request.sync, request.compat)
+    try:
+        front = run_frontend(read_source(text + "\n", name), options)
+    except Exception as problem:  # a text may be anything
+        raise refused_by("parse", problem) from problem
+    error = next((d for d in front.sink if d.is_rejection), None)
+    if error is not None:
+        raise Refused(_stage_of(error), line_of(error), tuple(front.sink))
+    try:
+        program = LoadedProgram.of(front, request.profile)
+        program.entry(request.entry)
+    except Exception as problem:
+        raise refused_by("rules", problem) from problem
+    return program
+
+
+def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
+    """Return what the text says and following one block without values brings out. Raises Refused
+    at `hazards` for races, deadlocks, flags, bounds: every error among it."""
+    from ptosim.tools.search.point_values import scalars
+
+    front: Front = program.front
+    try:
+        entry = program.entry(request.entry)
+        known = scalars(program, request)
+        budget = request.followed
+        followed = follow(front, program.profile, entry, known, budget=budget)
+        if request.block_num > 1 and any(d.is_error for d in followed.findings):
+            blocks = request.block_num  # a block alone may do what it does not do among others
+            followed = follow(front, program.profile, entry, known, (), budget, blocks)
+    except Exception as problem:
+        raise refused_by("hazards", problem) from problem
+    found = [*front.sink, *followed.findings]
+    error = next((d for d in found if d.is_error), None)
+    if error is not None:
+        stage = _stage_of(error) if error.code.startswith("PTO4") else "hazards"
+        raise Refused(stage, line_of(error), tuple(found))
+    return found
+
+
+def cost(program: LoadedProgram, request: Request) -> CostReport:
+    """Return what the entry costs, without values. Raises Refused at `cost`."""
+    from ptosim.tools.search.point_values import arguments, scalars
+
+    try:
+        try:
+            return _cost(program, request, scalars(program, request))
+        except UsageError:
+            if not request.args:
+                raise
+            return _cost(program, request, arguments(request))  # data may decide its path
+    except Exception as problem:
+        raise refused_by("cost", problem) from problem
+
+
+def _cost(program: LoadedProgram, request: Request, args: Mapping[str, Any]) -> CostReport:
+    return program.cost(
+        entry=request.entry,
+        args=args,
+        block_num=request.block_num,
+        max_instructions=request.limits.instructions,
+    )
+
+
+def used_bytes(program: LoadedProgram, space: str = "vec") -> int:
+    """Return the bytes of a memory on chip (UB) in use: the most of any entry."""
+    plans = program.front.plans.values()
+    return max((plan.placement.used(space) for plan in plans), default=0)
+
+
+def refused_by(stage: str, problem: Exception) -> Refused:
+    """Return what an exception says as a refusal at a stage."""
+    if isinstance(problem, Refused):
+        return problem
+    if isinstance(problem, ProgramError):
+        error = next((d for d in problem.diagnostics if d.is_error), None)
+        reason = line_of(error) if error is not None else str(problem)
+        return Refused(stage, reason, problem.diagnostics)
+    if isinstance(problem, RecursionError):
+        return Refused(stage, "the program is nested too deeply")
+    if isinstance(problem, MemoryError):
+        return Refused(stage, f"out of memory: {problem}")
+    if isinstance(problem, LimitError):
+        return Refused(stage, _of_limit(str(problem)))
+    if isinstance(problem, PtosimError):
+        return Refused(stage, str(problem))
+    return Refused(stage, f"PTO9001: internal error: {type(problem).__name__}: {problem}")
+
+
+_GROWN = re.compile(r"PTO0016: the process has grown by .*? of (?P<most>[^;]+).*", re.DOTALL)
+
+
+def _of_limit(text: str) -> str:
+    """What is said of a limit, without what differs from run to run: where a clock found it."""
+    text = _GROWN.sub(r"PTO0016: it needs more than \g<most> of memory", text)
+    return text.partition("; it stopped at")[0]
+
+
+def line_of(error: Diagnostic) -> str:
+    """Return a finding as one line: code, line of the program, message."""
+    place = f" line {error.span.line}" if error.span is not None else ""
+    return f"{error.code}{place}: {error.message}"
+
+
+def _stage_of(error: Diagnostic) -> str:
+    if error.is_syntax_error:
+        return "parse"
+    return "placement" if error.code.startswith("PTO4") else "rules"

@@ -1,0 +1,198 @@
+"""Are two programs equal for all inputs? Both are executed on hashes of expressions.
+
+Every byte of the arguments gets a number of its own, every operation makes new ones from those of
+its operands, and at the end both programs must have left the same in every byte of every argument.
+Scalars, shapes and numbers of blocks are those of the launch; the content of the arguments is
+anything. Both programs must be free of races, or they could do something else on hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
+from ptosim.ground.errors import Trap
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Span
+from ptosim.launch.program import LoadedProgram
+from ptosim.launch.results import Result
+from ptosim.tools.search.prove_hashes import Hashes
+from ptosim.tools.search.prove_memory import Unprovable
+from ptosim.tools.search.prove_run import Follower, global_hashes
+
+EQUAL, UNEQUAL, REFUSED = "equal", "unequal", "refused"
+REASSOCIATED = "reassociated"
+"""The name of the tolerance under which f32 sums in another order count as equal."""
+
+_NUMBERS = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came out. `verdict` is `equal`, `unequal` (an element is another expression) or
+    `refused` (one of the programs cannot be followed); `why` says it in words. `elements` counts
+    the elements that were compared, `operations` those executed. `tolerance` is the one that was
+    needed, "" for bit by bit."""
+
+    verdict: str
+    why: str
+    elements: int = 0
+    operations: int = 0
+    tolerance: str = ""
+    span: Span | None = field(default=None, compare=False)
+    is_of_second: bool = False
+    """True if it is the second program that cannot be followed, and the first could."""
+
+    @property
+    def is_equal(self) -> bool:
+        """True if the programs are equal for all inputs."""
+        return self.verdict == EQUAL
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "verdict": self.verdict, "why": self.why, "elements": self.elements,
+            "operations": self.operations, "tolerance": self.tolerance,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A program with how it is launched."""
+
+    program: LoadedProgram
+    entry: str | None = None
+    args: Mapping[str, Any] | None = None
+    block_num: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a program makes of its inputs: the hash of every byte of every argument. `result` is
+    that of the same run on values."""
+
+    hashes: dict[str, Hashes]
+    widths: dict[str, int]
+    result: Result
+
+
+def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
+    """Compare what two programs compute from any content of their arguments.
+
+    `tolerance="reassociated"` also takes sums of f32 in another order as equal; the proof then
+    says whether that was needed. Raises UsageError for arguments that do not fit."""
+    loose = tolerance == REASSOCIATED
+    if before.program.profile != after.program.profile:
+        return Proof(REFUSED, "the programs are for other targets, or under other switches")
+    proof = _proved(before, after, loose=False)
+    if proof.verdict != UNEQUAL or not loose:
+        return proof
+    other = _proved(before, after, loose=True)
+    return other if other.is_equal else proof
+
+
+def _proved(before: Launched, after: Launched, *, loose: bool) -> Proof:
+    found: list[Followed] = []
+    for word, launched in (("the first program", before), ("the second program", after)):
+        try:
+            found.append(follow(launched, loose=loose))
+        except Unprovable as problem:
+            return _refused(word, problem, launched.program, second=bool(found))
+    new = sorted(_doubts(found[1].result) - _doubts(found[0].result))
+    if new:
+        why = f"the second program has {', '.join(new)}, the first has not"
+        return Proof(REFUSED, why, is_of_second=True)
+    return compare(found[0], found[1], loose=loose)
+
+
+def _doubts(result: Result) -> set[str]:
+    """Codes of findings that the machine may do something else than the text says."""
+    return {
+        d.code
+        for d in result.findings
+        if d.origin is Origin.HARDWARE and d.severity > Severity.NOTE
+    }
+
+
+def _refused(word: str, problem: Unprovable, program: LoadedProgram, *, second: bool) -> Proof:
+    span, place = None, ""
+    if problem.op is not None:
+        span = program.front.resolved.module.span(problem.op)
+        place = f" (`{problem.op.name}`, line {span.line})"
+    return Proof(REFUSED, f"{word} {problem}{place}", span=span, is_of_second=second)
+
+
+def follow(launched: Launched, *, loose: bool = False) -> Followed:
+    """Execute a program on values and hashes. Raises Unprovable where hashes cannot follow."""
+    follower = Follower(fresh=next(_NUMBERS), loose=loose)
+    try:
+        result = launched.program.run(
+            launched.args,
+            entry=launched.entry,
+            block_num=launched.block_num,
+            timing=False,
+            observers=[follower],
+        )
+    except Trap as trap:
+        raise Unprovable(f"stops: {trap}") from trap
+    follower.finish()
+    wrong = next((d for d in result.findings if _breaks(d)), None)
+    if wrong is not None:
+        place = f" in line {wrong.spans[0].line}" if wrong.spans else ""
+        raise Unprovable(f"has {wrong.code}{place}: {wrong.message}")
+    widths = {b.name: max(1, b.dtype.bits // 8) for b in follower.memory.machine.buffers}
+    return Followed(global_hashes(follower), widths, result)
+
+
+def _breaks(found: Diagnostic) -> bool:
+    """Errors, and warnings that the machine would do something else than the text says."""
+    return found.is_error or (found.code.startswith("PTO5") and found.origin is Origin.HARDWARE)
+
+
+def compare(first: Followed, second: Followed, *, loose: bool = False) -> Proof:
+    """Compare what two programs made of the same inputs."""
+    if set(first.hashes) != set(second.hashes):
+        return Proof(UNEQUAL, "the programs have other arguments")
+    elements = 0
+    for name, hashes in first.hashes.items():
+        other = second.hashes[name]
+        if len(hashes) != len(other):
+            return Proof(UNEQUAL, f"%{name} has another size")
+        elements += len(hashes) // first.widths[name]
+        wrong = np.flatnonzero(hashes != other)
+        if len(wrong):
+            return Proof(UNEQUAL, _difference(name, wrong, first.widths[name], len(hashes)))
+    executed = first.result.executed + second.result.executed
+    how = "sums of f32 in another order" if loose else "every element is the same expression"
+    return Proof(EQUAL, how, elements, executed, REASSOCIATED if loose else "")
+
+
+def _difference(name: str, wrong: np.ndarray, width: int, size: int) -> str:
+    places = np.unique(wrong // width)
+    return (
+        f"{len(places):,} of {size // width:,} elements of %{name} are other expressions, "
+        f"the first is element {places[0]:,}"
+    )
+
+
+def same_values(before: Launched, after: Launched, data: Sequence[Any]) -> str:
+    """Run both programs on sets of data: arguments by name, or the seed of generated ones. Return
+    where outputs differ first, '' if they are the same bit by bit."""
+    for number, given in enumerate(data):
+        first, second = (_run(one, given) for one in (before, after))
+        for name, array in first.outputs.items():
+            other = second.outputs.get(name)
+            if other is None or array.tobytes() != other.tobytes():
+                return f"%{name} of set {number} of the data"
+    return ""
+
+
+def _run(launched: Launched, given: Any) -> Result:
+    is_seed = isinstance(given, int)
+    return launched.program.run(
+        launched.args if is_seed else given, entry=launched.entry, block_num=launched.block_num,
+        timing=False, sanitize="none", seed=given if is_seed else 0,
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""The memory of a launch as hashes of what its bytes hold, beside the memory with values."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.ir.core import Operation
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.gm import GmBuffer
+from ptosim.machine.space import MemorySpace
+from ptosim.machine.tile import Tile, TileRef
+from ptosim.tools.search.prove_hashes import Hashes, as_bytes, as_elements, mixed, salt
+
+MOST_BYTES = 48 << 20
+"""Global memory that is followed; every byte of it takes eight."""
+
+MOST_PRODUCTS = 4_000_000_000
+"""Products of elements that are followed: some ten seconds."""
+
+Place = tuple[Any, ...]
+"""Which memory: ("gm", number) or (name of a space, number of a core)."""
+
+
+class Unprovable(Exception):
+    """A program does something that hashes do not follow."""
+
+    def __init__(self, why: str, op: Operation | None = None) -> None:
+        super().__init__(why)
+        self.op = op
+
+
+class Hashed:
+    """One memory: `hashes` of its bytes, and the `seen` values that are explained by them."""
+
+    __slots__ = ("actual", "hashes", "seen")
+
+    def __init__(self, actual: np.ndarray, hashes: Hashes) -> None:
+        self.actual = actual
+        self.hashes = hashes
+        self.seen = actual.copy()
+
+    def put(self, places: np.ndarray, hashes: Hashes) -> None:
+        """Write hashes of bytes; their values are as the run left them."""
+        self.hashes[places] = hashes
+        self.seen[places] = self.actual[places]
+
+    @property
+    def is_explained(self) -> bool:
+        """True if no byte changed its value but those that `put` was told of."""
+        return np.array_equal(_words(self.actual), _words(self.seen))
+
+
+def _words(content: np.ndarray) -> np.ndarray:
+    whole = len(content) % 8 == 0 and content.ctypes.data % 8 == 0
+    return content.view(np.uint64) if whole else content
+
+
+class HashedMemory:
+    """All memories of a launch."""
+
+    def __init__(self, machine: Machine, fresh: int) -> None:
+        self.machine = machine
+        self.fresh = fresh
+        self.products = 0
+        self._numbers = count()
+        self._spaces: dict[Place, Hashed] = {}
+        self.buffers = [self._buffer(b) for b in machine.buffers]
+
+    def _buffer(self, buffer: GmBuffer) -> Hashed:
+        size = sum(b.size for b in self.machine.buffers)
+        if size > MOST_BYTES:
+            raise Unprovable(
+                f"its arguments have {size:,} bytes; a proof follows {MOST_BYTES:,} at most"
+            )
+        return Hashed(
+            buffer.data, mixed(np.arange(buffer.size, dtype=np.uint64) ^ salt("gm", buffer.name))
+        )
+
+    def multiply(self, products: int) -> None:
+        """Count products of elements. Raises Unprovable for more than are followed."""
+        self.products += products
+        if self.products > MOST_PRODUCTS:
+            raise Unprovable(f"multiplies more than {MOST_PRODUCTS:,} pairs of elements")
+
+    @property
+    def all(self) -> list[Hashed]:
+        """Every memory that was reached, global memory and spaces."""
+        return [*self.buffers, *self._spaces.values()]
+
+    def of(self, place: Place) -> Hashed:
+        """Return a memory by its place."""
+        if place[0] == "gm":
+            return self.buffers[place[1]]
+        return self._spaces[place]
+
+    def space(self, core: Core, name: str) -> Place:
+        """Return the place of a space of a core."""
+        place = (name, core.number)
+        if place not in self._spaces:
+            self._spaces[place] = self._begun(core.space(name))
+        return place
+
+    def _begun(self, space: MemorySpace) -> Hashed:
+        """A space of undefined bytes: those of two programs are never the same."""
+        actual = np.frombuffer(space.data, np.uint8)
+        made = Hashed(actual, self.undefined(space.size))
+        made.seen[:] = 0xFF  # what the run fills fresh memory with
+        return made
+
+    def undefined(self, size: int) -> Hashes:
+        """Return hashes that nothing else has, in no program."""
+        key = salt("undefined", self.fresh, next(self._numbers))
+        return mixed(np.arange(size, dtype=np.uint64) ^ key)
+
+    def unexplained(self, core: Core) -> str | None:
+        """Return the name of a space of a core that changed without a reason."""
+        for name in core.spaces:
+            if not self.of(self.space(core, name)).is_explained:
+                return name
+        return None
+
+
+@lru_cache(maxsize=512)
+def element_places(ref: TileRef, rows: int, cols: int) -> np.ndarray:
+    """Return where the bytes of the first rows and columns of a tile are in its space, shape
+    (rows, cols, bytes of an element). Raises Unprovable for elements that are not whole bytes."""
+    bits = ref.type.dtype.bits
+    if bits % 8 or bits > 64:
+        raise Unprovable(f"elements of {ref.type.dtype} are not whole bytes")
+    size = bits // 8
+    first = np.arange(rows, dtype=np.int64)[:, None]
+    offsets = ref.layout.offset(first, np.arange(cols, dtype=np.int64)[None, :])
+    places = ref.addr + offsets[..., None] * size + np.arange(size)
+    places.flags.writeable = False
+    return places
+
+
+class Elements:
+    """Elements of one memory: their places, read and written as hashes of whole elements."""
+
+    __slots__ = ("memory", "place", "places")
+
+    def __init__(self, memory: HashedMemory, place: Place, places: np.ndarray) -> None:
+        self.memory = memory
+        self.place = place
+        self.places = places
+
+    def read(self) -> Hashes:
+        """Return the hashes of the elements."""
+        return as_elements(self.memory.of(self.place).hashes[self.places])
+
+    def write(self, hashes: Hashes) -> None:
+        """Write the hashes of the elements."""
+        content = as_bytes(np.broadcast_to(hashes, self.places.shape[:-1]), self.places.shape[-1])
+        self.memory.of(self.place).put(self.places, content)
+
+
+def tile_elements(memory: HashedMemory, core: Core, tile: Tile, rows: int, cols: int) -> Elements:
+    """Return the first rows and columns of a tile."""
+    place = memory.space(core, tile.type.loc)
+    return Elements(memory, place, element_places(tile.ref, rows, cols))

@@ -1,0 +1,328 @@
+"""What operations do to hashes: the rules of the proof, by name.
+
+An operation that is not here is not followed, and no proof is given for a program that has it. A
+rule says which elements a result is made of and in which order; what function that is, is told by
+the name, the attributes, the scalars and the element types, which are part of every hash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.cube.outward import layout_for_acc
+from ptosim.ops.move.transfer import from_logical, logical_sizes
+from ptosim.ops.tile.reduction_order import is_whole_row
+from ptosim.tools.search.prove_hashes import Hashes, along, joined, salt, total, weights, zero
+from ptosim.tools.search.prove_memory import Elements, HashedMemory, Unprovable, tile_elements
+
+Write = tuple[Elements, Hashes]
+"""A result: its elements and what they become."""
+
+
+class Step:
+    """One execution of an operation: its operands as elements, and the hash that names it.
+
+    With `loose`, sums of f32 have no order: they are sums of hashes."""
+
+    def __init__(self, op: Binding, memory: HashedMemory, *, loose: bool) -> None:
+        self.op = op
+        self.memory = memory
+        self.loose = loose
+        self.reads: list[Elements] = []
+
+    def elements(self, name: str, rows: int, cols: int) -> Elements:
+        """Return the first rows and columns of a tile operand."""
+        tile = self.op.tile(name)
+        if rows > tile.rows or cols > tile.cols:
+            raise Unprovable(f"reaches beyond the tile of its operand {name}")
+        return tile_elements(self.memory, self.op.core, tile, rows, cols)
+
+    def read(self, name: str, rows: int, cols: int) -> Hashes:
+        """Return the hashes of the first rows and columns of a tile operand."""
+        found = self.elements(name, rows, cols)
+        self.reads.append(found)
+        return found.read()
+
+    def key(self, *more: object) -> np.uint64:
+        """Return the hash of what is computed: operation, attributes, scalars, element types, and
+        what else decides the function (`tmp` that is given or not, a division in place)."""
+        op = self.op
+        scalars = [(k, _exact(v)) for k, v in _scalars(op)]
+        types = [(k, str(v.type.dtype)) for k, v in _tiles(op) if k != "tmp"]
+        forms = op.is_written("tmp"), op.op.name == "pto.tdivs" and _shares(op)
+        variant = getattr(op.op.variant, "name", "")
+        told = self.given, scalars, types, forms, op.core.registers["ctrl"], op.target
+        return salt(op.op.name, variant, told, more)
+
+    @property
+    def given(self) -> list[str]:
+        """The attributes of the operation, as text."""
+        return [f"{k}={v!r}" for k, v in sorted(self.op.attributes.items())]
+
+    def added(self, name: str) -> bool:
+        """True where results of f32 are summed without an order."""
+        return self.loose and self.op.tile(name).type.dtype.family == "f32"
+
+
+def _tiles(op: Binding) -> Iterator[tuple[str, TileRef]]:
+    return ((k, v) for k, v in sorted(op.values.items()) if isinstance(v, TileRef))
+
+
+def _scalars(op: Binding) -> Iterator[tuple[str, Any]]:
+    return ((k, v) for k, v in sorted(op.values.items()) if not isinstance(v, (TileRef, GmView)))
+
+
+def _shares(op: Binding) -> bool:
+    return op.tile("src").addr == op.tile("dst").addr
+
+
+def _exact(value: Any) -> str:
+    return value.hex() if isinstance(value, float) else repr(value)
+
+
+def _plain(hashes: Hashes) -> Hashes:
+    """Summands: the constant 0 adds nothing."""
+    return np.where(hashes == zero(4), np.uint64(0), hashes)
+
+
+# -- element by element ----------------------------------------------------------------------------
+
+
+def elementwise(*names: str) -> Rule:
+    """Return the rule of results whose every element is made of the elements at its place."""
+
+    def rule(step: Step) -> list[Write]:
+        dst = step.op.tile("dst")
+        rows, cols = dst.v_row, dst.v_col
+        parts = [step.read(name, rows, cols) for name in names]
+        made = joined(step.key(), *parts)
+        if step.op.op.name == "pto.tadd" and step.added("dst"):
+            made = _plain(parts[0]) + _plain(parts[1])
+        return [(step.elements("dst", rows, cols), made)]
+
+    return rule
+
+
+def column_form(step: Step) -> list[Write]:
+    """dst[r, c] of src0[r, c] and src1[0, c]."""
+    dst = step.op.tile("dst")
+    rows, cols = dst.v_row, dst.v_col
+    made = joined(step.key(), step.read("src0", rows, cols), step.read("src1", 1, cols))
+    return [(step.elements("dst", rows, cols), made)]
+
+
+def row_form(step: Step) -> list[Write]:
+    """dst[r, c] of src0[r, c] and src1[r, 0], for a column of values."""
+    dst = step.op.tile("dst")
+    rows, cols = dst.v_row, dst.v_col
+    full, column = step.op.tile("src0"), step.op.tile("src1")
+    is_full = full.layout.name == "nd" and (full.v_row, full.v_col) == (rows, cols)
+    if not is_full or column.layout.name != "dn" or column.v_row < rows:
+        raise Unprovable("takes its values for each row from something else than a column")
+    made = joined(step.key(), step.read("src0", rows, cols), step.read("src1", rows, 1))
+    return [(step.elements("dst", rows, cols), made)]
+
+
+def expand_rows(step: Step) -> list[Write]:
+    """dst[r, c] = src[r, 0]."""
+    dst = step.op.tile("dst")
+    return [(step.elements("dst", dst.v_row, dst.v_col), step.read("src", dst.v_row, 1))]
+
+
+def expand_columns(step: Step) -> list[Write]:
+    """dst[r, c] = src[0, c]."""
+    dst = step.op.tile("dst")
+    return [(step.elements("dst", dst.v_row, dst.v_col), step.read("src", 1, dst.v_col))]
+
+
+def quantise(step: Step) -> list[Write]:
+    """dst[r, c] of src[r, c] and of scale and offset [r, 0], in columns."""
+    src = step.op.tile("src")
+    parts = [step.read("src", src.v_row, src.v_col)]
+    for name in ("fp", "scale", "offset"):
+        if not step.op.has(name):
+            continue
+        tile = step.op.tile(name)
+        if tile.layout.name != "dn" or tile.v_col != 1 or tile.v_row < src.v_row:
+            raise Unprovable("takes its parameters from something else than columns")
+        parts.append(step.read(name, src.v_row, 1))
+    return [(step.elements("dst", src.v_row, src.v_col), joined(step.key(), *parts))]
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+
+def reduce_rows(step: Step) -> list[Write]:
+    """dst[r, 0] of all src[r, c], in the order of the machine, which the shape decides."""
+    src = step.op.tile("src")
+    values = step.read("src", src.v_row, src.v_col)
+    if step.op.op.name == "pto.trowsum" and step.added("src"):
+        made = total(_plain(values), 1)
+    else:
+        order = src.v_col, is_whole_row(src.v_row, src.v_col, src.dtype)
+        made = along(step.key(*order), values, 1)
+    return [(step.elements("dst", src.v_row, 1), made[:, None])]
+
+
+def reduce_columns(step: Step) -> list[Write]:
+    """dst[0, c] of all src[r, c]."""
+    src = step.op.tile("src")
+    values = step.read("src", src.v_row, src.v_col)
+    if step.op.op.name == "pto.tcolsum" and step.added("src"):
+        made = total(_plain(values), 0)
+    else:
+        made = along(step.key(src.v_row), values, 0)
+    return [(step.elements("dst", 1, src.v_col), made[None, :])]
+
+
+# -- matrices --------------------------------------------------------------------------------------
+
+
+def multiply(step: Step) -> list[Write]:
+    """dst[i, j] of the products lhs[i, k] rhs[k, j] in the order of k, and of what they are added
+    to."""
+    op = step.op
+    m, k, n = op.tile("lhs").v_row, op.tile("lhs").v_col, op.tile("rhs").v_col
+    if 0 in (m, k, n):
+        raise Unprovable("multiplies matrices of no elements")
+    step.memory.multiply(m * k * n)
+    left, right = step.read("lhs", m, k), step.read("rhs", k, n)
+    start = None
+    if op.has("bias"):
+        start = step.read("bias", 1, n)
+    elif op.has("acc"):
+        if op.tile("acc").addr != op.tile("dst").addr:
+            raise Unprovable("adds to an accumulator in another place than its result")
+        start = step.read("acc", m, n)
+    types = [str(op.tile(name).type.dtype) for name in ("lhs", "rhs", "dst")]
+    kind = (types, step.given, op.core.registers["ctrl"], op.target)
+    dst = step.elements("dst", m, n)
+    if step.added("dst"):
+        scale = salt("product", kind)
+        products = _product(joined(scale, left), joined(scale, right))
+        return [(dst, products if start is None else products + _plain(start))]
+    products = _product(left * weights(k), right)
+    key = salt("matmul", kind, k)
+    begun = salt("nothing") if start is None else np.asarray(start)
+    return [(dst, joined(key, np.asarray(begun), products))]
+
+
+def _product(left: Hashes, right: Hashes) -> Hashes:
+    odd = np.uint64(1)
+    return (left | odd) @ (right | odd)
+
+
+def store_accumulator(step: Step) -> list[Write]:
+    """An accumulator to global memory, converted element by element."""
+    op = step.op
+    view, tile = op.view("dst"), op.tile("src")
+    more = [name for name, value in op.values.items() if value is not None]
+    if sorted(more) != ["dst", "src"]:
+        raise Unprovable("scales what it stores")
+    layout = layout_for_acc(view, tile)
+    sizes, rows, cols = logical_sizes(op, view, tile, layout)
+    made = joined(step.key(str(view.dtype)), step.read("src", rows, cols))
+    return [(_window(step, op.values["dst"], sizes), from_logical(made, sizes, layout))]
+
+
+def _window(step: Step, view: GmView, sizes: tuple[int, ...]) -> Elements:
+    spec = view.spec
+    if spec.dtype.bits % 8:
+        raise Unprovable("stores elements that are not whole bytes")
+    width = spec.dtype.bits // 8
+    places = np.full(sizes, view.offset, np.int64)
+    axes = np.ogrid[tuple(slice(n) for n in sizes)]
+    for axis, stride in zip(axes, spec.strides, strict=True):
+        places = places + axis * stride
+    number = view.memory
+    assert isinstance(number, int)
+    return Elements(step.memory, ("gm", number), places[..., None] * width + np.arange(width))
+
+
+Rule = Callable[[Step], list[Write]]
+
+_TWO_TILES = (
+    *("add", "sub", "mul", "div", "max", "min", "and", "or", "xor"),
+    *("shl", "shr", "fmod", "prelu", "addrelu", "pow"),
+)
+_WITH_SCALAR = (
+    *("adds", "subs", "muls", "maxs", "mins", "ands", "ors", "xors"),
+    *("shls", "shrs", "fmods", "lrelu", "divs", "pows"),
+)
+_ONE_TILE = ("abs", "neg", "exp", "log", "sqrt", "rsqrt", "recip", "relu", "not")
+_WORDS = ("add", "sub", "mul", "div", "max", "min", "expdif")
+
+RULES: dict[str, Rule] = {
+    **{f"pto.t{name}": elementwise("src0", "src1") for name in _TWO_TILES},
+    **{f"pto.t{name}": elementwise("src") for name in (*_WITH_SCALAR, *_ONE_TILE, "cvt")},
+    **{f"pto.trowexpand{name}": row_form for name in _WORDS},
+    **{f"pto.tcolexpand{name}": column_form for name in _WORDS},
+    **{f"pto.trow{name}": reduce_rows for name in ("sum", "prod", "max", "min")},
+    **{f"pto.tcol{name}": reduce_columns for name in ("sum", "prod", "max", "min")},
+    **{f"pto.tmatmul{kind}": multiply for kind in ("", ".acc", ".bias")},
+    "pto.tquant": quantise,
+    "pto.tdequant": quantise,
+    "pto.trowexpand": expand_rows,
+    "pto.tcolexpand": expand_columns,
+}
+"""Rules by operation. `tstore` of an accumulator is `store_accumulator`; moves are probed."""
+
+MOVES = frozenset(
+    f"pto.{name}"
+    for name in ("tload", "tstore", "tmov", "textract", "tinsert", "ttrans", "texpands", "tci",
+                 "tfillpad", "tfillpad_expand", "tfillpad_inplace")
+)  # fmt: skip
+
+SILENT = frozenset(
+    f"pto.{name}"
+    for name in ("set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn", "record_event",
+                 "wait_event", "barrier", "barrier_sync", "get_buf", "rls_buf", "get_buf_dyn",
+                 "rls_buf_dyn", "syncall", "sync.set", "sync.wait", "set_intra_block",
+                 "wait_intra_block", "set_cross_block", "wait_cross_block", "set_ffts", "tsync",
+                 "tprefetch", "dsb", "fence.barrier_all", "dcci", "cmo.cacheinvalid")
+)  # fmt: skip
+"""Operations that change no memory."""
+
+HANDLES = frozenset(
+    f"pto.{name}"
+    for name in ("alloc_tile", "declare_tile", "alloc_multi_tile", "multi_tile_get", "tassign",
+                 "make_tensor_view", "partition_view", "treshape", "bitcast", "talias", "subview",
+                 "tsubview", "subset", "addptr", "castptr", "get_validshape", "set_validshape",
+                 "get_tensor_view_dim", "get_tensor_view_stride", "get_block_idx", "get_block_num",
+                 "get_subblock_idx", "get_subblock_num", "eventid_array_get", "eventid_array_set",
+                 "declare_eventid_array", "section.cube", "section.vector")
+)  # fmt: skip
+"""Operations of the scalar unit that compute handles and look at no memory."""
+
+
+def is_move(op: Binding) -> bool:
+    """True for operations that copy bytes, or write bytes that depend on nothing."""
+    name = op.op.name
+    if name not in MOVES or op.attr("atomicType") == "atomic_add":
+        return False
+    source = op.values.get("src")
+    if isinstance(source, TileRef) and source.type.loc == "acc":
+        return False
+    tiles = [v for v in op.values.values() if isinstance(v, TileRef)]
+    return name != "pto.tmov" or len({t.type.dtype.bits for t in tiles}) == 1
+
+
+def rule_of(op: Binding) -> Rule | None:
+    """Return the rule of an operation; None if there is none."""
+    name = op.op.name
+    source = op.values.get("src")
+    if name == "pto.tstore" and isinstance(source, TileRef) and source.type.loc == "acc":
+        return store_accumulator if op.attr("atomicType") != "atomic_add" else None
+    if name == "pto.tquant" and getattr(op.op.variant, "name", "") != "int8":
+        return None
+    return RULES.get(name)
+
+
+def covers_nothing(op: Binding) -> bool:
+    """True if an operand has no elements: the operation then does less than its rule says."""
+    return any(0 in (ref.v_row, ref.v_col) for name, ref in _tiles(op) if name != "tmp")

@@ -1,0 +1,203 @@
+"""A run that follows, beside the values, which expression of the inputs every byte holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.core.records import Inst, Kind
+from ptosim.machine.core import Core
+from ptosim.machine.effects.account import effects_of
+from ptosim.machine.effects.strided import Strided
+from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView
+from ptosim.ops.base.binding import Binding
+from ptosim.tools.search.prove_hashes import Hashes, constant
+from ptosim.tools.search.prove_memory import Elements, HashedMemory, Unprovable
+from ptosim.tools.search.prove_moves import Span, Table, probe
+from ptosim.tools.search.prove_ops import HANDLES, SILENT, Step, covers_nothing, is_move, rule_of
+
+
+class Follower:
+    """Looks on while an engine executes; `memory` has the hashes. Raises Unprovable out of the run
+    at the first operation that hashes do not follow, or that changed bytes which its rule does not
+    name."""
+
+    memory: HashedMemory
+
+    def __init__(self, *, fresh: int, loose: bool) -> None:
+        self.fresh = fresh
+        self.loose = loose
+        self._tables: dict[Any, Table] = {}
+
+    def on_start(self, engine: Any) -> None:
+        """Give every byte of the arguments its hash."""
+        self.engine = engine
+        if engine.profile.name != "hw":
+            raise Unprovable(f"the profile `{engine.profile.name}` has no proofs, only `hw` has")
+        self.memory = HashedMemory(engine.machine, self.fresh)
+        if any(
+            not _is_fresh(space.data) for c in engine.machine.cores for space in c.spaces.values()
+        ):
+            raise Unprovable("tiles are among its arguments, and only buffers are followed")
+        held = [b.actual for b in self.memory.buffers]
+        for index, one in enumerate(held):
+            if any(np.shares_memory(one, other) for other in held[:index]):
+                raise Unprovable("arguments share memory")
+
+    def on_commit(self, core: Core, inst: Inst, bound: Any) -> None:
+        """Follow an instruction that took effect."""
+        op = inst.op
+        try:
+            if inst.kind is Kind.EXEC:
+                self._execute(core, inst, bound.binding)
+            elif inst.kind in (Kind.VECTOR, Kind.REGION):
+                raise Unprovable("vector registers are not followed")
+            elif op is not None and not _is_handle(op.name):
+                raise Unprovable("the scalar unit may look at memory or at a register here")
+        except Unprovable as problem:
+            problem.op = problem.op or op
+            raise
+
+    def finish(self) -> None:
+        """Check that nothing in global memory changed but what was followed."""
+        if not all(buffer.is_explained for buffer in self.memory.buffers):
+            raise Unprovable("global memory changed in a way that was not followed")
+
+    # -- one operation ----------------------------------------------------------------------------
+
+    def _execute(self, core: Core, inst: Inst, op: Binding) -> None:
+        if op.op.name not in SILENT and not covers_nothing(op):
+            if is_move(op):
+                self._move(core, inst, op)
+            else:
+                self._compute(op)
+            self._spoil(core, op)
+        changed = self.memory.unexplained(core)
+        if changed is not None:
+            raise Unprovable(f"changes bytes of {changed} that the rules do not name")
+
+    def _compute(self, op: Binding) -> None:
+        rule = rule_of(op)
+        if rule is None:
+            raise Unprovable("there is no rule for this operation")
+        step = Step(op, self.memory, loose=self.loose)
+        with np.errstate(over="ignore"):
+            writes = rule(step)
+        for elements, _ in writes:
+            _refuse_overlap(step.reads, elements)
+        for elements, hashes in writes:
+            elements.write(hashes)
+
+    def _move(self, core: Core, inst: Inst, op: Binding) -> None:
+        spans = list(self._spans(core, op))
+        key = (core.number, inst.pc, *(_placeless(v) for v in op.values.values()),
+               *(stop - start for _, start, stop in spans))  # fmt: skip
+        table = self._tables.get(key)
+        if table is None:
+            binding = self.engine.binding(core, inst, op.values)
+            binding.emit = lambda finding: None
+            table = self._tables[key] = probe(self.memory, spans, inst.semantics(binding))
+        self._apply(spans, table)
+
+    def _apply(self, spans: list[Span], table: Table) -> None:
+        parts = [self.memory.of(place).hashes[start:stop] for place, start, stop in spans]
+        content = np.concatenate(parts)
+        hashes = content.copy()
+        hashes[table.written] = content[table.sources]
+        hashes[table.fixed] = constant(table.constants)
+        at = 0
+        touched = np.sort(np.concatenate((table.written, table.fixed)))
+        for place, start, stop in spans:
+            mine = touched[(touched >= at) & (touched < at + stop - start)]
+            self.memory.of(place).put(start - at + mine, hashes[mine])
+            at += stop - start
+
+    def _spans(self, core: Core, op: Binding) -> list[Span]:
+        """The memory of all operands, pieces that overlap as one."""
+        found: list[Span] = []
+        for value in op.values.values():
+            if isinstance(value, TileRef):
+                place = self.memory.space(core, value.type.loc)
+                end = value.addr + max(value.type.bytes, value.layout.reach)
+                found.append((place, value.addr, min(end, len(self.memory.of(place).actual))))
+            elif isinstance(value, GmView):
+                found.append((("gm", value.memory), *value.span()))
+        return _joined(found)
+
+    def _spoil(self, core: Core, op: Binding) -> None:
+        """Scratch and padding have no meaning afterwards: on hardware it may be anything."""
+        for reached, _ in effects_of(op).spoils:
+            if isinstance(reached.where, str) and not reached.where.startswith("register"):
+                self._undefine(reached.core, reached.where, reached.parts)
+        uses = (op.op.scratch or {}).items()
+        if any(u.definition.hidden and u.is_lacking and op.values.get(n) is None for n, u in uses):
+            place = core.machine_def.scratch[0]
+            self._undefine(core, place.space, (Strided(place.start, place.bytes),))
+
+    def _undefine(self, core: Core, space: str, parts: tuple[Strided, ...]) -> None:
+        memory = self.memory.of(self.memory.space(core, space))
+        for part in parts:
+            places = _places(part)
+            places = places[(places >= 0) & (places < len(memory.actual))]
+            memory.put(places, self.memory.undefined(len(places)))
+
+
+_NUMBERS = frozenset(("arith", "scf", "cf", "func", "math", "index"))
+"""Dialects whose operations compute numbers, or decide where the program goes on."""
+
+
+def _is_fresh(content: bytearray) -> bool:
+    return not content.strip(b"\xff")
+
+
+def _is_handle(name: str) -> bool:
+    return name in HANDLES or name.partition(".")[0] in _NUMBERS
+
+
+def _placeless(value: Any) -> Any:
+    return (value.spec, value.memory) if isinstance(value, GmView) else value
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """Spans in order, those that overlap as one."""
+    found: list[Span] = []
+    for place, start, stop in sorted(spans, key=lambda s: (str(s[0]), s[1])):
+        if found and found[-1][0] == place and start < found[-1][2]:
+            found[-1] = (place, found[-1][1], max(stop, found[-1][2]))
+        else:
+            found.append((place, start, stop))
+    return found
+
+
+def _places(part: Strided) -> np.ndarray:
+    places = part.start + np.arange(part.run, dtype=np.int64)
+    for count, distance in reversed(part.dims):
+        places = (np.arange(count, dtype=np.int64)[:, None] * distance + places).reshape(-1)
+    return places
+
+
+def _refuse_overlap(reads: list[Elements], written: Elements) -> None:
+    """A result may be where a source is, element by element; a shifted one would read what was
+    written before."""
+    for read in reads:
+        if read.place != written.place or np.array_equal(read.places, written.places):
+            continue
+        if (
+            not _are_apart(read.places, written.places)
+            and np.intersect1d(read.places, written.places).size
+        ):
+            raise Unprovable("writes where it still reads")
+
+
+def _are_apart(first: np.ndarray, second: np.ndarray) -> bool:
+    return bool(first.max() < second.min() or second.max() < first.min())
+
+
+def global_hashes(follower: Follower) -> dict[str, Hashes]:
+    """Return the hashes of the bytes of every argument, by name."""
+    pairs: zip[tuple[Any, Any]] = zip(
+        follower.memory.machine.buffers, follower.memory.buffers, strict=True
+    )
+    return {buffer.name: hashed.hashes for buffer, hashed in pairs}

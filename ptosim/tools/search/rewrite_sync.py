@@ -1,0 +1,104 @@
+"""Synchronisation taken out and planned anew, and barriers and flags that order nothing taken out:
+rewrites that change no operation on data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.records import replace
+from ptosim.ground.source import Source
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch.analysis.insert_sync.write import rewritten
+from ptosim.launch.analysis.redundant_sync import redundant_sync
+from ptosim.launch.following import follow
+from ptosim.launch.program import LoadedProgram
+from ptosim.tools.search.rewrite_text import Edit, NotApplicable, bodies, edited, line_of, read
+
+ROUNDS = 8
+"""How often what is redundant is looked for again: of two that do the same one has to stay."""
+
+
+def without_sync(source: Source, options: FrontOptions) -> Source:
+    """Return a program without flags and barriers. Raises NotApplicable where it synchronises in
+    another way: with other cores, or with buffers that are handed over."""
+    front = read(source, options)
+    edits = []
+    for op in (op for function in bodies(front.resolved) for op in function.op.walk()):
+        if not op.has("sync"):
+            continue
+        if op.has("cross_core") or not (op.has("flag") or op.has("barrier")):
+            raise NotApplicable(f"'{op.name}' synchronises with more than flags and barriers")
+        edits.append(Edit(*line_of(source.text, op), ""))
+    return source.changed(edited(source.text, edits))
+
+
+def with_sync(source: Source, options: FrontOptions) -> Source:
+    """Return a program without synchronisation with the flags and barriers that it needs. Raises
+    NotApplicable if it is refused."""
+    try:
+        text, _ = rewritten(source, replace(options, sync=None), plan=False, insert_sync=True)
+    except ProgramError as problem:
+        raise NotApplicable(f"no flags can be planned: {first_of(problem)}") from problem
+    return source.changed(text)
+
+
+def first_of(problem: ProgramError) -> str:
+    """Return the first error of a program as one line."""
+    wrong = next((d for d in problem.diagnostics if d.is_error), None)
+    return f"{wrong.code} {wrong.message}" if wrong is not None else str(problem)
+
+
+def planned_sync(source: Source, options: FrontOptions) -> Source:
+    """Return a program whose flags, event numbers and barriers are chosen anew."""
+    return with_sync(without_sync(source, options), options)
+
+
+def lean_sync(program: LoadedProgram, entry: str, args: Mapping[str, Any] | None) -> LoadedProgram:
+    """Return a program without the barriers and flags that order nothing, and with barriers of a
+    loop that are enough once after or before it moved there. Raises NotApplicable if there are
+    none, or if it cannot be told."""
+    found = program
+    for _ in range(ROUNDS):
+        try:
+            notes = redundant_sync(found, entry, args)
+        except UsageError as problem:
+            raise NotApplicable(str(problem)) from problem
+        fixes = [d for d in notes if d.fixes]
+        if not fixes:
+            break
+        best = max(fixes, key=lambda d: (_gain(d.context), -d.fixes[0].span.start))
+        found = _without(found, fixes, entry, args) or _fixed(found, [best])
+    if found is program:
+        raise NotApplicable("no barrier and no pair of flags is redundant")
+    return found
+
+
+def _without(
+    program: LoadedProgram, notes: Sequence[Diagnostic], entry: str, args: Mapping[str, Any] | None
+) -> LoadedProgram | None:
+    """The program without all that is redundant taken alone; None if it is not all together."""
+    made = _fixed(program, notes)
+    followed = follow(made.front, made.profile, entry, args)
+    return made if followed.is_whole and not followed.findings else None
+
+
+def _fixed(program: LoadedProgram, notes: Sequence[Diagnostic]) -> LoadedProgram:
+    edits = {(f.span.start, f.span.end): f.replacement for d in notes for f in d.fixes}
+    source = program.front.source
+    text = edited(source.text, [Edit(start, end, text) for (start, end), text in edits.items()])
+    front = read(source.changed(text), options_of(program, "manual"))
+    return LoadedProgram.of(front, program.profile.name)
+
+
+def _gain(price: Mapping[str, Any]) -> int:
+    before, after = price.get("cycles"), price.get("without")
+    return before - after if before is not None and after is not None else 0
+
+
+def options_of(program: LoadedProgram, sync: str | None = None) -> FrontOptions:
+    """Return the choices under which a changed text of a program is read."""
+    front = program.front
+    return FrontOptions(front.chip, None, sync, front.compat, front.entry, front.legacy)

@@ -1,0 +1,302 @@
+"""`tune`: the fastest program that is equal to a reference, by rewrites of the program itself or by
+a search through a space of its texts, each result with its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass, field, replace
+from ptosim.launch.case import kept_arguments
+from ptosim.launch.following import follow
+from ptosim.launch.program import LoadedProgram
+from ptosim.tools.search.point import Refused, load_text
+from ptosim.tools.search.point_recipe import Recipe
+from ptosim.tools.search.point_values import arguments
+from ptosim.tools.search.prove import EQUAL, REASSOCIATED, UNEQUAL, Proof, prove, same_values
+from ptosim.tools.search.rewrite import Launch
+from ptosim.tools.search.source import MakeError, Maker
+from ptosim.tools.search.space import Params, Space
+from ptosim.tools.search.tune_space import search
+from ptosim.tools.search.tune_trial import Budget, Candidate, Trials
+
+TOLERANCES = ("", REASSOCIATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked of a search. `trials` programs are priced at most, for `seconds` at most;
+    `keep` programs are proven and given back; values are compared on `seeds` sets of data."""
+
+    trials: int = 60
+    seconds: float | None = None
+    seed: int = 0
+    sampler: str = "tpe"
+    keep: int = 1
+    seeds: int = 3
+    tolerance: str = ""
+    rewrites: bool = True
+
+    def __post_init__(self) -> None:
+        if self.tolerance not in TOLERANCES:
+            raise UsageError(
+                f"PTO7622: there is no tolerance `{self.tolerance}`", help=f"`{REASSOCIATED}`"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a candidate may take the place of the reference, or why not. `values` is where outputs
+    differ first on `seeds` sets of data ('' for nowhere), `findings` codes that the reference does
+    not have."""
+
+    proof: Proof
+    values: str = ""
+    seeds: int = 0
+    findings: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """True if nothing speaks against it: an equal program, or one that could not be followed
+        and gives the same values."""
+        if self.findings or self.proof.verdict == UNEQUAL or self.proof.is_of_second:
+            return False
+        return bool(self.proof.tolerance) or not self.values
+
+    @property
+    def is_proven(self) -> bool:
+        """True for a program that is equal for all inputs (under the tolerance that is named)."""
+        return self.holds and self.proof.verdict == EQUAL
+
+    def __str__(self) -> str:
+        if self.findings:
+            return f"new findings: {', '.join(self.findings)}"
+        if self.proof.verdict == UNEQUAL or self.proof.is_of_second:
+            return f"not equal: {self.proof.why}"
+        if self.values and not self.proof.tolerance:
+            return f"values differ: {self.values}"
+        same = f"same values on {self.seeds} seeds"
+        if self.proof.verdict != EQUAL:
+            return f"{same}; no proof: {self.proof.why}"
+        if self.proof.tolerance:
+            return f"equal for all inputs under the tolerance `{self.proof.tolerance}`"
+        return f"equal for all inputs, {same}"
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A program that was found, with its verdict."""
+
+    candidate: Candidate
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class Tuned:
+    """What a search found: the reference, the programs that may take its place (the fastest
+    first), those that were faster and are not equal, and what became of all others: `refused`
+    points and `idle` rewrites by reason, `pruned` and `repeated` tries."""
+
+    name: str
+    reference: Candidate
+    best: list[Best] = field(default_factory=list)
+    rejected: list[Best] = field(default_factory=list)
+    trials: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    idle: dict[str, int] = field(default_factory=dict)
+    pruned: int = 0
+    repeated: int = 0
+
+    def speed_up(self, one: Best) -> float:
+        """Return how many times as fast as the reference a program is."""
+        return self.reference.cycles / max(one.candidate.cycles, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "version": 1, "program": self.name, "target": self.reference.program.target,
+            "cycles": self.reference.cycles, "bound": self.reference.bound,
+            "best": [self._fields(one) for one in self.best],
+            "rejected": [self._fields(one) for one in self.rejected],
+            "trials": self.trials, "pruned": self.pruned, "repeated": self.repeated,
+            "refused": self.refused, "idle": self.idle,
+        }  # fmt: skip
+
+    def _fields(self, one: Best) -> dict[str, Any]:
+        candidate, verdict = one.candidate, one.verdict
+        return {
+            "rewrites": list(candidate.how), "params": dict(candidate.params),
+            "cycles": candidate.cycles, "bound": candidate.bound,
+            "speed_up": round(self.speed_up(one), 4), "block_num": candidate.launch.block_num,
+            "proven": verdict.is_proven, "verdict": str(verdict),
+            "proof": verdict.proof.to_dict(), "seeds": verdict.seeds,
+            "findings": list(verdict.findings), "program": candidate.text,
+        }  # fmt: skip
+
+
+def tune_program(program: LoadedProgram, launch: Launch, wish: Wish) -> Tuned:
+    """Search among the rewrites of a program. Raises ProgramError, UsageError, BudgetError where
+    the program itself cannot be launched or priced."""
+    trials = Trials(Budget(wish.trials + 1, wish.seconds))
+    start = _start(program, launch, trials)
+    trials.rewrite(start)
+    return _concluded(program.front.source.label, start, trials, wish)
+
+
+def tune_space(
+    maker: Maker,
+    space: Space,
+    recipe: Recipe,
+    wish: Wish,
+    *,
+    target: str | None = None,
+    reference: tuple[LoadedProgram, Launch] | None = None,
+) -> Tuned:
+    """Search through a space. The reference is a program of its own, else that of the first point
+    that can be launched. Raises UsageError for a space without a point, and for points of which
+    none can be launched (PTO7623)."""
+    trials = Trials(Budget(wish.trials + 1, wish.seconds))
+    start = None if reference is None else _start(*reference, trials)
+    target = target or (recipe.targets[0] if recipe.targets else None)
+    if target is None:
+        target = "a2a3" if start is None else start.program.chip
+    points = _Points(maker, recipe, target, trials, wish)
+    budget = trials.budget
+    search(space, points.price, lambda: budget.is_over, wish.trials, wish.sampler, wish.seed)
+    start = start or points.first
+    if start is None:
+        told = "; ".join(reason for reason, _ in trials.refused.most_common(1))
+        raise UsageError(f"PTO7623: no point of the space can be launched: {told}")
+    return _concluded(maker.name, start, trials, wish)
+
+
+class _Points:
+    """Points of a space as programs."""
+
+    def __init__(
+        self, maker: Maker, recipe: Recipe, target: str, trials: Trials, wish: Wish
+    ) -> None:
+        self.maker = maker
+        self.recipe = recipe
+        self.target = target
+        self.trials = trials
+        self.wish = wish
+        self.first: Candidate | None = None
+
+    def price(self, params: Params) -> int | None:
+        """Return the fewest cycles of a point, rewrites included; None for a refused one."""
+        try:
+            asked = self.recipe.at(params)
+            program = load_text(self.maker.text(params), self.target, asked, self.maker.name)
+        except (MakeError, Refused) as reason:
+            self.trials.budget.done += 1
+            self.trials.refuse(str(reason))
+            return None
+        launch = Launch(asked.entry, arguments(asked) or None, asked.block_num)
+        found = self.trials.offer(program, launch, (), params)
+        if found is None:
+            return None
+        self.first = self.first or found
+        if not self.wish.rewrites:
+            return found.cycles
+        before = set(self.trials.priced)
+        self.trials.rewrite(found, 1)
+        made = (c.cycles for k, c in self.trials.priced.items() if k not in before)
+        return min([found.cycles, *made])
+
+
+def _start(program: LoadedProgram, launch: Launch, trials: Trials) -> Candidate:
+    start = trials.offer(program, launch)
+    if start is None:
+        reason = next(iter(trials.refused), "")
+        raise UsageError(f"PTO7623: the program cannot be priced: {reason}")
+    return start
+
+
+def _concluded(name: str, start: Candidate, trials: Trials, wish: Wish) -> Tuned:
+    """Prove the fastest ones until as many as are wanted hold."""
+    found = Tuned(name, start)
+    faster = [c for c in trials.priced.values() if c.cycles < start.cycles]
+    for candidate in sorted(faster, key=lambda c: (c.cycles, len(c.how), c.text)):
+        if len(found.best) == wish.keep:
+            break
+        one = Best(candidate, judged(start, candidate, wish))
+        (found.best if one.verdict.holds else found.rejected).append(one)
+    found.trials = trials.budget.done - 1
+    found.refused = dict(trials.refused.most_common())
+    found.idle = dict(trials.idle.most_common())
+    found.pruned, found.repeated = trials.pruned, trials.repeated
+    return found
+
+
+def judged(before: Candidate, after: Candidate, wish: Wish) -> Verdict:
+    """Return whether a program may take the place of another: findings, values, proof."""
+    one, two = before.launch.of(before.program), after.launch.of(after.program)
+    if two.args is None:
+        two = replace(two, args=one.args)
+    new = sorted(_codes(after) - _codes(before))
+    proof = prove(one, two, tolerance=wish.tolerance)
+    if new or proof.verdict == UNEQUAL or proof.is_of_second:
+        return Verdict(proof, findings=tuple(new))
+    data = _data(one.args)
+    differs = same_values(one, two, [data(wish.seed + n) for n in range(wish.seeds)])
+    return Verdict(proof, differs, wish.seeds)
+
+
+def _codes(candidate: Candidate) -> set[str]:
+    """What the text, and following it without values, finds beyond notes."""
+    program, launch = candidate.program, candidate.launch
+    known = {n: v for n, v in (launch.args or {}).items() if not isinstance(v, np.ndarray)}
+    followed = follow(program.front, program.profile, program.entry(launch.entry), known)
+    told = [*program.findings, *followed.findings]
+    return {d.code for d in told if d.severity > d.severity.NOTE}
+
+
+def _data(args: Mapping[str, Any] | None) -> Callable[[int], Mapping[str, Any] | int]:
+    """Return what gives the arguments of a seed: arrays of floats are drawn anew, everything else
+    (numbers, integers that may be places) stays. Without arguments the run draws its own."""
+
+    def drawn(seed: int) -> Mapping[str, Any] | int:
+        if args is None:
+            return seed
+        rng = np.random.default_rng(seed)
+        return {name: _drawn(value, rng) for name, value in args.items()}
+
+    return drawn
+
+
+def _drawn(value: Any, rng: np.random.Generator) -> Any:
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "biu":
+        return value
+    return rng.standard_normal(value.shape).astype(np.float32).astype(value.dtype)
+
+
+def program_launch(
+    program: LoadedProgram, given: Mapping[str, Any], entry: str | None, block_num: int | None
+) -> Launch:
+    """Return how a program is launched: its sidecar completed by what is given."""
+    kept = program.sidecar
+    options = kept.options if kept is not None else {}
+    args = {**(kept_arguments(kept) if kept is not None else {}), **given}
+    number = block_num if block_num is not None else options.get("block_num", 1)
+    return Launch(entry or options.get("entry"), args or None, number)
+
+
+def written(tuned: Tuned, folder: Path) -> list[tuple[Path, str]]:
+    """Return the files that the programs go to, with their texts: each says in its first lines what
+    it is."""
+    stem = Path(tuned.name).name.split(".")[0].split(":")[0] or "program"
+    made = []
+    for number, one in enumerate(tuned.best, 1):
+        head = (
+            f"// {stem}, tuned by ptosim for {one.candidate.program.front.label}: "
+            f"{tuned.reference.cycles:,} -> {one.candidate.cycles:,} cycles "
+            f"({one.candidate.name}; {one.candidate.launch.block_num} blocks)\n"
+            f"// {one.verdict}\n\n"
+        )
+        made.append((folder / f"{stem}.{number}.pto", head + one.candidate.text))
+    return made
