@@ -1,0 +1,56 @@
+"""What users get stays what it is: values, findings, cycles, traces, maps, texts, pages.
+
+A digest that changes is changed by `python -m tests.frozen --write` in a commit that says why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.frozen import loaded
+from tests.frozen.digests import differences, read
+from tests.frozen.things import TREE, programs
+
+
+def compared(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.frozen", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=TREE, check=False)
+
+
+def test_a_few_programs_give_what_is_frozen() -> None:
+    done = compared("-j", "1", "--only", "programs/basics/softmax")
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"{of('programs/basics/softmax')} things, 0 differ\n",
+    )
+
+
+@pytest.mark.slow
+def test_every_program_gives_what_is_frozen() -> None:
+    done = compared()
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def of(word: str) -> int:
+    return sum(word in path for path, _ in read())
+
+
+def test_every_program_is_frozen() -> None:
+    assert {path for path, _ in programs()} == {path for path, _ in read()}
+
+
+def test_what_differs_is_said() -> None:
+    frozen = {("a.pto", "fmt"): "1", ("a.pto", "gone"): "2", ("b.pto", "fmt"): "3"}
+    found = {("a.pto", "fmt"): "9", ("a.pto", "born"): "4"}
+    assert differences(found, frozen, "a.pto") == [
+        "a.pto: born (new)",
+        "a.pto: fmt",
+        "a.pto: gone",
+    ]
+
+
+@pytest.mark.parametrize("command", loaded.COMMANDS)
+def test_no_more_modules_are_loaded(command: str) -> None:
+    assert loaded.count(command) <= loaded.read()[command]
