@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from ptosim.debug.checkpoints import Checkpoint, Checkpoints, make_checkpoint
 from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.records import Inst
-from ptosim.engine.timed.engine import TimedEngine
+from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import BudgetError, Trap
 from ptosim.ground.limits import current, unlimited
@@ -216,8 +216,8 @@ class Walker:
         vector regions. Raises Interrupted if the user asked to stop, LimitError if the limits of
         the command are reached."""
         now = time.perf_counter()
-        if isinstance(self.engine, TimedEngine):
-            self.engine.fold()
+        if self.engine.timing is not None:
+            bridge_of(self.engine).fold()
         for core in self.machine.cores:
             if core.ub is not None:
                 core.ub.shorten()

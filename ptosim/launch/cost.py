@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Depth
 from ptosim.engine.core.symbolic import Undecided
+from ptosim.engine.timed.shapes import Shapes
 from ptosim.engine.timed.steady import Unsteady
-from ptosim.engine.timed.symbolic import TimedSymbolicEngine
 from ptosim.engine.timed.timing_bridge import TimingBridge
+from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.ground.errors import InternalError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
@@ -42,7 +44,7 @@ class TimedLaunch(SymbolicLaunch):
     """A launch of which only the time is asked for."""
 
     depth = Depth.SHAPES
-    engine: TimedSymbolicEngine = field(init=False)  # type: ignore[assignment]
+    domain: Shapes = field(init=False)  # type: ignore[assignment]
 
     figures: tuple[CostTable, int]
     each: bool = False
@@ -65,12 +67,12 @@ class TimedLaunch(SymbolicLaunch):
         copies = 1
         if self.blocks.is_one_for_all:
             copies = self.blocks.at_once if self.active is None else self.active
-        engine = self.engine = TimedSymbolicEngine(
-            *self.parts(), observers, timing=bridge_of(self, *self.figures, copies)
-        )
+        self.domain = Shapes()
+        timing = bridge_of(self, *self.figures, copies)
+        self.engine = Engine(*self.parts(), observers, timing=timing, domain=self.domain)
         in_waves(self, self.blocks)
         if self.steady:
-            engine.watch_loops()
+            self.domain.watch_loops(self.engine)
 
     def _not_given(self, value: Value) -> Unknown:
         return Unknown(f"the scalar argument `{value.name}`", value.name)
@@ -126,7 +128,7 @@ def cost_of(
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
     if steady and launch.engine.executed > MANY:
-        report.in_full = dict(launch.engine.in_full)
+        report.in_full = dict(launch.domain.in_full)
     return report
 
 
@@ -138,7 +140,7 @@ def timed(launch: TimedLaunch, entry: str, args: Args) -> TimedLaunch:
         launch.engine.run(launch.options.most_instructions)
     except (Forgotten, Unsteady) as problem:
         launch = timed(replace(launch, steady=False), entry, args)
-        launch.engine.in_full[0] = str(problem)
+        launch.domain.in_full[0] = str(problem)
     return launch
 
 
@@ -147,7 +149,7 @@ def _last_wave(launch: TimedLaunch, entry: str, args: Args) -> int | None:
     it is like the others."""
     blocks = launch.blocks
     rest = blocks.count % blocks.at_once
-    bridge = launch.engine.bridge
+    bridge = engine_bridge(launch.engine)
     shares = bridge.model.shares or bridge.memory.is_shared
     if not blocks.is_one_for_all or not rest or not shares:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptosim.engine.timed.timing_bridge import TimingBridge
+from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.time.chip import Blocks
 from ptosim.time.report.totals import CostReport
@@ -31,19 +32,19 @@ def bridge_of(
 def begin(launch: Launch, blocks: Blocks) -> None:
     """Begin the timing of a launch that was started, with values: what repeats is kept once."""
     in_waves(launch, blocks)
-    launch.engine.folds = True  # type: ignore[attr-defined]
+    engine_bridge(launch.engine).folds = True
 
 
 def in_waves(launch: Launch, blocks: Blocks) -> None:
     """Let the blocks of a launch that was started run as many at a time as the chip has room
     for."""
     if blocks.timed > blocks.at_once:
-        launch.engine.in_waves(blocks.at_once)  # type: ignore[union-attr]
+        engine_bridge(launch.engine).in_waves(blocks.at_once)
 
 
 def report_of(
     launch: Launch, blocks: Blocks | None = None, last_wave: int | None = None
 ) -> CostReport:
     """Return the cost of a launch that was executed with timing."""
-    bridge = launch.engine.bridge  # type: ignore[union-attr]
+    bridge = engine_bridge(launch.engine)
     return CostReport(bridge.model, bridge.table, launch.function.name, blocks, last_wave)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.symbolic import Undecided
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import (
     BudgetError,
@@ -101,7 +102,6 @@ def follow(
 
 def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
     engine, monitor = launch.engine, launch.sanitizers()
-    assert isinstance(engine, SymbolicEngine)
     result, stop = Followed(), None
     try:
         result.ended = _walk(engine, budget or launch.options.most_instructions)
@@ -120,14 +120,14 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
         launch.sink.extend(partly_written(launch, monitor))
     found = [d for d in launch.sink if d is stop or _is_kept(d)]
     result.findings = [_certain(d, launch.assumed) for d in found]
-    unplaced = dict(engine.unplaced)
+    unplaced = dict(launch.domain.unplaced)
     for core in launch.machine.cores:
         unplaced |= core.ub.unplaced if core.ub is not None else {}
-    result.unplaced, result.unchecked = tuple(unplaced), tuple(engine.unchecked)
+    result.unplaced, result.unchecked = tuple(unplaced), tuple(launch.domain.unchecked)
     return result
 
 
-def _walk(engine: SymbolicEngine, budget: int) -> str:
+def _walk(engine: Engine, budget: int) -> str:
     """Execute to the end; return why it did not get there."""
     steps = 0
     while (core := engine.next_core()) is not None:

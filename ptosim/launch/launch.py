@@ -12,7 +12,7 @@ import numpy as np
 from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Depth
-from ptosim.engine.core.retire import RetireEngine
+from ptosim.engine.core.retire import Retirement
 from ptosim.engine.watch.attach import attach
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.diagnostics.model import Sink
@@ -210,18 +210,15 @@ class Launch(ArgumentBinding):
 
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        parts = self.parts()
-        in_order = self.front.sync == "auto"
-        if self.options.commit == "retire":
-            self.engine = RetireEngine(*parts, observers, in_order=in_order)
-        elif self.options.timing:
-            from ptosim.engine.timed.engine import TimedEngine  # brings the laws of time
-
-            self.is_timed = True
-            timing = self._timing()
-            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=timing)
-        else:
-            self.engine = Engine(*parts, observers, in_order=in_order)
+        retires = self.options.commit == "retire"
+        self.is_timed = self.options.timing and not retires
+        self.engine = Engine(
+            *self.parts(),
+            observers,
+            in_order=self.front.sync == "auto",
+            pace=Retirement() if retires else None,
+            timing=self._timing() if self.is_timed else None,
+        )
 
     def _timing(self) -> TimingBridge:
         from ptosim.launch.costing import bridge_of

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Depth
-from ptosim.engine.core.symbolic import SymbolicEngine
+from ptosim.engine.core.symbolic import Unknowns
 from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType, VectorType
@@ -43,7 +44,8 @@ class SymbolicLaunch(Launch):
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
         in_order = self.front.sync == "auto"
-        self.engine = SymbolicEngine(*self.parts(), observers, in_order=in_order)
+        self.domain = Unknowns()
+        self.engine = Engine(*self.parts(), observers, in_order=in_order, domain=self.domain)
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
         if value.name in given:

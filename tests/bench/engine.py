@@ -16,7 +16,6 @@ import numpy as np
 
 import ptosim
 from ptosim.engine.batch import batches
-from ptosim.engine.core import fast
 from ptosim.ground.source import Source
 from ptosim.launch.sources import shipped_names
 from ptosim.machine.numbers import blas, transcendental
@@ -45,7 +44,7 @@ def without(module: Any, name: str, value: Any = NEVER) -> Iterator[None]:
 
 def dispatch() -> list[Figure]:
     """A 16x64 addition, and a loop of loads, flags, additions and stores, without timing and
-    sanitizers, beyond NumPy; loops compiled and not."""
+    sanitizers, beyond NumPy."""
     x = np.ones((16, 64), np.float32)
     given = {"x": x, "y": x, "z": x, "n": COUNT}
     out = np.empty_like(x)
@@ -59,11 +58,9 @@ def dispatch() -> list[Figure]:
         program = ptosim.load(text, target="a5")
         run = partial(program.run, given, sanitize="none", timing=False)
         one = used(run) / COUNT / each - numpy
-        with without(fast, "HOT"):
-            before = used(run) / COUNT / each - numpy
         figures.append(
             Figure(f"{what}, beyond NumPy", f"{1e6 * one:.2f} us",
-                   f"not compiled {1e6 * before:.2f} us", f"{one / before:.2f}", "<= 1.2 us")
+                   f"np.add 16x64 {1e6 * work:.2f} us", f"{one / work:.2f}", "<= 1.2 us")
         )  # fmt: skip
     return figures
 

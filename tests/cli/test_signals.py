@@ -35,7 +35,7 @@ AFTER = AT_IMPORT.replace(
 """Half a second after a module is loaded that comes late."""
 
 
-TIMED, PROMPT = "ptosim.engine.timed.engine", "ptosim.debug.prompt"
+TIMED, PROMPT = "ptosim.engine.timed.timing_bridge", "ptosim.debug.prompt"
 
 
 def python(text: str) -> subprocess.CompletedProcess[str]:

@@ -78,7 +78,7 @@ def state(walker: Walker):
 
 def in_time(walker: Walker):
     """The pipes over time: when everything executed so far started and ended, who waits for what."""
-    model = walker.engine.bridge.model
+    model = walker.engine.timing.model
     return [
         (
             c.name, c.clock, c.free, c.done, c.stalls, [s.site.line for s in c.steps], c.starts, c.ends,
@@ -134,7 +134,7 @@ def test_signals_whose_events_became_columns(monkeypatch: pytest.MonkeyPatch) ->
     while not forwards.stopped:
         forwards.step()
         states.append(state(forwards))
-    assert any(forwards.engine.bridge.model.signals.save().values())
+    assert any(forwards.engine.timing.model.signals.save().values())
     directly = Walker(loaded.debug(given).launch, Checkpoints(kept=5))
     for position in (len(states) - 1, 100, 300, 20, 301, 299, 0, len(states) - 1, 200):
         directly.goto(position)
@@ -171,7 +171,7 @@ def test_what_is_shown_of_time_where_periods_are_kept_once(
         found.append(_in_time(session))
         shown.append(found)
     assert shown[0] == shown[1]
-    cores = session.walker.engine.bridge.model.cores
+    cores = session.walker.engine.timing.model.cores
     assert any(len(core.steps) < core.count / 2 for core in cores)
 
 
@@ -194,7 +194,7 @@ def test_time_is_that_of_a_plain_run(name):
         for _ in range(3):
             walker.step()
     walker.goto(1 << 40)
-    model = walker.engine.bridge.model
+    model = walker.engine.timing.model
     model.settle()
     for core, same in zip(model.cores, plain.cores, strict=True):
         assert [s.site.line for s in core.steps] == [s.site.line for s in same.steps]

@@ -54,6 +54,10 @@ class Batches:
             self._known[head] = batch_of(self._program, head)
         return self._known[head]
 
+    def has(self, head: int) -> bool:
+        """True if rounds of the loop that begins at `head` may be executed at once."""
+        return self.at(head) is not None
+
     def run(self, core: Core, head: int, slots: list[Any], room: int) -> tuple[int, int]:
         """Execute rounds of a loop at once, of at most `room` instructions; return how many
         instructions they were, and the scalar ones among them. A loop that fails to be independent

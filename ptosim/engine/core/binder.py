@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, Moved, has_zero
+from ptosim.engine.core.domain import Numbers
 from ptosim.engine.core.observers import Monitor
 from ptosim.engine.core.records import DecodedProgram, Inst
 from ptosim.engine.core.reports import Reports
@@ -13,6 +14,7 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
 
@@ -34,9 +36,13 @@ class Binder(Reports):
         machine: Machine,
         profile: Profile,
         sink: Sink,
+        domain: Numbers,
     ) -> None:
         super().__init__(resolved, sink)
         self.program = program
+        self.insts = list(program.insts)
+        """What is executed: the program's, or watched copies of them."""
+        self.domain = domain
         self.machine = machine
         self.profile = profile
         self.monitor: Monitor | None = None
@@ -52,11 +58,17 @@ class Binder(Reports):
 
     def bind(self, core: Core, inst: Inst) -> Bound:
         """Bind an instruction to the present values of its operands, and keep the binding."""
+        try:
+            return self._bind(core, inst)
+        except NeedsValue as need:
+            self.domain.unbound(self, inst, need)  # type: ignore[arg-type]  # the engine
+
+    def _bind(self, core: Core, inst: Inst) -> Bound:
         operands = inst.getter(core.slots)
         bound = self._elsewhere(core, inst, operands) if inst.window is not None else None
         keeps = True
         if bound is None:
-            bound = self._bind(core, inst)
+            bound = self.domain.bind(self, core, inst)  # type: ignore[arg-type]  # the engine
             keeps = not has_zero(bound.binding)
             if inst.window is not None and bound.binding.moved is not None and keeps:
                 key, place = _without_place(inst, operands), operands[inst.window].offset
@@ -73,17 +85,13 @@ class Binder(Reports):
     def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
         """Return a transfer that was bound before with its window at another place."""
         known = core.transfers.get(_without_place(inst, operands))
-        if known is None:
+        if known is None or not self.domain.is_placed(inst, operands):
             return None
         first, place = known
         view: GmView = operands[inst.window]  # type: ignore[index]
         commit = first.binding.moved(view.offset)
         distance = (view.offset - place) * view.spec.dtype.bits >> 3
         return Moved(commit, first, view, distance) if commit is not None else None
-
-    def _bind(self, core: Core, inst: Inst) -> Bound:
-        binding = self.binding(core, inst, self.values_of(core, inst))
-        return Bound(inst.semantics(binding), binding)
 
     def values_of(self, core: Core, inst: Inst) -> dict[str, Any]:
         """Return the present values of an instruction's operands."""

@@ -45,22 +45,13 @@ class Monitor(Protocol):
 class Timing(Protocol):
     """A timing model that is told of instructions in the order of their issue. `timed` are the
     actions of the scalar unit that take time of their own; `ends` is where vector regions end,
-    whose scalar instructions are part of their cost. `in_rounds`: rounds of a loop may be issued
-    when it ends."""
+    whose scalar instructions are part of their cost."""
 
     timed: frozenset[int]
     ends: frozenset[int]
-    in_rounds: bool
 
     def issuer(self, core: Core) -> Callable[[Any, int], None]:
         """Return the function of (step, scalar instructions before it) that issues on a core."""
-        ...
-
-    def rounds(self, core: Core, pending: tuple[int, ...], tail: int) -> Any:
-        """Return the function that issues rounds of a loop on a core."""
-
-    def may_be_late(self, bound: Bound) -> bool:
-        """True for an operation that may be issued after it took effect."""
         ...
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Any:
@@ -71,6 +62,21 @@ class Timing(Protocol):
 
     def action(self, core: Core, inst: Inst) -> Any:
         """Return the step of an operation that the scalar unit executes itself."""
+
+    def looked(self) -> None:
+        """The run goes on for long: look at how many records there are."""
+
+    def ended(self) -> None:
+        """Every core has come to its end."""
+
+    def settle(self) -> None:
+        """The run is over, or stops."""
+
+    def save(self) -> Any:
+        """Return the state in time, for `restore`."""
+
+    def restore(self, state: Any, *, forget: bool = False) -> None:
+        """Go to another state of this run; `forget` what came after it."""
 
 
 Listener = Callable[[Core, Inst, Bound | Region | None], None]

@@ -18,26 +18,28 @@ class Reports:
     def __init__(self, resolved: ResolvedModule, sink: Sink) -> None:
         self.resolved = resolved
         self.sink = sink
-        self._reported: set[tuple[int, str]] = set()
+        self.reported: set[tuple[int, str]] = set()
 
     def report(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
         """Report a finding at a scalar operation, once for each place and code."""
         key = (op.start, code)
-        if key in self._reported:
+        if key in self.reported:
             return
-        self._reported.add(key)
+        self.reported.add(key)
         span = Span(self.resolved.module.source, op.start, op.name_end)
         self.sink.report(code, f"'{op.name}' {message}", span, help=help)
 
-    def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
-        self.sink.emit(self._finding(inst, fault))
+    def trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
+        """Report a fault, and return the trap that says where the program cannot go on."""
+        self.sink.emit(self.finding(inst, fault))
         return Trap(
             list(self.sink),
             pc=inst.pc if inst else None,
             pipe=inst.pipe if inst else None,
         )
 
-    def _finding(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Diagnostic:
+    def finding(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Diagnostic:
+        """Return what there is to say of an instruction that cannot be executed."""
         op = inst.op if inst is not None else None
         span = Span(self.resolved.module.source, op.start, op.name_end) if op is not None else None
         if isinstance(fault, OpFault):

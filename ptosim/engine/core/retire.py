@@ -14,130 +14,123 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.deadlock import deadlock
-from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.meter import UNLIMITED, Meter
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.orders import WITHIN_CORE
 
+if TYPE_CHECKING:
+    from ptosim.engine.core.engine import Engine
 
-class RetireEngine(Engine):
-    """An engine whose pipes run at their own pace."""
 
-    def run(self, limit: int = UNLIMITED) -> None:
-        """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
-        after `limit` instructions."""
-        self.meter = Meter(limit)
+class Retirement:
+    """Effects happen when pipes retire what was issued to them."""
+
+    def run(self, engine: Engine) -> None:
+        """Execute every core to its end. Raises Trap where the program cannot go on."""
         self._order = itertools.count()
-        self._now = {core.index: 0 for core in self.machine.cores}
+        self._now = {core.index: 0 for core in engine.machine.cores}
         self._ends: list[tuple[int, int, Core, str]] = []
         self._busy: set[tuple[int, str]] = set()
         # Cores with a queue whose head waits for another core, and whose scalar unit does.
         self._waiting: set[int] = set()
         self._stalled: set[int] = set()
         self._acting = 0  # the core whose effect is the last one
-        self._able = [(0, core.index) for core in self.machine.cores]  # with stale entries
-        with np.errstate(all="ignore"):
-            while self._advance():
-                pass
+        self._able = [(0, core.index) for core in engine.machine.cores]  # with stale entries
+        while self._advance(engine):
+            pass
 
-    def _advance(self) -> bool:
+    def _advance(self, engine: Engine) -> bool:
         """One instruction of the scalar unit that is least far, or one retirement, whichever
         comes first."""
-        core = self._ready_core()
+        core = self._ready_core(engine)
         if self._ends and (core is None or self._ends[0][0] <= self._now[core.index]):
-            self._retire()
+            self._retire(engine)
             return True
         if core is None:
-            return self._finish()
-        if self.executed >= self.meter.due:
-            self.look(core)
+            return self._finish(engine)
+        if engine.executed >= engine.meter.due:
+            engine.look(core)
         self._now[core.index] += 1
         self._acting = core.index
-        inst = self.step(core)
+        inst = engine.step(core)
         self._goes_on(core)
         if inst is None or inst.kind not in (Kind.SCALAR, Kind.BRANCH):
-            self._wake()
+            self._wake(engine)
         return True
 
-    def _ready_core(self) -> Core | None:
+    def _ready_core(self, engine: Engine) -> Core | None:
         """The core that is least far of those that can go on. One that cannot is looked at again
         when something of its own retires, or, where it waits for others, after each effect: to look
         at all of them each time would take the square of the number of blocks."""
         while self._able:
             now, index = self._able[0]
-            core = self.machine.cores[index]
-            if now == self._now[index] and self._can_go_on(core):
+            core = engine.machine.cores[index]
+            if now == self._now[index] and self._can_go_on(engine, core):
                 return core
             heapq.heappop(self._able)
             if core.stalled is not None and _needs_others(core.stalled[1]):
                 self._stalled.add(index)
         return None
 
-    def _can_go_on(self, core: Core) -> bool:
+    def _can_go_on(self, engine: Engine, core: Core) -> bool:
         if core.halted or core.pc < 0:
             return False
         if core.stalled is not None and not core.stalled[1].guard():
             return False
-        depth = 1 if self.in_order else self.machine.definition.queue_depth
+        depth = 1 if engine.in_order else engine.machine.definition.queue_depth
         return all(len(q) < depth for q in core.queues.values())
 
     def _goes_on(self, core: Core) -> None:
         heapq.heappush(self._able, (self._now[core.index], core.index))
 
-    def _wake(self) -> None:
+    def _wake(self, engine: Engine) -> None:
         """After an effect: the scalar units that need not wait any more."""
-        for core in [self.machine.cores[index] for index in self._stalled]:
+        for core in [engine.machine.cores[index] for index in self._stalled]:
             if core.stalled is None or core.stalled[1].guard():
                 self._stalled.discard(core.index)
                 self._goes_on(core)
 
-    def _finish(self) -> bool:
-        for core in self.machine.cores:
+    def _finish(self, engine: Engine) -> bool:
+        cores = engine.machine.cores
+        for core in cores:
             if core.stalled is None and not core.queues:
                 core.halted = True
-        if all(core.halted for core in self.machine.cores):
+        if all(core.halted for core in cores):
             return False
-        for core in self.machine.cores:
+        for core in cores:
             if core.stalled is not None and core.stalled[1].binding.polls:
-                (inst, bound), core.stalled = core.stalled, None
                 self._acting = core.index
-                self._commit(core, inst, bound)
+                engine.go_on(core)
                 self._goes_on(core)
-                self._wake()
+                self._wake(engine)
                 return True
-        raise deadlock(self.machine, self.resolved.module.source, self.sink)
+        raise deadlock(engine.machine, engine.resolved.module.source, engine.sink)
 
     # -- pipes ------------------------------------------------------------------------------------
 
-    def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
+    def issue(self, engine: Engine, core: Core, inst: Inst, bound: Bound) -> bool:
         """Queue an operation on its pipe; the scalar unit's own take effect at once."""
-        if bound.at_issue is not None:
-            bound.at_issue()
-        if self.monitor is not None:
-            self.monitor.issue(core, inst, bound)
+        engine.issuing(core, inst, bound)
         if inst.pipe == "S":
             if bound.guard is not None and not bound.guard():
                 core.stalled = (inst, bound)
                 return False
-            self._commit(core, inst, bound)
+            engine.commit(core, inst, bound)
             return True
         core.queues.setdefault(inst.pipe, deque()).append((inst, bound))
         self._start(core, inst.pipe)
         return True
 
-    def _progress(self) -> None:
+    def progress(self, engine: Engine) -> None:
         """An event came: whatever waits at the head of a pipe may begin."""
         waiting, self._waiting = sorted({*self._waiting, self._acting}), set()
-        for core in [self.machine.cores[index] for index in waiting]:
+        for core in [engine.machine.cores[index] for index in waiting]:
             for pipe in list(core.queues):
                 self._start(core, pipe)
 
@@ -154,7 +147,7 @@ class RetireEngine(Engine):
         end = self._now[core.index] + _duration(core.machine_def.retire, inst.pipe, bound)
         heapq.heappush(self._ends, (end, next(self._order), core, pipe))
 
-    def _retire(self) -> None:
+    def _retire(self, engine: Engine) -> None:
         """The operation that ends next takes effect, and its pipe goes on."""
         end, _, core, pipe = heapq.heappop(self._ends)
         self._busy.discard((core.index, pipe))
@@ -166,12 +159,12 @@ class RetireEngine(Engine):
             queue.popleft()
             if not queue:
                 del core.queues[pipe]
-            self._effect(core, inst, bound)
-            self._progress()
+            engine.effect(core, inst, bound)
+            self.progress(engine)
         elif _needs_others(bound):  # another pipe was first
             self._waiting.add(core.index)
         self._goes_on(core)
-        self._wake()
+        self._wake(engine)
 
 
 def _needs_others(bound: Bound) -> bool:

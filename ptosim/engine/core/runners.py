@@ -1,5 +1,5 @@
 """What scalar instructions and branches do, as closures over the slots they read and write. Most
-have a *form* too, from which loops that run often are compiled (`compiled.py`)."""
+have a *form* too, by which rounds of a loop are executed at once (`ptosim/engine/batch`)."""
 
 from __future__ import annotations
 

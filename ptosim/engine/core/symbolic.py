@@ -7,12 +7,11 @@ known; a run ends where an unknown value decides the path, the place of a tile, 
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ptosim.engine.core.bound import Bound, Region
-from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.domain import Fault, Numbers
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.ground.source import Source
@@ -24,7 +23,9 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import EVENTS, Commit, nothing
 from ptosim.ops.base.orders import Signals
-from ptosim.ops.scalar.numbers import ScalarFault
+
+if TYPE_CHECKING:
+    from ptosim.engine.core.engine import Engine
 
 
 class Undecided(Exception):
@@ -51,106 +52,75 @@ class Undecided(Exception):
         return f"{inside} and what comes after line {self.line}"
 
 
-class SymbolicEngine(Engine):
-    """Executes what scalars decide, and checks what it can of everything else."""
+class Unknowns(Numbers):
+    """Scalars and places are known as far as they do not depend on memory: what scalars decide is
+    executed, of everything else what can be is checked."""
 
-    @cached_property
-    def unchecked(self) -> dict[str, Unknown]:
+    def __init__(self) -> None:
+        self.unchecked: dict[str, Unknown] = {}
         """The unknown values that left a check out, by origin."""
-        return {}
-
-    @cached_property
-    def unplaced(self) -> dict[str, Unknown]:
+        self.unplaced: dict[str, Unknown] = {}
         """Those that left open which memory an operation uses."""
-        return {}
-
-    def _step(self, core: Core, inst: Inst) -> None:
-        try:
-            super()._step(core, inst)
-        except NeedsValue as need:
-            core.pc = self._beyond(core, inst, need.unknown)
-        except (OpFault, ScalarFault) as fault:
-            core.pc = self._fault(core, inst, fault)
-
-    def _region_step(self, core: Core, pc: int) -> int:
-        try:
-            return super()._region_step(core, pc)
-        except NeedsValue as need:
-            return self._beyond(core, self.program.insts[pc], need.unknown)
 
     # -- what is not known -------------------------------------------------------------------------
 
-    def _beyond(self, core: Core, inst: Inst, unknown: Unknown) -> int:
+    def missing(self, engine: Engine, core: Core, inst: Inst, need: NeedsValue) -> int:
         """Pass by an instruction that looked at an unknown value: its results are unknown too.
         Raises Undecided where they decide more than numbers. Returns the next pc."""
-        results = self._numbers(inst)
+        unknown = need.unknown
+        results = numbers_of(engine.program, inst)
         if results is None:
-            self._undecided(inst, unknown)
+            self.unbound(engine, inst, need)
         if inst.kind is Kind.ACTION:
             self.unplaced[unknown.origin] = unknown
         for slot in results:
             core.slots[slot] = unknown
         return inst.pc + 1
 
-    def _numbers(self, inst: Inst) -> tuple[int, ...] | None:
-        """The slots of the results of an instruction that only computes numbers, else None."""
-        results = inst.op.results if inst.op is not None and not inst.op.regions else ()
-        computes = inst.kind is Kind.SCALAR or inst.kind is Kind.ACTION
-        if not computes or not all(isinstance(value.type, ScalarType) for value in results):
-            return None
-        return tuple(self.program.slots[value] for value in results) or None
+    def unbound(self, engine: Engine, inst: Inst, need: NeedsValue) -> NoReturn:
+        """An instruction cannot be bound without a value that is not known. Raises Undecided."""
+        raise Undecided(inst.operation, need.unknown, engine.resolved.module.source)
 
-    def _undecided(self, inst: Inst, unknown: Unknown) -> NoReturn:
-        assert inst.op is not None
-        raise Undecided(inst.op, unknown, self.resolved.module.source)
-
-    def _fault(self, core: Core, inst: Inst, fault: OpFault | ScalarFault) -> int:
+    def fault(self, engine: Engine, core: Core, inst: Inst, fault: Fault) -> int:
         """Report an instruction that cannot be executed, and go on without its results. Raises Trap
         where the path or an event is lost."""
         op = inst.op
         executes = inst.kind in (Kind.SCALAR, Kind.ACTION, Kind.VECTOR)
         if op is None or op.regions or not executes:
-            raise self._trap(inst, fault) from fault
-        self._report(inst, fault)
-        line, _ = self.resolved.module.source.line_column(op.start)
+            raise engine.trap(inst, fault) from fault
+        self._report(engine, inst, fault)
+        line, _ = engine.resolved.module.source.line_column(op.start)
         lost = Unknown(f"the result of '{op.name}' in line {line}, which fails")
         for value in op.results:
-            core.slots[self.program.slots[value]] = lost
+            core.slots[engine.program.slots[value]] = lost
         return inst.pc + 1
 
-    def _report(self, inst: Inst, fault: OpFault | ScalarFault) -> None:
+    def _report(self, engine: Engine, inst: Inst, fault: Fault) -> None:
         """Emit the finding of a fault, once for each instruction and code."""
-        finding = self._finding(inst, fault)
-        if (key := (inst.op.start if inst.op else -1, finding.code)) not in self._reported:
-            self._reported.add(key)
-            self.sink.emit(finding)
+        finding = engine.finding(inst, fault)
+        key = (inst.op.start if inst.op else -1, finding.code)
+        if key not in engine.reported:
+            engine.reported.add(key)
+            engine.sink.emit(finding)
 
-    def _released(self, waiting: list[Core]) -> Core:
+    def released(self, engine: Engine, waiting: list[Core]) -> Core | None:
         """What waits for signals in memory goes on: what else may set them is not known."""
         for core in waiting:
             if core.stalled is not None and _waits_for_memory(core.stalled[1]):
-                (inst, bound), core.stalled = core.stalled, None
-                self._commit(core, inst, bound)
+                engine.go_on(core)
                 return core
-        return super()._released(waiting)
+        return None
 
     # -- binding -----------------------------------------------------------------------------------
 
-    def bind(self, core: Core, inst: Inst) -> Bound:
-        """Bind an instruction to the present values of its operands. Raises Undecided where these
-        are not known and have to be."""
-        try:
-            return super().bind(core, inst)
-        except NeedsValue as need:
-            self._undecided(inst, need.unknown)
+    def is_placed(self, inst: Inst, operands: tuple[Any, ...]) -> bool:
+        """True if the window of a transfer is at a known place of global memory."""
+        return inst.window is None or not is_unplaced(operands[inst.window])
 
-    def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
-        is_open = inst.window is not None and is_unplaced(operands[inst.window])
-        return None if is_open else super()._elsewhere(core, inst, operands)
-
-    def _bind(self, core: Core, inst: Inst) -> Bound:
-        binding = self.binding(core, inst, self.values_of(core, inst))
-        commit = self._checked(inst, binding)
+    def bind(self, engine: Engine, core: Core, inst: Inst) -> Bound:
+        """Return an instruction bound to what is known of its operands, without effect on data."""
+        binding = engine.binding(core, inst, engine.values_of(core, inst))
+        commit = self._checked(engine, inst, binding)
         if not _is_followed(binding):
             commit, binding.moved = nothing, _unmoved(binding.moved)
         if any(map(is_unplaced, binding.values.values())):
@@ -159,7 +129,7 @@ class SymbolicEngine(Engine):
             binding.values = {n: None if is_unplaced(v) else v for n, v in known}
         return Bound(commit, binding)
 
-    def _checked(self, inst: Inst, binding: Binding) -> Commit:
+    def _checked(self, engine: Engine, inst: Inst, binding: Binding) -> Commit:
         """Bind an operation for what it checks and orders. What an unknown value leaves open is not
         checked; raises NeedsValue where that is what it orders or where it writes on chip."""
         must_know = binding.op.name in EVENTS or binding.op.has("handshake")
@@ -174,9 +144,18 @@ class SymbolicEngine(Engine):
         except OpFault as fault:
             if must_know:
                 raise
-            self._report(inst, fault)
+            self._report(engine, inst, fault)
         binding.touches = None
         return nothing
+
+
+def numbers_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...] | None:
+    """Return the slots of the results of an instruction that only computes numbers, else None."""
+    results = inst.op.results if inst.op is not None and not inst.op.regions else ()
+    computes = inst.kind is Kind.SCALAR or inst.kind is Kind.ACTION
+    if not computes or not all(isinstance(value.type, ScalarType) for value in results):
+        return None
+    return tuple(program.slots[value] for value in results) or None
 
 
 def _is_followed(binding: Binding) -> bool:

@@ -40,7 +40,7 @@ class Moment:
 
 def moment_of(engine: Any, cores: Sequence[Core]) -> Moment:
     """Return what a launch is now, as far as these cores go; the others have ended."""
-    reading, model, orders = Reading(), engine.bridge.model, engine.bridge.orders
+    reading, model, orders = Reading(), engine.timing.model, engine.timing.orders
     reading.model(model, orders, live_timers(engine))
     shape = (*reading.shape, *_control(engine, cores))
     return Moment(
@@ -55,13 +55,13 @@ def moment_of(engine: Any, cores: Sequence[Core]) -> Moment:
 
 def held_back(engine: Any) -> int:
     """Return how many operations wait in the queues of the pipes."""
-    return sum(len(q) for t in engine.bridge.model.cores if t.blocked for q in t.queues if q)
+    return sum(len(q) for t in engine.timing.model.cores if t.blocked for q in t.queues if q)
 
 
 def live_timers(engine: Any) -> list[CoreTimer]:
     """Return the pipes of the cores that go on, or still have to wait for something."""
     cores = engine.machine.cores
-    return [t for t in engine.bridge.model.cores if t.is_stuck or not cores[t.index].halted]
+    return [t for t in engine.timing.model.cores if t.is_stuck or not cores[t.index].halted]
 
 
 def _control(engine: Any, cores: Sequence[Core]) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ def _control(engine: Any, cores: Sequence[Core]) -> tuple[Any, ...]:
         queues = tuple((p, tuple(i.pc for i, _ in q)) for p, q in core.queues.items())
         found.append((
             core.pc, stalled, queues, _items(core.flags), _items(core.tokens),
-            _items(core.registers), engine.waiting_scalars(core),
+            _items(core.registers), engine.scalars[core.index],
         ))  # fmt: skip
     return tuple(found)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.records import Inst, Kind
-from ptosim.engine.core.runners import form_of
+from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.attempt import Attempt
 from ptosim.engine.timed.evenness import advanced, is_even, same_steps, total_after
@@ -31,8 +31,9 @@ from ptosim.engine.timed.periods import (
     move_fifos,
     moved_values,
 )
+from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.ground.errors import LimitError
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.machine.core import Core
 from ptosim.machine.moving import NO_LINE, Blurred, Moving, Regime, line, moves, now, step_of
 from ptosim.machine.unknown import NeedsValue
@@ -45,7 +46,7 @@ from ptosim.time.pipes.steps import MOST_TIME
 from ptosim.time.pipes.timers import CoreTimer
 
 if TYPE_CHECKING:
-    from ptosim.engine.timed.symbolic import TimedSymbolicEngine
+    from ptosim.engine.core.engine import Engine
 
 MOST_ROUNDS = 24
 """Rounds of the longest period that is looked for."""
@@ -86,16 +87,17 @@ class Head:
 
 
 class Steady:
-    """Watches the loops of an engine. Until one of them was watched long enough, none is compiled,
-    since a compiled loop has no head that could be looked at."""
+    """Watches the loops of an engine. Why one is executed in full is put into `in_full`, by
+    line."""
 
-    def __init__(self, engine: TimedSymbolicEngine) -> None:
+    def __init__(self, engine: Engine, in_full: dict[int, str]) -> None:
         self.engine = engine
+        self.in_full = in_full
+        self.bridge = bridge_of(engine)
         self.attempt: Attempt | None = None
         self._core = 0
         self._has_left = False
-        self._compiled, engine.loops = engine.loops, None
-        insts = engine.program.insts
+        insts = engine.insts
         inside = {pc for i in insts if i.kind is Kind.REGION for pc in range(i.pc, i.end)}
         tests = {id(i.op): i for i in reversed(insts) if is_head(i) and i.pc not in inside}
         self.heads = [tests[key] for key in sorted(tests, key=lambda k: tests[k].pc)]
@@ -103,17 +105,10 @@ class Steady:
         self._visits = [[START] * len(self.heads) for _ in cores]
         self._left = self._visits[0]
         self._known = [[Head() for _ in self.heads] for _ in cores]
-        self._tests = [inst.run for inst in self.heads]
         for number, inst in enumerate(self.heads):
-            inst.run = self._watched(number, inst)
+            self.heads[number] = insts[inst.pc] = replace(inst, run=self._watched(number, inst))
         self._bound = [inst for inst in insts if inst.kind is Kind.EXEC]
-        self._getters: list[Any] = []
-        self._open: Any = None
-
-    def stop(self) -> None:
-        """Leave the program as it was."""
-        for inst, test in zip(self.heads, self._tests, strict=True):
-            inst.run = test
+        self._stripped = [replace(inst, getter=self._getter(inst)) for inst in self._bound]
 
     # -- heads of loops ----------------------------------------------------------------------------
 
@@ -136,7 +131,6 @@ class Steady:
                 return target
             raise Pause
 
-        run.form = form_of(test)  # type: ignore[attr-defined]
         return run
 
     def enter(self, core: Core) -> None:
@@ -152,7 +146,7 @@ class Steady:
 
     def visit(self, core: Core) -> None:
         """Look at the head of a loop that a core has come to."""
-        inst = self.engine.program.insts[core.pc]
+        inst = self.engine.insts[core.pc]
         number = next(n for n, head in enumerate(self.heads) if head is inst)
         if self.attempt is not None:
             self._visit_attempt(core)
@@ -200,8 +194,7 @@ class Steady:
         self._visits[core][number] = head.gap
         head.gap *= 2
         if head.gap > 16 * MOST_ROUNDS:
-            self.engine.in_full[line_of(self.engine, self.heads[number])] = why
-            self.engine.loops = self._compiled
+            self.in_full[line_of(self.engine, self.heads[number])] = why
 
     @staticmethod
     def _is_long(moments: list[Moment]) -> bool:
@@ -225,7 +218,7 @@ class Steady:
         """Execute the next period on moving numbers."""
         moments = self._known[core.index][number].moments
         old, before, last = moments[-1 - 2 * rounds], moments[-1 - rounds], moments[-1]
-        engine, model = self.engine, self.engine.bridge.model
+        engine, model = self.engine, self.bridge.model
         if not same_steps(model.cores, before, last):
             self._wait(core.index, number, "its rounds differ")
             return
@@ -243,7 +236,7 @@ class Steady:
             [len(timer.steps) for timer in model.cores],
             [{why: list(each) for why, each in t.stalled.items()} for t in model.cores],
             [timer.starts for timer in model.cores],
-            [ProbedOrder(order, self.give_up) for order in engine.bridge.orders],
+            [ProbedOrder(order, self.give_up) for order in self.bridge.orders],
         )  # fmt: skip
         self._load(cores)
 
@@ -251,9 +244,8 @@ class Steady:
         """Let times, values and the issue of instructions move."""
         attempt, engine = self.attempt, self.engine
         assert attempt is not None
-        model = engine.bridge.model
+        model = self.bridge.model
         self._has_left = False
-        self._open, engine.loops = engine.loops, None
         Regime.begin()
         lines = map(line, attempt.start.times, attempt.time_steps)
         self._write(list(lines), list(attempt.start.codes))
@@ -262,17 +254,20 @@ class Steady:
         for timer in model.cores:
             timer.starts = []  # type: ignore[assignment]
         engine.issue_by([p.issue for p in attempt.probes] or [t.issue for t in model.cores])
-        self._getters = [inst.getter for inst in self._bound]
-        for inst in self._bound:
-            inst.getter = self._stripped(inst)
+        self._execute(self._stripped)
         self.enter(engine.machine.cores[attempt.core])
 
     def _write(self, times: list[Any], codes: list[int]) -> None:
         engine = self.engine
-        model, orders = engine.bridge.model, engine.bridge.orders
+        model, orders = self.bridge.model, self.bridge.orders
         Writing(times, codes).model(model, orders, live_timers(engine))
 
-    def _stripped(self, inst: Inst) -> Callable[[list[Any]], Any]:
+    def _execute(self, insts: list[Inst]) -> None:
+        """Have the engine execute these copies of what is bound."""
+        for inst in insts:
+            self.engine.insts[inst.pc] = inst
+
+    def _getter(self, inst: Inst) -> Callable[[list[Any]], Any]:
         """The getter of an instruction that hands out plain values, where what moves decides
         nothing."""
         getter = inst.getter
@@ -302,8 +297,8 @@ class Steady:
         they move, and return the next pc; None where it is no instruction that computes numbers, so
         that the attempt is over."""
         engine = self.engine
-        inst = engine.program.insts[core.pc]
-        results = engine.numbers_of(inst)
+        inst = engine.insts[core.pc]
+        results = numbers_of(engine.program, inst)
         if self.attempt is None or results is None:
             return None
         kept = list(core.slots)
@@ -330,7 +325,7 @@ class Steady:
         attempt, engine = self.attempt, self.engine
         assert attempt is not None
         self.attempt = None
-        model = engine.bridge.model
+        model = self.bridge.model
         steps = []
         for timer, starts in zip(model.cores, attempt.starts, strict=True):
             probed, timer.starts = timer.starts, starts
@@ -338,16 +333,14 @@ class Steady:
             steps.append(list(map(step_of, probed)))
         for timer, probe in zip(model.cores, attempt.probes, strict=bool(attempt.probes)):
             probe.settle(periods, len(timer.steps) - attempt.places[timer.index])
-        Walk(now, lambda core, code: code).model(model, engine.bridge.orders, model.cores)
+        Walk(now, lambda core, code: code).model(model, self.bridge.orders, model.cores)
         for timer in model.cores:
             for each in timer.stalled.values():
                 each[:] = map(now, each)
         for core in engine.machine.cores:
             core.slots[:] = map(now, core.slots)
-        for inst, getter in zip(self._bound, self._getters, strict=True):
-            inst.getter = getter
+        self._execute(self._bound)
         engine.issue_by(None)
-        engine.loops = self._open
         return steps
 
     def _finish(self, core: Core) -> None:
@@ -390,13 +383,13 @@ class Steady:
         for core in cores:
             if not all(map(agrees, attempt.values[core.index], core.slots)):
                 return "its values do not move evenly"
-        if not same_steps(self.engine.bridge.model.cores, start, end):
+        if not same_steps(self.bridge.model.cores, start, end):
             return "its rounds differ"
         return ""
 
     def _jump(self, attempt: Attempt, end: Moment, periods: int) -> None:
         """Move the launch by so many periods."""
-        engine, model = self.engine, self.engine.bridge.model
+        engine, model = self.engine, self.bridge.model
         stalls = [{why: list(each) for why, each in t.stalled.items()} for t in model.cores]
         places = [len(timer.steps) for timer in model.cores]
         slots = {c.index: list(c.slots) for c in engine.machine.cores}

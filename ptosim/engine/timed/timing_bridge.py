@@ -12,6 +12,7 @@ from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
+from ptosim.engine.timed import waves
 from ptosim.engine.timed.estimates import estimated
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
 from ptosim.engine.timed.operand_shapes import fixed_part, forms_of
@@ -40,13 +41,14 @@ from ptosim.time.laws.shapes import VectorWork
 from ptosim.time.laws.simt import launch_cost
 from ptosim.time.pipes import saved
 from ptosim.time.pipes.fast import issuer, ordered_issuer
+from ptosim.time.pipes.folds import fold, fold_signals
 from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.order import DataOrder
-from ptosim.time.pipes.rounds import Rounds
 from ptosim.time.pipes.sites import Loop, Site
 from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
 if TYPE_CHECKING:
+    from ptosim.engine.core.engine import Engine
     from ptosim.engine.timed.logical_regions import LogicalRegion
     from ptosim.ops.lower.logical.program import Lowered
 
@@ -86,7 +88,8 @@ class TimingBridge:
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: saved.Archive = {}  # records that the way back cut off
         self.is_ordered = is_ordered
-        self.in_rounds = not is_ordered  # where data order a program, each window matters
+        self.folds = False  # True: of a long run periods of records are kept
+        self._at_once = 0  # blocks that run at a time; 0: all
         self.memory = SharedMemory(program, resolved, machine, table, copies)
         totals = self._totals(copies)
         scalar = round(table["machine.scalar"]["cycles"])
@@ -141,14 +144,6 @@ class TimingBridge:
         if self.is_ordered:
             return ordered_issuer(self.orders[core.index])
         return issuer(self.model.cores[core.index])
-
-    def rounds(self, core: Core, pending: tuple[int, ...], tail: int) -> Rounds:
-        """Return the function that issues rounds of a loop on a core; see `Rounds`."""
-        return Rounds(self.model.cores[core.index], self.issuer(core), pending, tail)
-
-    def may_be_late(self, bound: Any) -> bool:
-        """True for an operation whose effect does not look at the time."""
-        return not is_signal(bound.binding)
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Issued:
         """Return the step of an instruction with its operands, and keep it there. A pop hands out
@@ -307,6 +302,41 @@ class TimingBridge:
         """Return the cycles that an event takes from one core to another."""
         return round(self.table["machine.cross"]["cycles"])
 
+    # -- the run -----------------------------------------------------------------------------------
+
+    def in_waves(self, at_once: int) -> None:
+        """Let only so many blocks run at a time; before anything is executed."""
+        self._at_once = at_once
+        waves.begin(self.model, self.machine, at_once)
+
+    def looked(self) -> None:
+        """The run goes on for long: look at how many records there are."""
+        if self.folds:
+            self.fold()
+
+    def fold(self) -> None:
+        """Keep periods of records once, if there are many new ones."""
+        if self.model.retired is None:
+            for timer in self.model.cores:
+                fold(timer)
+            fold_signals(self.model.signals)
+
+    def ended(self) -> None:
+        """Every core has come to its end."""
+        if self._at_once:
+            waves.end(self.model, self.machine, self._at_once)
+
+    def settle(self) -> None:
+        """The run is over, or stops: place what competes for bandwidth."""
+        self.model.settle()
+        self.model.drain_retired()
+
+    def cycle(self, core: Core, scalars: int) -> int:
+        """Return the cycle at which everything that a core has executed so far is done, with so
+        many operations of the scalar unit since the last issue."""
+        timer = self.model.cores[core.index]
+        return max(timer.clock + scalars * self.model.scalar_cycles, *timer.done)
+
     # -- state -------------------------------------------------------------------------------------
 
     def save(self) -> Any:
@@ -398,6 +428,12 @@ class TimingBridge:
             )
             self._sites[inst.pc] = site
         return site
+
+
+def bridge_of(engine: Engine) -> TimingBridge:
+    """Return the timing model beside an engine that has one."""
+    assert isinstance(engine.timing, TimingBridge)
+    return engine.timing
 
 
 def _reads_tile(op: Operation) -> bool:

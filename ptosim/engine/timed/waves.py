@@ -3,9 +3,9 @@ ends."""
 
 from __future__ import annotations
 
-from ptosim.engine.timed.timing_bridge import TimingBridge
-from ptosim.machine.core import Core
+from ptosim.machine.core import Core, Machine
 from ptosim.time.laws.cost import Cost
+from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.sites import Site
 from ptosim.time.pipes.steps import Flag, S, Step
 
@@ -14,31 +14,32 @@ _FREE = Cost("sync", (), "documented")
 _SITE = Site(0, "launch", 0, "", None, "")
 
 
-def begin(bridge: TimingBridge, at_once: int) -> None:
+def begin(model: TimingModel, machine: Machine, at_once: int) -> None:
     """Let every block after the first `at_once` wait for the end of the one before it."""
-    for core in bridge.machine.cores:
+    for core in machine.cores:
         before = core.cluster.block - at_once
         if before >= 0:
-            _issue(bridge, core, takes=(_ended(bridge, core, before),))
+            _issue(model, core, takes=(_ended(model, machine, core, before),))
 
 
-def end(bridge: TimingBridge, at_once: int) -> None:
+def end(model: TimingModel, machine: Machine, at_once: int) -> None:
     """Let every block that another one waits for say that it has ended."""
-    blocks = 1 + max(core.cluster.block for core in bridge.machine.cores)
-    for core in bridge.machine.cores:
+    blocks = 1 + max(core.cluster.block for core in machine.cores)
+    for core in machine.cores:
         if core.cluster.block + at_once < blocks:
-            _issue(bridge, core, gives=(_ended(bridge, core, core.cluster.block),), drains=True)
+            _issue(
+                model, core, gives=(_ended(model, machine, core, core.cluster.block),), drains=True
+            )
 
 
-def _ended(bridge: TimingBridge, core: Core, block: int) -> Flag:
+def _ended(model: TimingModel, machine: Machine, core: Core, block: int) -> Flag:
     """The end of a block: all cores of its cluster have to reach it."""
-    machine = bridge.machine
     members = len(machine.cores) // len(machine.clusters)
-    return bridge.model.flag(("ended", core.cluster.rank, block), REASON, group=members)
+    return model.flag(("ended", core.cluster.rank, block), REASON, group=members)
 
 
 def _issue(
-    bridge: TimingBridge,
+    model: TimingModel,
     core: Core,
     takes: tuple[Flag, ...] = (),
     gives: tuple[Flag, ...] = (),
@@ -47,4 +48,4 @@ def _issue(
 ) -> None:
     step = Step(S, _SITE, _FREE, issue=0, takes=takes, gives=gives, drains=drains, is_work=False)
     step.ranges = ((), ())
-    bridge.model.cores[core.index].issue(step, 0)
+    model.cores[core.index].issue(step, 0)

@@ -20,7 +20,9 @@ def attach(engine: Engine, text: str, sync: str, inputs: Iterable[Value]) -> Mon
         chosen = chosen.without_races()
     if not chosen.is_needed:
         return None
-    monitor = Monitor(engine.program, engine.resolved, engine.machine, engine.sink, chosen)
+    monitor = Monitor(
+        engine.program, engine.insts, engine.resolved, engine.machine, engine.sink, chosen
+    )
     given = list(inputs)
     for core in engine.machine.cores:
         for value in given:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.watch.report import Reporter
 from ptosim.ground.diagnostics.model import Label
+from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.row import access_entry
 
@@ -22,15 +23,15 @@ Effect = Callable[[], object]
 class ControlBook:
     """What each core's program has set in its control register, and what was lost since."""
 
-    def __init__(self, report: Reporter, program: DecodedProgram, target: str) -> None:
+    def __init__(self, report: Reporter, insts: list[Inst], target: str) -> None:
         self._report = report
         self._target = target
         self._setters: dict[int, Inst] = {}
         self._lost: dict[int, tuple[Inst, int]] = {}
         self._seen: set[int] = set()
-        for inst in program.insts:
+        for inst in list(insts):
             if inst.kind is Kind.ACTION and self._sets(inst):
-                inst.run = self._setting(inst, inst.run)
+                insts[inst.pc] = replace(inst, run=self._setting(inst, inst.run))
 
     def around(self, core: Core, inst: Inst, commit: Effect) -> tuple[Check | None, Effect]:
         """Return what is to be looked at before an operation takes effect (None for most), and its

@@ -25,6 +25,7 @@ from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.records import replace
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.effects.account import (
     DEFINED,
@@ -49,23 +50,26 @@ class Monitor(Marks):
     def __init__(
         self,
         program: DecodedProgram,
+        insts: list[Inst],
         resolved: ResolvedModule,
         machine: Machine,
         sink: Sink,
         chosen: Sanitize,
     ) -> None:
+        """`insts` are what an engine executes of the program: what is to be watched is put there
+        in copies."""
         pipes = {i.pipe for i in program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
         clocks = Clocks(machine.cores, pipes, resolved.target)
         report = Reporter(resolved, machine, sink, clocks)
         super().__init__(program, machine, clocks, report, chosen, resolved.target)
         self.overlaps = Overlaps(self.report, self.target)
-        self.control = ControlBook(self.report, program, self.target)
+        self.control = ControlBook(self.report, insts, self.target)
         self.shadows: dict[tuple[int, Any], Shadow] = {}
         self._times = [[0] * len(program.insts) for _ in machine.cores]
-        self.vector = VectorWatch(self)
+        self.vector = VectorWatch(self, insts)
         for core in machine.cores:
             core.simt.watched = chosen.races or chosen.defined
-        self._watch_actions()
+        self._watch_actions(insts)
 
     # -- what the engine calls --------------------------------------------------------------------
 
@@ -334,13 +338,13 @@ class Monitor(Marks):
 
     # -- operations that the scalar unit executes itself ------------------------------------------
 
-    def _watch_actions(self) -> None:
-        for inst in self.program.insts:
+    def _watch_actions(self, insts: list[Inst]) -> None:
+        for inst in list(insts):
             op = inst.op
             if inst.kind is not Kind.ACTION or op is None:
                 continue
             if acts_on_memory(op, self.target):
-                inst.run = self._action(inst, op, inst.run)
+                insts[inst.pc] = replace(inst, run=self._action(inst, op, inst.run))
 
     def _action(self, inst: Inst, op: Operation, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The function of an operation, watched. In a vector region it belongs to the vector

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import Bound, Moved
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.records import replace
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import Effects, effects_of
 from ptosim.machine.effects.actions import acts_on_memory, effects_of_action
@@ -58,10 +60,10 @@ class GlobalReach:
     """Watches a run in the place of its monitor, which it passes everything on to."""
 
     def __init__(
-        self, program: DecodedProgram, machine: Machine, target: str, monitor: Monitor | None
+        self, engine: Engine, machine: Machine, target: str, monitor: Monitor | None
     ) -> None:
         self.monitor = monitor
-        self._program, self._machine, self._target = program, machine, target
+        self._program, self._machine, self._target = engine.program, machine, target
         self._noted: set[Note] = set()
         self._sets: dict[tuple[int, bool], list[np.ndarray]] = {}
         self._known: dict[Bound, Note] = {}
@@ -73,10 +75,10 @@ class GlobalReach:
             buffer.watch = self._slot_of(buffer.number)
         for core in machine.cores:
             core.simt.watched = True
-        for inst in program.insts:
+        for inst in list(engine.insts):
             op = inst.op
             if inst.kind is Kind.ACTION and op is not None and acts_on_memory(op, target):
-                inst.run = self._action(op, inst.run)
+                engine.insts[inst.pc] = replace(inst, run=self._action(op, inst.run))
 
     # -- what the engine calls --------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ptosim.engine.watch.clocks import Agent
 from ptosim.engine.watch.lanes import loads_used_whole
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import NamedTuple
+from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED
 from ptosim.machine.effects.storage import allocation_of
@@ -54,20 +54,19 @@ class _Instruction:
 class VectorWatch:
     """Watches the vector regions of a run."""
 
-    def __init__(self, monitor: Monitor) -> None:
+    def __init__(self, monitor: Monitor, insts: list[Inst]) -> None:
         self.monitor = monitor
         self._tables: dict[int, dict[int, _Instruction]] = {}
         self._inside: set[int] = set()
         self._scalars: list[Access] = []
         self._known: dict[tuple[int, int, bytes], list[tuple[_Instruction, Access]]] = {}
-        insts = monitor.program.insts
         by_op = {i.op: i for i in insts if i.kind is Kind.VECTOR}
         for head in [i for i in insts if i.kind is Kind.REGION]:
             self._inside.update(range(head.pc, head.end))
             assert head.op is not None
             self._tables[head.pc] = _table(head, by_op, monitor.program.regions[head.op])
             end = insts[head.end]
-            end.run = self._at_end(head, end.run)
+            insts[head.end] = replace(end, run=self._at_end(head, end.run))
         for core in monitor.machine.cores if self._tables else ():
             if core.kind != "cube":
                 if core.ub is None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.pace import ProgramOrder
 from ptosim.engine.watch.again import begin_again
 from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
 from ptosim.ground.isa.profiles import Profile
@@ -20,7 +21,7 @@ from ptosim.language.frontend import Front
 from ptosim.language.place.cores import has_abstract
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import Args, RunOptions
-from ptosim.machine.core import SLOT_BLOCK, Core, MachineState, restore, snapshot
+from ptosim.machine.core import SLOT_BLOCK, MachineState, restore, snapshot
 from ptosim.machine.effects.intervals import EMPTY, contains, union
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import WORD, Change, Overlay
@@ -46,26 +47,10 @@ class Done:
     prints: list[tuple[int, str]]
 
 
-class BlockEngine(Engine):
-    """Executes the same cores again and again."""
-
-    has_released = False
-    """True if a pipe has waited where no core could go on in order. In a launch of several blocks
-    the others would have gone on there."""
-
-    def begin_again(self) -> None:
-        """Begin another block."""
-        self.has_released = False
-
-    def _released(self, waiting: list[Core]) -> Core:
-        self.has_released = True
-        return super()._released(waiting)
-
-
 class OneBlock(Launch):
     """A launch with the cores of one block, which all blocks use; time is counted elsewhere."""
 
-    block_engine: BlockEngine
+    pace: ProgramOrder
 
     def _clusters(self) -> Iterable[tuple[int, int]]:
         return [(0, 0)]
@@ -73,7 +58,8 @@ class OneBlock(Launch):
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
         in_order = self.front.sync == "auto"
-        self.engine = self.block_engine = BlockEngine(*self.parts(), observers, in_order=in_order)
+        self.pace = ProgramOrder()
+        self.engine = Engine(*self.parts(), observers, in_order=in_order, pace=self.pace)
 
 
 class _Counters(dict):  # type: ignore[type-arg]
@@ -105,10 +91,10 @@ class Blocks:
         self.overlay = Overlay(machine.buffers)
         machine.global_counters = _Counters()
         launch.start()
-        engine = self.engine = launch.block_engine
+        engine = self.engine = launch.engine
         self._told = len(launch.sink)
         self.monitor = launch.sanitizers()
-        self.reach = GlobalReach(engine.program, machine, front.target, self.monitor)
+        self.reach = GlobalReach(engine, machine, front.target, self.monitor)
         engine.monitor = self.reach  # type: ignore[assignment]  # it passes on what it is told
         self._begin: MachineState = snapshot(machine, with_buffers=False)
         self.reaches: list[Reach] = []
@@ -123,7 +109,7 @@ class Blocks:
             self.monitor.finish()
         if len(self.launch.sink) > self._told:
             raise Dependent("there are findings, which are told in order")
-        if self.engine.has_released and self.engine.prints:
+        if self.launch.pace.has_released and self.engine.prints:
             raise Dependent("a block prints after it has waited for another pipe")
         self.prints += [(block, text) for text in self.engine.prints]
         self.reaches.append(Reach(block, *self.reach.taken()))
@@ -147,7 +133,7 @@ class Blocks:
             core.slots[SLOT_BLOCK] = number
             for pc in self.reach.to_forget:
                 core.bounds[pc] = None
-        self.engine.begin_again()
+        self.launch.pace.has_released = False
         if self.monitor is not None:
             begin_again(self.monitor)
 

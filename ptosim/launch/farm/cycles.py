@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Inst
 from ptosim.engine.core.symbolic import Undecided, is_unplaced
-from ptosim.engine.timed.symbolic import TimedSymbolicEngine
+from ptosim.engine.timed.shapes import Shapes
 from ptosim.engine.watch.reach import Dependent
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import ScalarType
@@ -26,7 +27,7 @@ from ptosim.launch.launch import Launch
 from ptosim.launch.options import Args, RunOptions
 from ptosim.launch.what_if import changed_table
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import Unknown
+from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks
 from ptosim.time.report.totals import CostReport
 
@@ -35,15 +36,15 @@ LONG = 1 << 17
 """Instructions of a run of which not every round of a loop is kept."""
 
 
-class _Engine(TimedSymbolicEngine):
+class _Certain(Shapes):
     """Goes on only where nothing is unknown that time may depend on."""
 
-    def _bind(self, core: Core, inst: Inst) -> Bound:
+    def bind(self, engine: Engine, core: Core, inst: Inst) -> Bound:
         if inst.window is not None and is_unplaced(inst.getter(core.slots)[inst.window]):
             raise Dependent(ON_DATA)
-        return super()._bind(core, inst)
+        return super().bind(engine, core, inst)
 
-    def _beyond(self, core: Core, inst: Inst, unknown: Unknown) -> int:
+    def missing(self, engine: Engine, core: Core, inst: Inst, need: NeedsValue) -> int:
         raise Dependent(ON_DATA)
 
 
@@ -58,10 +59,11 @@ class _Timed(TimedLaunch):
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
         timing = bridge_of(self, *self.figures)
-        self.engine = _Engine(*self.parts(), observers, timing=timing)
+        self.domain = _Certain()
+        self.engine = Engine(*self.parts(), observers, timing=timing, domain=self.domain)
         in_waves(self, self.blocks)
         if self.steady:
-            self.engine.watch_loops()
+            self.domain.watch_loops(self.engine)
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
         return Launch._scalar(self, value, type_, given)

@@ -1,0 +1,109 @@
+"""When effects happen: in program order (here), or when pipes retire (`retire.py`).
+
+In program order effects of a core happen as the program says wherever that leads on. Cores run one
+at a time, the lowest-numbered one that can go on; one whose next operation waits for an event gives
+way to the next. Only where no core can go on in order does an operation that waits hold nothing but
+its pipe: what is issued to that pipe afterwards queues after it, other pipes and the scalar unit go
+on until they have signalled, and the queue moves when the event comes. So a run is deterministic,
+and it ends for every program: with its results, or where nothing can move any more."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.deadlock import deadlock
+from ptosim.engine.core.records import Inst
+from ptosim.machine.core import Core
+
+if TYPE_CHECKING:
+    from ptosim.engine.core.engine import Engine
+
+
+class ProgramOrder:
+    """Effects happen when an operation is issued."""
+
+    def __init__(self) -> None:
+        self.has_released = False
+        """True if a pipe has waited where no core could go on in order. In a launch of several
+        blocks the others would have gone on there."""
+
+    def run(self, engine: Engine) -> None:
+        """Execute every core to its end. Raises Trap where the program cannot go on."""
+        while (core := self.next_core(engine)) is not None:
+            if engine.executed >= engine.meter.due:
+                engine.look(core)
+            if engine.is_observed:
+                engine.step(core)
+                continue
+            while engine.execute(core, engine.meter.due - engine.executed):
+                engine.look(core)
+
+    def next_core(self, engine: Engine) -> Core | None:
+        """Return the lowest-numbered core that can go on, first of those whose pipes wait for
+        nothing; None when all have ended. Raises Trap if some have not and none can."""
+        ahead: Core | None = None
+        waiting: list[Core] = []
+        for core in engine.machine.cores:
+            if core.halted:
+                continue
+            if (core.stalled is None and core.pc >= 0) or engine.resume(core):
+                if not core.queues:
+                    return core
+                ahead = ahead or core
+            elif not core.halted:
+                waiting.append(core)
+        if ahead is not None or not waiting:
+            return ahead
+        return engine.domain.released(engine, waiting) or self._released(engine, waiting)
+
+    def _released(self, engine: Engine, waiting: list[Core]) -> Core:
+        """No core can go on in order: let the first that may leave its waiting operation in the
+        queue of its pipe. Raises Trap if none may."""
+        self.has_released = True
+        for core in waiting:
+            if core.stalled is not None and core.stalled[1].binding.polls:
+                engine.go_on(core)
+                return core
+            if core.stalled is not None and not engine.in_order and core.stalled[0].pipe != "S":
+                core.queues[core.stalled[0].pipe] = deque([core.stalled])
+                core.stalled = None
+                return core
+        raise deadlock(engine.machine, engine.resolved.module.source, engine.sink)
+
+    def issue(self, engine: Engine, core: Core, inst: Inst, bound: Bound) -> bool:
+        """Commit an instruction, or queue it where its pipe waits. False if its core gives way to
+        others: it waits, or has signalled while a pipe of its own waits."""
+        engine.issuing(core, inst, bound)
+        queue = core.queues.get(inst.pipe)
+        if queue is not None:
+            queue.append((inst, bound))
+            return True
+        if bound.guard is None or bound.guard():
+            engine.commit(core, inst, bound)
+            return bound.binding.sync is None or not core.queues
+        core.stalled = (inst, bound)
+        return False
+
+    def progress(self, engine: Engine) -> None:
+        """Move every queue whose head need not wait any more."""
+        moved = True
+        while moved:
+            moved = False
+            for core in [c for c in engine.machine.cores if c.queues]:
+                for pipe in list(core.queues):
+                    moved = self._drain(engine, core, pipe) or moved
+
+    def _drain(self, engine: Engine, core: Core, pipe: str) -> bool:
+        queue = core.queues[pipe]
+        moved = False
+        while queue:
+            inst, bound = queue[0]
+            if bound.guard is not None and not bound.guard():
+                return moved
+            queue.popleft()
+            engine.effect(core, inst, bound)
+            moved = True
+        del core.queues[pipe]
+        return True

@@ -1,0 +1,122 @@
+"""Time without values: operands have shapes and no more, and what is timed once is timed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.domain import Fault, Numbers
+from ptosim.engine.core.execute import execute
+from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.symbolic import Unknowns, is_unplaced
+from ptosim.engine.timed.fifo_events import is_fifo
+from ptosim.engine.timed.operand_shapes import forms_of
+from ptosim.engine.timed.steady import Pause, Steady, Unsteady
+from ptosim.engine.timed.timing_bridge import bridge_of
+from ptosim.machine.core import Core
+from ptosim.machine.moving import NO_LINE, now
+from ptosim.machine.unknown import NeedsValue
+from ptosim.ops.base.functions import EVENTS, Commit, nothing
+from ptosim.ops.sync.fifo import counted
+
+if TYPE_CHECKING:
+    from ptosim.engine.core.engine import Engine
+
+
+class Shapes(Unknowns):
+    """Control flow and synchronisation are executed, everything is timed. `in_full` are lines of
+    long loops that were executed round by round, and why."""
+
+    has_regions = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_form: dict[tuple[Any, ...], Bound] = {}
+        self.steady: Steady | None = None
+        """What watches the loops, while the engine runs."""
+        self.in_full: dict[int, str] = {}
+
+    def watch_loops(self, engine: Engine) -> None:
+        """From the start on execute one period of loops that repeat. With more buffers than the
+        program has, or with transfers that compete, every round is executed."""
+        bridge = bridge_of(engine)
+        if bridge.model.shares:
+            self.in_full[0] = "its transfers compete for bandwidth"
+        elif bridge.buffers:
+            self.in_full[0] = "buffers were added"
+        else:
+            self.steady = Steady(engine, self.in_full)
+
+    def execute(self, engine: Engine, core: Core, limit: int) -> bool:
+        """As with values; an unknown value stops the loop where it is needed, and so does the head
+        of a loop that is to be looked at."""
+        end = engine.executed + limit
+        if self.steady is not None:
+            self.steady.enter(core)
+        while not core.halted and core.stalled is None and core.pc >= 0 and engine.executed < end:
+            try:
+                execute(engine, core, end - engine.executed)
+            except NeedsValue as need:
+                self._pass_by(engine, core, need)
+            except (TypeError, AttributeError, ValueError, OverflowError) as problem:
+                if self.steady is None or self.steady.attempt is None:
+                    raise
+                raise Unsteady("an operation cannot take what moves with the round") from problem
+            except Pause:
+                engine.executed -= 1  # the test comes again
+                engine.issued -= 1
+                assert self.steady is not None
+                self.steady.visit(core)
+        return not core.halted and core.stalled is None and core.pc >= 0
+
+    def _pass_by(self, engine: Engine, core: Core, need: NeedsValue) -> None:
+        """Go on after an instruction that looked at a value that is not known."""
+        inst = engine.insts[core.pc]
+        if need.unknown is NO_LINE and self.steady is not None:
+            after = self.steady.blurred(core)
+            if after is None:
+                self.steady.give_up(f"'{inst.operation.name}' takes what moves with the round")
+                return
+            core.pc = after
+        else:
+            core.pc = self.missing(engine, core, inst, need)
+        if inst.kind is Kind.SCALAR:
+            engine.scalars[core.index] += 1
+
+    def fault(self, engine: Engine, core: Core, inst: Inst, fault: Fault) -> int:
+        """An instruction cannot be executed. Raises the Trap that says why, as with values."""
+        return Numbers.fault(self, engine, core, inst, fault)
+
+    def released(self, engine: Engine, waiting: list[Core]) -> Core | None:
+        """What waits for signals in memory waits for them, as with values."""
+        return None
+
+    def stop(self) -> None:
+        """The run has ended."""
+        self.steady = None
+
+    def bind(self, engine: Engine, core: Core, inst: Inst) -> Bound:
+        """Bind what moves events as with values (of FIFOs the counters move), everything else to
+        the shapes of its operands."""
+        values = engine.values_of(core, inst)
+        if self.steady is not None and self.steady.attempt is not None:
+            values = {name: now(value) for name, value in values.items()}
+        if inst.op is not None and inst.op.name in EVENTS:
+            binding = engine.binding(core, inst, values)
+            bound = Bound(inst.semantics(binding), binding)
+            if is_fifo(binding):
+                bound.commit = counted(binding)
+            return bound
+        form: tuple[Any, ...] = (core.index, inst.pc, *forms_of(inst, values))
+        bound = None if bridge_of(engine).is_ordered else self._by_form.get(form)
+        if bound is None:
+            binding = engine.binding(core, inst, values)
+            if inst.window is not None and not any(map(is_unplaced, values.values())):
+                binding.moved = _nothing_at
+            bound = self._by_form[form] = Bound(nothing, binding)
+        return bound
+
+
+def _nothing_at(place: int) -> Commit:
+    """A transfer moves nothing, wherever its window is."""
+    return nothing
