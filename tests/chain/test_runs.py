@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.launch.chain.extents import Extents
+from ptosim.launch.chain.ledger import Extents
 from ptosim.shell.main import main
 from tests.programs.expected import PROGRAMS
 

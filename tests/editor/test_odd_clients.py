@@ -12,7 +12,7 @@ from pygls.workspace import Workspace
 
 from ptosim.tools.lsp import requests, server
 from ptosim.tools.lsp.document import Settings, settings_of
-from ptosim.tools.lsp.texts import OpenTexts
+from ptosim.tools.lsp.server import OpenTexts
 from tests.editor.test_answers import TEXT, at
 
 URI = "file:///tmp/kernel.pto"

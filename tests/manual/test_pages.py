@@ -11,7 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import PtosimError
-from ptosim.shell import assembler
+from ptosim.shell import main as assembler
 from ptosim.shell import main as command_line
 from ptosim.shell.quant_command import SUBCOMMANDS
 from ptosim.shell.terminal import Terminal

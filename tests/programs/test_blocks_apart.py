@@ -14,7 +14,8 @@ import pytest
 import ptosim
 from ptosim.engine.watch import reach
 from ptosim.launch.choices import Choices
-from ptosim.launch.farm import attempt, cycles, wanted, workers
+from ptosim.launch.farm import attempt, cycles, wanted
+from ptosim.launch.farm import attempt as workers
 from ptosim.machine.effects.account import Effects
 from tests.programs.expected import PROGRAMS
 

@@ -16,7 +16,7 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.machine.quant.fake_quant import fake_quant, fake_quant_type
 from ptosim.machine.quant.quantize import quantize
-from ptosim.models.fake_quant import as_casts
+from ptosim.models.quant_dialect import as_casts
 from tests.oracle import quant as oracle
 
 REALS = np.float32([0, 0.25, -0.25, 0.75, 1.1, -3.3, 100.3, -1e-30, 12345.678])

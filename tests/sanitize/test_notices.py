@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ptosim.engine.watch.clocks import Clocks
-from ptosim.engine.watch.notices import Notices
+from ptosim.engine.watch.ordering import Notices
 from ptosim.machine import signals
 from ptosim.machine.core import Machine
 from ptosim.ops.base.orders import COMPARE, Signals

@@ -21,9 +21,9 @@ from ptosim.tools.search.rewrite import (
     applied,
     double_buffer,
     launch_args,
+    split_rows,
 )
 from ptosim.tools.search.rewrite_buffers import double_buffered
-from ptosim.tools.search.rewrite_rows import split_rows
 
 DATA = Path(__file__).parent.parent / "data" / "tune"
 PROGRAMS = Path(__file__).parent.parent.parent / "programs"

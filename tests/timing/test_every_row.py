@@ -8,9 +8,9 @@ from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.costs import cost_entries, cost_table, vector_entries, without_law
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Status
+from ptosim.time.laws.estimate import LAWS
 from ptosim.time.laws.instructions import timed
 from ptosim.time.laws.shapes import VectorStep
-from ptosim.time.laws.table import LAWS
 
 EXECUTED = (Status.EXACT, Status.APPROXIMATE, Status.TIMING_ONLY)
 IN_A_REGION = frozenset(("loads", "stores"))

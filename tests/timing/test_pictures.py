@@ -45,7 +45,7 @@ def test_timeline_shows_who_works_when(cli):
 
 
 def test_a_lane_is_full_where_the_pipe_is_always_busy():
-    from ptosim.views.cost_pictures import lane
+    from ptosim.views.cost_tables import lane
 
     report = loaded(added("a5")).cost()
     core = report.model.cores[0]

@@ -15,7 +15,7 @@ from ptosim.launch.sidecar import sidecar_of
 from ptosim.machine.moving import Moving, Regime, line, now
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.pipes.steps import PIPES
-from ptosim.views.cost_pictures import lane
+from ptosim.views.cost_tables import lane
 from tests.bench.programs import add_loop
 from tests.timing.loops import Loops, outer_loops, raised
 from tests.timing.test_fifo_times import both_ways, one_way

@@ -34,7 +34,7 @@ EXCEPTIONS = {
     "tools/search/prove_ops.py": "rules of the proof of equality, by name, as functions of operations are",
     "tools/search/source.py": "reads a program that is parsed only: nothing has its row yet",
     "tools/search/rewrite_buffers.py": "second buffers are for what loads and stores move",
-    "tools/search/rewrite_rows.py": "pieces are cut from windows that are loaded and stored",
+    "tools/search/rewrite.py": "pieces are cut from windows that are loaded and stored",
 }
 NAMES = isa().names()
 DIALECTS = {name.partition(".")[0] for name in NAMES}

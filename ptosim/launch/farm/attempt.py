@@ -8,22 +8,283 @@ the reason is told. So the results are those of the launch in order, for any num
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ptosim.engine.watch.reach import Dependent
-from ptosim.ground.errors import BudgetError, LimitError, Trap
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.pace import ProgramOrder
+from ptosim.engine.watch.again import begin_again
+from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
+from ptosim.ground.errors import BudgetError, LimitError, PtosimError, Trap
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.processes import can_fork
+from ptosim.ground.processes import Turns, can_fork, forked
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
-from ptosim.launch.farm import cycles, workers
-from ptosim.launch.farm.blocks import Blocks, Done, Reach
+from ptosim.language.place.cores import has_abstract
+from ptosim.launch.farm import cycles
+from ptosim.launch.launch import Launch
 from ptosim.launch.options import Args, RunOptions
 from ptosim.launch.results import Result
-from ptosim.machine.effects.intervals import meeting
+from ptosim.machine.core import SLOT_BLOCK, MachineState, restore, snapshot
+from ptosim.machine.effects.intervals import EMPTY, contains, meeting, union
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.overlay import apply
+from ptosim.machine.overlay import WORD, Change, Overlay, apply, publish, shared_contents
+from ptosim.machine.pages import PAGE
+
+# The blocks of a launch one after the other on the same cores.
+#
+# What is bound for one block (operands, views, checks of the sanitizers) serves all of them.
+# Global memory is an overlay: what the blocks write is kept apart until all of them have shown
+# that none of them reaches what another one writes.
+
+
+class Reach(NamedTuple):
+    """The bytes of global memory that a block reads and writes, by buffer."""
+
+    block: int
+    read: Sets
+    written: Sets
+
+
+@dataclass(slots=True)
+class Done:
+    """What some blocks gave: how many instructions they executed, what they reached, what they
+    changed, and what each of them printed, with its number."""
+
+    executed: int
+    reaches: list[Reach]
+    changes: list[Change]
+    prints: list[tuple[int, str]]
+
+
+class OneBlock(Launch):
+    """A launch with the cores of one block, which all blocks use; time is counted elsewhere."""
+
+    pace: ProgramOrder
+
+    def _clusters(self) -> Iterable[tuple[int, int]]:
+        return [(0, 0)]
+
+    def start(self, observers: Sequence[Any] = ()) -> None:
+        """Make the engine; nothing is executed yet."""
+        in_order = self.front.sync == "auto"
+        self.pace = ProgramOrder()
+        self.engine = Engine(*self.parts(), observers, in_order=in_order, pace=self.pace)
+
+
+class _Counters(dict):  # type: ignore[type-arg]
+    """Counters between blocks: whoever uses them does not stand alone."""
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise Dependent("blocks wait for each other")
+
+    def setdefault(self, key: object, default: object = None) -> object:
+        self[key] = default
+        return default
+
+
+class Blocks:
+    """The blocks of a launch. Raises Dependent where one cannot be executed alone, or has
+    findings: these depend on what was found before."""
+
+    def __init__(
+        self, front: Front, profile: Profile, options: RunOptions, entry: str, args: Args
+    ) -> None:
+        if has_abstract(front.resolved.functions[entry]):
+            raise Dependent("types depend on the arguments")
+        launch = self.launch = OneBlock(front, profile, options).prepare(entry, args)
+        if launch.tile_inputs or launch.has_values():
+            raise Dependent("arguments or results are tiles")
+        self.per_rank = options.block_num
+        self.count = options.block_num * options.ranks
+        machine = launch.machine
+        self.overlay = Overlay(machine.buffers)
+        machine.global_counters = _Counters()
+        launch.start()
+        engine = self.engine = launch.engine
+        self._told = len(launch.sink)
+        self.monitor = launch.sanitizers()
+        self.reach = GlobalReach(engine, machine, front.target, self.monitor)
+        engine.monitor = self.reach  # type: ignore[assignment]  # it passes on what it is told
+        self._begin: MachineState = snapshot(machine, with_buffers=False)
+        self.reaches: list[Reach] = []
+        self.prints: list[tuple[int, str]] = []
+
+    def run(self, block: int) -> None:
+        """Execute a block. Raises Dependent, and whatever an execution raises."""
+        self._place(block)
+        self.engine.prints.clear()
+        self.engine.run(self.launch.options.most_instructions)
+        if self.monitor is not None:
+            self.monitor.finish()
+        if len(self.launch.sink) > self._told:
+            raise Dependent("there are findings, which are told in order")
+        if self.launch.pace.has_released and self.engine.prints:
+            raise Dependent("a block prints after it has waited for another pipe")
+        self.prints += [(block, text) for text in self.engine.prints]
+        self.reaches.append(Reach(block, *self.reach.taken()))
+
+    def _place(self, block: int) -> None:
+        """Make the cores those of a block at its beginning."""
+        machine, launch = self.launch.machine, self.launch
+        rank, number = divmod(block, self.per_rank)
+        cluster, each = machine.clusters[0], len(machine.cores)
+        if rank != cluster.rank:
+            for core in machine.cores:
+                core.bounds[:] = [None] * len(core.bounds)
+                core.transfers.clear()
+        cluster.block, cluster.rank = number, rank
+        for core in machine.cores:
+            core.number = block * each + core.index
+        restore(machine, self._begin)
+        for core in machine.cores:
+            for slot, held in launch.rank_slots[rank].items():
+                core.slots[slot] = held
+            core.slots[SLOT_BLOCK] = number
+            for pc in self.reach.to_forget:
+                core.bounds[pc] = None
+        self.launch.pace.has_released = False
+        if self.monitor is not None:
+            begin_again(self.monitor)
+
+    @property
+    def bound(self) -> int:
+        """How many bindings are kept for the blocks that follow."""
+        cores = self.launch.machine.cores
+        return sum(len(cache) for core in cores for cache in core.bounds if cache is not None)
+
+    def taken(self) -> Done:
+        """Return what the blocks so far gave, and forget it: what comes is told apart."""
+        first = self.done()
+        self.overlay.settle()
+        self.reaches, self.prints, self.engine.executed = [], [], 0
+        return first
+
+    def done(self) -> Done:
+        """Return what the blocks so far gave. Raises Dependent where memory was reached that their
+        accounts do not have."""
+        written: dict[int, list[np.ndarray]] = {}
+        for number, rows in (item for r in self.reaches for item in r.written.items()):
+            written.setdefault(number, []).append(rows)
+        changes = [self.overlay.change(n, union(rows)) for n, rows in written.items()]
+        for buffer in self.launch.machine.buffers:
+            if not self._is_accounted(buffer):
+                raise Dependent(f"what the blocks reach of `{buffer.name}` is not known")
+        return Done(self.engine.executed, self.reaches, changes, self.prints)
+
+    def _is_accounted(self, buffer: GmBuffer) -> bool:
+        """True if every page that was touched, and every byte that was changed, is in an account:
+        a safeguard against operations that say too little."""
+        number = buffer.number
+        written = union([r.written.get(number, EMPTY) for r in self.reaches])
+        every = union([written, *(r.read.get(number, EMPTY) for r in self.reaches)])
+        pages = np.zeros(-(-buffer.size // PAGE) + 1, np.int64)
+        np.add.at(pages, every[:, 0] // PAGE, 1)
+        np.add.at(pages, (every[:, 1] - 1) // PAGE + 1, -1)
+        if not (np.cumsum(pages)[self.overlay.touched(number)] > 0).all():
+            return False
+        words = np.stack([written[:, 0] // WORD * WORD, -(-written[:, 1] // WORD) * WORD], 1)
+        return contains(union([words]), self.overlay.changed(number))
+
+
+# Blocks in several processes: this one and some that are forked from it, so they have what was
+# prepared. Each takes the next block when it is done with one; what comes back are the bytes that
+# its blocks changed and the account of what they reached.
+
+STOPPED = "a block does not run to its end, which is told in order"
+LOST = "a process was ended from outside"
+
+
+class Failure(NamedTuple):
+    """A block that could not be executed alone, and why: that of the lowest block is told. Blocks
+    are taken in their order, so every lower one has begun, and comes to its end."""
+
+    block: int
+    why: str
+
+
+_blocks: Blocks | None = None
+_turns: Turns | None = None
+_shared: list[np.ndarray] = []
+
+
+class Team:
+    """This process and the others, which are at work."""
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        turns: Turns,
+        shared: list[np.ndarray],
+        others: list[Future[Done | Failure]],
+    ) -> None:
+        self._blocks, self._turns, self._others = blocks, turns, others
+        self.shared = shared
+        """Where the bytes are that the others changed."""
+
+    def finish(self) -> list[Done]:
+        """Execute blocks until there are none left; return what each process has done. Raises
+        Dependent."""
+        parts = [_execute(self._blocks, self._turns)]
+        try:
+            parts += [other.result() for other in self._others]
+        except BrokenProcessPool as problem:  # as a system that lacks memory does
+            raise Dependent(LOST) from problem
+        failures = [part for part in parts if isinstance(part, Failure)]
+        if failures:
+            raise Dependent(min(failures).why)
+        return [part for part in parts if isinstance(part, Done)]
+
+
+@contextmanager
+def at_work(blocks: Blocks, rest: range, jobs: int) -> Iterator[Team]:
+    """Execute blocks in `jobs` processes, this one included: the others begin at once."""
+    global _blocks, _turns, _shared
+    turns, shared = Turns(rest), shared_contents(blocks.launch.machine.buffers)
+    _blocks, _turns, _shared = blocks, turns, shared
+    others = min(jobs - 1, len(rest))
+    try:
+        with forked(others) as executor:
+            try:
+                at_work = [executor.submit(_work) for _ in range(others)]
+                yield Team(blocks, turns, shared, at_work)
+            finally:
+                turns.end()
+    finally:
+        _blocks, _turns, _shared = None, None, []
+
+
+def _work() -> Done | Failure:
+    assert _blocks is not None
+    assert _turns is not None
+    done = _execute(_blocks, _turns)
+    if isinstance(done, Done):
+        done.changes = [publish(change, _shared) for change in done.changes]
+    return done
+
+
+def _execute(blocks: Blocks, turns: Turns) -> Done | Failure:
+    """Execute blocks as long as there are any."""
+    is_idle = True
+    for block in turns:
+        is_idle = False
+        try:
+            blocks.run(block)
+        except (PtosimError, Dependent) as problem:
+            turns.end()
+            return Failure(block, str(problem) if isinstance(problem, Dependent) else STOPPED)
+    if is_idle:  # whatever this process did before was told
+        return Done(0, [], [], [])
+    try:
+        return blocks.done()
+    except Dependent as problem:
+        return Failure(blocks.count, str(problem))
+
 
 LEAST_SECONDS = 0.15
 """Of work for each process; making one takes some hundredths."""
@@ -62,7 +323,7 @@ def _executed(
     instructions = blocks.engine.executed * blocks.count
     if jobs > 1 and can_fork():
         first = blocks.taken()
-        with workers.at_work(blocks, rest, jobs) as team:
+        with at_work(blocks, rest, jobs) as team:
             if options.timing:
                 cost = cycles.report(front, profile, options, entry, args, instructions)
             done = [first, *team.finish()]
@@ -82,7 +343,7 @@ def _run(blocks: Blocks, block: int) -> None:
     except BudgetError:
         raise
     except (Trap, LimitError) as problem:
-        raise Dependent(workers.STOPPED) from problem
+        raise Dependent(STOPPED) from problem
 
 
 def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: Any) -> Result:
@@ -96,7 +357,7 @@ def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: 
         apply(buffers, change, shared)
     executed = sum(one.executed for one in done)
     if executed > launch.options.most_instructions:
-        raise Dependent(workers.STOPPED)
+        raise Dependent(STOPPED)
     return Result(
         outputs=launch.outputs(at_end=True),
         findings=[*launch.front.sink, *launch.sink],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,27 +10,143 @@ import numpy as np
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UnsupportedError
 from ptosim.ground.records import dataclass, field
-from ptosim.models import onnx_run
+from ptosim.machine.quant.schemes import scheme
+from ptosim.machine.quant.storage import storage
+from ptosim.models import onnx_model, onnx_run
 from ptosim.models.conversion import microscaled
 from ptosim.models.conversion import plan as plans
 from ptosim.models.conversion.data import Data
-from ptosim.models.conversion.explain import explained
-from ptosim.models.conversion.plan import Plan
-from ptosim.models.conversion.rewrite import rewritten
+from ptosim.models.conversion.plan import Layer, Plan
 from ptosim.models.conversion.source import Model
 from ptosim.models.conversion.types import Settings, Types, choose
+from ptosim.models.conversion.write_nodes import Writer
 from ptosim.models.fusion.groups import Fusion, Group, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.kernel_runner import KernelRunner
-from ptosim.models.onnx_model import Graph, graph_of
+from ptosim.models.onnx_model import Graph, GraphNode, graph_of
 from ptosim.models.onnx_nodes import Lowering
 from ptosim.models.onnx_run import Line, Outcome, Step, every_value
 from ptosim.models.quant import metrics
-from ptosim.models.quant.causes import Verdict
+from ptosim.models.quant.causes import Verdict, judge
 from ptosim.models.quant.convert.scales import clipped_share
+from ptosim.models.quant.diff import Setting
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+# The model with QuantizeLinear and DequantizeLinear: at its values, on its weights and biases.
+
+
+def rewritten(graph: Graph, plan: Plan, types: Types) -> ModelProto:
+    """Return the quantised model: `V_quantized` and `V_dequantized` for each value V of the plan,
+    weights as codes."""
+    onnx = onnx_model.package()
+    made = onnx.ModelProto()
+    made.CopyFrom(graph.proto)
+    writer = _QdqWriter(onnx, graph, made)
+    for layer in plan.layers:
+        if layer.name in types.weights:
+            writer.weights(layer, types)
+    for name, users in plan.users.items():
+        writer.point(name, users, types)
+    writer.finish()
+    return made
+
+
+class _QdqWriter(Writer):
+    """Writes values, weights and biases with one scale, or one for each channel."""
+
+    def weights(self, layer: Layer, types: Types) -> None:
+        """Codes of the weights, and of the bias, with DequantizeLinear."""
+        found = types.weights[layer.name]
+        source = layer.weights
+        stem = f"{source}_{layer.name}" if self.is_shared(source) else source
+        codes = self.constant(f"{stem}_quantized", found.codes)
+        self._dequantized(
+            stem, codes, found.scale, np.zeros(found.scale.shape, np.int8), found.axis
+        )
+        self.replace(layer.node, 1, f"{stem}_dequantized")
+        bias = types.biases.get(layer.name)
+        if bias is None or layer.bias is None:
+            return
+        node, place = layer.bias
+        stem = f"{node.inputs[place]}_{layer.name}_bias"
+        codes = self.constant(f"{stem}_quantized", bias[0])
+        axis = bias[0].ndim - 1 if bias[1].size > 1 else None
+        self._dequantized(stem, codes, bias[1], None, axis)
+        self.replace(node, place, f"{stem}_dequantized")
+
+    def _dequantized(
+        self, stem: str, codes: str, scale: np.ndarray, zero: np.ndarray | None, axis: int | None
+    ) -> None:
+        inputs = [codes, self.constant(f"{stem}_scale", scale)]
+        if zero is not None:
+            inputs.append(self.constant(f"{stem}_zero_point", zero))
+        extra = {} if axis is None else {"axis": axis}
+        helper = self.onnx.helper
+        self.first.append(
+            helper.make_node(
+                "DequantizeLinear", inputs, [f"{stem}_dequantized"], f"{stem}_DQ", **extra
+            )
+        )
+
+    def point(self, name: str, users: list[tuple[GraphNode, int]], types: Types) -> None:
+        """QuantizeLinear and DequantizeLinear after a value, for the users named."""
+        found = types.points[name]
+        parameters = [
+            self.constant(f"{name}_scale", found.scale),
+            self.constant(f"{name}_zero_point", found.zero),
+        ]  # fmt: skip
+        codes, back = f"{name}_quantized", f"{name}_dequantized"
+        helper = self.onnx.helper
+        pair = [
+            helper.make_node("QuantizeLinear", [name, *parameters], [codes], f"{name}_Q"),
+            helper.make_node("DequantizeLinear", [codes, *parameters], [back], f"{name}_DQ"),
+        ]
+        self.after[name] = pair
+        for node, place in users:
+            self.replace(node, place, back)
+
+
+# Why the fast form differs from the exact one: the audit's verdict on each group's
+# requantisation, on the sums that the reference gives.
+
+FAST, EXACT = "fixpipe", "ort-qlinear"
+"""The formulas of both forms: 11 bits of the factor against f32; the zero point of both is added
+after rounding."""
+
+
+def explained(group: Group, env: Mapping[str, np.ndarray]) -> Verdict | None:
+    """Return where and why the fixpipe's formula leaves the exact one; None for a group that does
+    not leave through it. `env` holds the reference's values."""
+    if group.out is None or group.residual is not None or group.core.op == "Add":
+        return None
+    value = env[_before_relu(group)].astype(np.float64)
+    unit = group.a.scale.reshape(-1).astype(np.float64) * group.b.scale.reshape(-1)
+    axis = 1 if group.core.op == "Conv" else value.ndim - 1
+    along = [1] * value.ndim
+    along[axis] = -1
+    sums = np.rint(value / unit.reshape(along if unit.size > 1 else [1] * value.ndim))
+    if group.relu:
+        sums = np.maximum(sums, 0)
+    factor = (unit.astype(np.float32) / group.out.scale).astype(np.float32).reshape(-1)
+    zero = np.broadcast_to(group.out.zero.astype(np.int32), factor.shape)
+    kind = storage(group.out.zero.dtype)
+    ones = np.ones(factor.shape, np.float32)
+    where = axis if factor.size > 1 else None
+    setting = Setting(sums + 0.0, ones, zero, kind, where, None, factor)  # -0 as 0
+    return judge(setting, scheme(FAST), scheme(EXACT))
+
+
+def _before_relu(group: Group) -> str:
+    """The value after the product and its bias."""
+    following = [group.core.outputs[0]]
+    for node in group.nodes:
+        if node.op == "Add" and following[-1] in node.inputs:
+            following.append(node.outputs[0])
+    return following[-1]
+
 
 Values = dict[str, list[np.ndarray]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -14,14 +14,46 @@ from ptosim.ground.shown import Shown
 from ptosim.time.chip import Blocks
 from ptosim.time.laws.cost import Cost, Movement
 from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.records import NO_LOOP, Repeat
 from ptosim.time.pipes.steps import PIPES, Step
+from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.chains import chains
 from ptosim.time.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.time.report.hints import Hint, hints
 from ptosim.time.report.path import PathPart, PathShare, critical_path, path_shares
-from ptosim.time.report.repeated import Repeated, repeated
 from ptosim.time.report.roofline import Roof, rooflines
 from ptosim.time.report.timeline import RegionUse, region_uses
+
+# Rounds of loops that are like those before them, so that one period of them was executed.
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A loop: its line, the first and the last of its rounds that repeat, how many rounds one
+    period has and how many cycles it takes, and on how many cores."""
+
+    line: int
+    first: int
+    last: int
+    rounds: int
+    cycles: int
+    cores: int
+
+
+def repeated(cores: Sequence[CoreTimer]) -> list[Repeated]:
+    """Return what repeats on these cores, in the order in which it was found. Neighbouring
+    stretches of one loop with equal periods are one, and equal ones are named once."""
+    jumps: dict[int, list[Repeat]] = {}
+    for core in cores:
+        for repeat in (r for r in core.repeats if r.jump > NO_LOOP):
+            jumps.setdefault(repeat.jump, []).append(repeat)
+    found: dict[Repeated, None] = {}
+    for repeats in jumps.values():
+        one = repeats[0]
+        cycles = max(max(r.starts) for r in repeats)
+        row = Repeated(one.line, one.first_round, one.last_round, one.rounds, cycles, len(repeats))
+        found[row] = None
+    return list(found)
 
 
 @dataclass(frozen=True, slots=True)

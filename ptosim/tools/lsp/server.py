@@ -7,22 +7,93 @@ its own. Built on pygls, which the extra `ptosim[lsp]` brings.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
-from pygls.workspace import TextDocument
+from pygls.workspace import TextDocument, Workspace
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.tools.lsp.document import Document, Settings, settings_of
-from ptosim.tools.lsp.embedded import texts
 from ptosim.tools.lsp.places import Places
-from ptosim.tools.lsp.texts import OpenTexts
+
+# The texts that an editor has open, with lines as the protocol counts them.
+#
+# pygls splits texts as Python does, also at form feeds and at separators of Unicode; an editor
+# does not, and after the first of them every place would be another one than it means.
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+class Text(TextDocument):
+    """One text."""
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The lines with their ends: LF, CR LF or CR."""
+        return tuple(_LINE.findall(self.source))
+
+
+class OpenTexts(Workspace):
+    """All of them."""
+
+    @classmethod
+    def like(cls, other: Workspace) -> Self:
+        """Return a workspace of the same root, folders and units of columns."""
+        folders = list(other.folders.values())
+        return cls(
+            other.root_uri, workspace_folders=folders, position_encoding=other.position_encoding
+        )
+
+    def _create_text_document(
+        self,
+        doc_uri: str,
+        source: str | None = None,
+        version: int | None = None,
+        language_id: str | None = None,
+    ) -> TextDocument:
+        return Text(
+            doc_uri, source, version, language_id, sync_kind=self._sync_kind,
+            position_codec=self.position_codec,
+        )  # fmt: skip
+
+
+# Assembly in other files: templates without holes yet, and strings of Python files.
+#
+# A string is assembly if its first line is the comment `// pto`; one with holes (an f-string, or
+# Jinja's brackets) is not looked at, for nobody knows what will be in them.
+
+_STRING = re.compile(
+    r"(?<![A-Za-z0-9_])(?P<prefix>[rRuU]?)(?P<quotes>\"\"\"|''')(?P<text>\s*//\s*pto\b.*?)(?P=quotes)",
+    re.DOTALL,
+)
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#(?!pto)")
+
+
+def texts(name: str, text: str) -> list[str]:
+    """Return the programs in a file as texts of its length, blank where the program is not: places
+    in them are places of the file."""
+    if name.endswith(".py"):
+        return list(_strings(text))
+    if name.endswith(".j2") and _TEMPLATE.search(text):
+        return []
+    return [text]
+
+
+def _strings(text: str) -> Iterator[str]:
+    for found in _STRING.finditer(text):
+        begin, end = found.span("text")
+        if "\\" in found["text"] and not found["prefix"]:
+            continue  # escapes: the characters of the program are not those of the file
+        blank = re.sub(r"[^\n]", " ", text[:begin]), re.sub(r"[^\n]", " ", text[end:])
+        yield blank[0] + text[begin:end] + blank[1]
+
 
 TYPING = 0.05
 """Seconds after a key before the text is checked: the next key may come first."""

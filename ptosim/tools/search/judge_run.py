@@ -19,13 +19,14 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.costs import GIB
 from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.whole import whole
 from ptosim.launch.program import LoadedProgram
+from ptosim.time.report.totals import CostReport
 from ptosim.tools.search import point_values
-from ptosim.tools.search.judge_bound import least_cycles, untimed
 from ptosim.tools.search.judge_jobs import Candidate, Expression
 from ptosim.tools.search.point import (
     DONE,
@@ -37,6 +38,32 @@ from ptosim.tools.search.point import (
     load_text,
     refused_by,
 )
+
+# The least time in which a chip can do what a launch did: cycles below it are no result.
+
+
+def least_cycles(report: CostReport, written: int = 0) -> int:
+    """Return the cycles below which no launch of these bytes and operations is: the bytes read, and
+    those written (`written` at least, what the outputs have), over the whole chip's bandwidth, and
+    the work of the busiest pipe."""
+    moved = report.moved()
+    amounts = {"read": moved["read"], "write": max(moved["write"], written)}
+    by_memory = max(bytes_ / _a_cycle(report, way) for way, bytes_ in amounts.items())
+    by_pipe = max((use.busy for use in report.pipes), default=0)
+    return max(math.floor(by_memory), by_pipe)
+
+
+def _a_cycle(report: CostReport, direction: str) -> float:
+    """Bytes that the chip moves in a cycle."""
+    rate = report.table[f"machine.{direction}_total"]["gib_per_second"]
+    return rate * GIB / (report.mhz * 1e6)
+
+
+def untimed(report: CostReport) -> str:
+    """Return the operations that count no cycles because no law covers them; '' if there are
+    none."""
+    return ", ".join(f"{name} ({count:,})" for name, count in report.unknown.items())
+
 
 LIMITS = Limits(10_000_000, 60.0, 2 << 30)
 """Of a candidate, where neither its job nor the caller says others."""

@@ -3,19 +3,257 @@ figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from math import prod
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
-from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.costs import Accuracy, CostTable
+from ptosim.ground.errors import IsaDataError, UsageError
+from ptosim.ground.ir.types import DType, TileType
+from ptosim.ground.isa.costs import Accuracy, CostEntry, CostTable, cost_entries
+from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.overlay import Overlay
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import OperandDef, Role, Variant
 from ptosim.ground.records import dataclass, replace
 from ptosim.launch.analysis.calibrate.fit import Refit, refit, split
 from ptosim.launch.analysis.calibrate.kernels import Kernel
-from ptosim.launch.analysis.calibrate.matching import Unmatched, match
-from ptosim.launch.analysis.calibrate.points import Point
-from ptosim.launch.analysis.calibrate.profiler import ProfilerFile, read_profile
+from ptosim.launch.analysis.calibrate.points import Point, joined, operation
+from ptosim.launch.analysis.calibrate.profiler import (
+    OP_SUMMARY,
+    TRACE,
+    ProfilerFile,
+    Reading,
+    read_profile,
+)
+from ptosim.time.laws.estimate import estimate
+from ptosim.time.laws.shapes import OpShape, TileShape, ViewShape
+
+# Tile operations of a profiler's row: its type and its shapes as a question to the cost laws.
+
+_TYPES = {
+    "FLOAT": "f32", "FLOAT32": "f32", "FP32": "f32", "FLOAT16": "f16", "FP16": "f16", "HALF": "f16",
+    "BFLOAT16": "bf16", "BF16": "bf16", "INT8": "i8", "INT16": "i16", "INT32": "i32",
+    "INT64": "i64", "UINT8": "ui8", "UINT16": "ui16", "UINT32": "ui32", "UINT64": "ui64",
+    "BOOL": "i8", "HIFLOAT8": "hif8", "HIF8": "hif8", "FLOAT8_E4M3FN": "f8E4M3FN",
+    "FLOAT8_E5M2": "f8E5M2", "FLOAT8_E8M0": "f8E8M0FNU", "FLOAT4_E2M1": "f4E2M1FN",
+    "FLOAT4_E1M2": "f4E1M2FN",
+}  # fmt: skip
+
+PIPE_OF = {"V": "aiv", "MTE3": "aiv", "M": "aic", "FIX": "aic", "MTE1": "aic"}
+_LOCS = {"lhs": "left", "rhs": "right", "dst": "acc", "bias": "bias", "acc": "acc"}
+
+
+class NoShape(Exception):
+    """A row that cannot be made a question, with the reason."""
+
+
+def mnemonic_of(reading: Reading) -> str | None:
+    """Return the tile operation that a row is of, or None."""
+    for word in (reading.kind, reading.name):
+        name = word.lower().removeprefix("pto.")
+        if name in cost_entries() and isa().get(f"pto.{name}") is not None:
+            return name
+    return None
+
+
+def type_of(word: str) -> DType:
+    """Return the element type that a profiler's word means. Raises NoShape for an unknown one."""
+    plain = word.upper().removeprefix("DT_")
+    try:
+        return dtype(_TYPES.get(plain, word))
+    except (KeyError, IsaDataError) as problem:
+        raise NoShape(f"element type {word or '(none)'} is not known") from problem
+
+
+def question(reading: Reading, mnemonic: str, pipe: str, target: str) -> OpShape:
+    """Return the shapes of a row's operation. Raises NoShape with the reason if they are not all
+    there."""
+    row = isa().get(f"pto.{mnemonic}")
+    assert row is not None
+    inputs = _operands(reading.inputs, reading.input_types)
+    if not inputs:
+        raise NoShape("no shapes of its inputs")
+    outputs = _operands(reading.outputs, reading.output_types)
+    if not outputs:
+        outputs = [_output(cost_entries()[mnemonic], *inputs[0])]
+    if reading.form == TRACE and cost_entries()[mnemonic].class_.name == "binary":
+        inputs = inputs[:1] * 2  # a slice tells the shape of its first tile only
+    variant, given = _variant(row.variants, len(inputs))
+    side = _side(reading, pipe)
+    args: dict[str, Any] = {}
+    for operand, (shape, word) in zip(given, inputs, strict=False):
+        args[operand.name] = _value(operand, shape, word, pipe, side)
+    written = [o for o in variant.outs if _is_memory(o) and o.role is not Role.SCRATCH]
+    for operand, (shape, word) in zip(written, outputs, strict=False):
+        args[operand.name] = _value(operand, shape, word, pipe, side)
+    missing = [o.name for o in written if o.name not in args and not o.optional]
+    if missing:
+        raise NoShape(f"no shape of `{missing[0]}`")
+    ins = tuple(o.name for o in given if o.name in args)
+    outs = tuple(o.name for o in written if o.name in args)
+    return OpShape(mnemonic, target, args, {}, ins, outs)
+
+
+def label_of(shape: OpShape) -> tuple[str, str]:
+    """Return the family of an operation (its name and element types) and its label."""
+    parts = [a for a in shape.args.values() if isinstance(a, TileShape)]
+    first, last = parts[0], parts[-1]
+    words = str(first.dtype)
+    if str(last.dtype) != words:
+        words += f" to {last.dtype}"
+    family = f"{shape.mnemonic} {words}"
+    whole = max(parts, key=lambda t: t.rows * t.cols)
+    return family, f"{family} {whole.rows}x{whole.cols}"
+
+
+def _operands(
+    shapes: tuple[tuple[int, ...], ...], words: tuple[str, ...]
+) -> list[tuple[tuple[int, int], str]]:
+    """Shapes as rows and columns with their element types; scalars are left out."""
+    found = []
+    for number, shape in enumerate(shapes):
+        if not shape:
+            continue
+        word = words[number] if number < len(words) else words[-1] if words else ""
+        found.append(((prod(shape[:-1]), shape[-1]), word))
+    return found
+
+
+def _output(entry: CostEntry, shape: tuple[int, int], word: str) -> tuple[tuple[int, int], str]:
+    """What an operation writes where the table does not say it."""
+    kind = entry.class_.name
+    if kind == "row_reduce":
+        return (shape[0], 1), word
+    if kind == "col_reduce":
+        return (1, shape[1]), word
+    if kind in ("binary", "unary", "load", "store", "scalar", "tile_scalar"):
+        return shape, word
+    raise NoShape("no shapes of its outputs")
+
+
+def _is_memory(operand: OperandDef) -> bool:
+    return bool({"tile", "view"} & set(operand.kinds))
+
+
+def _variant(variants: tuple[Variant, ...], count: int) -> tuple[Variant, list[OperandDef]]:
+    """The operand list that takes so many tiles, and those of its operands that they are."""
+    for variant in variants:
+        read = [o for o in variant.ins if _is_memory(o) and not o.variadic]
+        needed = [o for o in read if not o.optional and o.role is not Role.SCRATCH]
+        if len(needed) <= count <= len(read):
+            spare = count - len(needed)
+            chosen = []
+            for operand in read:
+                is_needed = operand in needed
+                if is_needed or spare > 0:
+                    spare -= not is_needed
+                    chosen.append(operand)
+            return variant, chosen
+    raise NoShape(f"no form of it has {count} tiles as inputs")
+
+
+def _side(reading: Reading, pipe: str) -> str:
+    """The kind of core that executed a row."""
+    if pipe in PIPE_OF:
+        return PIPE_OF[pipe]
+    kinds = {kind for (kind, name), cycles in reading.cycles.items() if name == pipe and cycles}
+    return "aic" if kinds == {"aic"} else "aiv"
+
+
+def _value(operand: OperandDef, shape: tuple[int, int], word: str, pipe: str, side: str) -> Any:
+    element = type_of(word)
+    rows, cols = shape
+    if "view" in operand.kinds and "tile" not in operand.kinds:
+        return ViewShape((rows, cols), (cols, 1), element)
+    if pipe == "M":
+        loc = _LOCS.get(operand.name, "left")
+    elif pipe == "FIX":
+        loc = "acc"
+    else:
+        loc = "vec" if side == "aiv" else "mat"
+    return TileShape(TileType(loc, element, rows, cols, rows, cols), rows, cols)
+
+
+# Rows of profiler files as points: single tile operations by their shapes, kernels by a program.
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Rows that nothing could be made of, by reason."""
+
+    what: str
+    reason: str
+    count: int
+
+
+def match(
+    readings: Iterable[Reading], kernels: Sequence[Kernel], table: CostTable
+) -> tuple[list[Point], list[Unmatched]]:
+    """Return the points of readings, and what was left over."""
+    points: list[Point] = []
+    left: Counter[tuple[str, str]] = Counter()
+    of_kernels: dict[int, list[Reading]] = defaultdict(list)
+    for reading in readings:
+        mnemonic = mnemonic_of(reading)
+        number = _kernel_of(reading, kernels)
+        if mnemonic is not None and (number is None or reading.inputs):
+            try:
+                points.append(_point(reading, mnemonic, table))
+            except NoShape as problem:
+                left[mnemonic, str(problem)] += 1
+        elif number is not None:
+            of_kernels[number].append(reading)
+        else:
+            left[reading.kind or reading.name or reading.form, _why_not(reading, kernels)] += 1
+    for number, group in of_kernels.items():
+        points += kernels[number].points(group)
+    unmatched = [Unmatched(what, why, count) for (what, why), count in sorted(left.items())]
+    return joined(points), unmatched
+
+
+def _kernel_of(reading: Reading, kernels: Sequence[Kernel]) -> int | None:
+    """The program that a row is of: by the name of its entry, or the only one there is where the
+    row has no name of a kernel."""
+    words = f"{reading.name} {reading.kind}".lower()
+    if reading.form == OP_SUMMARY:
+        return next((i for i, k in enumerate(kernels) if k.entry.lower() in words), None)
+    return 0 if len(kernels) == 1 else None
+
+
+def _why_not(reading: Reading, kernels: Sequence[Kernel]) -> str:
+    if reading.form == TRACE:
+        return "no tile operation with a shape, and no program tells it (--program)"
+    if not kernels:
+        return "no tile operation; name its program with --program"
+    if reading.form == OP_SUMMARY:
+        return f"no program with that entry among {', '.join(k.entry for k in kernels)}"
+    return "its table names no kernel: give exactly one --program"
+
+
+def _point(reading: Reading, mnemonic: str, table: CostTable) -> Point:
+    """A single operation: the busy cycles of its pipe against its law."""
+    pipe, cycles = _busy(reading, mnemonic)
+    shape = question(reading, mnemonic, pipe, table.target)
+    cost = estimate(shape, table)
+    if not cost.known or not cost.cycles:
+        raise NoShape("no cost law for these shapes")
+    family, label = label_of(shape)
+    return Point(family, label, cost.class_name, cycles, operation(shape))
+
+
+def _busy(reading: Reading, mnemonic: str) -> tuple[str, float]:
+    """The pipe of an operation and how long it was busy."""
+    row = isa().get(f"pto.{mnemonic}")
+    assert row is not None
+    for choice in row.pipes:
+        found = [c for (_, pipe), c in reading.cycles.items() if pipe == choice.pipe and c > 0]
+        if found:
+            return choice.pipe, sum(found)
+    pipes = "/".join(dict.fromkeys(choice.pipe for choice in row.pipes))
+    raise NoShape(f"no time of its pipe ({pipes})")
 
 
 @dataclass(frozen=True, slots=True)
