@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +35,50 @@ from ptosim.shell import options as shared
 from ptosim.shell.formats import Formats, findings
 from ptosim.shell.jobs import add_jobs
 from ptosim.shell.terminal import Terminal
-from ptosim.shell.watching import watch
 from ptosim.tools.verdicts import Plain, Verdict, kept_verdict, restored, to_plain, verdict_of
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line, first_line
 
 if TYPE_CHECKING:
     from ptosim.tools.api import Checked
+
+
+# `--watch`: a command again whenever one of its files changes.
+
+INTERVAL = 0.3
+"""Seconds between two looks at the files."""
+_CLEAR = "\x1b[2J\x1b[H"
+
+_Stamps = dict[Path, tuple[int, int]]
+
+
+def watch(paths: Callable[[], Sequence[Path]], again: Callable[[], int], terminal: Terminal) -> int:
+    """Call `again` now and after each change of the files, until the user stops it, which is no
+    failure: exit code 0. `paths` is asked each time: files come and go."""
+    try:
+        while True:
+            seen = _stamps(paths())
+            if sys.stdout.isatty():
+                sys.stdout.write(_CLEAR)
+            again()
+            terminal.remark("watching for changes; Ctrl-C ends it")
+            while _stamps(paths()) == seen:
+                time.sleep(INTERVAL)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _stamps(paths: Sequence[Path]) -> _Stamps:
+    """When each file that is there was changed, and its size."""
+    found: _Stamps = {}
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found[path] = (status.st_mtime_ns, status.st_size)
+    return found
+
 
 _EPILOG = """A program is followed without values (a dry run) as far as its scalars are known, and
 within a number of instructions: races, deadlocks, flags and bounds need no data. `--arg n=64` gives

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from ptosim.debug.dap.start import _EDITOR, _KNOWN
+from ptosim.debug.dap.server import _EDITOR, _KNOWN
 from ptosim.language.grammars.grammars import FOLDER
 from ptosim.shell.main import main
 from tests.manual.pages import blocks, texts

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.launch.array_files import load_npy
-from ptosim.launch.chain.expressions import ExpressionError, value_of
+from ptosim.launch.chain.chain import ExpressionError, value_of
 from ptosim.launch.chain.runner import run_chain
 from ptosim.shell.main import main
 

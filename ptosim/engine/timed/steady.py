@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.simt.launch import Launch
-from ptosim.engine.timed.attempt import Attempt
 from ptosim.engine.timed.evenness import advanced, is_even, same_steps, total_after
 from ptosim.engine.timed.heads import bounds_of, is_head, line_of, round_of, rounds_left
 from ptosim.engine.timed.operand_shapes import is_micro
@@ -47,6 +46,29 @@ from ptosim.time.pipes.timers import CoreTimer
 
 if TYPE_CHECKING:
     from ptosim.engine.core.engine import Engine
+
+
+# A period of a loop that is executed on moving numbers, to see whether it repeats.
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """A period that is executed on moving numbers."""
+
+    core: int
+    number: int
+    rounds: int
+    start: Moment
+    time_steps: list[int]
+    code_steps: list[int]
+    fifos: dict[Any, tuple[int, ...]]
+    values: dict[int, list[Any]]
+    places: list[int]  # where the columns of each core were
+    stalled: list[dict[str, list[int]]]
+    starts: list[array[int]]
+    probes: list[ProbedOrder]
+    visits: int = 0
+
 
 MOST_ROUNDS = 24
 """Rounds of the longest period that is looked for."""
