@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Serve one editor until it leaves. Raises UsageError without the extra."""
     try:
-        from ptosim.tools.lsp.server import make_server
+        from ptosim.tools.lsp.requests import make_server
         from ptosim.tools.lsp.stream import Messages, log_in_lines
     except ImportError as problem:
         raise UsageError(

@@ -12,6 +12,7 @@ from pygls.workspace import Workspace
 
 from ptosim.tools.lsp import requests, server
 from ptosim.tools.lsp.document import Settings, settings_of
+from ptosim.tools.lsp.requests import make_server
 from ptosim.tools.lsp.server import OpenTexts
 from tests.editor.test_answers import TEXT, at
 
@@ -20,7 +21,7 @@ URI = "file:///tmp/kernel.pto"
 
 def opened(text: str) -> server.PtoServer:
     """A server that has one text."""
-    made = server.make_server()
+    made = make_server()
     made.protocol._workspace = OpenTexts.like(Workspace(None))
     made.workspace.put_text_document(types.TextDocumentItem(URI, "pto", 1, text))
     return made

@@ -60,7 +60,7 @@ def _server() -> Any:
     """A server with an empty workspace and no editor: the same for all texts, as in a session."""
     from pygls.workspace import Workspace
 
-    from ptosim.tools.lsp.server import make_server
+    from ptosim.tools.lsp.requests import make_server
 
     server = make_server()
     server.protocol._workspace = Workspace(None)

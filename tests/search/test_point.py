@@ -12,8 +12,9 @@ import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.launch.tolerance import Tolerance
-from ptosim.tools.search.point import Request, evaluate
+from ptosim.tools.search.point import evaluate
 from ptosim.tools.search.point_recipe import read_recipe
+from ptosim.tools.search.request import Request
 from ptosim.tools.search.source import Function, MakeError, maker_of
 from ptosim.tools.search.space import space_of
 

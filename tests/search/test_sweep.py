@@ -17,9 +17,10 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.tools.search.engines import InProcess, Lost, Processes
+from ptosim.tools.search.engines import InProcess, Processes
 from ptosim.tools.search.pareto import changes, front_of
 from ptosim.tools.search.sweep import Sweep
+from ptosim.tools.search.work import Lost
 
 ROOT = Path(__file__).parents[2]
 GEMM = "@search/gemm.pto.j2"

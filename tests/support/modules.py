@@ -75,6 +75,8 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         yield from (f"ptosim.{alias.name}" for alias in node.names)
     elif node.module:
         yield node.module
+        if node.module.startswith("ptosim."):  # a name may be that of a module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def _call(node: ast.Call) -> Call:

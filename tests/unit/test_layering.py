@@ -8,6 +8,7 @@ that holds values.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,3 +68,40 @@ def test_every_room_is_in_the_order():
 
 def test_the_top_of_the_package_is_the_way_in():
     assert sorted(p.stem for p in ROOT.glob("*.py")) == ["__init__", "__main__"]
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Not inside a room either, and not inside functions."""
+    files = {_dotted(module.path): module for module in modules()}
+    graph = {
+        name: {found for text in module.imports for found in _found(text, files)} - {name}
+        for name, module in files.items()
+    }
+    while leaves := {name for name, used in graph.items() if not used & graph.keys()}:
+        graph = {name: used for name, used in graph.items() if name not in leaves}
+    while tops := graph.keys() - {name for used in graph.values() for name in used}:
+        graph = {name: used for name, used in graph.items() if name not in tops}
+    assert sorted(graph) == []
+
+
+def _dotted(path: Path) -> str:
+    parts = ("ptosim", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _found(text: str, files: dict[str, Module]) -> Iterator[str]:
+    """The module that an import names; of `from package import module` the package is nothing."""
+    if text in files and files[text].path.name != "__init__.py":
+        yield text
+
+
+def test_there_is_one_engine():
+    """In which runs differ is given to it, and is no other class."""
+    engines = [
+        (module.name, node.name)
+        for module in modules()
+        for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and "Engine" in (node.name, *(getattr(base, "id", "") for base in node.bases))
+    ]
+    assert engines == [("engine/core/engine.py", "Engine")]

@@ -12,12 +12,10 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import REFUSED, TOO_LONG, Attr, Module, Node, Operation, Tok
-from ptosim.ground.isa.cache import cached
-from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.source import Source, Span
-from ptosim.language.syntax import tables
 from ptosim.language.syntax.builder import Builder, node, placed
 from ptosim.language.syntax.driver import VALUE, Driver, Recovery
+from ptosim.language.syntax.grammar import load_tables
 from ptosim.language.syntax.scanner import PatternScanner, ProgramScanner
 from ptosim.language.syntax.types import parse_type
 
@@ -160,14 +158,6 @@ _LINE_ORDER = (
     "COMMENT", "NL", "RESULTS", "SSA", "HASHKV", "ATTR", "TYPE", "ANGLE_ENUM", "SYMBOL", "STRING",
     "HEX", "FLOAT", "INT", "ARROW", "NAME",
 )  # fmt: skip
-
-
-def load_tables(grammar: str) -> tables.Tables:
-    """Return the LALR tables of a grammar file of `isa/`, from the cache after the first time."""
-    path = isa_directory() / grammar
-    text = path.read_text(encoding="utf-8")
-    plain = cached(path.stem, text.encode(), lambda: tables.to_plain(tables.build(text)))
-    return tables.from_plain(plain)
 
 
 class _Front:
@@ -314,9 +304,3 @@ def _too_large(source: Source) -> Any:
         notes=("programs above this size are refused before anything is built",),
         help="split the module into several files",
     )
-
-
-def grammar_driver(grammar: str, builder: Any) -> tuple[Driver, tables.Tables]:
-    """Return a driver without error recovery, and its tables, for a small grammar of `isa/`."""
-    found = load_tables(grammar)
-    return Driver(found, builder), found

@@ -13,6 +13,7 @@ from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source
 from ptosim.language.syntax.driver import Driver
+from ptosim.language.syntax.grammar import grammar_driver, load_tables
 from ptosim.language.syntax.scanner import PatternScanner
 from ptosim.language.syntax.type_builder import TypeBuilder
 from ptosim.language.syntax.type_parts import DatedPart, TypeFault
@@ -97,8 +98,6 @@ def _name_hint(text: str) -> str | None:
 @lru_cache(maxsize=1)
 def _heads() -> tuple[str, ...]:
     """The names of the types that have something in brackets."""
-    from ptosim.language.syntax.parser import load_tables
-
     words = load_tables("types.lark").keywords
     views = ("!pto.tensor_view", "!pto.partition_tensor_view")
     return (*(w for w in words if w.startswith("!")), *views)
@@ -110,8 +109,6 @@ def _once(parts: list[DatedPart]) -> tuple[DatedPart, ...]:
 
 @lru_cache(maxsize=1)
 def _machinery() -> tuple[Driver, TypeBuilder, PatternScanner]:
-    from ptosim.language.syntax.parser import grammar_driver
-
     builder = TypeBuilder()
     driver, tables = grammar_driver("types.lark", builder)
     return driver, builder, PatternScanner(tables, _ORDER, bracketed=_BRACKETED)

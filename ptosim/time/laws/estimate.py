@@ -4,152 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptosim.ground.isa.costs import CostRow, CostTable, cost_entries
+from ptosim.ground.ir.types import DType, TileType
+from ptosim.ground.isa.costs import CostTable, cost_entries
+from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.records import replace
 from ptosim.time.laws import casts as convert
-from ptosim.time.laws import cube, functions, items, micro, repeats, sequence, spread
+from ptosim.time.laws import cube, functions, items, micro, repeats, spread, transfer
 from ptosim.time.laws import tquant as quant
-from ptosim.time.laws.cost import NO_LAW, NOTHING, Cost, Movement, Stage
+from ptosim.time.laws.cost import NO_LAW, NOTHING, Cost, Stage
 from ptosim.time.laws.request import Request
-from ptosim.time.laws.shapes import OpShape, TileShape, ViewShape
+from ptosim.time.laws.shapes import OpShape, TileShape
 
-# Loads, stores and moves: latency, bandwidth, and a minimum for each burst.
-#
-# The time of a transfer is latency + the larger of bytes / bandwidth and bursts x cycles of a
-# burst; the latency of a transfer overlaps with the transfer after it on the same pipe.
+# Operations that no instruction computes cost what the tile operations cost that they become.
+# Quantised casts are what `ptosim fmt --lower-quant` writes for them in its exact form. The entry
+# lists the steps, `operation type -> type`, with `stored` and `real` for the types of both sides.
 
-
-def load(request: Request) -> Cost:
-    """Global memory to a tile."""
-    tile = request.shape.tile("dst") or request.domain
-    return _between(request, tile, f"gm_{tile.loc}", "read")
+_WIDTHS = (8, 16, 32)
 
 
-def store(request: Request) -> Cost:
-    """A tile to global memory; an accumulator through the fixpipe, which counts the bytes it
-    writes."""
-    tile = request.shape.tile("src") or request.domain
-    return _between(request, tile, f"{tile.loc}_gm", "write")
+def sequence(request: Request) -> Cost:
+    """The steps one after the other. They are an estimate: what a program's own lowering is cheaper
+    by, nobody can know here."""
+    tile = request.source
+    stages: list[Stage] = []
+    for step in _steps(request):
+        name, source, target = step
+        shape = _shape(name, request.shape.target, tile, source, target)
+        cost = estimate(shape, request.table)
+        stages.append(Stage(f"{name} {source} to {target}", cost.cycles, 1, "assumed"))
+    return request.cost(stages, work=tile.rows * tile.cols * len(stages))
 
 
-def _between(request: Request, tile: TileShape, path: str, direction: str) -> Cost:
-    """Global memory, by its window, and a tile."""
-    if request.entry.options.get("gather"):
-        return _gather(request, tile, direction)
-    view = ViewShape((tile.rows, tile.cols), (tile.type.cols, 1), tile.dtype)
-    return _global(request, path, request.shape.view() or view, direction)
-
-
-def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cost:
-    row = request.table.find(f"transfer.{path}", "transfer.gather")
-    runs, length = view.runs()
-    moved = Movement(direction, view.bytes, runs, length)
-    return _transfer(request, row, view.bytes, runs, moved)
-
-
-def _gather(request: Request, tile: TileShape, direction: str) -> Cost:
-    row = request.table["transfer.gather"]
-    index = request.shape.tile("idx")
-    by_row = index is not None and index.cols == 1
-    runs = tile.rows if by_row else tile.rows * tile.cols
-    moved = Movement(direction, tile.bytes, runs, max(tile.bytes // max(runs, 1), 1))
-    return _transfer(request, row, tile.bytes, runs, moved)
-
-
-def _transfer(
-    request: Request, row: CostRow, size: int, runs: int, moved: Movement | None = None
-) -> Cost:
-    by_bytes = size / request.table.bytes_per_cycle(row)
-    by_runs = runs * row["per_item"]
-    name = row.name.removeprefix("transfer.").replace("_", " to ", 1)
-    what = "bursts" if by_runs > by_bytes else "bytes"
-    stages = [
-        Stage("latency", row["cycles"], 1, row.confidence),
-        Stage(f"{name}: {what}", max(by_bytes, by_runs), runs, row.confidence),
-    ]
-    return request.cost(stages, latency=row["cycles"], moved=moved, work=0)
-
-
-def move(request: Request) -> Cost:
-    """Between on-chip memories, by the path; inside UB as a copy."""
+def _steps(request: Request) -> list[tuple[str, DType, DType]]:
+    """The steps for the width that is stored; those of narrower types go through f32 and f16."""
     shape = request.shape
-    src = shape.tile("src") or request.domain
-    dst = shape.tile("dst") or request.domain
-    if src.loc == "vec" and dst.loc == "vec" and shape.args.get("tmp") is not None:
-        return request.cost([exponent_stage(request, src)], work=0)
-    path = f"transfer.{src.loc}_{dst.loc}"
-    row = request.table.find(path, "transfer.vec_vec")
-    size = _moved_bytes(src, dst)
-    if row.name == "transfer.vec_vec":
-        return _copy(request, row, src, dst, size)
-    occupied = row["cycles"] if src.loc == "mat" else 0
-    stages = [
-        Stage("set-up" if occupied else "latency", row["cycles"], 1, row.confidence),
-        Stage(
-            row.name.removeprefix("transfer.").replace("_", " to "),
-            size / request.table.bytes_per_cycle(row),
-            1,
-            row.confidence,
-        ),
-    ]
-    return request.cost(stages, latency=0 if occupied else row["cycles"], work=0)
+    width = _width(request)
+    wide = next(size for size in _WIDTHS if width <= size)
+    entries = [cost_entries()[n] for n in request.entry.options.get("of", "").split()]
+    steps: list[str] = []
+    for entry in entries or [request.entry]:
+        steps += entry.options["steps"][f"bits{wide}"]
+    named = {"stored": dtype(f"i{wide}"), "real": _real(shape)}
+    found = []
+    for text in steps:
+        name, source, _, target = text.split()
+        pair = [named[w] if w in named else dtype(w) for w in (source, target)]
+        if name != "tcvt" or pair[0] != pair[1]:
+            found.append((name, pair[0], pair[1]))
+    return found
 
 
-def _moved_bytes(src: TileShape, dst: TileShape) -> int:
-    """A window has the size of the smaller tile; the fixpipe counts what it writes."""
-    count = min(src.rows * src.cols, dst.rows * dst.cols)
-    return (dst if src.loc == "acc" else src).dtype.bytes_for(count)
+def _width(request: Request) -> int:
+    bits = request.shape.attrs.get("num_bits")
+    if isinstance(bits, int):
+        return min(max(bits, 1), _WIDTHS[-1])
+    sides = [t.dtype for t in request.shape.tiles((*request.shape.ins, *request.shape.outs))]
+    return next((d.bits for d in sides if d.kind == "quant"), 8)
 
 
-def _copy(request: Request, row: CostRow, src: TileShape, dst: TileShape, size: int) -> Cost:
-    """Runs of 32-byte blocks; a start for each run."""
-    contiguous = src.is_contiguous and dst.is_contiguous
-    runs = 1 if contiguous else min(src.rows, dst.rows)
-    blocks = size / request.table.bytes_per_cycle(row)
-    stages = [
-        Stage("starts of runs", row["cycles"] * runs, runs, row.confidence),
-        Stage("blocks of 32 bytes", max(blocks, runs), runs, row.confidence),
-    ]
-    return request.cost(stages, work=0)
+def _real(shape: OpShape) -> DType:
+    """The float type of the cast: f16 and bf16 are converted first, others cost as f32."""
+    sides = [t.dtype for t in shape.tiles((*shape.ins, *shape.outs))]
+    found = next((d for d in sides if d.kind == "float"), None)
+    return found if found is not None and found.name in ("f16", "bf16") else dtype("f32")
 
 
-def exponent_stage(request: Request, src: TileShape) -> Stage:
-    """Return the stage of block exponents that go into zigzag order, a gather of pairs of bytes: a
-    load, a permutation and a store for each repeat."""
-    row = request.table.find("instruction.vperm", "instruction.vtrans")
-    repeats = max(-(-src.rows * src.cols // 256), 1)
-    each = row.get("busy") or row["slope"]
-    frame = request.table.rows.get("function.start")
-    start = frame["cycles"] + 30 if frame is not None else row.get("start")
-    return Stage("exponents to zigzag", start + each * repeats * 2, repeats, "assumed")
+def _shape(name: str, machine: str, tile: TileShape, source: DType, target: DType) -> OpShape:
+    def held(kind: DType) -> TileShape:
+        made: TileType = replace(tile.type, dtype=kind)
+        return TileShape(made, tile.rows, tile.cols)
 
-
-def fifo(request: Request) -> Cost:
-    """A push copies into the next slot, a pop on A2/A3 out of it; the rest is bookkeeping."""
-    shape = request.shape
-    tile = shape.tile("tile", "result")
-    word = request.entry.mnemonic
-    if (
-        tile is None
-        or word.startswith("tfree")
-        or (word.startswith("tpop") and shape.target == "a5")
-    ):
-        row = request.table["machine.issue"]
-        return request.cost([Stage(word, row["cycles"], 1, row.confidence)], work=0)
-    view = ViewShape((tile.rows, tile.cols), (tile.cols, 1), tile.dtype)
-    if word.startswith("tpop"):
-        return _global(request, f"gm_{tile.loc}", view, "read")
-    if shape.target == "a2a3":
-        return _global(request, f"{tile.loc}_gm", view, "write")
-    row = request.table[f"transfer.{'acc_vec' if tile.loc == 'acc' else 'vec_mat'}"]
-    return _transfer(request, row, tile.bytes, 1)
-
-
-def remote(request: Request) -> Cost:
-    """Between chips."""
-    view = request.shape.view()
-    tiles = request.shape.tiles((*request.shape.ins, *request.shape.outs))
-    size = view.bytes if view is not None else max((t.bytes for t in tiles), default=0)
-    return _transfer(request, request.table[f"transfer.{request.stages[0]}"], size, 1)
+    args = {"src": held(source), "dst": held(target)}
+    return OpShape(name, machine, args, {}, ("src",), ("dst",))
 
 
 # Laws by the name that `isa/costs/classes.toml` gives them, for each target.
@@ -158,15 +84,15 @@ Law = Callable[[Request], Cost]
 
 _BOTH: dict[str, Law] = {
     "items": items.items,
-    "load": load,
-    "store": store,
-    "move": move,
-    "fifo": fifo,
-    "remote": remote,
+    "load": transfer.load,
+    "store": transfer.store,
+    "move": transfer.move,
+    "fifo": transfer.fifo,
+    "remote": transfer.remote,
     "product": cube.product,
     "register": cube.register,
     "sync": cube.sync,
-    "sequence": sequence.sequence,
+    "sequence": sequence,
     "micro_copy": micro.copy,
     "micro_fractals": micro.fractals,
     "micro_load": micro.load,

@@ -21,7 +21,7 @@ from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.hover import hover as hovered
 from ptosim.tools.lsp.names import Kind, Word
 from ptosim.tools.lsp.places import Places
-from ptosim.tools.lsp.server import PtoServer, diagnostic
+from ptosim.tools.lsp.server import EVENTS, PtoServer, diagnostic
 
 # What can follow what is typed: operations, values, functions, types, members of enums.
 
@@ -345,3 +345,11 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (types.TEXT_DOCUMENT_CODE_LENS, lens, None),
 )
 """Method of the protocol, what answers it, and what the editor is told of it."""
+
+
+def make_server() -> PtoServer:
+    """Return a server with every event and request registered."""
+    server = PtoServer()
+    for method, answer, options in (*EVENTS, *REQUESTS):
+        server.feature(method, options)(answer)
+    return server

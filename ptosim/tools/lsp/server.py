@@ -219,16 +219,6 @@ def diagnostic(found: Diagnostic, places: Places, uri: str) -> types.Diagnostic:
     )
 
 
-def make_server() -> PtoServer:
-    """Return a server with every request registered."""
-    from ptosim.tools.lsp.requests import REQUESTS
-
-    server = PtoServer()
-    for method, answer, options in (*_EVENTS, *REQUESTS):
-        server.feature(method, options)(answer)
-    return server
-
-
 def begun(ls: PtoServer, params: types.InitializeParams) -> None:
     """An editor is there: its texts are to have lines as the protocol counts them."""
     ls.protocol._workspace = OpenTexts.like(ls.workspace)
@@ -256,7 +246,7 @@ def closed(ls: PtoServer, params: types.DidCloseTextDocumentParams) -> None:
     ls.forget(params.text_document.uri)
 
 
-_EVENTS: tuple[tuple[str, Any, Any], ...] = (
+EVENTS: tuple[tuple[str, Any, Any], ...] = (
     (types.INITIALIZE, begun, None),
     (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configured, None),
     (types.TEXT_DOCUMENT_DID_OPEN, opened, None),

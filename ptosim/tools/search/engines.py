@@ -11,33 +11,21 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from ptosim.ground import collector
 from ptosim.ground.errors import UsageError
-from ptosim.ground.records import dataclass
 from ptosim.ground.threads import OF_BLAS
 from ptosim.tools.search.source import missing_extra
+from ptosim.tools.search.work import AHEAD, Lost, Work
 
 Job = TypeVar("Job")
-Work = Callable[[Any], Any]
-AHEAD = 2
-"""Jobs of each worker that are handed out before results come back: none of them waits, and a
-space of millions of points is never in memory. What loky's queue has no room for (twice the workers
-and one more) it could not forget when it is closed."""
 ORPHAN = 1.0
 """Seconds between two looks of a worker at whether its parent is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """What is known of a job whose process ended twice."""
-
-    reason: str = "PTO7611: the process that worked on it ended, and so did another one"
-
-
-class Engine(Protocol):
+class Workers(Protocol):
     """Works on jobs. `work` is a function of a module; it gets one job and does not raise."""
 
     @property
@@ -163,7 +151,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def engine_of(jobs: int | None = None, cluster: str | None = None) -> Engine:
+def engine_of(jobs: int | None = None, cluster: str | None = None) -> Workers:
     """Return an engine: a cluster by its address (`tcp://host:8786`) or `local:N`, else `jobs`
     processes, this one alone for 1 or None. Raises UsageError (PTO7605, PTO7606), and for both."""
     if cluster is not None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import Limits
-from ptosim.tools.search.engines import Engine, Lost, engine_of
+from ptosim.tools.search.engines import Workers, engine_of
 from ptosim.tools.search.judge_jobs import read_jobs
 from ptosim.tools.search.judge_run import FRESH, LIMITS, Task, lost, verdict
+from ptosim.tools.search.work import Lost
 
 Verdict = dict[str, Any]
 
@@ -22,7 +23,7 @@ class Judge:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Workers,
         seed: int | None = None,
         *,
         fresh: int = FRESH,

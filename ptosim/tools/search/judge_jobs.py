@@ -16,7 +16,7 @@ from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.sources import read_source, shipped
 from ptosim.launch.tolerance import Tolerance
-from ptosim.tools.search.point import Request
+from ptosim.tools.search.request import Request
 
 MOST_LINE = 32 << 20
 """Bytes of a job."""

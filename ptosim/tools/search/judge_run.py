@@ -28,16 +28,8 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.totals import CostReport
 from ptosim.tools.search import point_values
 from ptosim.tools.search.judge_jobs import Candidate, Expression
-from ptosim.tools.search.point import (
-    DONE,
-    Refused,
-    Request,
-    cost,
-    hazards,
-    judging,
-    load_text,
-    refused_by,
-)
+from ptosim.tools.search.point import DONE, cost, hazards, judging, load_text
+from ptosim.tools.search.request import Refused, Request, refused_by
 
 # The least time in which a chip can do what a launch did: cycles below it are no result.
 

@@ -4,22 +4,21 @@ program ends it, with one line that says why."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.records import dataclass, field
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.launch.following import follow
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import read_source
-from ptosim.launch.tolerance import Tolerance
+from ptosim.tools.search.point_values import arguments, check_values, scalars
+from ptosim.tools.search.request import Refused, Request, line_of, refused_by
 
 if TYPE_CHECKING:
     from ptosim.launch.results import Result
@@ -30,45 +29,6 @@ Row = dict[str, Any]
 STAGES = ("space", "template", "parse", "rules", "placement", "hazards", "run", "values", "cost")
 """Where a point can be refused, in order; `done` is the stage of one that was not."""
 DONE = "done"
-FOLLOWED = 20_000
-"""Instructions that a point is followed for without values, as `check` does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """How a program is read and launched, and what is asked of it. `args` and `expect` are SPECs
-    as on the command line (files relative to `folder`), numbers or arrays; an expectation may also
-    be `file.py:function` or a function, which gets the arguments by name and gives the output, or
-    outputs by name."""
-
-    entry: str | None = None
-    level: int | None = None
-    sync: str | None = None
-    compat: str | None = None
-    profile: str = "hw"
-    block_num: int = 1
-    args: Mapping[str, Any] = field(default_factory=dict)
-    folder: str = ""
-    expect: Mapping[str, Any] = field(default_factory=dict)
-    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
-    seed: int = 0
-    limits: Limits = field(default_factory=Limits)
-    followed: int = FOLLOWED
-
-    @property
-    def base(self) -> Path | None:
-        """The folder of the files that it names."""
-        return Path(self.folder) if self.folder else None
-
-
-class Refused(Exception):
-    """A program was refused at a stage, for a reason of one line."""
-
-    def __init__(self, stage: str, reason: str, findings: tuple[Diagnostic, ...] = ()) -> None:
-        super().__init__(f"{stage}: {reason}")
-        self.stage = stage
-        self.reason = " ".join(reason.split())
-        self.findings = findings
 
 
 @dataclass(slots=True)
@@ -115,8 +75,6 @@ def evaluate(
     text: str, params: Mapping[str, Any], target: str, request: Request, name: str = "<text>"
 ) -> Row:
     """Return the row of one point on one target; never raises for what is wrong with it."""
-    from ptosim.tools.search.point_values import check_values
-
     asked = bool(request.expect)
     found = examine(text, target, request, name=name, with_values=check_values if asked else None)
     differs = found.stage == "values"
@@ -194,8 +152,6 @@ def load_text(
 def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
     """Return what the text says and following one block without values brings out. Raises Refused
     at `hazards` for races, deadlocks, flags, bounds: every error among it."""
-    from ptosim.tools.search.point_values import scalars
-
     front: Front = program.front
     try:
         entry = program.entry(request.entry)
@@ -217,8 +173,6 @@ def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
 
 def cost(program: LoadedProgram, request: Request) -> CostReport:
     """Return what the entry costs, without values. Raises Refused at `cost`."""
-    from ptosim.tools.search.point_values import arguments, scalars
-
     try:
         try:
             return _cost(program, request, scalars(program, request))
@@ -243,40 +197,6 @@ def used_bytes(program: LoadedProgram, space: str = "vec") -> int:
     """Return the bytes of a memory on chip (UB) in use: the most of any entry."""
     plans = program.front.plans.values()
     return max((plan.placement.used(space) for plan in plans), default=0)
-
-
-def refused_by(stage: str, problem: Exception) -> Refused:
-    """Return what an exception says as a refusal at a stage."""
-    if isinstance(problem, Refused):
-        return problem
-    if isinstance(problem, ProgramError):
-        error = next((d for d in problem.diagnostics if d.is_error), None)
-        reason = line_of(error) if error is not None else str(problem)
-        return Refused(stage, reason, problem.diagnostics)
-    if isinstance(problem, RecursionError):
-        return Refused(stage, "the program is nested too deeply")
-    if isinstance(problem, MemoryError):
-        return Refused(stage, f"out of memory: {problem}")
-    if isinstance(problem, LimitError):
-        return Refused(stage, _of_limit(str(problem)))
-    if isinstance(problem, PtosimError):
-        return Refused(stage, str(problem))
-    return Refused(stage, f"PTO9001: internal error: {type(problem).__name__}: {problem}")
-
-
-_GROWN = re.compile(r"PTO0016: the process has grown by .*? of (?P<most>[^;]+).*", re.DOTALL)
-
-
-def _of_limit(text: str) -> str:
-    """What is said of a limit, without what differs from run to run: where a clock found it."""
-    text = _GROWN.sub(r"PTO0016: it needs more than \g<most> of memory", text)
-    return text.partition("; it stopped at")[0]
-
-
-def line_of(error: Diagnostic) -> str:
-    """Return a finding as one line: code, line of the program, message."""
-    place = f" line {error.span.line}" if error.span is not None else ""
-    return f"{error.code}{place}: {error.message}"
 
 
 def _stage_of(error: Diagnostic) -> str:

@@ -24,7 +24,7 @@ from ptosim.launch.description import (
 )
 from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.conditions import evaluate
-from ptosim.tools.search.point import Request
+from ptosim.tools.search.request import Request
 from ptosim.tools.search.space import SPACE_KEYS, Params, Space, space_in
 
 _HOLE = re.compile(r"\{([^{}]+)\}")

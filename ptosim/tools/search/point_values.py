@@ -16,7 +16,7 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.tolerance import Tolerance
 from ptosim.launch.values import beside, parse_argument, parse_expectation
-from ptosim.tools.search.point import Refused, Request, line_of, refused_by
+from ptosim.tools.search.request import Refused, Request, line_of, refused_by
 from ptosim.tools.search.source import function_of
 
 Reference = Callable[..., Any]

@@ -25,7 +25,8 @@ from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.version import __version__
 from ptosim.launch.values import beside, in_file
 from ptosim.tools.search.pareto import row_in
-from ptosim.tools.search.point import Request, Row
+from ptosim.tools.search.point import Row
+from ptosim.tools.search.request import Request
 
 SCHEMA = 1
 _APPLICATION = 0x50544F53  # "PTOS", in the file's header

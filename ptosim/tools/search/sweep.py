@@ -14,13 +14,15 @@ from ptosim.ground.progress import Progress
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.targets import check_target_word
 from ptosim.launch.tolerance import Tolerance
-from ptosim.tools.search.engines import Engine, Lost, engine_of
+from ptosim.tools.search.engines import Workers, engine_of
 from ptosim.tools.search.pareto import front_of
-from ptosim.tools.search.point import Request, Row, evaluate, refused_row
+from ptosim.tools.search.point import Row, evaluate, refused_row
 from ptosim.tools.search.point_recipe import Recipe, read_recipe
+from ptosim.tools.search.request import Request
 from ptosim.tools.search.source import MakeError, Maker, maker_of
 from ptosim.tools.search.space import Params, Space, space_of
 from ptosim.tools.search.store import Store, key_of
+from ptosim.tools.search.work import Lost
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,7 +179,7 @@ class Plan:
         return Sweep(self.maker.name, [self.rows[at] for at in sorted(self.rows)], self.kept)
 
 
-def execute(plan: Plan, engine: Engine, progress: Progress | None = None) -> Sweep:
+def execute(plan: Plan, engine: Workers, progress: Progress | None = None) -> Sweep:
     """Compute what is missing. Raises UsageError where nothing could be tried (PTO7602) or no
     point has a text (PTO7603); what an interrupt leaves is in `plan` and its store."""
     for number, result in engine.map(work, plan.jobs()):

@@ -14,10 +14,11 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.case import kept_arguments
 from ptosim.launch.following import follow
 from ptosim.launch.program import LoadedProgram
-from ptosim.tools.search.point import Refused, load_text
+from ptosim.tools.search.point import load_text
 from ptosim.tools.search.point_recipe import Recipe
 from ptosim.tools.search.point_values import arguments
 from ptosim.tools.search.prove import EQUAL, REASSOCIATED, UNEQUAL, Proof, prove, same_values
+from ptosim.tools.search.request import Refused
 from ptosim.tools.search.rewrite import Launch
 from ptosim.tools.search.source import MakeError, Maker
 from ptosim.tools.search.space import Params, Space

@@ -8,7 +8,8 @@ import lark
 import pytest
 
 from ptosim.ground.isa.paths import isa_directory
-from ptosim.language.syntax.parser import MAX_BYTES, load_tables
+from ptosim.language.syntax.grammar import load_tables
+from ptosim.language.syntax.parser import MAX_BYTES
 from ptosim.language.syntax.scanner import ProgramScanner
 from tests.unit.syntax.helpers import clean, only_op, parsed
 

@@ -2,89 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout, register_lanes
+from ptosim.ground.ir.lane_layout import CONTIGUOUS, register_lanes
 from ptosim.ops.lower.logical import names
-from ptosim.ops.lower.logical.emitter import Emitter, bits_of, refuse, vector_type
+from ptosim.ops.lower.logical.emitter import bits_of, refuse, vector_type
 from ptosim.ops.lower.logical.lowering import Lowering, lowers
 from ptosim.ops.lower.logical.masks import First, exact, is_full, predicates
-from ptosim.ops.lower.logical.physical import Register
-from ptosim.ops.lower.logical.values import Held, canonical, counts, in_layout, interleaved, pair
-
-UNPACK = {(8, 2): "UNPK_B8", (16, 2): "UNPK_B16", (8, 4): "UNPK4"}
-"""Distributions of loads that leave lanes between elements, by width and distance."""
-PACK = {(8, 2): "PK_B16", (16, 2): "PK_B32", (8, 4): "PK4_B32"}
-"""Distributions of stores that leave those lanes out."""
-
-
-class Place:
-    """A pointer, an offset in elements, and the element type."""
-
-    def __init__(self, op: Operation, low: Lowering) -> None:
-        self.out: Emitter = low.out
-        self.pointer = low.number(op, "base")
-        if "memref" in self.pointer.type:
-            raise refuse("a memref is not a pointer")
-        self.offset = low.number(op, "offset")
-        self.elem = names.pointer_elem(op)
-
-    def at(self, more: int | Register) -> Register:
-        """Return an offset further on."""
-        return self.out.plus(self.offset, more)
-
-    def moved(self, more: int | Register = 0) -> Register:
-        """Return the pointer moved by the offset."""
-        return self.out.scalar(
-            "pto.addptr {0}, {1}", (self.pointer, self.at(more)),
-            f"{self.pointer.type} -> {self.pointer.type}",
-        )  # fmt: skip
-
-    def load(self, more: int | Register, dist: str = "") -> Register:
-        """Load a register."""
-        words = f' {{{{dist = "{dist}"}}}}' if dist else ""
-        uses = [self.pointer, self.at(more)]
-        type_ = vector_type(self.elem)
-        return self.out.emit("vlds", f"{{0}}[{{1}}]{words}", uses, [type_], [self.pointer.type])[0]
-
-    def load_pair(self, more: int) -> list[Register]:
-        """Load the even and the odd elements of two registers."""
-        uses, type_ = [self.pointer, self.at(more)], vector_type(self.elem)
-        text = f'{{0}}[{{1}}], "DINTLV_B{bits_of(self.elem)}"'
-        return self.out.emit("vldsx2", text, uses, [type_, type_], [self.pointer.type])
-
-    def store(self, value: Register, more: int | Register, mask: Register, dist: str = "") -> None:
-        """Store the active lanes of a register."""
-        words = f' {{{{dist = "{dist}"}}}}' if dist else ""
-        uses = [value, self.pointer, self.at(more), mask]
-        types = [value.type, self.pointer.type, mask.type]
-        self.out.emit("vsts", f"{{0}}, {{1}}[{{2}}], {{3}}{words}", uses, (), types)
-
-    def store_pair(self, low: Register, high: Register, more: int) -> None:
-        """Store the elements of two registers in turn."""
-        bits = bits_of(self.elem)
-        mask = self.out.every(bits)
-        uses = [low, high, self.pointer, self.at(more), mask]
-        types = [low.type, high.type, self.pointer.type, mask.type]
-        text = f'{{0}}, {{1}}, {{2}}[{{3}}], "INTLV_B{bits}", {{4}}'
-        self.out.emit("vstsx2", text, uses, (), types)
-
-    def load_blocks(self, more: int, step: Register, first: Register, mask: Register) -> Register:
-        """Load eight blocks, `step` blocks from each other."""
-        uses = [self.moved(more), step, first, mask]
-        types = [u.type for u in uses]
-        return self.out.emit("vsldb", "{0}, {1}, {2}, {3}", uses, [vector_type(self.elem)], types)[
-            0
-        ]
-
-    def store_blocks(
-        self, value: Register, more: int, step: Register, first: Register, mask: Register
-    ) -> None:
-        """Store eight blocks, `step` blocks from each other."""
-        uses = [value, self.moved(more), step, first, mask]
-        self.out.emit("vsstb", "{0}, {1}, {2}, {3}, {4}", uses, (), [u.type for u in uses])
-
+from ptosim.ops.lower.logical.places import Place, loaded, stored_as_it_is
+from ptosim.ops.lower.logical.rows import load_rows, store_rows
+from ptosim.ops.lower.logical.values import Held, in_layout
 
 # -- loads -----------------------------------------------------------------------------------------
 
@@ -103,8 +29,6 @@ def load(op: Operation, low: Lowering) -> None:
         return _load_block_form(op, low, place)
     groups = names.group_count(op)
     if groups is not None:
-        from ptosim.ops.lower.logical.rows import load_rows
-
         return load_rows(op, low, place, groups, mode == "brc")
     if mode == "brc":
         one = place.load(0, f"BRC_B{bits_of(place.elem)}")
@@ -113,64 +37,6 @@ def load(op: Operation, low: Lowering) -> None:
     layout = low.layout(result)
     low.define(result, *loaded(low, place, layout, names.lanes_of(result)))
     return None
-
-
-def loaded(
-    low: Lowering, place: Place, layout: LaneLayout, lanes: int
-) -> tuple[LaneLayout, list[Register]]:
-    """Return consecutive elements, in a layout as near to the one that is asked for as loads
-    give, and that layout."""
-    bits = bits_of(place.elem)
-    size = register_lanes(bits)
-    layout = canonical(layout, lanes)
-    if (
-        layout.kind == "deinterleaved"
-        and lanes % (2 * size) == 0
-        and lanes % (layout.number * size) == 0
-    ):
-        return _deinterleaved(place, layout, lanes, size)
-    if layout.kind == "contiguous" and (bits, layout.stride) in UNPACK:
-        word, each = UNPACK[bits, layout.stride], size // layout.stride
-        number = layout.registers(lanes, bits)
-        return layout, [place.load(k * each, word) for k in range(number)]
-    if layout.kind == "num_groups" and layout.slots == 1:
-        return layout, [place.load(g, f"BRC_B{bits}") for g in range(lanes)]
-    if layout.kind == "num_groups" and layout.stride == 1:
-        number = layout.registers(lanes, bits)
-        return layout, [place.load(k * layout.slots) for k in range(number)]
-    if layout.kind == "block_deinterleaved" and lanes % (layout.number * size) == 0:
-        return layout, _block_by_block(low, place, layout, lanes)
-    return CONTIGUOUS, [place.load(k * size) for k in range(CONTIGUOUS.registers(lanes, bits))]
-
-
-def _deinterleaved(
-    place: Place, layout: LaneLayout, lanes: int, size: int
-) -> tuple[LaneLayout, list[Register]]:
-    pairs = [place.load_pair(at) for at in range(0, lanes, 2 * size)]
-    even, odd = [p[0] for p in pairs], [p[1] for p in pairs]
-    if layout.number == 2:
-        return layout, even + odd
-    type_ = vector_type(place.elem)
-    quarters: list[list[Register]] = [[], [], [], []]
-    for which, half in enumerate((even, odd)):
-        for at in range(0, len(half), 2):
-            first, second = pair(place.out, "vdintlv", half[at], half[at + 1], type_)
-            quarters[which].append(first)
-            quarters[which + 2].append(second)
-    return layout, [r for quarter in quarters for r in quarter]
-
-
-def _block_by_block(low: Lowering, place: Place, layout: LaneLayout, lanes: int) -> list[Register]:
-    bits = bits_of(place.elem)
-    size = register_lanes(bits)
-    step, first = low.out.constant(layout.number, "i16"), low.out.constant(0, "i16")
-    return [
-        place.load_blocks(
-            k * size * layout.number + part * (size // 8), step, first, low.out.every(32)
-        )
-        for part, number in enumerate(counts(layout, lanes, bits))
-        for k in range(number)
-    ]
 
 
 def _load_both(op: Operation, low: Lowering, place: Place) -> None:
@@ -203,8 +69,6 @@ def store(op: Operation, low: Lowering) -> None:
     place = Place(op, low)
     groups = names.group_count(op)
     if groups is not None:
-        from ptosim.ops.lower.logical.rows import store_rows
-
         return store_rows(op, low, place, groups)
     if names.value_of(op, "high") is not None:
         return _store_both(op, low, place)
@@ -219,61 +83,6 @@ def store(op: Operation, low: Lowering) -> None:
     for number, register in enumerate(in_layout(low.out, value, CONTIGUOUS)):
         place.store(register, number * size, masks[number])
     return None
-
-
-def stored_as_it_is(low: Lowering, place: Place, value: Held) -> bool:
-    """Store a vector whose layout a store can undo; False if there is no such store."""
-    layout, bits, lanes = canonical(value.layout, value.lanes), value.bits, value.lanes
-    size = register_lanes(bits)
-    is_whole = lanes % (layout.parts * size) == 0
-    if value.uniform:
-        return False
-    if layout.kind == "deinterleaved" and layout.stride == 1 and is_whole:
-        _store_pairs(low, place, value, layout.number)
-    elif layout.kind == "block_deinterleaved" and is_whole:
-        _store_block_by_block(low, place, layout, value.registers, size)
-    elif layout.kind == "contiguous" and (bits, layout.stride) in PACK:
-        wide, each = bits * layout.stride, size // layout.stride
-        for number, register in enumerate(value.registers):
-            mask = low.out.first(min(lanes - number * each, each), wide)
-            place.store(register, number * each, mask, PACK[bits, layout.stride])
-    elif layout.kind == "num_groups" and layout.slots == 1:
-        for group, register in enumerate(value.registers):
-            place.store(register, group, low.out.every(bits), f"1PT_B{bits}")
-    elif layout.kind == "num_groups" and (layout.stride == 1 or (bits, layout.stride) in PACK):
-        word = "" if layout.stride == 1 else PACK[bits, layout.stride]
-        for number, register in enumerate(value.registers):
-            at = number * layout.slots
-            mask = low.out.first(min(lanes - at, layout.slots), bits * layout.stride)
-            place.store(register, at, mask, word)
-    else:
-        return False
-    return True
-
-
-def _store_pairs(low: Lowering, place: Place, value: Held, number: int) -> None:
-    """Parts in turn: two by a store, four first to two."""
-    step = len(value.registers) // number
-    parts = [value.registers[k * step : (k + 1) * step] for k in range(number)]
-    if number == 4:
-        type_ = vector_type(value.elem)
-        parts = [
-            interleaved(low.out, "vintlv", parts[k], parts[k + 2], type_, 2 * step)
-            for k in range(2)
-        ]
-    for at, (a, b) in enumerate(zip(parts[0], parts[1], strict=True)):
-        place.store_pair(a, b, 2 * at * register_lanes(value.bits))
-
-
-def _store_block_by_block(
-    low: Lowering, place: Place, layout: LaneLayout, registers: Sequence[Register], size: int
-) -> None:
-    step, first = low.out.constant(layout.number, "i16"), low.out.constant(0, "i16")
-    per_part = len(registers) // layout.number
-    for number, register in enumerate(registers):
-        part, k = divmod(number, per_part)
-        at = k * size * layout.number + part * (size // 8)
-        place.store_blocks(register, at, step, first, low.out.every(32))
 
 
 def _store_both(op: Operation, low: Lowering, place: Place) -> None:

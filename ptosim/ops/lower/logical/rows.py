@@ -8,8 +8,8 @@ from ptosim.ops.lower.logical import names
 from ptosim.ops.lower.logical.emitter import bits_of, refuse
 from ptosim.ops.lower.logical.groups import spread_results
 from ptosim.ops.lower.logical.lowering import Lowering
-from ptosim.ops.lower.logical.memory import Place, loaded, stored_as_it_is
 from ptosim.ops.lower.logical.physical import Register
+from ptosim.ops.lower.logical.places import Place, loaded, stored_as_it_is
 from ptosim.ops.lower.logical.values import Held, canonical, in_layout
 
 
