@@ -109,6 +109,25 @@ def quotient(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.where(by_zero, -1, signed).astype(first.dtype)
 
 
+def shift_left(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Bits shifted by an unsigned count in each lane, whatever integers the counts stand in; a
+    count of the width or more shifts everything out."""
+    return np.left_shift(values, _within(values, counts))
+
+
+def shift_right(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The same to the right: signed values keep their sign, and are it where everything is shifted
+    out."""
+    return np.right_shift(values, _within(values, counts))
+
+
+def _within(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Counts in the type of the values, at most the width: NumPy shifts that far with the meaning
+    that is wanted here."""
+    most = values.dtype.itemsize * 8
+    return np.minimum(counts.view(unsigned(counts.dtype)), most).astype(values.dtype)
+
+
 # -- one register ----------------------------------------------------------------------------------
 
 

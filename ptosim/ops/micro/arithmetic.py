@@ -15,7 +15,7 @@ from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.numbers import lanes as numerics
 from ptosim.machine.numbers.elementwise import COMPARISONS
-from ptosim.machine.numbers.fused import multiply_add
+from ptosim.machine.numbers.fused import multiply_add, multiply_add_of
 from ptosim.machine.numbers.lanes import is_float, unsigned
 from ptosim.machine.vector import Mask
 from ptosim.ops.base.functions import vector
@@ -33,8 +33,8 @@ _PAIRS: dict[str, Make] = {
     "and": lambda lanes: np.bitwise_and,
     "or": lambda lanes: np.bitwise_or,
     "xor": lambda lanes: np.bitwise_xor,
-    "shl": lambda lanes: _shift(np.left_shift, lanes),
-    "shr": lambda lanes: _shift(np.right_shift, lanes),
+    "shl": lambda lanes: numerics.shift_left,
+    "shr": lambda lanes: numerics.shift_right,
     "lrelu": lambda lanes: numerics.leaky,
     "prelu": lambda lanes: numerics.leaky,
     "addrelu": lambda lanes: _then(numerics.relu(lanes), np.add),
@@ -73,21 +73,6 @@ def _then(last: Function, first: Function) -> Function:
     return lambda a, b: last(first(a, b))
 
 
-def _shift(function: np.ufunc, lanes: np.dtype) -> Function:
-    """Shifts by the unsigned count in each lane."""
-    raw, most = unsigned(lanes), lanes.itemsize * 8
-    keeps_sign = function is np.right_shift and lanes.kind == "i"
-
-    def shift(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        amounts = counts.view(raw)
-        result = function(values, np.minimum(amounts, raw.type(most - 1)).view(lanes))
-        if not keeps_sign:
-            result[..., amounts >= most] = 0
-        return result
-
-    return shift
-
-
 @vector(*(f"pto.v{name}" for name in _WITH_REGISTER))
 def two_registers(ctx: VectorContext) -> Run:
     """dst = function of lhs and rhs."""
@@ -112,7 +97,7 @@ def shift_by_scalar(ctx: VectorContext) -> Run:
     """dst = src shifted by one count, an unsigned number of 16 bits."""
     lanes = ctx.lanes("src")
     raw, most = unsigned(lanes), lanes.itemsize * 8
-    function = _shift(np.left_shift if ctx.op.name == "pto.vshls" else np.right_shift, lanes)
+    function = numerics.shift_left if ctx.op.name == "pto.vshls" else numerics.shift_right
     amounts = [
         np.full(REGISTER_BYTES // lanes.itemsize, n, raw).view(lanes) for n in range(most + 1)
     ]
@@ -141,24 +126,17 @@ def _lanes(ctx: VectorContext, name: str, operation: str) -> np.dtype:
 # -- three operands --------------------------------------------------------------------------------
 
 
-def _multiply_add(ctx: VectorContext, lanes: np.dtype) -> Function:
-    """a * b + c; of floats rounded once, or twice with `muladd.rounding=separate`."""
-    if is_float(lanes) and ctx.profile["muladd.rounding"] == "fused":
-        return multiply_add
-    return lambda a, b, c: a * b + c
-
-
 @vector("pto.vaxpy")
 def vaxpy(ctx: VectorContext) -> Run:
     """dst = scalar * lhs + rhs."""
-    function = _multiply_add(ctx, ctx.lanes("lhs"))
+    function = multiply_add_of(ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
     return ctx.lane_wise(lambda a, b, s: function(s, a, b), "lhs", "rhs", "scalar")
 
 
 @vector("pto.vmula")
 def vmula(ctx: VectorContext) -> Run:
     """dst = acc + lhs * rhs."""
-    function = _multiply_add(ctx, ctx.lanes("lhs"))
+    function = multiply_add_of(ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
     return ctx.lane_wise(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs")
 
 

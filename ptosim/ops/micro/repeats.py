@@ -43,15 +43,6 @@ Function = Callable[..., np.ndarray]
 Make = Callable[[np.dtype], Function]
 
 
-def _shift(function: np.ufunc, lanes: np.dtype) -> Function:
-    most = 8 * lanes.itemsize
-
-    def shift(values: np.ndarray, count: np.ndarray) -> np.ndarray:
-        return function(values, count) if count < most else np.zeros_like(values)
-
-    return shift
-
-
 def _sum_above_zero(lanes: np.dtype) -> Function:
     relu = numerics.relu(lanes)
     return lambda a, b: relu(a + b)
@@ -78,8 +69,8 @@ _SINGLES: dict[str, Make] = {
     "rsqrt": lambda lanes: numerics.transcendent("rsqrt", lanes),
 }
 _SCALARS: dict[str, Make] = {
-    "shl": lambda lanes: _shift(np.left_shift, lanes),
-    "shr": lambda lanes: _shift(np.right_shift, lanes),
+    "shl": lambda lanes: numerics.shift_left,
+    "shr": lambda lanes: numerics.shift_right,
     "muls": lambda lanes: np.multiply,
     "adds": lambda lanes: np.add,
     "maxs": numerics.maximum,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import DType
+from ptosim.machine.numbers.lanes import shift_left, shift_right
 from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
 from ptosim.ops.simt.table import LaneContext, computed, element_type, lane_dtype, lanes
 
@@ -74,33 +75,25 @@ def integers(ctx: LaneContext) -> Run:
 # -- shifts ----------------------------------------------------------------------------------------
 
 
-def _shift(function: Function, view: Callable[[Lanes], Lanes]) -> Callable[[DType], Function]:
-    """An amount of the width or more shifts everything out; an arithmetic shift leaves the sign."""
+def _viewed_shift(
+    function: Function, view: Callable[[Lanes], Lanes]
+) -> Callable[[DType], Function]:
+    """A shift of lanes as signed or unsigned integers; of one bit, all but an arithmetic shift by 1
+    leaves nothing."""
 
     def make(kind: DType) -> Function:
-        bits, wanted = (1 if kind.name == "i1" else kind.bits), lane_dtype(kind)
-
-        def shift(a: Lanes, b: Lanes) -> Lanes:
-            value, amount = view(a), as_unsigned(b)
-            if wanted.kind == "b":
-                keeps = ~b if view is as_unsigned else np.ones_like(b)
-                return a & keeps
-            far = amount >= bits
-            if view is as_signed:
-                amount = np.minimum(amount, np.array(bits - 1, amount.dtype))
-                return function(value, amount.view(value.dtype)).view(wanted)
-            found = function(value, np.where(far, np.zeros_like(amount), amount))
-            return np.where(far, np.zeros_like(found), found).view(wanted)
-
-        return shift
+        wanted = lane_dtype(kind)
+        if wanted.kind == "b":
+            return lambda a, b: a & (~b if view is as_unsigned else np.ones_like(b))
+        return lambda a, b: function(view(a), as_unsigned(b)).view(wanted)
 
     return make
 
 
 _SHIFTS = {
-    "arith.shli": _shift(np.left_shift, as_unsigned),
-    "arith.shrui": _shift(np.right_shift, as_unsigned),
-    "arith.shrsi": _shift(np.right_shift, as_signed),
+    "arith.shli": _viewed_shift(shift_left, as_unsigned),
+    "arith.shrui": _viewed_shift(shift_right, as_unsigned),
+    "arith.shrsi": _viewed_shift(shift_right, as_signed),
 }
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers import lanes as numerics
-from ptosim.machine.numbers.fused import multiply_add
-from ptosim.machine.numbers.lanes import is_float, unsigned
+from ptosim.machine.numbers.fused import multiply_add_of
+from ptosim.machine.numbers.lanes import unsigned
 from ptosim.ops.vmi.context import Function, LogicalContext, Run, logical
 
 Make = Callable[[np.dtype], Function]
@@ -80,28 +80,20 @@ def vector_and_scalar(ctx: LogicalContext) -> Run:
 # -- shifts ---------------------------------------------------------------------------------------
 
 
-def _shift(ctx: LogicalContext, source: str) -> Function:
-    """Return the shift by unsigned counts. A count of the width or more gives 0, or the sign where
-    the type has one and the shift is to the right."""
-    lanes = ctx.lanes(source)
-    is_left = "shl" in ctx.name
-    function = np.left_shift if is_left else np.right_shift
-    most = lanes.itemsize * 8
-    keeps_sign = not is_left and lanes.kind == "i"
+def _told(ctx: LogicalContext, source: str) -> Function:
+    """Return the shift by unsigned counts, which tells of those of the width or more."""
+    most = ctx.lanes(source).itemsize * 8
+    function = numerics.shift_left if "shl" in ctx.name else numerics.shift_right
 
     def shift(values: np.ndarray, amounts: np.ndarray) -> np.ndarray:
-        result = function(values, np.minimum(amounts, most - 1).astype(lanes))
-        large = amounts >= most
-        if large.any():
+        if (amounts >= most).any():
             ctx.report(
                 "PTO6701",
                 f"shifts {most}-bit lanes by {int(amounts.max())}: the sources call that defined "
                 "by the target",
                 f"shift by 0 to {most - 1}",
             )
-            if not keeps_sign:
-                result[np.broadcast_to(large, result.shape)] = 0
-        return result
+        return function(values, amounts)
 
     return shift
 
@@ -109,7 +101,7 @@ def _shift(ctx: LogicalContext, source: str) -> Function:
 @logical("vshl", "vshr", drops=True)
 def shift(ctx: LogicalContext) -> Run:
     """dst = lhs shifted by the count in each lane of rhs."""
-    function, raw = _shift(ctx, "lhs"), unsigned(ctx.lanes("lhs"))
+    function, raw = _told(ctx, "lhs"), unsigned(ctx.lanes("lhs"))
     run = ctx.dropping(lambda a, b: function(a, b.view(raw)), "lhs", "rhs")
     return ctx.only_full(run)
 
@@ -117,7 +109,7 @@ def shift(ctx: LogicalContext) -> Run:
 @logical("vshls", "vshrs")
 def shift_by_scalar(ctx: LogicalContext) -> Run:
     """dst = src shifted by one count, the unsigned number of 16 bits."""
-    function, count = _shift(ctx, "src"), ctx.scalar("scalar", np.dtype(np.uint16))
+    function, count = _told(ctx, "src"), ctx.scalar("scalar", np.dtype(np.uint16))
     return ctx.of_first(lambda a, s: function(a, count(s)), "src", "scalar", drops=False, many=True)
 
 
@@ -144,17 +136,10 @@ def invert(ctx: LogicalContext) -> Run:
 # -- sums with products ---------------------------------------------------------------------------
 
 
-def _multiply_add(ctx: LogicalContext, lanes: np.dtype) -> Function:
-    """a * b + c: of floats rounded once, or twice with `muladd.rounding=separate`."""
-    if is_float(lanes) and ctx.switch("muladd.rounding") == "fused":
-        return multiply_add
-    return lambda a, b, c: a * b + c
-
-
 @logical("vmula", drops=True)
 def vmula(ctx: LogicalContext) -> Run:
     """dst = acc + lhs * rhs."""
-    function = _multiply_add(ctx, ctx.lanes("acc"))
+    function = multiply_add_of(ctx.lanes("acc"), ctx.switch("muladd.rounding"))
     run = ctx.dropping(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs", many=True)
     return ctx.only_full(run)
 
@@ -163,7 +148,8 @@ def vmula(ctx: LogicalContext) -> Run:
 def vaxpy(ctx: LogicalContext) -> Run:
     """dst = alpha * src + acc."""
     lanes = ctx.lanes("src")
-    function, alpha = _multiply_add(ctx, lanes), ctx.scalar("alpha", lanes)
+    function = multiply_add_of(lanes, ctx.switch("muladd.rounding"))
+    alpha = ctx.scalar("alpha", lanes)
 
     def axpy(x: np.ndarray, acc: np.ndarray, a: object) -> np.ndarray:
         return function(np.broadcast_to(alpha(a), x.shape), x, acc)
