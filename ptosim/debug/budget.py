@@ -101,20 +101,31 @@ def check_elements(count: int) -> None:
 def weight(value: Any) -> int:
     """Return how many elements a value is written with, those of lists in lists each time that they
     are written; more than `MOST_ELEMENTS` are not counted on."""
+    return _weight(value, {})
+
+
+def _weight(value: Any, known: dict[int, int]) -> int:
+    """`known` has the weights of lists by identity: one that stands in itself a million times, list
+    by list, is counted once."""
     if isinstance(value, (str, bytes)):
         return max(len(value), 1)
     if isinstance(value, np.ndarray):
         return max(value.size, 1)
-    if isinstance(value, dict):
-        value = [*value.items()]
-    if not isinstance(value, (list, tuple, set)):
+    if not isinstance(value, (list, tuple, set, dict)):
         return 1
-    plain = not any(map(_CONTAINERS.__contains__, set(map(type, value))))
-    if plain:
-        return max(len(value), 1)
+    count = known.get(id(value))
+    if count is None:
+        count = known[id(value)] = _weight_of_parts(value, known)
+    return count
+
+
+def _weight_of_parts(value: Any, known: dict[int, int]) -> int:
+    parts = [part for item in value.items() for part in item] if isinstance(value, dict) else value
+    if not any(map(_CONTAINERS.__contains__, set(map(type, parts)))):
+        return max(len(parts), 1)
     count = 1
-    for each in value:
-        count += weight(each)
+    for part in parts:
+        count += _weight(part, known)
         if count > MOST_ELEMENTS:
             break
     return count
