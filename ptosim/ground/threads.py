@@ -8,7 +8,7 @@ import os
 from functools import cache
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 
 VARIABLE = "PTOSIM_THREADS"
 OF_BLAS = (

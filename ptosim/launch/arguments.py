@@ -27,8 +27,8 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass
-from ptosim.ground.whole import MOST_BITS
-from ptosim.launch.made_up import CHUNK, LazyArray, RandomPages, is_lazy
+from ptosim.ground.whole_numbers import MOST_BITS
+from ptosim.launch.generated import CHUNK, LazyArray, RandomPages, is_lazy
 from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
 from ptosim.ops.scalar.numbers import rounder, wrap
 from ptosim.ops.tile.quant_casts import uniform

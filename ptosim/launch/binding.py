@@ -19,7 +19,7 @@ from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple
 from ptosim.launch import arguments, results, sharing
 from ptosim.launch.extents import Needed, missing_scalars, needed_elements, squeezed
-from ptosim.launch.made_up import LazyArray, is_lazy
+from ptosim.launch.generated import LazyArray, is_lazy
 from ptosim.launch.options import RunOptions
 from ptosim.launch.outputs import Unmade
 from ptosim.machine.core import Machine

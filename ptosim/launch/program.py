@@ -10,17 +10,17 @@ from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
+from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass
-from ptosim.ground.shown import Shown
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import peer_functions
 from ptosim.language.targets import check_target_word
 from ptosim.launch import arguments
 from ptosim.launch.arguments import Arg
 from ptosim.launch.case import kept_arguments, kept_expectations
-from ptosim.launch.farm.wanted import wants
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import Args, RunOptions
+from ptosim.launch.parallel.wanted import wants
 from ptosim.launch.results import Result
 from ptosim.launch.sidecar import Sidecar
 from ptosim.launch.tolerance import Tolerance
@@ -179,7 +179,9 @@ class LoadedProgram(Shown):
         """Execute blocks independently where that is worth trying and holds, else in order."""
         why = ""
         if wants(options, observers):
-            from ptosim.launch.farm.attempt import attempt  # brings processes and the laws of time
+            from ptosim.launch.parallel.attempt import (
+                attempt,  # brings processes and the laws of time
+            )
 
             outcome = attempt(self.front, self.profile, options, entry, args)
             if isinstance(outcome, Result):

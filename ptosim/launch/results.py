@@ -12,8 +12,8 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType
 from ptosim.ground.isa.schema import Role
+from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass, field
-from ptosim.ground.shown import Shown
 from ptosim.machine.effects.operands import named_values
 from ptosim.machine.storage import argument_dtype
 

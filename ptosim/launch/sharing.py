@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.ground.limits import current
-from ptosim.ground.whole import number_in
+from ptosim.ground.whole_numbers import number_in
 from ptosim.launch.arguments import by_chunks
 from ptosim.launch.array_files import load_npy, load_npz
-from ptosim.launch.made_up import LazyArray, Make, is_lazy
+from ptosim.launch.generated import LazyArray, Make, is_lazy
 from ptosim.launch.sharing import parse_alias
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 

@@ -9,7 +9,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
 from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.language.targets import check_target_word
 from ptosim.shell.formats import Formats, R
 

@@ -9,7 +9,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.launch.values import split
 from ptosim.models.quant.convert.calibration import METHODS, PERCENTILE
 from ptosim.shell import options as shared

@@ -6,7 +6,7 @@ import argparse
 
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import NamedTuple
-from ptosim.launch.farm.wanted import available_cores
+from ptosim.launch.parallel.wanted import available_cores
 from ptosim.models.explore import FORMATS as FORMATS_TRIED
 from ptosim.models.explore import Candidate, explore
 from ptosim.shell import options as shared

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.ground import toml_text
 from ptosim.ground.errors import UsageError
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.machine.quant.granularity import along
 from ptosim.machine.quant.storage import storage
 from ptosim.models import plan

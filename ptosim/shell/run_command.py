@@ -16,7 +16,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.launch import values
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
-from ptosim.launch.farm.wanted import available_cores
+from ptosim.launch.parallel.wanted import available_cores
 from ptosim.launch.results import Result
 from ptosim.launch.tolerance import Tolerance
 from ptosim.shell import dumping, launching

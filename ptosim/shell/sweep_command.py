@@ -14,7 +14,7 @@ from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
-from ptosim.ground.whole import number_in
+from ptosim.ground.whole_numbers import number_in
 from ptosim.language.targets import check_target_word
 from ptosim.launch import values
 from ptosim.shell import launching

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
 from ptosim.ground.progress import Progress, watched
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.shell.streams import write_error, write_out
 from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
 from ptosim.views.json_text import line

@@ -10,7 +10,7 @@ from pathlib import Path
 from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
-from ptosim.launch.farm.wanted import available_cores
+from ptosim.launch.parallel.wanted import available_cores
 from ptosim.shell import options as shared
 from ptosim.shell.formats import Formats, data, text
 from ptosim.shell.jobs import add_jobs

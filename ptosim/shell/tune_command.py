@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.launch import values
 from ptosim.shell import launching
 from ptosim.shell import options as shared

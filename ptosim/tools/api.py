@@ -206,7 +206,7 @@ def _follow(
 ) -> None:
     """Add what following the entries brings out, and one note on what could not be followed. Of
     several entries each takes the arguments that it has."""
-    from ptosim.launch.following import BUDGET, follow, left_open
+    from ptosim.launch.dry_run import BUDGET, follow, left_open
 
     taken = {name: {a.name for a in program.signature(name)} for name in entries}
     unknown = args.keys() - set().union(*taken.values())

@@ -10,8 +10,8 @@ from ptosim.ground.isa.costs import error_of
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
-from ptosim.time.report.alike import alike_cores, by_core, of_all
 from ptosim.time.report.chains import chains
+from ptosim.time.report.equal_cores import alike_cores, by_core, of_all
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.totals import CostReport, PipeUse, Use
 from ptosim.views import cast_chains

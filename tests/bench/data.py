@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import ptosim
-from ptosim.launch.farm import wanted
+from ptosim.launch.parallel import wanted
 from tests.bench.timing import Figure, calibration, used
 
 PROGRAMS = Path(__file__).parents[2] / "programs"

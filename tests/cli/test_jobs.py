@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ptosim.launch.farm import attempt
+from ptosim.launch.parallel import attempt
 from tests.programs.test_blocks_apart import COPY, HEAD, TAIL, TO_ONE
 
 

@@ -14,8 +14,8 @@ import pytest
 import ptosim
 from ptosim.engine.watch import reach
 from ptosim.launch.choices import Choices
-from ptosim.launch.farm import attempt, cycles, wanted
-from ptosim.launch.farm import attempt as workers
+from ptosim.launch.parallel import attempt, cycles, wanted
+from ptosim.launch.parallel import attempt as workers
 from ptosim.machine.effects.account import Effects
 from tests.programs.expected import PROGRAMS
 
@@ -237,7 +237,7 @@ def test_writes_that_no_account_has_are_noticed(monkeypatch):
 
 
 def test_one_process_where_none_can_be_made(monkeypatch):
-    from ptosim.launch.farm import attempt
+    from ptosim.launch.parallel import attempt
 
     monkeypatch.setattr(attempt, "can_fork", lambda: False)
     assert run(COPY, monkeypatch) == ""

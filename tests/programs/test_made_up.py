@@ -13,7 +13,7 @@ import ptosim
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.launch import values
 from ptosim.launch.arguments import random_pages
-from ptosim.launch.made_up import LazyArray
+from ptosim.launch.generated import LazyArray
 from ptosim.machine.pages import LARGE, PAGE, Pages
 from tests.programs.test_large_arguments import COLS, WINDOW
 

@@ -29,7 +29,7 @@ from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
 from ptosim.launch import values
 from ptosim.launch.analysis.insert_sync.write import rewritten
-from ptosim.launch.following import follow
+from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sidecar import Sidecar, sidecar_of
 from ptosim.launch.sources import source_path

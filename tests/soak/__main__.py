@@ -36,7 +36,7 @@ def _run(name: str, rounds: int, **options: Any) -> int:
 
 def _followed(name: str, rounds: int) -> int:
     from ptosim.engine.core.observers import Observer
-    from ptosim.launch.following import follow
+    from ptosim.launch.dry_run import follow
 
     class Count(Observer):
         executed = 0

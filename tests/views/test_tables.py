@@ -187,6 +187,6 @@ def test_equal_cores_are_one_line(cli):
     ],
 )
 def test_names_of_equal_cores(names, joined):
-    from ptosim.time.report.alike import joined_names
+    from ptosim.time.report.equal_cores import joined_names
 
     assert joined_names(names) == joined

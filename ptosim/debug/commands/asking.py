@@ -16,7 +16,7 @@ from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
-from ptosim.ground.foreign import of_the_caller
+from ptosim.ground.user_code import of_the_caller
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

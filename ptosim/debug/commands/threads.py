@@ -14,7 +14,7 @@ from ptosim.engine.simt.record import Recorder
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.source import Source
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.private import Fragment
 from ptosim.machine.simt import WARP

@@ -11,7 +11,7 @@ from ptosim.debug.filters import catch
 from ptosim.debug.shell import expression_limits
 from ptosim.debug.stops import Breakpoint
 from ptosim.ground.errors import UsageError
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 
 if TYPE_CHECKING:
     from ptosim.debug.dap.server import Server

@@ -39,7 +39,7 @@ from ptosim.ops.micro.context import VectorContext
 from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.micro.reach import instruction
 from ptosim.ops.scalar import numbers, tensors
-from ptosim.ops.vmi.doubt import has_dropped
+from ptosim.ops.vmi.mask_readings import has_dropped
 
 Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.shown import Shown
+from ptosim.ground.notebook import Shown
 
 
 class Findings(list[Diagnostic], Shown):

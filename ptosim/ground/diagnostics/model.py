@@ -9,8 +9,8 @@ from typing import Any
 from ptosim.ground.diagnostics.catalog import Standing, standings
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
+from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.ground.shown import Shown
 from ptosim.ground.source import Span
 
 OLD_SPELLINGS = ("PTO0010", "PTO0013")

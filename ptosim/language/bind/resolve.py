@@ -23,7 +23,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.records import replace
 from ptosim.ground.source import Span
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.language.bind import bind
 from ptosim.language.bind.compatible import compatible, type_difference
 from ptosim.language.bind.listed import Listed

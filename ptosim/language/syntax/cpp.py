@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 from ptosim.ground.records import dataclass, replace
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 
 _CALL = re.compile(
     r"^(?P<indent>\s*)(?:pto::)?(?P<name>T[A-Za-z_]\w*)\s*(?:<(?P<params>[^;%()]*)>)?\s*"

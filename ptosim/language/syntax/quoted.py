@@ -11,7 +11,7 @@ from typing import Any
 
 from ptosim.ground.ir import attributes
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Tok
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 
 _QUIET = ("operandSegmentSizes", "operand_segment_sizes")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ptosim.ground.ir.core import Tok
 from ptosim.ground.ir.types import AbstractTileType, Dim, DType, TileType, Type
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.language.syntax.type_parts import (
     DatedPart,
     TypeFault,

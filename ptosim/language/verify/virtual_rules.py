@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ptosim.ground.ir.attributes import numbers
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.language.verify.rules import Fault, predicate
 
 

@@ -16,8 +16,8 @@ from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.isa.targets import SpaceDef, machine
+from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.ground.shown import Shown
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front
 from ptosim.language.place.cores import has_abstract, peer_functions, reached_functions
@@ -25,7 +25,7 @@ from ptosim.language.place.liveness import lifetimes
 from ptosim.language.place.planner import Placed, place
 from ptosim.language.rewrite import abstract
 from ptosim.launch import arguments
-from ptosim.launch.following import follow
+from ptosim.launch.dry_run import follow
 from ptosim.machine.core import Core
 from ptosim.machine.effects.operands import bound_values
 from ptosim.machine.effects.row import is_inert

@@ -14,7 +14,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.launch.following import follow
+from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 
 MAX_CANDIDATES = 200

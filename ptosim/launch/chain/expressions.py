@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.ground.whole import MOST_BITS
+from ptosim.ground.whole_numbers import MOST_BITS
 
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,

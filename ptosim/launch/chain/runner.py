@@ -17,8 +17,8 @@ from ptosim.ground.errors import DescriptionError, Trap, UsageError
 from ptosim.ground.ir.types import MemRefType, PackedDType, PtrType, Type
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.limits import Limits, within
+from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.ground.shown import Shown
 from ptosim.launch.chain.chain import Bound, Chain
 from ptosim.launch.chain.ledger import BufferUse, Ledger
 from ptosim.launch.compare import Comparison, Tolerance, compare

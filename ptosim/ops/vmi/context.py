@@ -2,7 +2,7 @@
 
 An operation gives an instruction that computes all lanes of its results at once. Three things come
 around it, all decided before the run: what inactive lanes become, what `merge` does, and, where a
-program has masks that the assembler drops, the second reading of every value (see `doubt`)."""
+program has masks that the assembler drops, the second reading of every value (see `mask_readings`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ptosim.ops.base.functions import vector
 from ptosim.ops.base.scalar_unit import computed, taker
 from ptosim.ops.micro.context import VectorContext
 from ptosim.ops.micro.rows import Computed, with_rows
-from ptosim.ops.vmi import doubt
+from ptosim.ops.vmi import mask_readings
 from ptosim.ops.vmi.static import is_all_true
 
 MOST_LANES = 1 << 24
@@ -42,7 +42,7 @@ def logical(*names: str, drops: bool = False) -> Callable[[Maker], Maker]:
     `drops` says that the assembler drops their mask."""
     full = tuple(f"pto.vmi.{name}" for name in names)
     if drops:
-        doubt.DROPPING.update(full)
+        mask_readings.DROPPING.update(full)
 
     def register(maker: Maker) -> Maker:
         @vector(*full)
@@ -260,7 +260,7 @@ class LogicalContext:
         run = maker(self)
         if not self.base.in_doubt:
             return run
-        return doubt.followed(self, run)
+        return mask_readings.followed(self, run)
 
     def vector_slots(self) -> tuple[list[int], list[int]]:
         """Return the slots of the operands and of the results that are vectors or masks."""

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
+from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass
-from ptosim.ground.shown import Shown
 from ptosim.time.chip import Blocks
 from ptosim.time.laws.cost import Cost, Movement
 from ptosim.time.pipes.model import TimingModel

@@ -23,7 +23,7 @@ from ptosim.ground.isa.costs import GIB
 from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.ground.whole import whole
+from ptosim.ground.whole_numbers import whole
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.totals import CostReport
 from ptosim.tools.search import point_values

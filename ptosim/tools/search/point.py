@@ -14,7 +14,7 @@ from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.records import dataclass, field
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.launch.following import follow
+from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import read_source
 from ptosim.tools.search.point_values import arguments, check_values, scalars

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import Trap, UsageError
-from ptosim.ground.foreign import of_the_caller
+from ptosim.ground.user_code import of_the_caller
 from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result

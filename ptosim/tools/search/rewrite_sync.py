@@ -13,7 +13,7 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.launch.analysis.redundant_sync import redundant_sync
-from ptosim.launch.following import follow
+from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 from ptosim.tools.search.rewrite_text import Edit, NotApplicable, bodies, edited, line_of, read
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.files import is_file, read_text
-from ptosim.ground.foreign import of_the_caller
 from ptosim.ground.source import Source, with_line_feeds
+from ptosim.ground.user_code import of_the_caller
 from ptosim.language.syntax.parser import parse
 from ptosim.launch.sources import read_source, source_path
 from ptosim.tools.search.space import Space

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
-from ptosim.time.report.alike import Alike, alike_cores
+from ptosim.time.report.equal_cores import Alike, alike_cores
 from ptosim.time.report.roofline import Roof
 from ptosim.time.report.spans import Busy, busy_spans
 from ptosim.time.report.totals import CostReport

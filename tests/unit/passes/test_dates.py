@@ -6,7 +6,6 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
-from ptosim.ground.isa import coming
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
@@ -65,8 +64,8 @@ def test_legacy_reads_what_the_date_does_not() -> None:
 @pytest.fixture
 def name_to_come(monkeypatch) -> str:
     """A name that August has and that has no row."""
-    known = coming.Coming("tile operations", AUGUST)
-    monkeypatch.setattr(coming, "_names", lambda: ({"tlater": known}, {}))
+    known = announced.Coming("tile operations", AUGUST)
+    monkeypatch.setattr(announced, "_names", lambda: ({"tlater": known}, {}))
     return "pto.tlater"
 
 

@@ -18,17 +18,17 @@ import numpy as np
 
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.pace import ProgramOrder
-from ptosim.engine.watch.again import begin_again
 from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
+from ptosim.engine.watch.reset import begin_again
 from ptosim.ground.errors import BudgetError, LimitError, PtosimError, Trap
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.processes import Turns, can_fork, forked
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
 from ptosim.language.place.cores import has_abstract
-from ptosim.launch.farm import cycles
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import Args, RunOptions
+from ptosim.launch.parallel import cycles
 from ptosim.launch.results import Result
 from ptosim.machine.core import SLOT_BLOCK, MachineState, restore, snapshot
 from ptosim.machine.effects.intervals import EMPTY, contains, meeting, union
