@@ -2,7 +2,7 @@
 
 An operation gives an instruction that computes all lanes of its results at once. Three things come
 around it, all decided before the run: what inactive lanes become, what `merge` does, and, where a
-program has masks that the assembler drops, the second reading of every value (see `mask_readings`)."""
+program has masks that the assembler drops, the second reading of every value (`mask_readings`)."""
 
 from __future__ import annotations
 

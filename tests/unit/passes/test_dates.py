@@ -6,6 +6,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.isa import announced
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
