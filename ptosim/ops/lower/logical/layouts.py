@@ -190,6 +190,13 @@ _CONTIGUOUS = frozenset((
     "active_prefix_index", "vci", "vsstb", "expand_load", "shuffle", "channel_split",
     "channel_merge",
 ))  # fmt: skip
+KNOWN = frozenset((
+    *names.ELEMENTWISE, *names.REDUCTIONS, *_CONTIGUOUS, "vcvt", "vexpdif", "vinterpret_cast",
+    "vbrc", "vintlv", "vdintlv", "vload", "vstore", "masked_load", "constant", "constant_mask",
+    "create_mask", "create_group_mask", "pge", "plt", "pset",
+))  # fmt: skip
+"""Operations of which it is known what layouts they ask for, or that any will do. What is not among
+them has instructions that nobody has compared with the assembler's."""
 
 
 def _weak(op: Operation) -> list[Wish]:

@@ -13,7 +13,15 @@ from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout
 from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.ground.records import dataclass, field
 from ptosim.language.verify.checks.unlowered import reason as unlowered
-from ptosim.ops.lower.logical import elementwise, groups, memory, names, permute, producers
+from ptosim.ops.lower.logical import (
+    elementwise,
+    groups,
+    layouts,
+    memory,
+    names,
+    permute,
+    producers,
+)
 from ptosim.ops.lower.logical.emitter import Emitter, mask_type, refuse, vector_type
 from ptosim.ops.lower.logical.layouts import Layouts
 from ptosim.ops.lower.logical.lowering import MAKERS, Lowering
@@ -92,7 +100,7 @@ class Walker:
             known = unlowered(op)
             if known is not None:
                 raise refuse(known[1])
-            if maker is None:
+            if maker is None or names.word(op) not in layouts.KNOWN:
                 raise refuse("no instructions are known for it")
             maker(op, self.low)
             self._named_numbers(op)
