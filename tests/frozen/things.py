@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ptosim import __version__
+
 TREE = Path(__file__).parents[2]
 TARGETS = ("a2a3", "a5")
 PROFILES = ("page", "cpu")
@@ -84,7 +86,7 @@ def _written(words: Words, option: str, name: str) -> str:
         file = Path(folder) / name
         code, _, _ = run((*words, option, str(file)))
         text = file.read_text(encoding="utf-8") if file.exists() else ""
-        return f"exit {code}\n{text.replace(folder, '')}"  # a page shows its command
+        return f"exit {code}\n{_lasting(text.replace(folder, ''))}"  # a page shows its command
 
 
 def _outputs(ran: str) -> list[str]:
@@ -111,4 +113,9 @@ def run(words: Words) -> tuple[int, str, str]:
     os.environ["COLUMNS"] = "100"
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(words)
-    return code, out.getvalue(), err.getvalue()
+    return code, _lasting(out.getvalue()), _lasting(err.getvalue())
+
+
+def _lasting(text: str) -> str:
+    """A text without the version: another one is no reason to freeze anew."""
+    return text.replace(f"ptosim {__version__}", "ptosim").replace(f'"{__version__}"', '"' * 2)
