@@ -61,14 +61,14 @@ class Binder(Reports):
         try:
             return self._bind(core, inst)
         except NeedsValue as need:
-            self.domain.unbound(self, inst, need)  # type: ignore[arg-type]  # the engine
+            self.domain.unbound(self, inst, need)  # type: ignore[arg-type]  # an engine
 
     def _bind(self, core: Core, inst: Inst) -> Bound:
         operands = inst.getter(core.slots)
         bound = self._elsewhere(core, inst, operands) if inst.window is not None else None
         keeps = True
         if bound is None:
-            bound = self.domain.bind(self, core, inst)  # type: ignore[arg-type]  # the engine
+            bound = self.domain.bind(self, core, inst)  # type: ignore[arg-type]  # an engine
             keeps = not has_zero(bound.binding)
             if inst.window is not None and bound.binding.moved is not None and keeps:
                 key, place = _without_place(inst, operands), operands[inst.window].offset

@@ -6,20 +6,14 @@ value is not known or an instruction cannot be executed. `Numbers` knows all val
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.execute import execute
+from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.records import Inst
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
-from ptosim.ops.base.binding import OpFault
-from ptosim.ops.scalar.numbers import ScalarFault
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
-
-Fault = OpFault | ScalarFault
 
 
 class Numbers:
@@ -28,7 +22,7 @@ class Numbers:
     has_regions = True
     """The instructions of vector regions are executed; else a region is one unit."""
 
-    def bind(self, engine: Engine, core: Core, inst: Inst) -> Bound:
+    def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Return an instruction bound to the present values of its operands."""
         binding = engine.binding(core, inst, engine.values_of(core, inst))
         return Bound(inst.semantics(binding), binding)
@@ -37,23 +31,23 @@ class Numbers:
         """True if the window of a transfer is at a known place of global memory."""
         return True
 
-    def unbound(self, engine: Engine, inst: Inst, need: NeedsValue) -> NoReturn:
+    def unbound(self, engine: Host, inst: Inst, need: NeedsValue) -> NoReturn:
         """An instruction cannot be bound without a value that is not known."""
         raise need
 
-    def missing(self, engine: Engine, core: Core, inst: Inst, need: NeedsValue) -> int:
+    def missing(self, engine: Host, core: Core, inst: Inst, need: NeedsValue) -> int:
         """An instruction looked at a value that is not known; return the next pc."""
         raise need
 
-    def fault(self, engine: Engine, core: Core, inst: Inst, fault: Fault) -> int:
+    def fault(self, engine: Host, core: Core, inst: Inst, fault: Fault) -> int:
         """An instruction cannot be executed; return the next pc. Raises the Trap that says why."""
         raise engine.trap(inst, fault) from fault
 
-    def released(self, engine: Engine, waiting: list[Core]) -> Core | None:
+    def released(self, engine: Host, waiting: list[Core]) -> Core | None:
         """Return a core that goes on where none can by itself; None if there is none."""
         return None
 
-    def execute(self, engine: Engine, core: Core, limit: int) -> bool:
+    def execute(self, engine: Host, core: Core, limit: int) -> bool:
         """Execute a core until it ends, waits, or has executed `limit` instructions; True if only
         that stopped it."""
         return execute(engine, core, limit)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Kind
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +23,7 @@ class _Progress:
     inst: Any = None
 
 
-def execute(engine: Engine, core: Core, limit: int) -> bool:
+def execute(engine: Host, core: Core, limit: int) -> bool:
     """Execute a core until it ends, waits, or has executed `limit` instructions; True if only that
     stopped it."""
     at = _Progress(core.pc, -engine.scalars[core.index])
@@ -46,7 +44,7 @@ def execute(engine: Engine, core: Core, limit: int) -> bool:
     return goes_on
 
 
-def _execute(engine: Engine, core: Core, limit: int, at: _Progress) -> bool:  # noqa: C901 - hot loop
+def _execute(engine: Host, core: Core, limit: int, at: _Progress) -> bool:  # noqa: C901 - hot loop
     insts, slots, bounds = engine.insts, core.slots, core.bounds
     scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
     queues, timing, batches = core.queues, engine.timing, engine.batches
@@ -91,7 +89,7 @@ def _execute(engine: Engine, core: Core, limit: int, at: _Progress) -> bool:  # 
         at.pc, at.count, at.counted, at.inst = pc, count, counted, inst
 
 
-def _other(engine: Engine, core: Core, inst: Any, count: int, counted: int) -> tuple[int, int]:
+def _other(engine: Host, core: Core, inst: Any, count: int, counted: int) -> tuple[int, int]:
     """Execute the head of a vector region, or what the scalar unit does to the core itself. Returns
     the next pc, and `count` without scalars that no issue has told of."""
     timing, pc = engine.timing, inst.pc

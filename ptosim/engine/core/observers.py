@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ptosim.engine.core.bound import Bound, Region
+from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Inst
 from ptosim.machine.core import Core
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
 
 
 class Observer(Protocol):
     """Looks on; every method is optional, and an engine without observers pays nothing for them."""
 
-    def on_start(self, engine: Engine) -> None:
+    def on_start(self, engine: Host) -> None:
         """The engine is whole; nothing has been executed."""
 
     def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:

@@ -10,15 +10,12 @@ and it ends for every program: with its results, or where nothing can move any m
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.deadlock import deadlock
+from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Inst
 from ptosim.machine.core import Core
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
 
 
 class ProgramOrder:
@@ -29,7 +26,7 @@ class ProgramOrder:
         """True if a pipe has waited where no core could go on in order. In a launch of several
         blocks the others would have gone on there."""
 
-    def run(self, engine: Engine) -> None:
+    def run(self, engine: Host) -> None:
         """Execute every core to its end. Raises Trap where the program cannot go on."""
         while (core := self.next_core(engine)) is not None:
             if engine.executed >= engine.meter.due:
@@ -40,7 +37,7 @@ class ProgramOrder:
             while engine.execute(core, engine.meter.due - engine.executed):
                 engine.look(core)
 
-    def next_core(self, engine: Engine) -> Core | None:
+    def next_core(self, engine: Host) -> Core | None:
         """Return the lowest-numbered core that can go on, first of those whose pipes wait for
         nothing; None when all have ended. Raises Trap if some have not and none can."""
         ahead: Core | None = None
@@ -58,7 +55,7 @@ class ProgramOrder:
             return ahead
         return engine.domain.released(engine, waiting) or self._released(engine, waiting)
 
-    def _released(self, engine: Engine, waiting: list[Core]) -> Core:
+    def _released(self, engine: Host, waiting: list[Core]) -> Core:
         """No core can go on in order: let the first that may leave its waiting operation in the
         queue of its pipe. Raises Trap if none may."""
         self.has_released = True
@@ -72,7 +69,7 @@ class ProgramOrder:
                 return core
         raise deadlock(engine.machine, engine.resolved.module.source, engine.sink)
 
-    def issue(self, engine: Engine, core: Core, inst: Inst, bound: Bound) -> bool:
+    def issue(self, engine: Host, core: Core, inst: Inst, bound: Bound) -> bool:
         """Commit an instruction, or queue it where its pipe waits. False if its core gives way to
         others: it waits, or has signalled while a pipe of its own waits."""
         engine.issuing(core, inst, bound)
@@ -86,7 +83,7 @@ class ProgramOrder:
         core.stalled = (inst, bound)
         return False
 
-    def progress(self, engine: Engine) -> None:
+    def progress(self, engine: Host) -> None:
         """Move every queue whose head need not wait any more."""
         moved = True
         while moved:
@@ -95,7 +92,7 @@ class ProgramOrder:
                 for pipe in list(core.queues):
                     moved = self._drain(engine, core, pipe) or moved
 
-    def _drain(self, engine: Engine, core: Core, pipe: str) -> bool:
+    def _drain(self, engine: Host, core: Core, pipe: str) -> bool:
         queue = core.queues[pipe]
         moved = False
         while queue:

@@ -14,24 +14,22 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.deadlock import deadlock
+from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.orders import WITHIN_CORE
 
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
-
 
 class Retirement:
     """Effects happen when pipes retire what was issued to them."""
 
-    def run(self, engine: Engine) -> None:
+    def run(self, engine: Host) -> None:
         """Execute every core to its end. Raises Trap where the program cannot go on."""
         self._order = itertools.count()
         self._now = {core.index: 0 for core in engine.machine.cores}
@@ -45,7 +43,7 @@ class Retirement:
         while self._advance(engine):
             pass
 
-    def _advance(self, engine: Engine) -> bool:
+    def _advance(self, engine: Host) -> bool:
         """One instruction of the scalar unit that is least far, or one retirement, whichever
         comes first."""
         core = self._ready_core(engine)
@@ -64,7 +62,7 @@ class Retirement:
             self._wake(engine)
         return True
 
-    def _ready_core(self, engine: Engine) -> Core | None:
+    def _ready_core(self, engine: Host) -> Core | None:
         """The core that is least far of those that can go on. One that cannot is looked at again
         when something of its own retires, or, where it waits for others, after each effect: to look
         at all of them each time would take the square of the number of blocks."""
@@ -78,7 +76,7 @@ class Retirement:
                 self._stalled.add(index)
         return None
 
-    def _can_go_on(self, engine: Engine, core: Core) -> bool:
+    def _can_go_on(self, engine: Host, core: Core) -> bool:
         if core.halted or core.pc < 0:
             return False
         if core.stalled is not None and not core.stalled[1].guard():
@@ -89,14 +87,14 @@ class Retirement:
     def _goes_on(self, core: Core) -> None:
         heapq.heappush(self._able, (self._now[core.index], core.index))
 
-    def _wake(self, engine: Engine) -> None:
+    def _wake(self, engine: Host) -> None:
         """After an effect: the scalar units that need not wait any more."""
         for core in [engine.machine.cores[index] for index in self._stalled]:
             if core.stalled is None or core.stalled[1].guard():
                 self._stalled.discard(core.index)
                 self._goes_on(core)
 
-    def _finish(self, engine: Engine) -> bool:
+    def _finish(self, engine: Host) -> bool:
         cores = engine.machine.cores
         for core in cores:
             if core.stalled is None and not core.queues:
@@ -114,7 +112,7 @@ class Retirement:
 
     # -- pipes ------------------------------------------------------------------------------------
 
-    def issue(self, engine: Engine, core: Core, inst: Inst, bound: Bound) -> bool:
+    def issue(self, engine: Host, core: Core, inst: Inst, bound: Bound) -> bool:
         """Queue an operation on its pipe; the scalar unit's own take effect at once."""
         engine.issuing(core, inst, bound)
         if inst.pipe == "S":
@@ -127,7 +125,7 @@ class Retirement:
         self._start(core, inst.pipe)
         return True
 
-    def progress(self, engine: Engine) -> None:
+    def progress(self, engine: Host) -> None:
         """An event came: whatever waits at the head of a pipe may begin."""
         waiting, self._waiting = sorted({*self._waiting, self._acting}), set()
         for core in [engine.machine.cores[index] for index in waiting]:
@@ -147,7 +145,7 @@ class Retirement:
         end = self._now[core.index] + _duration(core.machine_def.retire, inst.pipe, bound)
         heapq.heappush(self._ends, (end, next(self._order), core, pipe))
 
-    def _retire(self, engine: Engine) -> None:
+    def _retire(self, engine: Host) -> None:
         """The operation that ends next takes effect, and its pipe goes on."""
         end, _, core, pipe = heapq.heappop(self._ends)
         self._busy.discard((core.index, pipe))

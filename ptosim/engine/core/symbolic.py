@@ -7,10 +7,11 @@ known; a run ends where an unknown value decides the path, the place of a tile, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ptosim.engine.core.bound import Bound, Region
-from ptosim.engine.core.domain import Fault, Numbers
+from ptosim.engine.core.domain import Numbers
+from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
@@ -23,9 +24,6 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import EVENTS, Commit, nothing
 from ptosim.ops.base.orders import Signals
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
 
 
 class Undecided(Exception):
@@ -64,7 +62,7 @@ class Unknowns(Numbers):
 
     # -- what is not known -------------------------------------------------------------------------
 
-    def missing(self, engine: Engine, core: Core, inst: Inst, need: NeedsValue) -> int:
+    def missing(self, engine: Host, core: Core, inst: Inst, need: NeedsValue) -> int:
         """Pass by an instruction that looked at an unknown value: its results are unknown too.
         Raises Undecided where they decide more than numbers. Returns the next pc."""
         unknown = need.unknown
@@ -77,11 +75,11 @@ class Unknowns(Numbers):
             core.slots[slot] = unknown
         return inst.pc + 1
 
-    def unbound(self, engine: Engine, inst: Inst, need: NeedsValue) -> NoReturn:
+    def unbound(self, engine: Host, inst: Inst, need: NeedsValue) -> NoReturn:
         """An instruction cannot be bound without a value that is not known. Raises Undecided."""
         raise Undecided(inst.operation, need.unknown, engine.resolved.module.source)
 
-    def fault(self, engine: Engine, core: Core, inst: Inst, fault: Fault) -> int:
+    def fault(self, engine: Host, core: Core, inst: Inst, fault: Fault) -> int:
         """Report an instruction that cannot be executed, and go on without its results. Raises Trap
         where the path or an event is lost."""
         op = inst.op
@@ -95,7 +93,7 @@ class Unknowns(Numbers):
             core.slots[engine.program.slots[value]] = lost
         return inst.pc + 1
 
-    def _report(self, engine: Engine, inst: Inst, fault: Fault) -> None:
+    def _report(self, engine: Host, inst: Inst, fault: Fault) -> None:
         """Emit the finding of a fault, once for each instruction and code."""
         finding = engine.finding(inst, fault)
         key = (inst.op.start if inst.op else -1, finding.code)
@@ -103,7 +101,7 @@ class Unknowns(Numbers):
             engine.reported.add(key)
             engine.sink.emit(finding)
 
-    def released(self, engine: Engine, waiting: list[Core]) -> Core | None:
+    def released(self, engine: Host, waiting: list[Core]) -> Core | None:
         """What waits for signals in memory goes on: what else may set them is not known."""
         for core in waiting:
             if core.stalled is not None and _waits_for_memory(core.stalled[1]):
@@ -117,7 +115,7 @@ class Unknowns(Numbers):
         """True if the window of a transfer is at a known place of global memory."""
         return inst.window is None or not is_unplaced(operands[inst.window])
 
-    def bind(self, engine: Engine, core: Core, inst: Inst) -> Bound:
+    def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Return an instruction bound to what is known of its operands, without effect on data."""
         binding = engine.binding(core, inst, engine.values_of(core, inst))
         commit = self._checked(engine, inst, binding)
@@ -129,7 +127,7 @@ class Unknowns(Numbers):
             binding.values = {n: None if is_unplaced(v) else v for n, v in known}
         return Bound(commit, binding)
 
-    def _checked(self, engine: Engine, inst: Inst, binding: Binding) -> Commit:
+    def _checked(self, engine: Host, inst: Inst, binding: Binding) -> Commit:
         """Bind an operation for what it checks and orders. What an unknown value leaves open is not
         checked; raises NeedsValue where that is what it orders or where it writes on chip."""
         must_know = binding.op.name in EVENTS or binding.op.has("handshake")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.engine.core.bound import Bound
-from ptosim.engine.core.domain import Fault, Numbers
+from ptosim.engine.core.domain import Numbers
 from ptosim.engine.core.execute import execute
+from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import Unknowns, is_unplaced
 from ptosim.engine.timed.fifo_events import is_fifo
@@ -18,9 +19,6 @@ from ptosim.machine.moving import NO_LINE, now
 from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.functions import EVENTS, Commit, nothing
 from ptosim.ops.sync.fifo import counted
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
 
 
 class Shapes(Unknowns):
@@ -36,7 +34,7 @@ class Shapes(Unknowns):
         """What watches the loops, while the engine runs."""
         self.in_full: dict[int, str] = {}
 
-    def watch_loops(self, engine: Engine) -> None:
+    def watch_loops(self, engine: Host) -> None:
         """From the start on execute one period of loops that repeat. With more buffers than the
         program has, or with transfers that compete, every round is executed."""
         bridge = bridge_of(engine)
@@ -47,7 +45,7 @@ class Shapes(Unknowns):
         else:
             self.steady = Steady(engine, self.in_full)
 
-    def execute(self, engine: Engine, core: Core, limit: int) -> bool:
+    def execute(self, engine: Host, core: Core, limit: int) -> bool:
         """As with values; an unknown value stops the loop where it is needed, and so does the head
         of a loop that is to be looked at."""
         end = engine.executed + limit
@@ -69,7 +67,7 @@ class Shapes(Unknowns):
                 self.steady.visit(core)
         return not core.halted and core.stalled is None and core.pc >= 0
 
-    def _pass_by(self, engine: Engine, core: Core, need: NeedsValue) -> None:
+    def _pass_by(self, engine: Host, core: Core, need: NeedsValue) -> None:
         """Go on after an instruction that looked at a value that is not known."""
         inst = engine.insts[core.pc]
         if need.unknown is NO_LINE and self.steady is not None:
@@ -83,11 +81,11 @@ class Shapes(Unknowns):
         if inst.kind is Kind.SCALAR:
             engine.scalars[core.index] += 1
 
-    def fault(self, engine: Engine, core: Core, inst: Inst, fault: Fault) -> int:
+    def fault(self, engine: Host, core: Core, inst: Inst, fault: Fault) -> int:
         """An instruction cannot be executed. Raises the Trap that says why, as with values."""
         return Numbers.fault(self, engine, core, inst, fault)
 
-    def released(self, engine: Engine, waiting: list[Core]) -> Core | None:
+    def released(self, engine: Host, waiting: list[Core]) -> Core | None:
         """What waits for signals in memory waits for them, as with values."""
         return None
 
@@ -95,7 +93,7 @@ class Shapes(Unknowns):
         """The run has ended."""
         self.steady = None
 
-    def bind(self, engine: Engine, core: Core, inst: Inst) -> Bound:
+    def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Bind what moves events as with values (of FIFOs the counters move), everything else to
         the shapes of its operands."""
         values = engine.values_of(core, inst)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.simt.launch import Launch
@@ -43,10 +44,6 @@ from ptosim.time.pipes.records import Repeat
 from ptosim.time.pipes.state import Walk, Writing
 from ptosim.time.pipes.steps import MOST_TIME
 from ptosim.time.pipes.timers import CoreTimer
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
-
 
 # A period of a loop that is executed on moving numbers, to see whether it repeats.
 
@@ -112,7 +109,7 @@ class Steady:
     """Watches the loops of an engine. Why one is executed in full is put into `in_full`, by
     line."""
 
-    def __init__(self, engine: Engine, in_full: dict[int, str]) -> None:
+    def __init__(self, engine: Host, in_full: dict[int, str]) -> None:
         self.engine = engine
         self.in_full = in_full
         self.bridge = bridge_of(engine)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Moved
+from ptosim.engine.core.host import Host
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
@@ -48,7 +49,6 @@ from ptosim.time.pipes.sites import Loop, Site
 from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
 if TYPE_CHECKING:
-    from ptosim.engine.core.engine import Engine
     from ptosim.engine.timed.logical_regions import LogicalRegion
     from ptosim.ops.lower.logical.program import Lowered
 
@@ -430,7 +430,7 @@ class TimingBridge:
         return site
 
 
-def bridge_of(engine: Engine) -> TimingBridge:
+def bridge_of(engine: Host) -> TimingBridge:
     """Return the timing model beside an engine that has one."""
     assert isinstance(engine.timing, TimingBridge)
     return engine.timing

@@ -11,6 +11,7 @@ from typing import Any
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.host import Host
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Inst
 from ptosim.engine.core.symbolic import Undecided, is_unplaced
@@ -39,12 +40,12 @@ LONG = 1 << 17
 class _Certain(Shapes):
     """Goes on only where nothing is unknown that time may depend on."""
 
-    def bind(self, engine: Engine, core: Core, inst: Inst) -> Bound:
+    def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         if inst.window is not None and is_unplaced(inst.getter(core.slots)[inst.window]):
             raise Dependent(ON_DATA)
         return super().bind(engine, core, inst)
 
-    def missing(self, engine: Engine, core: Core, inst: Inst, need: NeedsValue) -> int:
+    def missing(self, engine: Host, core: Core, inst: Inst, need: NeedsValue) -> int:
         raise Dependent(ON_DATA)
 
 

@@ -1,0 +1,112 @@
+"""What the parts of a run may ask of the engine that they are given to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.meter import Meter
+from ptosim.engine.core.records import DecodedProgram, Inst
+from ptosim.ground.diagnostics.model import Diagnostic, Sink
+from ptosim.ground.errors import Trap
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.machine.core import Core, Machine
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
+
+Fault = OpFault | ScalarFault
+
+
+class Host(Protocol):
+    """The engine as its domain, its pace and its timing model see it."""
+
+    program: DecodedProgram
+    resolved: ResolvedModule
+    machine: Machine
+    sink: Sink
+    domain: Any
+    pace: Any
+    timing: Any
+    batches: Any
+    insts: list[Inst]
+    """What is executed: the program's instructions, or watched copies of them."""
+    in_order: bool
+    is_observed: bool
+    executed: int
+    issued: int
+    meter: Meter
+    issuers: list[Any]
+    """What issues in time, by core."""
+    scalars: list[int]
+    """Operations of the scalar unit since the last issue, by core."""
+    reported: set[tuple[int, str]]
+    """Findings of instructions that were told: the place and the code."""
+
+    # -- binding -----------------------------------------------------------------------------------
+
+    def bind(self, core: Core, inst: Inst) -> Bound:
+        """Bind an instruction to the present values of its operands, and keep the binding."""
+        ...
+
+    def binding(self, core: Core, inst: Inst, values: Mapping[str, Any]) -> Binding:
+        """Return an operation with values of its operands; nothing is checked yet."""
+        ...
+
+    def values_of(self, core: Core, inst: Inst) -> dict[str, Any]:
+        """Return the present values of an instruction's operands."""
+        ...
+
+    # -- execution ---------------------------------------------------------------------------------
+
+    def execute(self, core: Core, limit: int = ...) -> bool:
+        """Execute a core until it ends, waits, or has executed `limit` instructions."""
+        ...
+
+    def step(self, core: Core) -> Inst | None:
+        """Execute one instruction of a core."""
+        ...
+
+    def enter(self, core: Core, inst: Inst) -> int:
+        """Return where the scalar unit goes on at the head of a vector region."""
+        ...
+
+    def look(self, core: Core) -> None:
+        """Look at the limits."""
+        ...
+
+    def resume(self, core: Core) -> bool:
+        """Let a stalled scalar unit go on if its guard holds."""
+        ...
+
+    def go_on(self, core: Core) -> None:
+        """Commit the operation that a scalar unit waits with."""
+        ...
+
+    # -- effects -----------------------------------------------------------------------------------
+
+    def issuing(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation is issued."""
+        ...
+
+    def commit(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation takes effect, and whatever waited for it moves."""
+        ...
+
+    def effect(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation takes effect."""
+        ...
+
+    def issue_by(self, issuers: list[Any] | None) -> None:
+        """Issue in time through other functions; None: those of the timing model."""
+        ...
+
+    # -- what is said ------------------------------------------------------------------------------
+
+    def trap(self, inst: Inst | None, fault: Fault) -> Trap:
+        """Report a fault, and return the trap that says where the program cannot go on."""
+        ...
+
+    def finding(self, inst: Inst | None, fault: Fault) -> Diagnostic:
+        """Return what there is to say of an instruction that cannot be executed."""
+        ...
