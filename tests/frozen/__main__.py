@@ -30,7 +30,8 @@ def main() -> int:
         return 0
     found = compute([p for p in programs() if options.only in p[0]], options.jobs)
     if options.write:
-        write({**read(), **found} if options.only else found)
+        kept = {k: v for k, v in read().items() if options.only not in k[0]}
+        write({**kept, **found})
         loaded.write()
         print(f"{len(found):,} digests of {len({p for p, _ in found}):,} programs")
         return 0

@@ -16,9 +16,9 @@ COMMANDS = ("check", "run", "cost")
 OTHER, PROGRAM = "@basics/vadd", "@basics/softmax"
 _COUNT = """
 import contextlib, io, sys
-from ptosim.shell.main import main
-with contextlib.redirect_stdout(io.StringIO()):
-    main(sys.argv[1:])
+from ptosim.__main__ import console
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    console()
 print(sum(name.partition(".")[0] == "ptosim" for name in sys.modules))
 """
 

@@ -1,9 +1,11 @@
 """What users get of a program: each thing is the text (or bytes) of one command, by its name.
 
-Only the command line is used, in one process after another thing, so that everything behind it may
-change. Data are seeded, arrays are digested whole (`--out`), paths are those of the tree. What is
+Only the command line is used, as the installed script enters it (`ptosim.__main__`), in one process
+after another thing, so that everything behind it may change and any older tree can be asked, too. Data are seeded, arrays are digested whole (`--out`), paths are those of the tree. What is
 left out: text reports of `run` (their data are in the JSON), and values of programs that are only
-checked (`tests/filecheck`) unless they run as they are."""
+checked (`tests/filecheck`) unless they run as they are. Of the data of conformance the launches of
+logical vectors are here; the other cases are no programs, or their text is composed with modules of
+ptosim, which must not have a say in what it is compared by."""
 
 from __future__ import annotations
 
@@ -11,13 +13,22 @@ import contextlib
 import io
 import json
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import ptosim
+from tests.conformance.data import arrays, document
+from tests.conformance.vmi_programs import PROGRAMS
+from tests.support.vmi_text import Text
 
 from ptosim import __version__
 
 TREE = Path(__file__).parents[2]
+LAUNCHES = "tests/data/conformance/vmi"
+TEMPORARY = ("temp", "ui8", 256)
 TARGETS = ("a2a3", "a5")
 PROFILES = ("page", "cpu")
 LIMITS = ("--max-instructions", "300000", "--no-cache")
@@ -31,17 +42,21 @@ def programs() -> Iterator[tuple[str, str]]:
         ("tests/regress", "text"),
         ("tests/filecheck", "text"),
         ("tests/data/tune", "text"),
-        ("tests/data/conformance", "text"),
     ):
         for path in sorted((TREE / folder).rglob("*.pto")):
             yield path.relative_to(TREE).as_posix(), kind
     for path in sorted((TREE / "programs").rglob("*.toml")):
         if not path.with_suffix(".pto").exists():
             yield path.relative_to(TREE).as_posix(), "chain"
+    for number in sorted(PROGRAMS):
+        yield f"{LAUNCHES}/vmi_data_{number:02}.pto", "launch"
 
 
 def things_of(path: str, kind: str) -> Iterator[tuple[str, str]]:
     """Each thing of a program with its content. The working directory is the tree."""
+    if kind == "launch":
+        yield from _launch(path)
+        return
     if kind == "chain":
         for target in TARGETS:
             words = ("run", "--chain", path, "--target", target, "--format", "json", *LIMITS)
@@ -70,6 +85,31 @@ def things_of(path: str, kind: str) -> Iterator[tuple[str, str]]:
         yield "report", _written(("report", path, *LIMITS), "-o", "page.html")
 
 
+def _launch(path: str) -> list[tuple[str, str]]:
+    """The things of a launch of logical vectors, whose text the tests compose, on recorded data."""
+    number, name, on = int(path[-6:-4]), Path(path).name, ("--target", "a5")
+    case = document("vmi/manifest.json")["cases"][number - 1]
+    text = Text([*((a["role"], a["dtype"], a["shape"][0]) for a in case["args"]), TEMPORARY])
+    PROGRAMS[number](text)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path(name).write_text(text.text, encoding="utf-8")
+        things = [thing for thing in things_of(name, "text") if not thing[0].startswith("run")]
+        given = (*on, *_recorded(case))
+        ran = _json(("run", name, *given, "--format", "json", *LIMITS))
+        values = _values(name, _outputs(ran), given)
+        cost = _json(("cost", name, *on, "--format", "json", *LIMITS))
+        return [*things, ("run a5", ran), ("values a5", values), ("cost a5", cost)]
+
+
+def _recorded(case: dict[str, Any]) -> Iterator[str]:
+    """Write what the arguments hold before a launch into files here; yields the options."""
+    held = arrays(f"vmi/{case['npz']}")
+    for argument in case["args"]:
+        index, count = argument["index"], argument["shape"][0]
+        Path(f"{index}.bin").write_bytes(held[f"in_{index}"].tobytes())
+        yield from ("--arg", f"arg{index}={index}.bin:{argument['dtype'].lstrip('s')}:{count}")
+
+
 def _values(path: str, names: list[str], options: Words) -> str:
     """The exit code and every byte of every output, in hexadecimal."""
     with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +126,7 @@ def _written(words: Words, option: str, name: str) -> str:
         file = Path(folder) / name
         code, _, _ = run((*words, option, str(file)))
         text = file.read_text(encoding="utf-8") if file.exists() else ""
-        return f"exit {code}\n{_lasting(text.replace(folder, ''))}"  # a page shows its command
+        return f"exit {code}\n{_undated(text).replace(folder, '')}"  # a page shows its command
 
 
 def _outputs(ran: str) -> list[str]:
@@ -107,15 +147,27 @@ def _text(words: Words) -> str:
 
 def run(words: Words) -> tuple[int, str, str]:
     """Run one command line here; its exit code, and what it printed."""
-    from ptosim.shell.main import main
+    from ptosim.__main__ import console
 
     out, err = io.StringIO(), io.StringIO()
     os.environ["COLUMNS"] = "100"
+    sys.argv = ["ptosim", *words]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(words)
-    return code, _lasting(out.getvalue()), _lasting(err.getvalue())
+        code = _code_of(console)
+    return code, _undated(out.getvalue()), _undated(err.getvalue())
 
 
-def _lasting(text: str) -> str:
-    """A text without the version: another one is no reason to freeze anew."""
-    return text.replace(f"ptosim {__version__}", "ptosim").replace(f'"{__version__}"', '"' * 2)
+def _undated(text: str) -> str:
+    """Without the version of ptosim: a release is no change of what a program gives."""
+    version = ptosim.__version__
+    text = text.replace(f'"version": "{version}"', '"version": ""')
+    return text.replace(f"ptosim {version}", "ptosim")
+
+
+def _code_of(console: Callable[[], None]) -> int:
+    """The exit code that the installed script would end with."""
+    try:
+        console()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0

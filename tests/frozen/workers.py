@@ -1,6 +1,7 @@
 """Where the frozen things are computed: in processes of their own, with one BLAS and one thread.
 
-Sums of the cube depend on the BLAS until they are exact, so its kind is fixed before NumPy loads."""
+Sums of the cube depend on the BLAS until they are exact, so its kind is fixed before NumPy loads.
+Hashes are not fixed: what depends on the order of a set must not be frozen, it must be mended."""
 
 from __future__ import annotations
 
@@ -13,13 +14,16 @@ PINNED = {
     "OPENBLAS_CORETYPE": "Haswell",
     "OPENBLAS_NUM_THREADS": "1",
     "PTOSIM_THREADS": "1",
-    "PYTHONHASHSEED": "0",
 }
+KEPT = {*PINNED, "PTOSIM_CACHE_DIR"}
 
 
 def pinned() -> None:
     """Begin this process anew with what is fixed, unless it already has it."""
     os.chdir(TREE)
+    ours = [name for name in os.environ if name.startswith("PTOSIM_") and name not in KEPT]
+    for name in ours:  # a server, or settings of whoever compares
+        del os.environ[name]
     if all(os.environ.get(name) == value for name, value in PINNED.items()):
         return
     os.environ.update(PINNED)
