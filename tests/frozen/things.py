@@ -24,8 +24,6 @@ from tests.conformance.data import arrays, document
 from tests.conformance.vmi_programs import PROGRAMS
 from tests.support.vmi_text import Text
 
-from ptosim import __version__
-
 TREE = Path(__file__).parents[2]
 LAUNCHES = "tests/data/conformance/vmi"
 TEMPORARY = ("temp", "ui8", 256)
