@@ -88,9 +88,9 @@ class Pto:
 
     def load(self, file: str, **options: Any) -> Any:
         """Return a program, as `ptosim.load`."""
-        import ptosim
+        from ptosim.tools.api import load
 
-        return ptosim.load(file if file.startswith("@") else self._folder / file, **options)
+        return load(file if file.startswith("@") else self._folder / file, **options)
 
     def run(self, file: str, args: Any = None, *, target: str | None = None, **options: Any) -> Any:
         """Return the result of a run, as `Program.run`."""
