@@ -45,18 +45,15 @@ class Batches:
 
     def __init__(self, program: DecodedProgram) -> None:
         self._program = program
-        self._known: dict[int, Batch | None] = {}
+        self.known: dict[int, Batch | None] = {}
+        """By head; None where rounds are executed one by one."""
         self._failed: dict[int, int] = {}
 
     def at(self, head: int) -> Batch | None:
         """Return the loop that begins at `head`, None if its rounds are executed one by one."""
-        if head not in self._known:
-            self._known[head] = batch_of(self._program, head)
-        return self._known[head]
-
-    def has(self, head: int) -> bool:
-        """True if rounds of the loop that begins at `head` may be executed at once."""
-        return self.at(head) is not None
+        if head not in self.known:
+            self.known[head] = batch_of(self._program, head)
+        return self.known[head]
 
     def run(self, core: Core, head: int, slots: list[Any], room: int) -> tuple[int, int]:
         """Execute rounds of a loop at once, of at most `room` instructions; return how many
@@ -72,7 +69,7 @@ class Batches:
             return trace.rounds * trace.length, trace.rounds * trace.scalars
         self._failed[head] = self._failed.get(head, 0) + 1
         if self._failed[head] >= ATTEMPTS:
-            self._known[head] = None
+            self.known[head] = None
         return 0, 0
 
 

@@ -15,13 +15,15 @@ class Bound:
     """An instruction with the operands of one execution: its effect, the guard that must hold first
     (None: always), and what it was made of."""
 
-    __slots__ = ("access", "at_issue", "binding", "commit", "cost", "guard")
+    __slots__ = ("access", "at_issue", "at_once", "binding", "commit", "cost", "guard")
 
     def __init__(self, commit: Callable[[], object], binding: Binding) -> None:
         self.commit = commit
         self.binding = binding
         self.guard = binding.guard
         self.at_issue = binding.at_issue
+        # True for an operation that waits, of which nobody need know before its event has come.
+        self.at_once = binding.at_issue is None and not (binding.signals and binding.awaits)
         self.cost: Any = None  # for the timing model
         self.access: Any = None  # for the sanitizers
 
@@ -40,6 +42,7 @@ class Moved(Bound):
         self.view = view
         self.distance = distance
         self.guard = self.at_issue = self.cost = self._binding = None
+        self.at_once = True
 
     @property
     def binding(self) -> Binding:  # type: ignore[override]

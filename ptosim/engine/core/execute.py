@@ -48,7 +48,9 @@ def _execute(engine: Host, core: Core, limit: int, at: _Progress) -> bool:  # no
     insts, slots, bounds = engine.insts, core.slots, core.bounds
     scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
     queues, timing, batches = core.queues, engine.timing, engine.batches
+    heads = batches.known if batches is not None else {}
     issue: Any = engine.issuers[core.index]
+    quick = not any(c.queues for c in engine.machine.cores)  # and so it stays: nobody else moves
     pc, count, counted, inst = at.pc, at.count, at.counted, at.inst
     try:
         while pc >= 0 and count < limit:
@@ -65,7 +67,8 @@ def _execute(engine: Host, core: Core, limit: int, at: _Progress) -> bool:  # no
                     issue(step, count - counted - 1)
                     counted = count
                 pc += 1
-                if bound.guard is None and not queues:
+                guard = bound.guard
+                if not queues and (guard is None or (quick and bound.at_once and guard())):
                     bound.commit()
                 elif not engine.pace.issue(engine, core, inst, bound):
                     return False
@@ -74,8 +77,8 @@ def _execute(engine: Host, core: Core, limit: int, at: _Progress) -> bool:  # no
                 pc += 1
             elif kind is branch:
                 before, pc = pc, inst.run(slots)
-                if batches is not None and 0 <= pc <= before and batches.has(pc) and not queues:
-                    done, scalars = batches.run(core, pc, slots, limit - count)
+                if 0 <= pc <= before and heads.get(pc, batches) is not None and not queues:
+                    done, scalars = batches.run(core, pc, slots, limit - count)  # type: ignore[union-attr]
                     count += done
                     counted += done - scalars
             elif kind is vector:
