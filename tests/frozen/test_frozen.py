@@ -27,7 +27,7 @@ def test_a_few_programs_give_what_is_frozen() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_every_program_gives_what_is_frozen() -> None:
     done = compared()
     assert done.returncode == 0, done.stdout + done.stderr
