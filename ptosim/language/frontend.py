@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Operation
-from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.program import ResolvedModule, Settings
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.targets import DEFAULT_TARGET, machine
 from ptosim.ground.isa.units import unit_rules
@@ -66,19 +66,40 @@ class FrontOptions:
 
 @dataclass(slots=True)
 class Front:
-    """A checked module with the choices that were made for it; `target` is the architecture."""
+    """A checked module."""
 
     source: Source
     module: Module
     resolved: ResolvedModule
-    target: str
-    chip: str
-    level: int
-    sync: str
     sink: Sink = field(default_factory=Sink)
     plans: dict[str, Plan] = field(default_factory=dict)
     entry: str | None = None  # the only function that was checked, with what it calls
     legacy: bool = False  # spellings of other dates were read
+
+    @property
+    def settings(self) -> Settings:
+        """What holds for the module beside its text, and why."""
+        return self.resolved.settings
+
+    @property
+    def target(self) -> str:
+        """The architecture: a2a3 or a5."""
+        return self.resolved.target
+
+    @property
+    def chip(self) -> str:
+        """The chip, for example 910B1."""
+        return self.resolved.chip
+
+    @property
+    def level(self) -> int:
+        """The level of the assembler: 2 plans memory, 3 takes the program's addresses."""
+        return self.settings.level
+
+    @property
+    def sync(self) -> str:
+        """`manual`: the program's flags are all there is; `auto`: they are inserted."""
+        return self.settings.sync
 
     @property
     def compat(self) -> str:
@@ -156,20 +177,9 @@ def _check(
     resolved = resolve(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
-    resolved.insert_sync = options.sync == "auto"
-    resolved.planner = options.planner or resolved.planner
-    level = options.level or _level(resolved.ops)
-    inferred = options.level is None
-    sink.level = "inferred 3" if inferred and level == 3 else str(level)
-    is_named = _is_named(module, options, resolved.date)
-    resolved.facts = {
-        "level": level,
-        "level_inferred": inferred,
-        "target_named": is_named,
-        "dump": options.dump,
-        "tile_operations": any(map(_is_on_tiles, resolved.ops)),
-    }
-    sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
+    resolved.settings = settings = _settings(resolved, options)
+    level = settings.level
+    sink.level = "inferred 3" if level == 3 and "level" not in settings.given else str(level)
     verify(resolved, sink)
     scratch.decide(resolved)
     if not _has_syntax_errors(sink):
@@ -184,20 +194,38 @@ def _check(
     if not sink.is_rejected:
         write_inferred(resolved)
     made = {} if sink.is_rejected else plans(resolved, sink)
-    target, chip = resolved.target, resolved.chip
-    return Front(
-        source,
-        module,
-        resolved,
-        target,
-        chip,
-        level,
-        sync,
-        sink,
-        made,
-        options.entry,
-        options.legacy,
+    return Front(source, module, resolved, sink, made, options.entry, options.legacy)
+
+
+def _settings(resolved: ResolvedModule, options: FrontOptions) -> Settings:
+    """What the caller gave, and what the text decides where nobody gave it."""
+    names = ("target", "compat", *_CHOICES)
+    given = {n: v for n in names if (v := getattr(options, n)) is not None}
+    deciding = {
+        "level": next(filter(_has_address, resolved.ops), None),
+        "sync": next((op for op in resolved.ops if "sync" in op.traits), None),
+        "target": next((op for op in resolved.ops if _TARGET_KEYS & op.attrs.keys()), None),
+    }
+    reasons = {n: op for n, op in deciding.items() if op is not None and n not in given}
+    source = resolved.module.source
+    return Settings(
+        options.level or (3 if "level" in reasons else 2),
+        options.sync or ("manual" if "sync" in reasons else "auto"),
+        options.planner or "legacy",
+        frozenset(given),
+        {n: f"{op.name} in line {source.line_column(op.start)[0]}" for n, op in reasons.items()},
+        _is_named(resolved.module, options, resolved.date),
+        options.dump,
+        any(map(_is_on_tiles, resolved.ops)),
     )
+
+
+_TARGET_KEYS = {"pto.target_arch", "pto.device-spec"}
+
+
+def _has_address(op: Operation) -> bool:
+    """True if it says where a tile is: then the program is for level 3."""
+    return "places" in op.traits or ("makes_storage" in op.traits and _has_keyword(op, "addr"))
 
 
 def _is_on_tiles(op: Operation) -> bool:
@@ -437,15 +465,6 @@ def _check_several(
 
 def _others(targets: dict[Operation, str], chip: str) -> list[Operation]:
     return [op for op, target in targets.items() if target != chip]
-
-
-def _level(ops: Sequence[Operation]) -> int:
-    """Level 3 as soon as one tile has an address, else 2."""
-    has_address = any(
-        "places" in op.traits or ("makes_storage" in op.traits and _has_keyword(op, "addr"))
-        for op in ops
-    )
-    return 3 if has_address else 2
 
 
 def _has_keyword(op: Operation, key: str) -> bool:

@@ -243,7 +243,7 @@ class LoadedProgram(Shown):
         names = TargetName(front.target, None), TargetName(front.target, front.chip)
         if target is None or check_target_word(target) in names:
             return self
-        sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
+        sync = front.sync if front.sync == "manual" or front.settings.inserts_sync else None
         asked = FrontOptions(
             target,
             front.level,
@@ -251,7 +251,7 @@ class LoadedProgram(Shown):
             front.compat,
             front.entry,
             legacy=front.legacy,
-            planner=front.resolved.planner,
+            planner=front.settings.planner,
         )
         other = run_frontend(front.source, asked)
         return self.of(other, self.profile.name, sidecar=self.sidecar)

@@ -3,7 +3,8 @@ themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from ptosim.ground.ir.attributes import Symbol, attribute_of
 from ptosim.ground.ir.core import Module, Operation, Value
@@ -74,6 +75,41 @@ class Function:
     in_region: bool = False  # executed in the vector region of whoever calls it
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What holds for a program beside its text: what the caller gave, the rest as the text has it,
+    else the default."""
+
+    level: int = 2
+    sync: str = "auto"
+    """`manual`: the program's flags are all there is; `auto`: they are inserted."""
+    planner: str = "legacy"  # which of the assembler's planners says what fits
+    given: frozenset[str] = frozenset()
+    """Names of what the caller gave: `target`, `level`, `sync`, `planner`, `compat`."""
+    because: Mapping[str, str] = field(default_factory=dict)
+    """What in the text decides `target`, `level` and `sync`, where it does: nobody gave them, and
+    they are not the plain default."""
+    names_target: bool = False  # the text or the caller does: it is not the default
+    dump: bool = False  # the text went through passes of the assembler: it has what they add
+    on_tiles: bool = False  # operations on what is in tiles are in it
+
+    @property
+    def inserts_sync(self) -> bool:
+        """True if the caller asks for automatic synchronisation, whatever flags are in the text."""
+        return self.sync == "auto" and "sync" in self.given
+
+    @cached_property
+    def facts(self) -> dict[str, object]:
+        """What rules can ask of the run of the assembler."""
+        return {
+            "level": self.level,
+            "level_inferred": "level" not in self.given,
+            "target_named": self.names_target,
+            "dump": self.dump,
+            "tile_operations": self.on_tiles,
+        }
+
+
 @dataclass(slots=True, eq=False)
 class ResolvedModule:
     """A module with its names bound, for one target (an architecture and a chip of it) and date."""
@@ -85,11 +121,7 @@ class ResolvedModule:
     unit: Unit = field(default_factory=lambda: Unit(""))  # the file
     functions: dict[str, Function] = field(default_factory=dict)  # of all units
     ops: list[Operation] = field(default_factory=list)  # all of them, in program order
-    facts: dict[str, object] = field(default_factory=dict)
-    """What rules can ask of the run of the assembler: `level`, `level_inferred` (nobody gave it),
-    `target_named` (the caller or the module names it: it is not the default)."""
-    planner: str = "legacy"  # which of the assembler's planners says what fits
-    insert_sync: bool = False  # the caller asks for automatic synchronisation
+    settings: Settings = field(default_factory=Settings)
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
     popped_as: dict[Operation, str] = field(default_factory=dict)
     """The element type of the tiles that the consumer of a FIFO pops whose pushes convert, by the

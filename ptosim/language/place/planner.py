@@ -290,7 +290,7 @@ class _Placer:
 
     def _gives(self, entry: ScratchDef) -> bool:
         """False at level 3 for scratch that the assembler has the program place."""
-        is_ours = self.resolved.facts.get("level") != 3 or not (entry.missing or entry.hidden)
+        is_ours = self.resolved.settings.level != 3 or not (entry.missing or entry.hidden)
         return entry.bytes is not None and is_ours
 
     def _record(
@@ -342,7 +342,7 @@ class _Placer:
         self, buffers: list[Buffer], limit: int, taken: list[tuple[int, int]]
     ) -> dict[Owner, int] | None:
         rules = unit_rules(self.resolved.date).rules
-        over = "results_over_sources" in rules and self.resolved.planner == "legacy"
+        over = "results_over_sources" in rules and self.resolved.settings.planner == "legacy"
         return pack(buffers, limit, taken, over_sources=over)
 
     def _share_without_scratch(
@@ -429,7 +429,7 @@ class _Placer:
         return finding(
             "PTO4001",
             f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
-            f"{_AVAILABLE[self.resolved.planner]}",
+            f"{_AVAILABLE[self.resolved.settings.planner]}",
             first.span,
             label=first.text,
             more=tuple(rest),

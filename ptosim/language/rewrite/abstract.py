@@ -40,7 +40,7 @@ def concrete(
     types = chooser.choose()
     module = parse(front.source, Sink(date=front.compat, reads_old=front.legacy))
     resolved = resolve(module, front.chip, sink, types, date=front.compat, legacy=front.legacy)
-    resolved.facts = front.resolved.facts  # level and target are those of the program
+    resolved.settings = front.settings
     verify(resolved, sink)
     write_inferred(resolved)
     return resolved, chooser.assumed

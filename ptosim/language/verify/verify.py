@@ -127,7 +127,7 @@ class _Verifier:
         snippet = resolved.module.kind == "snippet"
         self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
-        self.facts = resolved.facts
+        self.facts = resolved.settings.facts
         self.units = {f.op: f.unit for f in resolved.functions.values()}
         is_module = self.is_program = resolved.module.kind == "module"
         rules = unit_rules(resolved.date)

@@ -29,7 +29,7 @@ def levels(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             yield from _alloc(op, level, source, why)
         elif "places" in op.traits and level < 3:
             yield _placed(op, source)
-        elif "places" in op.traits and resolved.insert_sync:
+        elif "places" in op.traits and resolved.settings.inserts_sync:
             yield _placed_with_sync(op, source)
 
 
@@ -191,7 +191,7 @@ def _not_planned(
     nothing is to be placed, and nobody asked for that level, it does not matter."""
     source = resolved.module.source
     text = unit_rules(resolved.date).rules.get("fixed_buffer")
-    asked = text is not None and not resolved.facts.get("level_inferred")
+    asked = text is not None and "level" in resolved.settings.given
     made = [op for op in function.ops if "makes_storage" in op.traits and op.results]
     allocations = [op for op in made if _is_local(op.results[0].type)]
     tiles = any(isinstance(op.results[0].type, (TileType, MultiTileType)) for op in made)

@@ -52,7 +52,7 @@ def _is_lacking(entry: ScratchDef, names: Mapping[str, Any]) -> bool:
 
 def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report scratch that is left out where it must not be."""
-    is_inferred = bool(resolved.facts.get("level_inferred"))
+    is_inferred = "level" not in resolved.settings.given
     for op in resolved.ops:
         for use in (op.scratch or {}).values():
             if use.is_lacking and op.form in ("dps", "generic"):

@@ -29,7 +29,7 @@ PREFIX = "VMI-PASS-INVARIANT: "
 def boundary(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report layouts, granularities of masks and helpers of the assembler's passes, unless the text
     went through them."""
-    if resolved.facts.get("dump") or not _mentions_vectors(resolved):
+    if resolved.settings.dump or not _mentions_vectors(resolved):
         return
     source = resolved.module.source
     for function in resolved.functions.values():
