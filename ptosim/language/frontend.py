@@ -121,6 +121,15 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     module = parse(source, sink)
     if sink.has_errors:
         return _unreadable(module, source, options, sink, date)
+    return check_module(module, options, sink)
+
+
+def check_module(module: Module, options: FrontOptions, sink: Sink | None = None) -> Front:
+    """Check a module that was parsed without errors, or built (`build.py`). Raises UsageError for
+    options that mean nothing."""
+    _refuse_unknown(options)
+    source, date = module.source, check_date(options.compat or DEFAULT_DATE)
+    sink = sink if sink is not None else Sink(date=date, reads_old=options.legacy)
     if not module.ops and not sink.has_errors:
         sink.emit(_empty(source))
     several = {} if options.target else targets_of_modules(module, date)

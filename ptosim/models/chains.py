@@ -12,13 +12,14 @@ import math
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.records import dataclass, replace
+from ptosim.language.build import Typed, Words
 from ptosim.machine.quant.storage import Storage
-from ptosim.models.program_text import FunctionText, TileText, TypedName
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 
-RINT = "rmode = #pto<round_mode RINT>"
-ON = "sat_mode = #pto<saturation_mode ON>"
-OFF = "sat_mode = #pto<saturation_mode OFF>"
-CLAMPED = f"{RINT}, {ON}"
+RINT = {"rmode": "#pto<round_mode RINT>"}
+ON = {"sat_mode": "#pto<saturation_mode ON>"}
+OFF = {"sat_mode": "#pto<saturation_mode OFF>"}
+CLAMPED = RINT | ON
 FAR = 1 << 20
 """Integers beyond this are clamped to it before a zero point is added: it saturates every output,
 and the sum cannot wrap."""
@@ -28,7 +29,7 @@ _TOP = (1 << 31) - 1
 _HALF_OVERFLOW = 65520.0
 """From here on f16 rounds to infinity."""
 
-Parameter = TypedName | TileText
+Parameter = Typed | TileValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,18 @@ class Affine:
     through_int32: bool = False
 
 
-def apply(f: FunctionText, name: str, tile: TileText, parameter: Parameter, out: TileText) -> None:
+def apply(
+    f: KernelBuilder, name: str, tile: TileValue, parameter: Parameter, out: TileValue
+) -> None:
     """Add an element-wise operation with a scalar, or with a value for each row or column."""
-    if not isinstance(parameter, TileText):
-        f.op(f"pto.t{name}s", [tile, parameter], [out])
+    if not isinstance(parameter, TileValue):
+        f.tile_op(f"pto.t{name}s", [tile, parameter], [out])
         return
     prefix = "row" if parameter.cols == 1 and parameter.layout == "dn" else "col"
-    f.op(f"pto.t{prefix}expand{name}", [tile, parameter], [out])
+    f.tile_op(f"pto.t{prefix}expand{name}", [tile, parameter], [out])
 
 
-def quantize_fast(f: FunctionText, x: TileText, affine: Affine, out: Storage) -> TileText:
+def quantize_fast(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:
     """Quantise with one multiplication and a zero point before rounding, by TQUANT where it can."""
     signed = out.name == "i8"
     if affine.along == "row" and (out.name == "ui8" or (signed and affine.zero is None)):
@@ -68,35 +71,38 @@ def quantize_fast(f: FunctionText, x: TileText, affine: Affine, out: Storage) ->
     return narrow(f, converted(f, x, "whole", "i32", CLAMPED), x, out)
 
 
-def _tquant(f: FunctionText, x: TileText, affine: Affine, out: Storage) -> TileText:
-    assert isinstance(affine.scale, TileText)
+def _tquant(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:
+    assert isinstance(affine.scale, TileValue)
     codes = f.tile("codes", out.name, x.rows, x.cols)
     outs = [codes]
     if f.target == "a2a3":
         outs.append(f.tile("scratch", "f32", x.rows, x.cols))
     if out.name == "i8":
-        f.op("pto.tquant", [x, affine.scale], outs, "quant_type = #pto<quant_type INT8_SYM>")
+        f.tile_op(
+            "pto.tquant", [x, affine.scale], outs, {"quant_type": "#pto<quant_type INT8_SYM>"}
+        )
         return codes
     offset = affine.zero
     if offset is None:
         offset = _no_offset(f, x.rows)
-    assert isinstance(offset, TileText)
-    f.op("pto.tquant", [x, affine.scale, offset], outs, "quant_type = #pto<quant_type INT8_ASYM>")
+    assert isinstance(offset, TileValue)
+    f.tile_op(
+        "pto.tquant", [x, affine.scale, offset], outs, {"quant_type": "#pto<quant_type INT8_ASYM>"}
+    )
     return codes
 
 
-def _no_offset(f: FunctionText, rows: int) -> TileText:
+def _no_offset(f: KernelBuilder, rows: int) -> TileValue:
     """Zeros for the asymmetric form; they are filled as a row, which both targets can."""
     zeros = f.tile("zeros", "f32", 1, rows)
-    zero = f.fresh("zero")
-    f.line(f"{zero} = arith.constant 0.0 : f32")
-    f.op("pto.texpands", [TypedName(zero, "f32")], [zeros])
-    column = TileText(f.fresh("none"), "f32", rows, 1, "dn")
-    f.line(f"{column.name} = pto.treshape {zeros.name} : {zeros.type} -> {column.type}")
-    return column
+    zero = Typed(f.fresh("zero"), "f32")
+    f.constant(zero.name, "0.0", zero.type)
+    f.tile_op("pto.texpands", [zero], [zeros])
+    column = TileValue(f.fresh("none"), "f32", rows, 1, "dn")
+    return f.cast("pto.treshape", zeros, column)
 
 
-def quantize_exact(f: FunctionText, x: TileText, affine: Affine, out: Storage) -> TileText:
+def quantize_exact(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:
     """Quantise as ONNX does: division, rounding, integer zero point, limits."""
     if not out.is_integer:
         return _to_float8(f, x, affine, out)
@@ -107,8 +113,8 @@ def quantize_exact(f: FunctionText, x: TileText, affine: Affine, out: Storage) -
 
 
 def offset(
-    f: FunctionText, whole: TileText, affine: Affine, out: Storage, scratch: TileText
-) -> TileText:
+    f: KernelBuilder, whole: TileValue, affine: Affine, out: Storage, scratch: TileValue
+) -> TileValue:
     """Add the integer zero point to rounded quotients, and convert them to the output type."""
     if affine.through_int32:
         lowest_for_highest(f, whole)
@@ -119,41 +125,41 @@ def offset(
     return narrow(f, whole, scratch, out)
 
 
-def numbers(f: FunctionText, tile: TileText, scratch: TileText) -> None:
+def numbers(f: KernelBuilder, tile: TileValue, scratch: TileValue) -> None:
     """Put a number below every limit in the place of NaN; `scratch` is overwritten."""
     choose(f, tile, tile, "ne", LOWEST, tile, scratch)
 
 
 def choose(
-    f: FunctionText,
-    left: TileText,
-    right: TileText | TypedName,
+    f: KernelBuilder,
+    left: TileValue,
+    right: TileValue | Typed,
     mode: str,
     value: float,
-    tile: TileText,
-    scratch: TileText,
+    tile: TileValue,
+    scratch: TileValue,
 ) -> None:
     """Put a value where a comparison holds; `scratch`, of the tile's type, is overwritten."""
     mask = f.tile("mask", "i8", tile.rows, tile.cols)
-    if not isinstance(right, TileText):  # TCMPS of A5 packs its mask as TSEL does not read it
+    if not isinstance(right, TileValue):  # TCMPS of A5 packs its mask as TSEL does not read it
         edges = f.tile("edges", left.dtype, tile.rows, tile.cols)
-        f.op("pto.texpands", [right], [edges])
+        f.tile_op("pto.texpands", [right], [edges])
         right = edges
-    f.op("pto.tcmp", [left, right], [mask], f"cmpMode = #pto<cmp {mode}>")
-    f.op("pto.texpands", [f.real(value, tile.dtype)], [scratch])
-    f.op("pto.tsel", [mask, scratch, tile], [tile])
+    f.tile_op("pto.tcmp", [left, right], [mask], {"cmpMode": f"#pto<cmp {mode}>"})
+    f.tile_op("pto.texpands", [f.real(value, tile.dtype)], [scratch])
+    f.tile_op("pto.tsel", [mask, scratch, tile], [tile])
 
 
-def lowest_for_highest(f: FunctionText, whole: TileText) -> None:
+def lowest_for_highest(f: KernelBuilder, whole: TileValue) -> None:
     """Turn the largest integer, where a conversion ends that saturates, into the smallest one,
     where one ends that does not: one more wraps."""
     top = f.tile("top", "i32", whole.rows, whole.cols)
-    f.op("pto.tmaxs", [whole, f.integer(_TOP - 1, "i32")], [top])
-    f.op("pto.tadds", [top, f.integer(1 - _TOP, "i32")], [top])
-    f.op("pto.tadd", [whole, top], [whole])
+    f.tile_op("pto.tmaxs", [whole, f.integer(_TOP - 1, "i32")], [top])
+    f.tile_op("pto.tadds", [top, f.integer(1 - _TOP, "i32")], [top])
+    f.tile_op("pto.tadd", [whole, top], [whole])
 
 
-def _divided(f: FunctionText, x: TileText, affine: Affine) -> TileText:
+def _divided(f: KernelBuilder, x: TileValue, affine: Affine) -> TileValue:
     """Return x / scale in a tile of its own: in place A2/A3 multiplies by the reciprocal."""
     quotient = f.tile("quotient", "f32", x.rows, x.cols)
     apply(f, "div", x, affine.scale, quotient)
@@ -162,25 +168,25 @@ def _divided(f: FunctionText, x: TileText, affine: Affine) -> TileText:
     return real(f, rounded_half(f, quotient, affine.through))
 
 
-def _to_float8(f: FunctionText, x: TileText, affine: Affine, out: Storage) -> TileText:
+def _to_float8(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:
     if f.target != "a5" or out.name not in ("f8E4M3FN", "f8E5M2"):
         raise unsupported(f"{f.target} has no conversion from f32 to {out}")
     return converted(f, _divided(f, x, affine), "codes", out.name, CLAMPED)
 
 
-def clamp(f: FunctionText, whole: TileText, low: int, high: int) -> None:
+def clamp(f: KernelBuilder, whole: TileValue, low: int, high: int) -> None:
     """Limit i32 values."""
-    f.op("pto.tmaxs", [whole, f.integer(low, "i32")], [whole])
-    f.op("pto.tmins", [whole, f.integer(high, "i32")], [whole])
+    f.tile_op("pto.tmaxs", [whole, f.integer(low, "i32")], [whole])
+    f.tile_op("pto.tmins", [whole, f.integer(high, "i32")], [whole])
 
 
 def narrow(
-    f: FunctionText,
-    whole: TileText,
-    scratch: TileText,
+    f: KernelBuilder,
+    whole: TileValue,
+    scratch: TileValue,
     out: Storage,
     limits: tuple[int, int] | None = None,
-) -> TileText:
+) -> TileValue:
     """Clamp i32 values to an integer type (or to narrower limits) and convert them to it; `scratch`
     is an f32 tile.
 
@@ -191,25 +197,25 @@ def narrow(
         return whole
     if out.bits == 16:
         return converted(f, whole, "codes", "i16", OFF)
-    f.op("pto.tcvt", [whole], [scratch], RINT)
+    f.tile_op("pto.tcvt", [whole], [scratch], RINT)
     return converted(f, half(f, scratch), "codes", "i8" if out.signed else "ui8", CLAMPED)
 
 
-def has_tdequant(q: TileText, stored: Storage) -> bool:
+def has_tdequant(q: TileValue, stored: Storage) -> bool:
     """True if TDEQUANT takes the stored values (a parameter for each row)."""
     return q.dtype in ("i8", "i16") and stored.signed
 
 
-def dequantize(f: FunctionText, q: TileText, affine: Affine, stored: Storage) -> TileText:
+def dequantize(f: KernelBuilder, q: TileValue, affine: Affine, stored: Storage) -> TileValue:
     """Return (q - z) * scale in f32, one rounding each; TDEQUANT where it can.
 
     Zero points are f32 here, and so are their tiles.
     """
     if affine.along == "row" and has_tdequant(q, stored):
-        assert isinstance(affine.scale, TileText)
-        assert isinstance(affine.zero, TileText)
+        assert isinstance(affine.scale, TileValue)
+        assert isinstance(affine.zero, TileValue)
         made = f.tile("real", "f32", q.rows, q.cols)
-        f.op("pto.tdequant", [q, affine.scale, affine.zero], [made])
+        f.tile_op("pto.tdequant", [q, affine.scale, affine.zero], [made])
         return made
     made = widen(f, q, stored)
     if affine.zero is not None:
@@ -218,7 +224,7 @@ def dequantize(f: FunctionText, q: TileText, affine: Affine, stored: Storage) ->
     return made
 
 
-def widen(f: FunctionText, q: TileText, stored: Storage) -> TileText:
+def widen(f: KernelBuilder, q: TileValue, stored: Storage) -> TileValue:
     """Return stored values as f32."""
     if stored.name == "ui16":
         return _widen_16(f, q)
@@ -231,54 +237,54 @@ def widen(f: FunctionText, q: TileText, stored: Storage) -> TileText:
     raise unsupported(f"{f.target} has no conversion from {q.dtype} to f32")
 
 
-def _widen_16(f: FunctionText, q: TileText) -> TileText:
+def _widen_16(f: KernelBuilder, q: TileValue) -> TileValue:
     """Return 16-bit unsigned integers as f32: no target converts them, so that the signed value
     gets the 2^16 that it lacks where it is negative; all of it is exact."""
     made = real(f, replace(q, dtype="i16"))
     lacking = f.tile("lacking", "f32", q.rows, q.cols)
-    f.op("pto.tmins", [made, f.real(0.0)], [lacking])
-    f.op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
-    f.op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
-    f.op("pto.tadd", [made, lacking], [made])
+    f.tile_op("pto.tmins", [made, f.real(0.0)], [lacking])
+    f.tile_op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
+    f.tile_op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
+    f.tile_op("pto.tadd", [made, lacking], [made])
     return made
 
 
-def _widen_32(f: FunctionText, q: TileText) -> TileText:
+def _widen_32(f: KernelBuilder, q: TileValue) -> TileValue:
     """Return 32-bit unsigned integers as f32, rounded once: the halves of 16 bits are exact."""
     whole, high = replace(q, dtype="i32"), f.tile("high", "i32", q.rows, q.cols)
     low = f.tile("low", "i32", q.rows, q.cols)
-    f.op("pto.tshrs", [whole, f.integer(16, "i32")], [high])
-    f.op("pto.tmuls", [high, f.integer(-65536, "i32")], [low])
-    f.op("pto.tadd", [whole, low], [low])
+    f.tile_op("pto.tshrs", [whole, f.integer(16, "i32")], [high])
+    f.tile_op("pto.tmuls", [high, f.integer(-65536, "i32")], [low])
+    f.tile_op("pto.tadd", [whole, low], [low])
     made, rest = real(f, high), real(f, low)
     lacking = f.tile("lacking", "f32", q.rows, q.cols)
-    f.op("pto.tmins", [made, f.real(0.0)], [lacking])
-    f.op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
-    f.op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
-    f.op("pto.tadd", [made, lacking], [made])
-    f.op("pto.tmuls", [made, f.real(65536.0)], [made])
-    f.op("pto.tadd", [made, rest], [made])
+    f.tile_op("pto.tmins", [made, f.real(0.0)], [lacking])
+    f.tile_op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
+    f.tile_op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
+    f.tile_op("pto.tadd", [made, lacking], [made])
+    f.tile_op("pto.tmuls", [made, f.real(65536.0)], [made])
+    f.tile_op("pto.tadd", [made, rest], [made])
     return made
 
 
 def converted(
-    f: FunctionText, tile: TileText, stem: str, dtype: str, attrs: str = RINT
-) -> TileText:
+    f: KernelBuilder, tile: TileValue, stem: str, dtype: str, attrs: Words = RINT
+) -> TileValue:
     """Return the values of a tile in another type, in a tile of their own."""
     made = f.tile(stem, dtype, tile.rows, tile.cols)
-    f.op("pto.tcvt", [tile], [made], attrs)
+    f.tile_op("pto.tcvt", [tile], [made], attrs)
     return made
 
 
-def half(f: FunctionText, tile: TileText, dtype: str = "f16") -> TileText:
+def half(f: KernelBuilder, tile: TileValue, dtype: str = "f16") -> TileValue:
     """Return the values of a tile in f16 or bf16."""
     return converted(f, tile, "half", dtype)
 
 
-def rounded_half(f: FunctionText, tile: TileText, dtype: str) -> TileText:
+def rounded_half(f: KernelBuilder, tile: TileValue, dtype: str) -> TileValue:
     """Return f32 values rounded to f16 or bf16, with infinities where they are too large: the
     conversion of A2/A3 saturates."""
-    made = converted(f, tile, "half", dtype, f"{RINT}, {OFF}" if f.target == "a5" else RINT)
+    made = converted(f, tile, "half", dtype, RINT | OFF if f.target == "a5" else RINT)
     if f.target == "a2a3" and dtype == "f16":
         scratch = f.tile("infinite", dtype, tile.rows, tile.cols)
         for mode, sign in (("ge", 1.0), ("le", -1.0)):
@@ -287,7 +293,7 @@ def rounded_half(f: FunctionText, tile: TileText, dtype: str) -> TileText:
     return made
 
 
-def real(f: FunctionText, tile: TileText) -> TileText:
+def real(f: KernelBuilder, tile: TileValue) -> TileValue:
     """Return the values of a tile in f32."""
     return converted(f, tile, "real", "f32")
 

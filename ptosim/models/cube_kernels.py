@@ -7,10 +7,11 @@ quantisation word for the tensor or for each column.
 from __future__ import annotations
 
 from ptosim.ground.records import dataclass
+from ptosim.language.build import Typed
 from ptosim.machine.numbers.fixpipe import word_of_scale
 from ptosim.machine.quant.parameters import fp19
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernels import up
-from ptosim.models.program_text import FunctionText, TileText, TypedName
 
 ROWS, DEPTH, COLS = 128, 256, 128
 """Largest block of a product: operands take half of L0A and L0B, sums at most half of L0C."""
@@ -54,17 +55,17 @@ def product(
     bias: bool = False,
     words: str = "",
     relu: bool = False,
-) -> FunctionText:
+) -> KernelBuilder:
     """Return a function (a, b[, bias][, words or word]) -> c.
 
     `words`: empty (sums leave as they are), `tensor` (a scalar argument `word`) or `column` (an
     argument `words` with one i64 for each column).
     """
-    f = FunctionText(name, target)
+    f = KernelBuilder(name, target)
     acc_type = "i32" if dtype == "i8" else "f32"
     m, k, n = shape.padded
-    row = f.loop("i", m, shape.tile_m)
-    col = f.loop("j", n, shape.tile_n)
+    row = f.begin("i", m, shape.tile_m)
+    col = f.begin("j", n, shape.tile_n)
     acc = f.tile("acc", acc_type, shape.tile_m, shape.tile_n, "nz", "acc", 1024)
     start = _bias(f, shape, col, acc_type) if bias else None
     for step in range(0, k, shape.tile_k):
@@ -75,11 +76,11 @@ def product(
             f, "right", "b", dtype, (k, n), (f.const(step), col), shape.tile_k, shape.tile_n
         )
         if step:
-            f.op("pto.tmatmul.acc", [acc, left, right], [acc])
+            f.tile_op("pto.tmatmul.acc", [acc, left, right], [acc])
         elif start is not None:
-            f.op("pto.tmatmul.bias", [left, right, start], [acc])
+            f.tile_op("pto.tmatmul.bias", [left, right, start], [acc])
         else:
-            f.op("pto.tmatmul", [left, right], [acc])
+            f.tile_op("pto.tmatmul", [left, right], [acc])
     _store(f, shape, acc, (row, col), out, words, relu)
     f.end()
     f.end()
@@ -87,7 +88,7 @@ def product(
 
 
 def _operand(
-    f: FunctionText,
+    f: KernelBuilder,
     loc: str,
     arg: str,
     dtype: str,
@@ -95,33 +96,33 @@ def _operand(
     at: tuple[str, str],
     rows: int,
     cols: int,
-) -> TileText:
+) -> TileValue:
     mat = f.tile(f"{loc}_mat", dtype, rows, cols, "nz", "mat")
     tile = f.tile(loc, dtype, rows, cols, "nz" if loc == "left" else "zn", loc)
     window = f.window(f.view(arg, dtype, whole), dtype, at, (rows, cols))
-    f.op("pto.tload", [window], [mat])
-    f.op("pto.tmov", [mat], [tile])
+    f.tile_op("pto.tload", [window], [mat])
+    f.tile_op("pto.tmov", [mat], [tile])
     return tile
 
 
-def _row(f: FunctionText, shape: Product, arg: str, dtype: str, loc: str, col: str) -> TileText:
+def _row(f: KernelBuilder, shape: Product, arg: str, dtype: str, loc: str, col: str) -> TileValue:
     """A row of parameters of the columns, in the bias table or the fixpipe's parameters."""
     mat = f.tile(f"{arg}_mat", dtype, 1, shape.tile_n, "nd", "mat")
     tile = f.tile(arg, dtype, 1, shape.tile_n, "nd", loc)
     view = f.view(arg, dtype, (1, shape.padded[2]))
-    f.op("pto.tload", [f.window(view, dtype, (f.const(0), col), (1, shape.tile_n))], [mat])
-    f.op("pto.tmov", [mat], [tile])
+    f.tile_op("pto.tload", [f.window(view, dtype, (f.const(0), col), (1, shape.tile_n))], [mat])
+    f.tile_op("pto.tmov", [mat], [tile])
     return tile
 
 
-def _bias(f: FunctionText, shape: Product, col: str, dtype: str) -> TileText:
+def _bias(f: KernelBuilder, shape: Product, col: str, dtype: str) -> TileValue:
     return _row(f, shape, "bias", dtype, "bias", col)
 
 
 def _store(
-    f: FunctionText,
+    f: KernelBuilder,
     shape: Product,
-    acc: TileText,
+    acc: TileValue,
     at: tuple[str, str],
     out: str,
     words: str,
@@ -129,12 +130,12 @@ def _store(
 ) -> None:
     m, _, n = shape.padded
     view = f.window(f.view("c", out, (m, n)), out, at, (shape.tile_m, shape.tile_n))
-    attrs = "reluPreMode = #pto<relu_pre_mode normal_relu>" if relu else ""
-    ins: list[TileText | TypedName] = [acc]
+    attrs = {"reluPreMode": "#pto<relu_pre_mode normal_relu>"} if relu else None
+    ins: list[TileValue | Typed] = [acc]
     if words == "column":
         table = _row(f, shape, "words", "i64", "scaling", at[1])
-        f.op("pto.tstore", [acc], [view], attrs, fp=table)
+        f.tile_op("pto.tstore", [acc], [view], attrs, {"fp": table})
         return
     if words == "tensor":
         ins.append(f.scalar("word", "i64"))
-    f.op("pto.tstore", ins, [view], attrs)
+    f.tile_op("pto.tstore", ins, [view], attrs)

@@ -20,9 +20,9 @@ from ptosim.machine.quant.inverse import dequantize
 from ptosim.machine.quant.storage import Storage, storage
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.models import chains, generated, kernels
+from ptosim.models.kernel_builder import KernelBuilder
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.matrices import matrix
-from ptosim.models.program_text import FunctionText
 from ptosim.models.quant import metrics
 from ptosim.models.quant.statistics import symmetric_scale
 
@@ -248,15 +248,15 @@ def _microscaled(
     return back, scales.reshape(rows, width // GROUP)
 
 
-def microscaling(target: str, count: int, rule: str, out: Storage) -> FunctionText:
+def microscaling(target: str, count: int, rule: str, out: Storage) -> KernelBuilder:
     """Return a function (x, y, e) that quantises the columns of [32, count] f32 values by
     tquant.mx; MXFP4 takes them rounded to bf16."""
-    f = FunctionText("microscaling", target)
-    col = f.loop("i", count, _WIDTH)
+    f = KernelBuilder("microscaling", target)
+    col = f.begin("i", count, _WIDTH)
     real = f.tile("x", "f32", GROUP, _WIDTH)
     zero = f.const(0)
     window = f.window(f.view("x", "f32", (GROUP, count)), "f32", (zero, col), (GROUP, _WIDTH))
-    f.op("pto.tload", [window], [real])
+    f.tile_op("pto.tload", [window], [real])
     source = chains.half(f, real, "bf16") if out.bits == 4 else real
     each, elem = (2, _PAIRS) if out.bits == 4 else (1, "ui8")
     codes = f.tile("codes", elem, GROUP, _WIDTH // each)
@@ -264,17 +264,20 @@ def microscaling(target: str, count: int, rule: str, out: Storage) -> FunctionTe
     beside = [f.tile(name, source.dtype, 1, _WIDTH) for name in ("maxima", "scales")]
     kind = "MXFP4_E2M1" if out.bits == 4 else "MXFP8"
     word = "nv" if rule.startswith("Nv") else "ocp"
-    f.op(
+    f.tile_op(
         "pto.tquant.mx", [source], [codes, exponents, *beside],
-        f"quant_type = #pto<quant_type {kind}>, quantScaleAlg = #pto<quant_scale_alg {word}>, "
-        "grpAxis = #pto<mx_group_axis axis0>",
+        {
+            "quant_type": f"#pto<quant_type {kind}>",
+            "quantScaleAlg": f"#pto<quant_scale_alg {word}>",
+            "grpAxis": "#pto<mx_group_axis axis0>",
+        },
     )  # fmt: skip
     at = col if each == 1 else f.fresh("place")
     if each == 2:
-        f.line(f"{at} = arith.divui {col}, {f.const(2)} : index")
+        f.op("arith.divui", [col, f.const(2)], ["index"], results=[at])
     view = f.view("y", elem, (GROUP, count // each))
-    f.op("pto.tstore", [codes], [f.window(view, elem, (zero, at), (GROUP, _WIDTH // each))])
+    f.tile_op("pto.tstore", [codes], [f.window(view, elem, (zero, at), (GROUP, _WIDTH // each))])
     view = f.view("e", "ui8", (1, count))
-    f.op("pto.tstore", [exponents], [f.window(view, "ui8", (zero, col), (1, _WIDTH))])
+    f.tile_op("pto.tstore", [exponents], [f.window(view, "ui8", (zero, col), (1, _WIDTH))])
     f.end()
     return f

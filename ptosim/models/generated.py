@@ -9,8 +9,9 @@ import numpy as np
 
 from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.ir.core import Module
 from ptosim.ground.records import dataclass, field
-from ptosim.tools.api import load
+from ptosim.language.frontend import FrontOptions, check_module
 
 Argument = np.ndarray | int | float
 
@@ -26,33 +27,45 @@ class Ran:
     findings: list[Diagnostic] = field(default_factory=list)
 
 
-def run(text: str, args: Mapping[str, Argument], sanitize: str = "all") -> Ran:
-    """Load and run a generated module; raises ProgramError if it is wrong. Without sanitizers its
+def run(module: Module, args: Mapping[str, Argument], sanitize: str = "all") -> Ran:
+    """Run a module that was built; raises ProgramError if it is wrong. Without sanitizers its
     cycles are counted apart, in the memory that a few rounds of its loops take."""
-    program, is_watched = _loaded(text), sanitize != "none"
+    program, is_watched = _checked(module), sanitize != "none"
     result = program.run(args, sanitize=sanitize, timing=is_watched)
     if not is_watched:
         result.cycles = program.cost(args=dict(args)).cycles
-    return Ran(text, dict(args), result.outputs, result.cycles, result.findings)
+    return Ran(module.source.text, dict(args), result.outputs, result.cycles, result.findings)
 
 
-def values(text: str, args: Mapping[str, Argument]) -> dict[str, np.ndarray]:
-    """Load and run a generated module for its outputs alone, unwatched: for many runs of one
+def values(module: Module, args: Mapping[str, Argument]) -> dict[str, np.ndarray]:
+    """Run a module that was built for its outputs alone, unwatched: for many runs of one
     program. Raises ProgramError if it is wrong."""
-    return _loaded(text).run(args, sanitize="none", timing=False).outputs
+    return _checked(module).run(args, sanitize="none", timing=False).outputs
 
 
-def timed(text: str, args: Mapping[str, Argument]) -> Ran:
-    """Load a generated module and count its cycles without values: outputs are the arrays that were
+def timed(module: Module, args: Mapping[str, Argument]) -> Ran:
+    """Count the cycles of a module that was built without values: outputs are the arrays that were
     given. Raises ProgramError if it is wrong."""
-    cycles = _loaded(text).cost(args=dict(args)).cycles
+    cycles = _checked(module).cost(args=dict(args)).cycles
     given = {name: array for name, array in args.items() if isinstance(array, np.ndarray)}
-    return Ran(text, dict(args), given, cycles)
+    return Ran(module.source.text, dict(args), given, cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A module, which is equal to another one of the same text."""
+
+    text: str
+    module: Module = field(compare=False)
+
+
+def _checked(module: Module) -> Program:
+    return _program(_Built(module.source.text, module))
 
 
 @lru_cache(maxsize=4)
-def _loaded(text: str) -> Program:
-    return load(text, filename="<generated>")
+def _program(built: _Built) -> Program:
+    return Program.of(check_module(built.module, FrontOptions()), "hw", None, None)
 
 
 def padded(array: np.ndarray, rows: int, cols: int, fill: float = 0) -> np.ndarray:

@@ -13,12 +13,12 @@ from ptosim.machine.quant.storage import Storage, as_bytes
 from ptosim.models import cube_kernels, generated, kernels
 from ptosim.models.chains import Parameter, unsupported
 from ptosim.models.generated import Argument
+from ptosim.models.kernel_builder import KernelBuilder, TileValue, module
 from ptosim.models.kernels import Body, Grid
 from ptosim.models.matrices import Matrix
-from ptosim.models.program_text import FunctionText, TileText, module
 from ptosim.models.requant import Factor
 
-OnSums = Callable[[FunctionText, TileText, Mapping[str, Parameter]], TileText]
+OnSums = Callable[[KernelBuilder, TileValue, Mapping[str, Parameter]], TileValue]
 """Adds the operations on a tile of sums with parameters by name; returns the tile of the result."""
 
 Wanted = Literal["both", "values", "cycles"]
@@ -43,16 +43,16 @@ class KernelRunner:
         found = [r.cycles for r in self.ran]
         return None if None in found else sum(c or 0 for c in found)
 
-    def run(self, f: FunctionText, args: dict[str, Argument]) -> dict[str, np.ndarray]:
+    def run(self, f: KernelBuilder, args: dict[str, Argument]) -> dict[str, np.ndarray]:
         """Run a function and return its outputs."""
         self.buffer = max(self.buffer, kernels.bytes_of(f))
-        text = module(self.target, [f])
+        built = module(f)
         if self.wanted == "values":
-            return generated.values(text, args)
+            return generated.values(built, args)
         if self.wanted == "both":
-            self.ran.append(generated.run(text, args, self.sanitize))
+            self.ran.append(generated.run(built, args, self.sanitize))
         else:
-            self.ran.append(generated.timed(text, args))
+            self.ran.append(generated.timed(built, args))
         return self.ran[-1].outputs
 
     # -- vector kernels ---------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class KernelRunner:
 
     def _matrix(
         self,
-        f: FunctionText,
+        f: KernelBuilder,
         grid: Grid,
         x: Matrix,
         args: dict[str, np.ndarray],
@@ -240,7 +240,7 @@ class KernelRunner:
         height, width = grid.padded
         along = {k: "tensor" if v.size == 1 else "column" for k, v in params.items()}
 
-        def whole(f: FunctionText, frame: kernels.Frame) -> None:
+        def whole(f: KernelBuilder, frame: kernels.Frame) -> None:
             tile = frame.load("x", type_word(acc.dtype))
             loaded = {k: frame.parameter(k, how) for k, how in along.items()}
             loaded |= {k: frame.load(k, type_word(v.dtype)) for k, v in (beside or {}).items()}

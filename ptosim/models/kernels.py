@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.records import dataclass
+from ptosim.language.build import Typed
 from ptosim.machine.quant.storage import Storage
 from ptosim.models import chains, requant
 from ptosim.models.chains import Affine
-from ptosim.models.program_text import FunctionText, TileText, TypedName
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 
 ELEMENTS = 4096
 """Elements of a tile: with every temporary of the longest chain it fits the smaller of the
@@ -45,35 +46,35 @@ def up(size: int, step: int) -> int:
     return -(-max(size, 1) // step) * step
 
 
-Body = Callable[[FunctionText, "Frame"], None]
+Body = Callable[[KernelBuilder, "Frame"], None]
 
 
 @dataclass(slots=True)
 class Frame:
     """The place of a tile in a loop nest: counters and sizes."""
 
-    f: FunctionText
+    f: KernelBuilder
     shape: Grid
     row: str
     col: str
 
-    def load(self, name: str, dtype: str) -> TileText:
+    def load(self, name: str, dtype: str) -> TileValue:
         """Load the tile of a matrix argument."""
         f, shape = self.f, self.shape
         tile = f.tile(name, dtype, shape.tile_rows, shape.tile_cols)
-        f.op("pto.tload", [self._window(name, dtype)], [tile])
+        f.tile_op("pto.tload", [self._window(name, dtype)], [tile])
         return tile
 
-    def store(self, tile: TileText, name: str) -> None:
+    def store(self, tile: TileValue, name: str) -> None:
         """Store the tile of a matrix argument."""
-        self.f.op("pto.tstore", [tile], [self._window(name, tile.dtype)])
+        self.f.tile_op("pto.tstore", [tile], [self._window(name, tile.dtype)])
 
-    def _window(self, name: str, dtype: str) -> TypedName:
+    def _window(self, name: str, dtype: str) -> Typed:
         f, shape = self.f, self.shape
         view = f.view(name, dtype, shape.padded)
         return f.window(view, dtype, (self.row, self.col), (shape.tile_rows, shape.tile_cols))
 
-    def per_row(self, name: str, dtype: str = "f32", *, wide: bool = False) -> TileText:
+    def per_row(self, name: str, dtype: str = "f32", *, wide: bool = False) -> TileValue:
         """Load one value for each row of the tile, as a column tile; `wide` gives each row a block
         of 32 bytes of which the first value counts."""
         f, rows = self.f, self.shape.tile_rows
@@ -85,16 +86,16 @@ class Frame:
             tile = f.tile(name, dtype, rows, 1, "dn")
             view = f.view(name, dtype, (total, 1), (1, total), "dn")
         window = f.window(view, dtype, (self.row, f.const(0)), (rows, 1))
-        f.op("pto.tload", [window], [tile])
+        f.tile_op("pto.tload", [window], [tile])
         return tile
 
-    def per_column(self, name: str, dtype: str = "f32") -> TileText:
+    def per_column(self, name: str, dtype: str = "f32") -> TileValue:
         """Load one value for each column of the tile, as a row tile."""
         f, cols = self.f, self.shape.tile_cols
         tile = f.tile(name, dtype, 1, cols)
         view = f.view(name, dtype, (1, self.shape.padded[1]))
         window = f.window(view, dtype, (f.const(0), self.col), (1, cols))
-        f.op("pto.tload", [window], [tile])
+        f.tile_op("pto.tload", [window], [tile])
         return tile
 
     def parameter(self, name: str, along: str, dtype: str = "f32") -> chains.Parameter:
@@ -104,11 +105,11 @@ class Frame:
         return self.per_row(name, dtype) if along == "row" else self.per_column(name, dtype)
 
 
-def function(name: str, target: str, shape: Grid, body: Body) -> FunctionText:
+def function(name: str, target: str, shape: Grid, body: Body) -> KernelBuilder:
     """Return a function that does something for every tile of a matrix."""
-    f = FunctionText(name, target)
-    row = f.loop("i", shape.padded[0], shape.tile_rows)
-    col = f.loop("j", shape.padded[1], shape.tile_cols)
+    f = KernelBuilder(name, target)
+    row = f.begin("i", shape.padded[0], shape.tile_rows)
+    col = f.begin("j", shape.padded[1], shape.tile_cols)
     body(f, Frame(f, shape, row, col))
     f.end()
     f.end()
@@ -149,14 +150,14 @@ def quantize(
     through: str | None = None,
     through_int32: bool = False,
     promoted: bool = False,
-) -> FunctionText:
+) -> KernelBuilder:
     """Return a function x -> y that quantises, with `scale` and `zero` arguments.
 
     `form` is fast (the scale argument is the reciprocal, zero is f32) or exact (the scale itself,
     zero is i32). `x` is the element type of the input: f32, f16, bf16 or i32. `promoted`: quotients
     of integers as if they were divided in f64, with `high` and `low` halves of the scale."""
 
-    def body(f: FunctionText, frame: Frame) -> None:
+    def body(f: KernelBuilder, frame: Frame) -> None:
         source = frame.load("x", x)
         if promoted:
             shift = frame.parameter("zero", along, "i32") if zero else None
@@ -182,11 +183,11 @@ def quantize(
 
 def scaled(
     name: str, target: str, shape: Grid, along: str, op: str, x: str, y: str, through: str | None
-) -> FunctionText:
+) -> KernelBuilder:
     """Return a function x -> y of quotients (`op` div) or products (mul) with `scale`, for types
     that the host converts to and from f32."""
 
-    def body(f: FunctionText, frame: Frame) -> None:
+    def body(f: KernelBuilder, frame: Frame) -> None:
         source = frame.load("x", x)
         if x != "f32":
             source = chains.real(f, source)
@@ -201,10 +202,10 @@ def scaled(
 
 def dequantize(
     name: str, target: str, shape: Grid, along: str, stored: Storage, *, zero: bool, y: str = "f32"
-) -> FunctionText:
+) -> KernelBuilder:
     """Return a function x -> y that dequantises, with f32 `scale` and `zero` arguments."""
 
-    def body(f: FunctionText, frame: Frame) -> None:
+    def body(f: KernelBuilder, frame: Frame) -> None:
         held = frame.load("x", memory_type(stored))
         native = along == "row" and chains.has_tdequant(held, stored)
         if native:  # A2/A3 wants row-major parameters
@@ -220,6 +221,6 @@ def dequantize(
     return function(name, target, shape, body)
 
 
-def bytes_of(f: FunctionText) -> int:
+def bytes_of(f: KernelBuilder) -> int:
     """Return the bytes of all vector tiles of a function."""
     return sum(t.bytes for t in f.tiles if t.loc == "vec")

@@ -15,9 +15,9 @@ from ptosim.machine.storage import unpack_nibbles
 from ptosim.models import chains, generated
 from ptosim.models.explore import GROUP, microscaling
 from ptosim.models.generated import Argument
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.kernels import ARRAYS, up
-from ptosim.models.program_text import FunctionText, TileText
 
 _WIDTH = 128
 _EXPONENT = 0x7F800000
@@ -91,37 +91,39 @@ def quantize(runner: KernelRunner, x: np.ndarray, form: Format) -> Scaled:
     return Scaled(held.astype(ARRAYS[form.name]), scales, real)
 
 
-def _without_instruction(target: str, count: int, form: Format) -> FunctionText:
+def _without_instruction(target: str, count: int, form: Format) -> KernelBuilder:
     """Return a function (x, r, y, e): of columns [32, count] the rounded quotients and the values
     as bf16, and the scales."""
-    f = FunctionText("microscaling", target)
-    col = f.loop("i", count, _WIDTH)
+    f = KernelBuilder("microscaling", target)
+    col = f.begin("i", count, _WIDTH)
     place = (f.const(0), col)
     x, size = (f.tile(n, "f32", GROUP, _WIDTH) for n in ("x", "size"))
     view = f.view("x", "f32", (GROUP, count))
-    f.op("pto.tload", [f.window(view, "f32", place, (GROUP, _WIDTH))], [x])
+    f.tile_op("pto.tload", [f.window(view, "f32", place, (GROUP, _WIDTH))], [x])
     if form.name == "f4E2M1FN":
         x = chains.real(f, chains.half(f, x, "bf16"))
     top, scale, inverse = (f.tile(n, "f32", 1, _WIDTH) for n in ("top", "scale", "inverse"))
-    f.op("pto.tabs", [x], [size])
-    f.op("pto.tcolmax", [size], [top])
+    f.tile_op("pto.tabs", [x], [size])
+    f.tile_op("pto.tcolmax", [size], [top])
     bits, reverse = _cast(f, scale, "i32"), _cast(f, inverse, "i32")
-    f.op("pto.tands", [_cast(f, top, "i32"), f.integer(_EXPONENT, "i32")], [bits])
-    f.op("pto.tadds", [bits, f.integer(-form.top * _STEP, "i32")], [bits])
-    f.op("pto.tmaxs", [bits, f.integer(_STEP, "i32")], [bits])
-    f.op("pto.tmuls", [bits, f.integer(-1, "i32")], [reverse])
-    f.op("pto.tadds", [reverse, f.integer(254 * _STEP, "i32")], [reverse])
-    f.op("pto.tcolexpandmul", [x, inverse], [x])
+    f.tile_op("pto.tands", [_cast(f, top, "i32"), f.integer(_EXPONENT, "i32")], [bits])
+    f.tile_op("pto.tadds", [bits, f.integer(-form.top * _STEP, "i32")], [bits])
+    f.tile_op("pto.tmaxs", [bits, f.integer(_STEP, "i32")], [bits])
+    f.tile_op("pto.tmuls", [bits, f.integer(-1, "i32")], [reverse])
+    f.tile_op("pto.tadds", [reverse, f.integer(254 * _STEP, "i32")], [reverse])
+    f.tile_op("pto.tcolexpandmul", [x, inverse], [x])
     step = f.tile("step", "f32", GROUP, _WIDTH)
-    f.op("pto.tands", [_cast(f, x, "i32"), f.integer(_EXPONENT, "i32")], [_cast(f, step, "i32")])
-    f.op("pto.tmaxs", [step, f.real(2.0**form.lowest)], [step])
-    f.op("pto.tmuls", [step, f.real(1.5 * 2.0 ** (23 - form.fraction))], [step])
-    f.op("pto.tadd", [x, step], [x])
-    f.op("pto.tsub", [x, step], [x])
-    f.op("pto.tmins", [x, f.real(form.largest)], [x])
-    f.op("pto.tmaxs", [x, f.real(-form.largest)], [x])
+    f.tile_op(
+        "pto.tands", [_cast(f, x, "i32"), f.integer(_EXPONENT, "i32")], [_cast(f, step, "i32")]
+    )
+    f.tile_op("pto.tmaxs", [step, f.real(2.0**form.lowest)], [step])
+    f.tile_op("pto.tmuls", [step, f.real(1.5 * 2.0 ** (23 - form.fraction))], [step])
+    f.tile_op("pto.tadd", [x, step], [x])
+    f.tile_op("pto.tsub", [x, step], [x])
+    f.tile_op("pto.tmins", [x, f.real(form.largest)], [x])
+    f.tile_op("pto.tmaxs", [x, f.real(-form.largest)], [x])
     _store(f, chains.half(f, x, "bf16"), "r", place, (GROUP, count))
-    f.op("pto.tcolexpandmul", [x, scale], [x])
+    f.tile_op("pto.tcolexpandmul", [x, scale], [x])
     _store(f, chains.half(f, x, "bf16"), "y", place, (GROUP, count))
     _store(f, scale, "e", place, (1, count))
     f.end()
@@ -129,16 +131,15 @@ def _without_instruction(target: str, count: int, form: Format) -> FunctionText:
 
 
 def _store(
-    f: FunctionText, tile: TileText, name: str, place: tuple[str, str], shape: tuple[int, int]
+    f: KernelBuilder, tile: TileValue, name: str, place: tuple[str, str], shape: tuple[int, int]
 ) -> None:
     window = f.window(f.view(name, tile.dtype, shape), tile.dtype, place, (tile.rows, tile.cols))
-    f.op("pto.tstore", [tile], [window])
+    f.tile_op("pto.tstore", [tile], [window])
 
 
-def _cast(f: FunctionText, tile: TileText, dtype: str) -> TileText:
-    made = TileText(f.fresh("bits"), dtype, tile.rows, tile.cols)
-    f.line(f"{made.name} = pto.bitcast {tile.name} : {tile.type} -> {made.type}")
-    return made
+def _cast(f: KernelBuilder, tile: TileValue, dtype: str) -> TileValue:
+    made = TileValue(f.fresh("bits"), dtype, tile.rows, tile.cols)
+    return f.cast("pto.bitcast", tile, made)
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -176,11 +177,13 @@ def _sizes(m: int, k: int, n: int) -> tuple[int, int, int]:
     return min(up(m, 16), _TILE_M), min(up(k, 64), _TILE_K), min(up(n, 32), _TILE_N)
 
 
-def _product(target: str, whole: tuple[int, int, int], sizes: tuple[int, int, int]) -> FunctionText:
+def _product(
+    target: str, whole: tuple[int, int, int], sizes: tuple[int, int, int]
+) -> KernelBuilder:
     """Return a function (a, b, their scales, c) in blocks; b is [n, k] in memory."""
     (m, k, n), (rows, depth, cols) = whole, sizes
-    f = FunctionText("product", target)
-    row, col = f.loop("i", m, rows), f.loop("j", n, cols)
+    f = KernelBuilder("product", target)
+    row, col = f.begin("i", m, rows), f.begin("j", n, cols)
     acc = f.tile("acc", "f32", rows, cols, "nz", "acc", 1024)
     groups = depth // GROUP
     for at in range(0, k, depth):
@@ -195,25 +198,25 @@ def _product(target: str, whole: tuple[int, int, int], sizes: tuple[int, int, in
         )
         given = [left, ascale, right, bscale]
         if at:
-            f.op("pto.tmatmul.mx.acc", [acc, *given], [acc])
+            f.tile_op("pto.tmatmul.mx.acc", [acc, *given], [acc])
         else:
-            f.op("pto.tmatmul.mx", given, [acc])
+            f.tile_op("pto.tmatmul.mx", given, [acc])
     window = f.window(f.view("c", "f32", (m, n)), "f32", (row, col), (rows, cols))
-    f.op("pto.tstore", [acc], [window])
+    f.tile_op("pto.tstore", [acc], [window])
     f.end()
     f.end()
     return f
 
 
 def _operand(
-    f: FunctionText,
+    f: KernelBuilder,
     name: str,
     dtype: str,
     side: str,
     place: tuple[str, str],
     shape: tuple[int, int],
     size: tuple[int, int],
-) -> TileText:
+) -> TileValue:
     """Load a block of codes or scales into the space that the product reads it from."""
     is_scale = dtype == "f8E8M0FNU"
     is_left = side == "left"
@@ -226,6 +229,6 @@ def _operand(
     else:
         mat = f.tile(f"{side}_mat", dtype, *size, "nz" if is_left else "zn", "mat")
         tile = f.tile(side, dtype, *size, "nz" if is_left else "zn", side)
-    f.op("pto.tload", [f.window(view, dtype, place, size)], [mat])
-    f.op("pto.tmov", [mat], [tile])
+    f.tile_op("pto.tload", [f.window(view, dtype, place, size)], [mat])
+    f.tile_op("pto.tmov", [mat], [tile])
     return tile

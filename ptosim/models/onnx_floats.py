@@ -10,9 +10,9 @@ import numpy as np
 from ptosim.models import float_rows
 from ptosim.models.chains import unsupported
 from ptosim.models.float_rows import on_rows
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.kernels import Frame
-from ptosim.models.program_text import FunctionText, TileText
 from ptosim.models.quant.integer_ops import convolve
 from ptosim.models.quant.onnx.ops import Arrays, given, need, window_of
 from ptosim.models.quant.onnx.schema import Node
@@ -28,11 +28,11 @@ def real(node: object, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def unary(op: str, body: Callable[[FunctionText, TileText, Node], TileText]) -> Lowered:
+def unary(op: str, body: Callable[[KernelBuilder, TileValue, Node], TileValue]) -> Lowered:
     """Return the lowering of a function of single elements."""
 
     def run(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
-        def whole(f: FunctionText, frame: Frame) -> None:
+        def whole(f: KernelBuilder, frame: Frame) -> None:
             frame.store(body(f, frame.load("x", "f32"), node), "y")
 
         return [low.runner.elementwise(op, whole, {"x": real(node, need(inputs, 0))}, "f32")]
@@ -40,15 +40,15 @@ def unary(op: str, body: Callable[[FunctionText, TileText, Node], TileText]) -> 
     return run
 
 
-def _in_place(op: str, *scalars: float) -> Callable[[FunctionText, TileText, Node], TileText]:
-    def body(f: FunctionText, x: TileText, node: Node) -> TileText:
-        f.op(f"pto.{op}", [x, *(f.real(s) for s in scalars)], [x])
+def _in_place(op: str, *scalars: float) -> Callable[[KernelBuilder, TileValue, Node], TileValue]:
+    def body(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+        f.tile_op(f"pto.{op}", [x, *(f.real(s) for s in scalars)], [x])
         return x
 
     return body
 
 
-def _gelu(f: FunctionText, x: TileText, node: Node) -> TileText:
+def _gelu(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     return float_rows.gelu(f, x, node.attrs.get("approximate", "none"))
 
 
@@ -60,10 +60,10 @@ def binary(op: str) -> Lowered:
         shape = np.broadcast_shapes(a.shape, b.shape)
         arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
 
-        def body(f: FunctionText, frame: Frame) -> None:
+        def body(f: KernelBuilder, frame: Frame) -> None:
             left, right = frame.load("x", "f32"), frame.load("z", "f32")
             made = f.tile("made", "f32", left.rows, left.cols) if op == "tdiv" else left
-            f.op(f"pto.{op}", [left, right], [made])  # TDIV in place multiplies on A2/A3
+            f.tile_op(f"pto.{op}", [left, right], [made])  # TDIV in place multiplies on A2/A3
             frame.store(made, "y")
 
         return [low.runner.elementwise(op, body, arrays, "f32")]
@@ -134,10 +134,10 @@ def _max_pool(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     kernel = node.attrs["kernel_shape"]
     taps = _taps(node, x, kernel)
 
-    def body(f: FunctionText, frame: Frame) -> None:
+    def body(f: KernelBuilder, frame: Frame) -> None:
         best = frame.load("x0", "f32")
         for i in range(1, len(taps)):
-            f.op("pto.tmax", [best, frame.load(f"x{i}", "f32")], [best])
+            f.tile_op("pto.tmax", [best, frame.load(f"x{i}", "f32")], [best])
         frame.store(best, "y")
 
     arrays = {f"x{i}": tap for i, tap in enumerate(taps)}

@@ -17,9 +17,9 @@ from ptosim.machine.quant.parameters import fp19
 from ptosim.machine.quant.storage import Storage, storage
 from ptosim.models import cube_kernels, requant
 from ptosim.models.chains import Parameter
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import KernelRunner, signed
 from ptosim.models.kernels import Frame, memory_type
-from ptosim.models.program_text import FunctionText, TileText
 from ptosim.models.quant import metrics
 from ptosim.models.quant.integer_ops import Product, Window, convolve
 from ptosim.models.quant.onednn import primitives as onednn
@@ -240,7 +240,7 @@ def _scaled(task: Task, runner: KernelRunner) -> Product:
         if given.bias is not None:
             params["bias"] = _slice(given.bias, chosen)
 
-        def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
+        def body(f: KernelBuilder, x: TileValue, p: Mapping[str, Parameter]) -> TileValue:
             return requant.scaled_sums(f, x, p["src"], p["weights"], p.get("bias"))
 
         acc = runner.sums(a, b, (zero, np.zeros((), np.int32)))
@@ -258,7 +258,7 @@ def _after_host(task: Task, runner: KernelRunner, real: np.ndarray) -> np.ndarra
         reciprocal = float(np.float32(1) / given.dst_scale)
     zero, out = int(given.dst_zero), task.dst
 
-    def body(f: FunctionText, frame: Frame) -> None:
+    def body(f: KernelBuilder, frame: Frame) -> None:
         tile = frame.load("x", "f32")
         frame.store(requant.requantised(f, tile, f.real(reciprocal), zero, out), "y")
 
@@ -285,7 +285,7 @@ def _exact(task: Task, runner: KernelRunner) -> Product:
         if given.bias is not None:
             params["bias"] = _slice(given.bias, chosen)
 
-        def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
+        def body(f: KernelBuilder, x: TileValue, p: Mapping[str, Parameter]) -> TileValue:
             steps = requant.OneDnn(
                 p["src_scale"], p["weights_scale"], p.get("bias"),
                 tuple(task.attributes.post_ops), p["reciprocal"], dst_zero,

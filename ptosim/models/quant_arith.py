@@ -15,6 +15,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype, dtypes
 from ptosim.ground.records import replace
+from ptosim.language.build import Builder
 from ptosim.machine.quant.mlir.types import UniformType, float_array
 from ptosim.models import chains
 from ptosim.ops.tile.quant_casts import element, uniform
@@ -26,23 +27,23 @@ _MOST_ELEMENTS = 1 << 18
 """Of a tensor whose parameters are written out: one number for each of its elements."""
 
 
-def lowered_value(op: Operation, name: str, number: int) -> list[str]:
-    """Return the lines that compute a cast of a scalar or tensor; `number` makes their names
+def lowered_value(op: Operation, name: str, number: int) -> list[Operation]:
+    """Return the operations that compute a cast of a scalar or tensor; `number` makes their names
     unique. Raises UnsupportedError for types without arithmetic."""
     source = op.bound["input"]
     held, made = source.type, op.results[0].type
-    text = _Text(number)
+    steps = _Steps(number)
     given = f"%{source.value.name}"
     if op.name == "quant.scast":
-        text.step("arith.bitcast", [given], stored_type(held), stored_type(made), name)
-        return text.lines
+        steps.step("arith.bitcast", [given], stored_type(held), stored_type(made), name)
+        return steps.ops
     is_qcast = op.name == "quant.qcast"
     type_ = uniform(element(made if is_qcast else held))
     if type_ is None or type_.blocks is not None:
         raise chains.unsupported(f"{op.name} with {element(made if is_qcast else held)}")
     _check(op, type_, made)
-    (_qcast if is_qcast else _dcast)(text, given, type_, held, made, name)
-    return text.lines
+    (_qcast if is_qcast else _dcast)(steps, given, type_, held, made, name)
+    return steps.ops
 
 
 def stored_type(type_: Type) -> Type:
@@ -79,12 +80,12 @@ def _check(op: Operation, type_: UniformType, made: Type) -> None:
         )
 
 
-class _Text:
-    """Lines of a program, with names of their own."""
+class _Steps(Builder):
+    """Operations with names of their own."""
 
     def __init__(self, number: int) -> None:
+        super().__init__()
         self.number = number
-        self.lines: list[str] = []
 
     def step(
         self, op: str, given: list[str], type_: Type, made: Type | None = None, name: str = ""
@@ -92,19 +93,19 @@ class _Text:
         """Add an operation and return the name of its result; `made` is the type that a conversion
         gives."""
         result = f"%{name}" if name else self._fresh()
-        arrow = "" if made is None else f" to {made}"
-        self.lines.append(f"{result} = {op} {', '.join(given)} : {type_}{arrow}")
+        types = [str(type_)] if made is None else [str(type_), "to", str(made)]
+        self.op(op, given, types, results=[result])
         return result
 
-    def constant(self, type_: Type, values: float | np.ndarray, spelled: Callable) -> str:
+    def number_of(self, type_: Type, values: float | np.ndarray, spelled: Callable) -> str:
         """Add a constant: of one value for all elements, or of one for each index of an axis."""
         result = self._fresh()
         literal = _dense(values, spelled) if isinstance(type_, VectorType) else spelled(values)
-        self.lines.append(f"{result} = arith.constant {literal} : {type_}")
+        self.constant(result, literal, str(type_))
         return result
 
     def _fresh(self) -> str:
-        return f"%q{self.number}_{len(self.lines)}"
+        return f"%q{self.number}_{len(self.ops)}"
 
 
 def _dense(values: float | np.ndarray, spelled: Callable) -> str:
@@ -125,15 +126,15 @@ def _real(value: float) -> str:
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"
 
 
-def _parameter(text: _Text, values: np.ndarray, type_: UniformType, real: Type) -> str:
+def _parameter(steps: _Steps, values: np.ndarray, type_: UniformType, real: Type) -> str:
     values = values.astype(float_array(type_.expressed)).astype(np.float64)
     if type_.axis is None:
-        return text.constant(real, float(values.reshape(-1)[0]), _real)
+        return steps.number_of(real, float(values.reshape(-1)[0]), _real)
     assert isinstance(real, VectorType)
     shape = tuple(int(d or 0) for d in real.dims)
     along = [1] * len(shape)
     along[type_.axis] = -1
-    return text.constant(real, np.broadcast_to(values.reshape(along), shape), _real)
+    return steps.number_of(real, np.broadcast_to(values.reshape(along), shape), _real)
 
 
 def _with(type_: Type, elem: DType) -> Type:
@@ -143,24 +144,24 @@ def _with(type_: Type, elem: DType) -> Type:
     return replace(type_, dtype=elem)
 
 
-def _qcast(text: _Text, x: str, type_: UniformType, real: Type, made: Type, name: str) -> None:
-    scale = _parameter(text, type_.scale_array(), type_, real)
-    value = text.step("arith.divf", [x, scale], real)
+def _qcast(steps: _Steps, x: str, type_: UniformType, real: Type, made: Type, name: str) -> None:
+    scale = _parameter(steps, type_.scale_array(), type_, real)
+    value = steps.step("arith.divf", [x, scale], real)
     if any(type_.zeros):
-        zero = _parameter(text, type_.zero_array(), type_, real)
-        value = text.step("arith.addf", [value, zero], real)
-    value = text.step("math.roundeven", [value], real)
+        zero = _parameter(steps, type_.zero_array(), type_, real)
+        value = steps.step("arith.addf", [value, zero], real)
+    value = steps.step("math.roundeven", [value], real)
     low, high = type_.storage.low, type_.storage.high
     if not _holds(type_.expressed, low) or not _holds(type_.expressed, high):
         wide = _with(real, dtype(_WIDE))
-        value = text.step("arith.extf", [value], real, wide)
+        value = steps.step("arith.extf", [value], real, wide)
         real = wide
-    lowest = text.constant(real, low, _real)
-    value = text.step("arith.maxnumf", [value, lowest], real)  # NaN is the lower limit
-    highest = text.constant(real, high, _real)
-    value = text.step("arith.minnumf", [value, highest], real)
+    lowest = steps.number_of(real, low, _real)
+    value = steps.step("arith.maxnumf", [value, lowest], real)  # NaN is the lower limit
+    highest = steps.number_of(real, high, _real)
+    value = steps.step("arith.minnumf", [value, highest], real)
     convert = "arith.fptosi" if type_.storage.signed else "arith.fptoui"
-    text.step(convert, [value], real, stored_type(made), name)
+    steps.step(convert, [value], real, stored_type(made), name)
 
 
 def _holds(expressed: str, limit: int) -> bool:
@@ -168,11 +169,11 @@ def _holds(expressed: str, limit: int) -> bool:
         return float(np.array(limit).astype(float_array(expressed))) == limit
 
 
-def _dcast(text: _Text, q: str, type_: UniformType, held: Type, real: Type, name: str) -> None:
+def _dcast(steps: _Steps, q: str, type_: UniformType, held: Type, real: Type, name: str) -> None:
     convert = "arith.sitofp" if type_.storage.signed else "arith.uitofp"
-    value = text.step(convert, [q], stored_type(held), real)
+    value = steps.step(convert, [q], stored_type(held), real)
     if any(type_.zeros):
-        zero = _parameter(text, type_.zero_array(), type_, real)
-        value = text.step("arith.subf", [value, zero], real)
-    scale = _parameter(text, type_.scale_array(), type_, real)
-    text.step("arith.mulf", [value, scale], real, None, name)
+        zero = _parameter(steps, type_.zero_array(), type_, real)
+        value = steps.step("arith.subf", [value, zero], real)
+    scale = _parameter(steps, type_.scale_array(), type_, real)
+    steps.step("arith.mulf", [value, scale], real, None, name)

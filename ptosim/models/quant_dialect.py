@@ -17,6 +17,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source
+from ptosim.language.build import Builder, Typed, renamed, text_of
 from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.language.rewrite.forms import convert
 from ptosim.language.syntax.type_parts import quantised
@@ -26,8 +27,8 @@ from ptosim.machine.quant.mlir.semantics import storage_of
 from ptosim.machine.quant.mlir.types import QuantType, UniformType
 from ptosim.models import chains
 from ptosim.models.chains import Affine
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernels import ARRAYS
-from ptosim.models.program_text import FunctionText, TileText
 from ptosim.models.quant_arith import lowered_value
 from ptosim.ops.tile.quant_casts import FAKE, element, uniform
 
@@ -50,11 +51,11 @@ def as_casts(source: Source, options: FrontOptions) -> Source:
         start = min([op.start, *(at for _, _, at in op.result_tokens)])
         line = text.rfind("\n", 0, start) + 1
         indent = text[line:start] if text[line:start].isspace() else ""
-        text = text[:start] + f"\n{indent}".join(_casts(op)) + text[op.end :]
+        text = text[:start] + text_of(_casts(op), indent) + text[op.end :]
     return source.changed(text)
 
 
-def _casts(op: Operation) -> list[str]:
+def _casts(op: Operation) -> list[Operation]:
     operand, out = op.bound["input"], op.bound.get("dst")
     held = operand.type
     dtype = element(held)
@@ -73,17 +74,16 @@ def _casts(op: Operation) -> list[str]:
     assert made is not None
     name = made.name
     stored = _with_element(held, quantised(str(type_)))
-    source, middle, result = f"%{operand.value.name}", f"%{name}_quantised", f"%{name}"
+    source = Typed(f"%{operand.value.name}", str(held))
+    middle, b = Typed(f"%{name}_quantised", str(stored)), Builder()
     if out is None or op.results:
-        return [
-            f"{middle} = quant.qcast {source} : {held} to {stored}",
-            f"{result} = quant.dcast {middle} : {stored} to {held}",
-        ]
-    return [
-        f"{middle} = pto.alloc_tile : {stored}",
-        f"quant.qcast ins({source} : {held}) outs({middle} : {stored})",
-        f"quant.dcast ins({middle} : {stored}) outs({result} : {out.type})",
-    ]
+        b.op("quant.qcast", [source], [source.type, "to", middle.type], results=[middle.name])
+        b.op("quant.dcast", [middle], [middle.type, "to", source.type], results=[f"%{name}"])
+        return b.ops
+    b.op("pto.alloc_tile", types=[middle.type], results=[middle.name])
+    b.tile_op("quant.qcast", [source], [middle])
+    b.tile_op("quant.dcast", [middle], [Typed(f"%{name}", str(out.type))])
+    return b.ops
 
 
 def _with_element(type_: Type, dtype: DType) -> Type:
@@ -115,10 +115,10 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     text, edits = source.text, []
     for op in front.module.walk():
         if op.name.startswith("quant.") and op.bound:
-            lines = _cast(op, front.target, form, len(edits))
+            made = _cast(op, front.target, form, len(edits))
             start = text.rfind("\n", 0, op.start) + 1
             indent = text[start : op.start] if text[start : op.start].isspace() else ""
-            edits.append((op.start, op.end, f"\n{indent}".join(lines)))
+            edits.append((op.start, op.end, text_of(made, indent)))
     for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
     text = _without_types(text)
@@ -175,7 +175,7 @@ def _check_scheme(op: Operation, form: str) -> None:
     )
 
 
-def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
+def _cast(op: Operation, target: str, form: str, number: int) -> list[Operation]:
     source = op.bound.get("input")
     if source is None:
         raise chains.unsupported(f"{op.name} in a lowered program")
@@ -185,10 +185,11 @@ def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
     _check_scheme(op, form)
     if not isinstance(source.type, TileType) or not isinstance(type_, TileType):
         return lowered_value(op, name, number)
-    f = FunctionText("cast", target)
+    f = KernelBuilder("cast", target)
     held = _named(f"%{source.value.name}", source.type)
     if op.name == "quant.scast":
-        return [f"%{name} = pto.treshape {held.name} : {held.type} -> {_spelled(type_)}"]
+        f.op("pto.treshape", [held], results=[f"%{name}"], arrow=[_spelled(type_)])
+        return f.ops
     makers = {"quant.qcast": _qcast, "quant.dcast": _dcast}
     if op.name not in makers:
         raise chains.unsupported(f"{op.name} on a tile")
@@ -196,14 +197,14 @@ def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
     quantised = uniform(type_.dtype)
     if quantised is not None and made.dtype != stored_word(quantised):
         return _seen_unsigned(f, made, name, number, _spelled(type_), keep=written is None)
-    return _lines(f, made, name, number, keep=written is None)
+    return _named_anew(f, made, name, number, keep=written is None)
 
 
-def _named(name: str, type_: TileType) -> TileText:
+def _named(name: str, type_: TileType) -> TileValue:
     """A tile of the program, with the type as it is written there."""
     quantised = uniform(type_.dtype)
     word = type_.dtype.name if quantised is None else stored_word(quantised)
-    return TileText(name, word, type_.rows, type_.cols, spelled=_spelled(type_))
+    return TileValue(name, word, type_.rows, type_.cols, spelled=_spelled(type_))
 
 
 def _spelled(type_: TileType) -> str:
@@ -221,7 +222,7 @@ def _uniform(op: Operation, made: TileType, held: TileType) -> UniformType:
     return found
 
 
-def _parameters(f: FunctionText, type_: UniformType, tile: TileText, *, turned: bool) -> Affine:
+def _parameters(f: KernelBuilder, type_: UniformType, tile: TileValue, *, turned: bool) -> Affine:
     """Scale (`turned`: its reciprocal) and zero point: constants, or tiles that are filled."""
     expressed = ARRAYS[type_.expressed]
     scales = type_.scale_array().astype(expressed).astype(np.float32)
@@ -239,24 +240,24 @@ def _parameters(f: FunctionText, type_: UniformType, tile: TileText, *, turned: 
     return Affine(along, _filled(f, "scales", scales.tolist(), along), zero)
 
 
-def _filled(f: FunctionText, stem: str, values: list[float], along: str) -> TileText:
+def _filled(f: KernelBuilder, stem: str, values: list[float], along: str) -> TileValue:
     count = len(values)
     wide = -(-count // 8) * 8
     shape = (1, wide, "nd") if along == "column" else (wide, 1, "dn")
     tile = f.tile(stem, "f32", *shape)
     for index, value in enumerate(values):
-        f.op("pto.tsetval", [f.integer(index, "index"), f.real(value)], [tile])
+        f.tile_op("pto.tsetval", [f.integer(index, "index"), f.real(value)], [tile])
     return tile
 
 
-def _through(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
+def _through(f: KernelBuilder, tile: TileValue, type_: UniformType) -> TileValue:
     """Rounded to the expressed type."""
     if type_.expressed not in _HALVES:
         return tile
     return chains.real(f, _half(f, tile, type_))
 
 
-def _half(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
+def _half(f: KernelBuilder, tile: TileValue, type_: UniformType) -> TileValue:
     """In the half type; with infinities where a value in range may be one."""
     storage = type_.storage
     zeros = type_.zero_array().astype(np.float64)
@@ -266,7 +267,7 @@ def _half(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
     return chains.rounded_half(f, tile, type_.expressed)
 
 
-def _real(f: FunctionText, x: TileText, type_: UniformType) -> TileText:
+def _real(f: KernelBuilder, x: TileValue, type_: UniformType) -> TileValue:
     if type_.expressed == "f32":
         return x
     if type_.expressed in _HALVES:
@@ -274,7 +275,7 @@ def _real(f: FunctionText, x: TileText, type_: UniformType) -> TileText:
     raise chains.unsupported(f"vector operations on {type_.expressed}")
 
 
-def _qcast(f: FunctionText, x: TileText, type_: UniformType, form: str) -> TileText:
+def _qcast(f: KernelBuilder, x: TileValue, type_: UniformType, form: str) -> TileValue:
     out = storage_of(type_.storage)
     real = _real(f, x, type_)
     native = out.name == "ui8" or (out.name == "i8" and not any(type_.zeros))
@@ -297,7 +298,7 @@ def _qcast(f: FunctionText, x: TileText, type_: UniformType, form: str) -> TileT
     return chains.narrow(f, whole, quotient, out, (type_.storage.low, type_.storage.high))
 
 
-def _unsigned_word(f: FunctionText, value: TileText, type_: UniformType) -> TileText:
+def _unsigned_word(f: KernelBuilder, value: TileValue, type_: UniformType) -> TileValue:
     """Return f32 values as 32-bit unsigned integers: what a signed conversion cuts off is converted
     on its own. The largest signed integer comes from 2^31 or more, as no f32 is that number; one
     more wraps to the bits of 2^31."""
@@ -305,16 +306,16 @@ def _unsigned_word(f: FunctionText, value: TileText, type_: UniformType) -> Tile
         raise chains.unsupported(f"limits of {type_.storage}")
     beyond = f.tile("beyond", "f32", value.rows, value.cols)
     chains.apply(f, "add", value, f.real(-2147483648.0), beyond)
-    f.op("pto.tmaxs", [value, f.real(0.0)], [value])
-    f.op("pto.tmaxs", [beyond, f.real(0.0)], [beyond])
+    f.tile_op("pto.tmaxs", [value, f.real(0.0)], [value])
+    f.tile_op("pto.tmaxs", [beyond, f.real(0.0)], [beyond])
     rest = chains.converted(f, beyond, "rest", "i32", chains.CLAMPED)
     whole = chains.converted(f, value, "whole", "i32", chains.CLAMPED)
     chains.lowest_for_highest(f, whole)
-    f.op("pto.tadd", [whole, rest], [whole])
+    f.tile_op("pto.tadd", [whole, rest], [whole])
     return whole
 
 
-def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
+def _tquant(f: KernelBuilder, real: TileValue, type_: UniformType) -> TileValue:
     """TQUANT takes a reciprocal for each row."""
     rows = type_
     if type_.axis is None:
@@ -325,16 +326,15 @@ def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
     source = real
     if f.target == "a2a3":  # it overwrites its source
         source = f.tile("source", "f32", real.rows, real.cols)
-        f.op("pto.tmov", [real], [source])
+        f.tile_op("pto.tmov", [real], [source])
     return chains.quantize_fast(f, source, affine, storage_of(type_.storage))
 
 
-def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileText:
+def _dcast(f: KernelBuilder, q: TileValue, type_: UniformType, form: str) -> TileValue:
     affine = _parameters(f, type_, q, turned=False)
     if q.dtype in ("ui16", "ui32"):  # read in the signed type, and corrected
-        bits = TileText(f.fresh("bits"), q.dtype[1:], q.rows, q.cols)
-        f.line(f"{bits.name} = pto.treshape {q.name} : {q.type} -> {bits.type}")
-        q = bits
+        bits = TileValue(f.fresh("bits"), q.dtype[1:], q.rows, q.cols)
+        q = f.cast("pto.treshape", q, bits)
     real = _through(f, chains.widen(f, q, storage_of(type_.storage)), type_)
     if affine.zero is not None:
         chains.apply(f, "sub", real, affine.zero, real)
@@ -346,32 +346,43 @@ def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileT
     return product
 
 
-def _last(f: FunctionText, made: TileText) -> TileText:
+def _last(f: KernelBuilder, made: TileValue) -> TileValue:
     """A tile that nothing reads, as results are, where infinities are put in place."""
-    if not any("tsel" in line and made.name in line for line in f.body()):
+    if not any(op.name == "pto.tsel" and _names(op, made) for op in f.ops):
         return made
     result = f.tile("result", made.dtype, made.rows, made.cols)
-    f.op("pto.tmov", [made], [result])
+    f.tile_op("pto.tmov", [made], [result])
     return result
 
 
+def _names(op: Operation, tile: TileValue) -> bool:
+    return any(tok.value == tile.name for tok in (*op.ins, *op.outs))
+
+
 def _seen_unsigned(
-    f: FunctionText, made: TileText, name: str, number: int, type_: str, *, keep: bool
-) -> list[str]:
-    """The lines where codes are computed in the signed type: the unsigned tile is another view of
-    them, or they are one of it where the program allocates that itself (`keep` False)."""
-    codes = f"q{number}_codes"
-    lines = _lines(f, made, codes, number, keep=keep)
-    if keep:
-        return [*lines, f"%{name} = pto.treshape %{codes} : {made.type} -> {type_}"]
-    return [f"%{codes} = pto.treshape %{name} : {type_} -> {made.type}", *lines]
+    f: KernelBuilder, made: TileValue, name: str, number: int, type_: str, *, keep: bool
+) -> list[Operation]:
+    """The operations where codes are computed in the signed type: the unsigned tile is another view
+    of them, or they are one of it where the program allocates that itself (`keep` False)."""
+    codes, tile = Typed(f"%q{number}_codes", made.type), Typed(f"%{name}", type_)
+    ops = _named_anew(f, made, codes.name[1:], number, keep=keep)
+    held, seen = (codes, tile) if keep else (tile, codes)
+    b = Builder()
+    view = b.op("pto.treshape", [held], results=[seen.name], arrow=[seen.type])
+    return [*ops, view] if keep else [view, *ops]
 
 
-def _lines(f: FunctionText, made: TileText, name: str, number: int, *, keep: bool) -> list[str]:
-    """The lines with names of their own; the last tile gets the name of the result, and where the
-    program allocates that itself (`keep` False) is not allocated again."""
-    allocation = f"{made.name} = pto.alloc_tile"
-    found = [x for x in f.body() if keep or not x.startswith(allocation)]
-    names = {n for line in found for n in re.findall(r"^(%\w+) =", line)} | {made.name}
-    unique = {n: f"%q{number}_{n[1:]}" for n in names} | {made.name: f"%{name}"}
-    return [re.sub(r"%\w+", lambda m: unique.get(m.group(), m.group()), line) for line in found]
+def _named_anew(
+    f: KernelBuilder, made: TileValue, name: str, number: int, *, keep: bool
+) -> list[Operation]:
+    """The operations with names of their own; the last tile gets the name of the result, and where
+    the program allocates that itself (`keep` False) is not allocated again."""
+    allocated = made.name[1:]
+    ops = [
+        op
+        for op in f.built()
+        if keep or op.name != "pto.alloc_tile" or op.result_tokens[0][0] != allocated
+    ]
+    names = {n for op in ops for n, _, _ in op.result_tokens}
+    renamed(ops, {n: f"q{number}_{n}" for n in names} | {allocated: name})
+    return ops

@@ -10,7 +10,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.quant.storage import Storage
 from ptosim.models import chains
 from ptosim.models.chains import Affine, Parameter, apply
-from ptosim.models.program_text import FunctionText, TileText
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.quant.onednn.post_ops import PostOp
 
 LARGEST_SUM = 1 << 24
@@ -22,18 +22,20 @@ _SIGN_SCALE = 2.0**120
 _TOO_LARGE = 2.0**31
 
 
-def single(f: FunctionText, acc: TileText, factor: Parameter, zero: int, out: Storage) -> TileText:
+def single(
+    f: KernelBuilder, acc: TileValue, factor: Parameter, zero: int, out: Storage
+) -> TileValue:
     """Return sat(round(f32(acc) * factor) + zero)."""
     real = chains.real(f, acc)
     apply(f, "mul", real, factor, real)
     return _finish(f, real, zero, out)
 
 
-def _finish(f: FunctionText, real: TileText, zero: int, out: Storage) -> TileText:
+def _finish(f: KernelBuilder, real: TileValue, zero: int, out: Storage) -> TileValue:
     whole = chains.converted(f, real, "whole", "i32", chains.CLAMPED)
     if zero:
         chains.clamp(f, whole, -chains.FAR, chains.FAR)
-        f.op("pto.tadds", [whole, f.integer(zero, "i32")], [whole])
+        f.tile_op("pto.tadds", [whole, f.integer(zero, "i32")], [whole])
     return chains.narrow(f, whole, real, out)
 
 
@@ -46,7 +48,7 @@ class Factor:
     low: Parameter
 
 
-def double(f: FunctionText, acc: TileText, factor: Factor, zero: int, out: Storage) -> TileText:
+def double(f: KernelBuilder, acc: TileValue, factor: Factor, zero: int, out: Storage) -> TileValue:
     """Return sat(round(acc * factor + zero)), the product exact, for |acc| <= 2^24.
 
     Dekker's product gives acc * factor = p + e without error. p rounds as the sum does unless it
@@ -56,101 +58,101 @@ def double(f: FunctionText, acc: TileText, factor: Factor, zero: int, out: Stora
     p, e = _exact_product(f, a, factor)
     _limit(f, p, _WIDE)
     whole = chains.converted(f, p, "whole", "i32", chains.CLAMPED)
-    f.op("pto.tcvt", [whole], [a], chains.RINT)  # a: the rounded value from here on
-    f.op("pto.tsub", [p, a], [p])  # p: the fraction, half at a tie
-    f.op("pto.tmuls", [e, f.real(_SIGN_SCALE)], [e])
+    f.tile_op("pto.tcvt", [whole], [a], chains.RINT)  # a: the rounded value from here on
+    f.tile_op("pto.tsub", [p, a], [p])  # p: the fraction, half at a tie
+    f.tile_op("pto.tmuls", [e, f.real(_SIGN_SCALE)], [e])
     _limit(f, e, 1.0)  # e: its sign
     move = _move(f, p, e, odd=bool(zero % 2))
-    f.op("pto.tadd", [a, move], [a])
+    f.tile_op("pto.tadd", [a, move], [a])
     return _finish(f, a, zero, out)
 
 
 def integer_quotients(
-    f: FunctionText, x: TileText, scale: Factor, affine: Affine, out: Storage
-) -> TileText:
+    f: KernelBuilder, x: TileValue, scale: Factor, affine: Affine, out: Storage
+) -> TileValue:
     """Quantise int32 values as if the quotient were exact: clamp(round(x / scale) + zero).
 
     The rounded f32 quotient k is off by one at most. What x - k * scale is, without error, says
     whether it is: more than half a scale means the next integer."""
     high, low = _halves_of(f, x)
     value, quotient, large = (f.tile(n, "f32", x.rows, x.cols) for n in ("value", "k", "quotient"))
-    f.op("pto.tadd", [high, low], [value])
-    f.op("pto.tsub", [value, high], [high])
-    f.op("pto.tsub", [low, high], [low])  # low: what value lacks
+    f.tile_op("pto.tadd", [high, low], [value])
+    f.tile_op("pto.tsub", [value, high], [high])
+    f.tile_op("pto.tsub", [low, high], [low])  # low: what value lacks
     apply(f, "div", value, scale.whole, large)  # not in place: A2/A3 multiplies there
-    f.op("pto.tmins", [large, f.real(_WIDE)], [quotient])
-    f.op("pto.tmaxs", [quotient, f.real(-_WIDE)], [quotient])
+    f.tile_op("pto.tmins", [large, f.real(_WIDE)], [quotient])
+    f.tile_op("pto.tmaxs", [quotient, f.real(-_WIDE)], [quotient])
     whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
     k = chains.real(f, whole)
-    f.op("pto.tcvt", [whole], [quotient], chains.RINT)
+    f.tile_op("pto.tcvt", [whole], [quotient], chains.RINT)
     product, rest = _exact_product(f, k, scale)
-    f.op("pto.tsub", [value, product], [high])
-    f.op("pto.tadd", [high, low], [high])
-    f.op("pto.tsub", [high, rest], [high])  # high: x - k * scale
+    f.tile_op("pto.tsub", [value, product], [high])
+    f.tile_op("pto.tadd", [high, low], [high])
+    f.tile_op("pto.tsub", [high, rest], [high])  # high: x - k * scale
     for sign in (1.0, -1.0):
-        f.op("pto.tmuls", [high, f.real(2 * sign)], [product])
+        f.tile_op("pto.tmuls", [high, f.real(2 * sign)], [product])
         apply(f, "sub", product, scale.whole, low)
-        f.op("pto.tmuls", [low, f.real(_SIGN_SCALE)], [low])
-        f.op("pto.tmaxs", [low, f.real(0.0)], [low])
-        f.op("pto.tmins", [low, f.real(1.0)], [low])
-        f.op("pto.tadd" if sign > 0 else "pto.tsub", [quotient, low], [quotient])
+        f.tile_op("pto.tmuls", [low, f.real(_SIGN_SCALE)], [low])
+        f.tile_op("pto.tmaxs", [low, f.real(0.0)], [low])
+        f.tile_op("pto.tmins", [low, f.real(1.0)], [low])
+        f.tile_op("pto.tadd" if sign > 0 else "pto.tsub", [quotient, low], [quotient])
     if affine.through_int32:
         chains.choose(f, large, f.real(_TOO_LARGE), "ge", _TOO_LARGE, quotient, low)
     whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
     return chains.offset(f, whole, affine, out, low)
 
 
-def _halves_of(f: FunctionText, x: TileText) -> tuple[TileText, TileText]:
+def _halves_of(f: KernelBuilder, x: TileValue) -> tuple[TileValue, TileValue]:
     """Return int32 values as two exact f32: multiples of 2^12, and what is left."""
     upper, lower = (f.tile(n, "i32", x.rows, x.cols) for n in ("upper", "lower"))
-    f.op("pto.tshrs", [x, f.integer(12, "i32")], [upper])
-    f.op("pto.tmuls", [upper, f.integer(-4096, "i32")], [lower])
-    f.op("pto.tadd", [x, lower], [lower])
+    f.tile_op("pto.tshrs", [x, f.integer(12, "i32")], [upper])
+    f.tile_op("pto.tmuls", [upper, f.integer(-4096, "i32")], [lower])
+    f.tile_op("pto.tadd", [x, lower], [lower])
     high, low = chains.real(f, upper), chains.real(f, lower)
-    f.op("pto.tmuls", [high, f.real(4096.0)], [high])
+    f.tile_op("pto.tmuls", [high, f.real(4096.0)], [high])
     return high, low
 
 
-def _limit(f: FunctionText, tile: TileText, size: float) -> None:
-    f.op("pto.tmaxs", [tile, f.real(-size)], [tile])
-    f.op("pto.tmins", [tile, f.real(size)], [tile])
+def _limit(f: KernelBuilder, tile: TileValue, size: float) -> None:
+    f.tile_op("pto.tmaxs", [tile, f.real(-size)], [tile])
+    f.tile_op("pto.tmins", [tile, f.real(size)], [tile])
 
 
-def _exact_product(f: FunctionText, a: TileText, factor: Factor) -> tuple[TileText, TileText]:
+def _exact_product(f: KernelBuilder, a: TileValue, factor: Factor) -> tuple[TileValue, TileValue]:
     """Return p = f32(a * factor) and e = a * factor - p, both exact; `a` is overwritten."""
     p, e, high, t = (f.tile(n, "f32", a.rows, a.cols) for n in ("p", "e", "high", "t"))
     apply(f, "mul", a, factor.whole, p)
-    f.op("pto.tmuls", [a, f.real(_SPLITTER)], [t])
-    f.op("pto.tsub", [t, a], [high])
-    f.op("pto.tsub", [t, high], [high])
-    f.op("pto.tsub", [a, high], [a])  # a: its lower half
+    f.tile_op("pto.tmuls", [a, f.real(_SPLITTER)], [t])
+    f.tile_op("pto.tsub", [t, a], [high])
+    f.tile_op("pto.tsub", [t, high], [high])
+    f.tile_op("pto.tsub", [a, high], [a])  # a: its lower half
     apply(f, "mul", high, factor.high, e)
-    f.op("pto.tsub", [e, p], [e])
+    f.tile_op("pto.tsub", [e, p], [e])
     for half, other in ((high, factor.low), (a, factor.high), (a, factor.low)):
         apply(f, "mul", half, other, t)
-        f.op("pto.tadd", [e, t], [e])
+        f.tile_op("pto.tadd", [e, t], [e])
     return p, e
 
 
-def _move(f: FunctionText, d: TileText, s: TileText, *, odd: bool) -> TileText:
+def _move(f: KernelBuilder, d: TileValue, s: TileValue, *, odd: bool) -> TileValue:
     """Return how far ties move: with fraction d and sign s of what p lacks, to the side of s; where
     it lacks nothing, to the other integer if the zero point is odd. Both operands are
     overwritten."""
     tie, move = f.tile("tie", "f32", d.rows, d.cols), f.tile("move", "f32", d.rows, d.cols)
-    f.op("pto.tabs", [d], [tie])
-    f.op("pto.tmuls", [tie, f.real(_TIE_SCALE)], [tie])
-    f.op("pto.tadds", [tie, f.real(1.0 - _TIE_SCALE / 2)], [tie])
-    f.op("pto.tmaxs", [tie, f.real(0.0)], [tie])  # tie: 1 at a tie, else 0
-    f.op("pto.tabs", [s], [move])
-    f.op("pto.tmul", [move, d], [move])
-    f.op("pto.tmuls", [s, f.real(0.5)], [s])
+    f.tile_op("pto.tabs", [d], [tie])
+    f.tile_op("pto.tmuls", [tie, f.real(_TIE_SCALE)], [tie])
+    f.tile_op("pto.tadds", [tie, f.real(1.0 - _TIE_SCALE / 2)], [tie])
+    f.tile_op("pto.tmaxs", [tie, f.real(0.0)], [tie])  # tie: 1 at a tie, else 0
+    f.tile_op("pto.tabs", [s], [move])
+    f.tile_op("pto.tmul", [move, d], [move])
+    f.tile_op("pto.tmuls", [s, f.real(0.5)], [s])
     if odd:
-        f.op("pto.tsub", [s, move], [s])
-        f.op("pto.tadd", [d, d], [d])
-        f.op("pto.tadd", [s, d], [move])
+        f.tile_op("pto.tsub", [s, move], [s])
+        f.tile_op("pto.tadd", [d, d], [d])
+        f.tile_op("pto.tadd", [s, d], [move])
     else:
-        f.op("pto.tadd", [s, move], [move])
-    f.op("pto.tmul", [move, tie], [move])
+        f.tile_op("pto.tadd", [s, move], [move])
+    f.tile_op("pto.tmul", [move, tie], [move])
     return move
 
 
@@ -166,7 +168,7 @@ class OneDnn:
     zero: int
 
 
-def onednn(f: FunctionText, acc: TileText, given: OneDnn, out: Storage) -> TileText:
+def onednn(f: KernelBuilder, acc: TileValue, given: OneDnn, out: Storage) -> TileValue:
     """Return sat(round(post(acc * s_src * s_wei + bias) * (1/s_dst) + zero)), each step in f32."""
     real = scaled_sums(f, acc, given.src_scale, given.weights_scale, given.bias)
     for post in given.post:
@@ -175,8 +177,8 @@ def onednn(f: FunctionText, acc: TileText, given: OneDnn, out: Storage) -> TileT
 
 
 def scaled_sums(
-    f: FunctionText, acc: TileText, src: Parameter, weights: Parameter, bias: Parameter | None
-) -> TileText:
+    f: KernelBuilder, acc: TileValue, src: Parameter, weights: Parameter, bias: Parameter | None
+) -> TileValue:
     """Return acc * s_src * s_wei + bias, each step in f32."""
     real = chains.real(f, acc)
     apply(f, "mul", real, src, real)
@@ -187,24 +189,24 @@ def scaled_sums(
 
 
 def requantised(
-    f: FunctionText, real: TileText, reciprocal: Parameter, zero: int, out: Storage
-) -> TileText:
+    f: KernelBuilder, real: TileValue, reciprocal: Parameter, zero: int, out: Storage
+) -> TileValue:
     """Return sat(round(real * (1/s_dst) + zero)); floats are only converted."""
     apply(f, "mul", real, reciprocal, real)
     if zero:
-        f.op("pto.tadds", [real, f.real(float(zero))], [real])
+        f.tile_op("pto.tadds", [real, f.real(float(zero))], [real])
     if not out.is_integer:
         return real if out.name == "f32" else chains.half(f, real, out.name)
     return _finish(f, real, 0, out)
 
 
-def _post_op(f: FunctionText, x: TileText, post: PostOp) -> None:
+def _post_op(f: KernelBuilder, x: TileValue, post: PostOp) -> None:
     if post.name == "abs":
-        f.op("pto.tabs", [x], [x])
+        f.tile_op("pto.tabs", [x], [x])
     elif post.name == "square":
-        f.op("pto.tmul", [x, x], [x])
+        f.tile_op("pto.tmul", [x, x], [x])
     else:
         relu = "lrelu" if post.alpha else "maxs"
         steps = {"relu": (relu,), "clip": ("maxs", "mins"), "linear": ("muls", "adds")}[post.name]
         for step, number in zip(steps, (post.alpha, post.beta), strict=False):
-            f.op(f"pto.t{step}", [x, f.real(number)], [x])
+            f.tile_op(f"pto.t{step}", [x, f.real(number)], [x])

@@ -7,7 +7,7 @@ import pytest
 
 import ptosim
 from ptosim.models.cube_kernels import product, quant_word, sizes
-from ptosim.models.program_text import module
+from ptosim.models.kernel_builder import module
 from tests.support.text import Kernel
 
 X = (np.random.default_rng(8).standard_normal((8, 64)) * 3).astype(np.float32)
@@ -90,7 +90,7 @@ def requantised(word: int, target="a5", *, columns=False, **options) -> list[str
     """16x32 products of 4 and 1, so that all sums are 128."""
     kind = "column" if columns else "tensor"
     f = product("f", target, sizes(16, 32, 32), out="i8", words=kind)
-    program = ptosim.load(module(target, [f]))
+    program = ptosim.load(module(f).source.text)
     args = {
         "a": np.full((16, 32), 4, np.int8), "b": np.ones((32, 32), np.int8), "c": np.zeros((16, 32), np.int8),
     }  # fmt: skip

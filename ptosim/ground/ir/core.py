@@ -183,6 +183,7 @@ class Operation:
     regions: Sequence[Region] = ()
     loc: tuple[int, int] | None = None
     is_listed: bool = False  # of a PTO-AS line: `outs(: T)`, which is `outs : T` elsewhere
+    bare_arrow: bool = False  # several types after `->` without parentheses
     # What the passes find out.
     results: Sequence[Value] = ()
     result_values: dict[str, Value] = field(default_factory=dict)  # by the outputs that they are

@@ -19,10 +19,22 @@ def print_module(module: Module) -> str:
     return _Printer(module).run()
 
 
+Lines = list[tuple[Operation | Region, int]]
+"""Operations, and ends of regions, with their lines, counted from 0."""
+
+
+def print_placed(module: Module) -> tuple[str, Lines]:
+    """Return the canonical text of a module, and in which line each operation of it begins and each
+    region ends."""
+    printer = _Printer(module)
+    return printer.run(), printer.places
+
+
 class _Printer:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.lines: list[str] = []
+        self.places: Lines = []
         beside = [(c.start, c) for c in module.comments]
         beside += [(name.start, (name, value)) for name, value in module.aliases]
         self.beside = sorted(beside, key=lambda entry: entry[0])
@@ -72,6 +84,7 @@ class _Printer:
 
     def _operation(self, op: Operation) -> None:
         self._before(op.start)
+        self.places.append((op, len(self.lines)))
         head = f"{_results(op)} = " if op.result_tokens else ""
         text = head + _BODIES[op.form](op)
         self._with_regions(op, text)
@@ -108,6 +121,7 @@ class _Printer:
         for block in region.blocks:
             self._block(block)
         self._before(region.end)
+        self.places.append((region, len(self.lines)))
         self.depth -= 1
 
     def _block(self, block: Block) -> None:
@@ -231,7 +245,7 @@ def _dps(op: Operation) -> str:
         for extra in (v for v in op.ins if isinstance(v, dict)):
             inner += f" {_dict(extra)}" if inner else _dict(extra)
         types = f" : {_types(op.ins_types)}" if op.ins_types else ""
-        if op.name in _TYPE_EACH and len(values) == len(op.ins) == len(op.ins_types):
+        if has_type_each(op) and len(values) == len(op.ins):
             pairs = zip(values, op.ins_types, strict=True)
             inner, types = ", ".join(f"{v} : {t.value}" for v, t in pairs), ""
         words = "".join(f" {_ins_word(c)}" for c in op.clauses if c.kind == "ins_word")
@@ -258,6 +272,11 @@ _TYPE_EACH = frozenset(("pto.tmov", "pto.tstore"))
 """Operations whose inputs are each followed by their type (PTO assembler, assembly formats)."""
 
 
+def has_type_each(op: Operation) -> bool:
+    """True for an operation of which each input is printed with its type."""
+    return op.name in _TYPE_EACH and len(op.ins) == len(op.ins_types)
+
+
 def _is_after_types(op: Operation, value: Any) -> bool:
     """True for a string after the types: the axis of a mask."""
     if not op.ins_types or getattr(value, "type", "") != "STRING":
@@ -281,7 +300,7 @@ def _items(op: Operation) -> str:
     text += "" if op.regions else _trailing(op, op.items)
     if op.name == "llvm.getelementptr" and op.arrow:
         return f"{text} -> {_types(op.arrow)}"  # the second one is no result
-    if op.arrow is not None and op.name.startswith(_BARE_RESULTS):
+    if op.arrow is not None and (op.bare_arrow or op.name.startswith(_BARE_RESULTS)):
         return f"{text} -> {_types(op.arrow)}"
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 

@@ -15,7 +15,7 @@ from ptosim.models import chains, kernels
 from ptosim.models.audit.steps import SUMS, Line, Step
 from ptosim.models.chains import Affine
 from ptosim.models.generated import Argument, timed
-from ptosim.models.program_text import FunctionText, TileText, module
+from ptosim.models.kernel_builder import KernelBuilder, TileValue, module
 from ptosim.models.quant.causes import exchanged
 
 _ROUNDINGS = {"rne": "RINT", "away": "ROUND", "trunc": "TRUNC"}
@@ -56,14 +56,14 @@ def _cycles(step: Step, formula: Scheme, target: str) -> int | None:
     for name, kind in (("scale", np.float32), ("zero", zero)):
         if name in f.args:
             args[name] = kind(1).item() if step.along == "tensor" else np.ones(count, kind)
-    return timed(module(target, [f]), args).cycles
+    return timed(module(f), args).cycles
 
 
 def _element(step: Step) -> str:
     return "i32" if step.form == SUMS else "f32"
 
 
-def function_of(step: Step, formula: Scheme, target: str, grid: kernels.Grid) -> FunctionText:
+def function_of(step: Step, formula: Scheme, target: str, grid: kernels.Grid) -> KernelBuilder:
     """Return a function x -> y that computes a formula on a step's matrix, with `scale` and `zero`
     arguments as the step has them (i32 zeros where they come after the rounding). Raises
     UnsupportedError for a formula without instructions."""
@@ -73,7 +73,7 @@ def function_of(step: Step, formula: Scheme, target: str, grid: kernels.Grid) ->
             "quantize", target, grid, step.along, out, "fast", zero=step.has_zero
         )
 
-    def body(f: FunctionText, frame: kernels.Frame) -> None:
+    def body(f: KernelBuilder, frame: kernels.Frame) -> None:
         source = frame.load("x", element)
         real = source if element == "f32" else chains.real(f, source)
         shift = None
@@ -88,8 +88,8 @@ def function_of(step: Step, formula: Scheme, target: str, grid: kernels.Grid) ->
 
 
 def _formula(
-    f: FunctionText, x: TileText, affine: Affine, formula: Scheme, out: Storage
-) -> TileText:
+    f: KernelBuilder, x: TileValue, affine: Affine, formula: Scheme, out: Storage
+) -> TileValue:
     """Add the operations of a formula. Raises UnsupportedError for one without instructions: a
     product and a sum in one rounding, arithmetic wider than f32, a result that wraps."""
     if formula.scale == "fused" or formula.precision in ("exact", "f64"):
@@ -104,7 +104,7 @@ def _formula(
         chains.apply(f, "add", value, affine.zero, value)
     if formula.nan != "zero":
         chains.numbers(f, value, x)  # what is no number gives a limit
-    mode = f"rmode = #pto<round_mode {_ROUNDINGS[formula.rounding]}>, {chains.ON}"
+    mode = {"rmode": f"#pto<round_mode {_ROUNDINGS[formula.rounding]}>"} | chains.ON
     whole = chains.converted(f, value, "whole", "i32", mode)
     if affine.zero is not None and formula.zero == "after":
         return chains.offset(f, whole, affine, out, x)

@@ -16,10 +16,10 @@ from ptosim.machine.quant.storage import Storage, storage
 from ptosim.models import chains, cube_kernels, host_ops
 from ptosim.models.chains import Affine, Parameter
 from ptosim.models.fusion.groups import Group, Scaled
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.onnx_nodes import Lowering, integers, matrices_of, per_filter, result_shape
 from ptosim.models.plan import OFFSETS
-from ptosim.models.program_text import FunctionText, TileText
 from ptosim.models.quant.integer_ops import convolve
 from ptosim.models.quant.onnx.ops import window_of
 from ptosim.models.quant.onnx.schema import Input, Node
@@ -177,33 +177,33 @@ def _on_vector(runner: KernelRunner, acc: np.ndarray, after: Epilogue) -> np.nda
         params["bias"] = after.bias
     beside = {} if after.residual is None else {"residual": np.ascontiguousarray(after.residual)}
 
-    def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
+    def body(f: KernelBuilder, x: TileValue, p: Mapping[str, Parameter]) -> TileValue:
         real = chains.real(f, x)
         chains.apply(f, "mul", real, p["unit"], real)
         if "bias" in p:
             chains.apply(f, "add", real, p["bias"], real)
         if group.residual is not None:
             held = p["residual"]
-            assert isinstance(held, TileText)
-            f.op("pto.tadd", [real, _dequantised(f, held, group.residual)], [real])
+            assert isinstance(held, TileValue)
+            f.tile_op("pto.tadd", [real, _dequantised(f, held, group.residual)], [real])
         return _finished(f, real, group, out)
 
     return runner.on_sums("finish", acc, params, body, out, beside)
 
 
-def _dequantised(f: FunctionText, held: TileText, operand: Scaled) -> TileText:
+def _dequantised(f: KernelBuilder, held: TileValue, operand: Scaled) -> TileValue:
     real = chains.widen(f, held, storage(held.dtype))
     zero = int(np.asarray(operand.zero).reshape(()))
     if zero:
-        f.op("pto.tadds", [real, f.real(float(-zero))], [real])
-    f.op("pto.tmuls", [real, f.real(float(operand.scale.reshape(())))], [real])
+        f.tile_op("pto.tadds", [real, f.real(float(-zero))], [real])
+    f.tile_op("pto.tmuls", [real, f.real(float(operand.scale.reshape(())))], [real])
     return real
 
 
-def _finished(f: FunctionText, real: TileText, group: Group, out: Storage) -> TileText:
+def _finished(f: KernelBuilder, real: TileValue, group: Group, out: Storage) -> TileValue:
     """Relu and QuantizeLinear of reals."""
     if group.relu:
-        f.op("pto.tmaxs", [real, f.real(0.0)], [real])
+        f.tile_op("pto.tmaxs", [real, f.real(0.0)], [real])
     if group.out is None:
         return real
     zero = int(group.out.zero)
@@ -224,18 +224,18 @@ def _in_int32(
         beside["residual"] = np.ascontiguousarray(after.residual)
         params["ratio"] = (held.scale.reshape(-1) / after.unit).astype(np.float32)
 
-    def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
+    def body(f: KernelBuilder, x: TileValue, p: Mapping[str, Parameter]) -> TileValue:
         if held is not None:
             codes = p["residual"]
-            assert isinstance(codes, TileText)
+            assert isinstance(codes, TileValue)
             real = chains.widen(f, codes, storage(codes.dtype))
             if int(held.zero):
-                f.op("pto.tadds", [real, f.real(float(-int(held.zero)))], [real])
+                f.tile_op("pto.tadds", [real, f.real(float(-int(held.zero)))], [real])
             chains.apply(f, "mul", real, p["ratio"], real)
             whole = chains.converted(f, real, "whole", "i32", chains.CLAMPED)
-            f.op("pto.tadd", [x, whole], [x])
+            f.tile_op("pto.tadd", [x, whole], [x])
         if group.relu:
-            f.op("pto.tmaxs", [x, f.integer(0, "i32")], [x])
+            f.tile_op("pto.tmaxs", [x, f.integer(0, "i32")], [x])
         assert group.out is not None
         real = chains.real(f, x)
         chains.apply(f, "mul", real, p["factor"], real)
@@ -244,11 +244,11 @@ def _in_int32(
     return runner.on_sums("residual", acc, params, body, out, beside)
 
 
-def _rounded(f: FunctionText, real: TileText, zero: int, out: Storage) -> TileText:
+def _rounded(f: KernelBuilder, real: TileValue, zero: int, out: Storage) -> TileValue:
     whole = chains.converted(f, real, "whole", "i32", chains.CLAMPED)
     if zero:
         chains.clamp(f, whole, -chains.FAR, chains.FAR)
-        f.op("pto.tadds", [whole, f.integer(zero, "i32")], [whole])
+        f.tile_op("pto.tadds", [whole, f.integer(zero, "i32")], [whole])
     return chains.narrow(f, whole, real, out)
 
 
@@ -263,13 +263,13 @@ def _sum(runner: KernelRunner, group: Group, a: np.ndarray, b: np.ndarray, form:
     words = [storage(v.dtype).name for v in (a, b)]
     whole = [whole_factor(s, group) for s in (group.a, group.b)]
 
-    def exact(f: FunctionText, frame) -> None:
+    def exact(f: KernelBuilder, frame) -> None:
         left = _dequantised(f, frame.load("x", words[0]), group.a)
         right = _dequantised(f, frame.load("z", words[1]), group.b)
-        f.op("pto.tadd", [left, right], [left])
+        f.tile_op("pto.tadd", [left, right], [left])
         frame.store(_finished(f, left, group, out), "y")
 
-    def fast(f: FunctionText, frame) -> None:
+    def fast(f: KernelBuilder, frame) -> None:
         parts = []
         for name, word, operand, factor in zip(
             ("x", "z"), words, (group.a, group.b), whole, strict=True
@@ -278,14 +278,14 @@ def _sum(runner: KernelRunner, group: Group, a: np.ndarray, b: np.ndarray, form:
             real = chains.widen(f, held, storage(word))
             codes = chains.converted(f, real, "codes", "i32", chains.CLAMPED)
             if int(operand.zero):
-                f.op("pto.tadds", [codes, f.integer(-int(operand.zero), "i32")], [codes])
-            f.op("pto.tmuls", [codes, f.integer(factor, "i32")], [codes])
+                f.tile_op("pto.tadds", [codes, f.integer(-int(operand.zero), "i32")], [codes])
+            f.tile_op("pto.tmuls", [codes, f.integer(factor, "i32")], [codes])
             parts.append(codes)
-        f.op("pto.tadd", parts, [parts[0]])
+        f.tile_op("pto.tadd", parts, [parts[0]])
         if group.relu:
-            f.op("pto.tmaxs", [parts[0], f.integer(0, "i32")], [parts[0]])
+            f.tile_op("pto.tmaxs", [parts[0], f.integer(0, "i32")], [parts[0]])
         real = chains.real(f, parts[0])
-        f.op("pto.tmuls", [real, f.real(2.0**-_STEP)], [real])
+        f.tile_op("pto.tmuls", [real, f.real(2.0**-_STEP)], [real])
         assert group.out is not None
         frame.store(_rounded(f, real, int(group.out.zero), out), "y")
 

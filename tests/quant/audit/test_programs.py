@@ -15,7 +15,7 @@ from ptosim.models.audit.price import function_of, prices
 from ptosim.models.audit.program import audit_program
 from ptosim.models.audit.steps import REAL, Step
 from ptosim.models.generated import run
-from ptosim.models.program_text import module
+from ptosim.models.kernel_builder import module
 from ptosim.models.quant.causes import exchanged
 from ptosim.models.quant.diff import Setting
 
@@ -296,6 +296,6 @@ def test_the_kernel_of_a_price_computes_the_changed_formula(target, along):
         "scale": factor.item() if count is None else np.full(count, factor),
         "zero": zero.item() if count is None else np.full(count, zero),
     }  # fmt: skip
-    got = run(module(target, [f]), args).outputs["y"].reshape(64, 128)
+    got = run(module(f), args).outputs["y"].reshape(64, 128)
     wanted = np.clip(np.rint(x / scale) + 3, 0, 255)
     np.testing.assert_array_equal(got, wanted)

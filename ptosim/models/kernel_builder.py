@@ -1,21 +1,16 @@
-"""Writing PTO modules: functions with constants, tiles, views and operations."""
+"""Kernels that are built: functions with constants, tiles, views and operations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
-from ptosim.ground.records import NamedTuple, dataclass
-
-
-class TypedName(NamedTuple):
-    """A value with its type, as they are written."""
-
-    name: str
-    type: str
-
+from ptosim.ground.ir.core import Module, Operation
+from ptosim.ground.records import dataclass
+from ptosim.language.build import Builder, Named, Typed, Words, as_module
 
 _INFINITIES = {
     ("f32", True): "0x7F800000", ("f32", False): "0xFF800000",
@@ -37,7 +32,7 @@ BITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TileText:
+class TileValue:
     """A tile value: name, element type, shape, layout and memory space."""
 
     name: str
@@ -69,17 +64,18 @@ class TileText:
         return -(-self.rows * self.cols * BITS[self.dtype] // 8 // 32) * 32
 
 
-class FunctionText:
-    """One function under construction."""
+class KernelBuilder(Builder):
+    """One function under construction; arguments and constants are declared where they are first
+    used."""
 
     def __init__(self, name: str, target: str) -> None:
+        super().__init__()
         self.name = name
         self.target = target
         self.args: dict[str, str] = {}
-        self.tiles: list[TileText] = []
+        self.tiles: list[TileValue] = []
         self._constants: dict[tuple[str, str], str] = {}
-        self._lines: list[str] = []
-        self._depth = 1
+        self._open: list[AbstractContextManager[None]] = []
         self._count = 0
 
     # -- values ------------------------------------------------------------------------------------
@@ -89,26 +85,27 @@ class FunctionText:
         self.args.setdefault(name, type_)
         return f"%{name}"
 
-    def pointer(self, name: str, dtype: str) -> str:
+    def pointer(self, name: str, dtype: str) -> Typed:
         """Return a pointer argument."""
-        return self.arg(name, f"!pto.ptr<{dtype}>")
+        type_ = f"!pto.ptr<{dtype}>"
+        return Typed(self.arg(name, type_), type_)
 
-    def scalar(self, name: str, dtype: str) -> TypedName:
+    def scalar(self, name: str, dtype: str) -> Typed:
         """Return a scalar argument as an operand."""
-        return TypedName(self.arg(name, dtype), dtype)
+        return Typed(self.arg(name, dtype), dtype)
 
     def const(self, value: int, type_: str = "index") -> str:
-        """Return an integer constant."""
+        """Return the name of an integer constant."""
         key = (str(value), type_)
         if key not in self._constants:
             self._constants[key] = f"%c{'m' if value < 0 else ''}{abs(value)}_{type_}"
         return self._constants[key]
 
-    def integer(self, value: int, type_: str) -> TypedName:
+    def integer(self, value: int, type_: str) -> Typed:
         """Return an integer constant as an operand."""
-        return TypedName(self.const(value, type_), type_)
+        return Typed(self.const(value, type_), type_)
 
-    def real(self, value: float, type_: str = "f32") -> TypedName:
+    def real(self, value: float, type_: str = "f32") -> Typed:
         """Return a float constant as an operand; infinities as the bits of f32 and f16."""
         text = repr(float(np.float32(value)))
         text = text if "." in text or "e" not in text else text.replace("e", ".0e")
@@ -117,36 +114,26 @@ class FunctionText:
         key = (text, type_)
         if key not in self._constants:
             self._constants[key] = f"%f{len(self._constants)}"
-        return TypedName(self._constants[key], type_)
+        return Typed(self._constants[key], type_)
 
     def fresh(self, stem: str) -> str:
         """Return a new value name."""
         self._count += 1
         return f"%{stem}{self._count}"
 
-    # -- lines -------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
-    def line(self, text: str) -> None:
-        """Add a line."""
-        self._lines.append("  " * (self._depth + 1) + text)
-
-    def comment(self, text: str) -> None:
-        """Add a comment line."""
-        self.line(f"// {text}")
-
-    def loop(self, stem: str, end: int, step: int) -> str:
+    def begin(self, stem: str, end: int, step: int) -> str:
         """Open a loop from 0 and return its counter."""
         counter = self.fresh(stem)
-        self.line(
-            f"scf.for {counter} = {self.const(0)} to {self.const(end)} step {self.const(step)} {{"
-        )
-        self._depth += 1
+        loop = self.loop(counter, [self.const(0), self.const(end), self.const(step)])
+        loop.__enter__()
+        self._open.append(loop)
         return counter
 
     def end(self) -> None:
         """Close the innermost loop."""
-        self._depth -= 1
-        self.line("}")
+        self._open.pop().__exit__(None, None, None)
 
     def tile(
         self,
@@ -158,25 +145,17 @@ class FunctionText:
         loc: str = "vec",
         fractal: int = 512,
         valid_cols: int | None = None,
-    ) -> TileText:
+    ) -> TileValue:
         """Allocate a tile."""
-        tile = TileText(self.fresh(stem), dtype, rows, cols, layout, loc, fractal, valid_cols)
+        tile = TileValue(self.fresh(stem), dtype, rows, cols, layout, loc, fractal, valid_cols)
         self.tiles.append(tile)
-        self.line(f"{tile.name} = pto.alloc_tile : {tile.type}")
+        self.op("pto.alloc_tile", types=[tile.type], results=[tile.name])
         return tile
 
-    def op(
-        self,
-        name: str,
-        ins: Sequence[TileText | TypedName],
-        outs: Sequence[TileText | TypedName],
-        attrs: str = "",
-        fp: TileText | None = None,
-    ) -> None:
-        """Add an operation; `fp` is a scale for each column."""
-        tail = f" {{{attrs}}}" if attrs else ""
-        scale = f" fp {fp.name} : {fp.type}" if fp is not None else ""
-        self.line(f"{name} ins({_group(ins)}{scale}) outs({_group(outs)}){tail}")
+    def cast(self, name: str, tile: TileValue, made: TileValue) -> TileValue:
+        """Make a tile another view of the bytes of one: `pto.treshape` or `pto.bitcast`."""
+        self.op(name, [tile], results=[made.name], arrow=[made.type])
+        return made
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -187,61 +166,48 @@ class FunctionText:
         shape: Sequence[int],
         strides: Sequence[int] | None = None,
         layout: str | None = None,
-    ) -> TypedName:
+    ) -> Typed:
         """Return a view of a whole pointer argument."""
         strides = strides or [math.prod(shape[i + 1 :]) for i in range(len(shape))]
         value = self.fresh("view")
         type_ = f"!pto.tensor_view<{_dims(shape)}x{dtype}>"
-        attrs = f" {{layout = #pto.layout<{layout}>}}" if layout else ""
-        self.line(
-            f"{value} = pto.make_tensor_view {self.pointer(name, dtype)}, shape = "
-            f"[{self._consts(shape)}], strides = [{self._consts(strides)}]{attrs} : {type_}"
-        )
-        return TypedName(value, type_)
+        attrs: list[Words] = [{"layout": f"#pto.layout<{layout}>"}] if layout else []
+        items = [self.pointer(name, dtype), self._sizes("shape", shape)]
+        items += [self._sizes("strides", strides), *attrs]
+        self.op("pto.make_tensor_view", items, [type_], results=[value])
+        return Typed(value, type_)
 
     def window(
-        self, view: TypedName, dtype: str, offsets: Sequence[str], sizes: Sequence[int]
-    ) -> TypedName:
+        self, view: Named, dtype: str, offsets: Sequence[str], sizes: Sequence[int]
+    ) -> Typed:
         """Return a part of a view; offsets are values."""
         value = self.fresh("part")
         type_ = f"!pto.partition_tensor_view<{_dims(sizes)}x{dtype}>"
-        self.line(
-            f"{value} = pto.partition_view {view.name}, offsets = [{', '.join(offsets)}], sizes = "
-            f"[{self._consts(sizes)}] : {view.type} -> {type_}"
-        )
-        return TypedName(value, type_)
+        items = [view, self.keyword("offsets", self.listed(offsets)), self._sizes("sizes", sizes)]
+        self.op("pto.partition_view", items, results=[value], arrow=[type_])
+        return Typed(value, type_)
 
-    def _consts(self, values: Sequence[int]) -> str:
-        return ", ".join(self.const(v) for v in values)
+    def _sizes(self, key: str, values: Sequence[int]):
+        return self.keyword(key, self.listed([self.const(v) for v in values]))
 
-    # -- text --------------------------------------------------------------------------------------
+    # -- the whole ---------------------------------------------------------------------------------
 
-    def text(self) -> str:
-        """Return the function."""
-        args = ", ".join(f"%{name}: {type_}" for name, type_ in self.args.items())
-        body = "\n".join([*(f"    {c}" for c in self._defined()), *self._lines, "    return"])
-        return f"  func.func @{self.name}({args}) {{\n{body}\n  }}\n"
-
-    def body(self) -> list[str]:
-        """Return the lines alone, constants first, without indentation."""
-        return [*self._defined(), *(line.strip() for line in self._lines)]
-
-    def _defined(self) -> list[str]:
-        return [
-            f"{name} = arith.constant {value} : {type_}"
-            for (value, type_), name in self._constants.items()
-        ]
+    def built(self) -> list[Operation]:
+        """Return the operations of its body, constants first."""
+        defined = Builder()
+        for (value, type_), name in self._constants.items():
+            defined.constant(name, value, type_)
+        return [*defined.ops, *self.ops]
 
 
-def module(target: str, functions: Sequence[FunctionText], head: Sequence[str] = ()) -> str:
-    """Return a module of functions, with comment lines in front."""
-    comments = "".join(f"// {line}\n" for line in head)
-    body = "\n".join(f.text() for f in functions)
-    return f'{comments}module attributes {{pto.target_arch = "{target}"}} {{\n{body}}}\n'
-
-
-def _group(operands: Sequence[TileText | TypedName]) -> str:
-    return f"{', '.join(o.name for o in operands)} : {', '.join(o.type for o in operands)}"
+def module(f: KernelBuilder) -> Module:
+    """Return the module of a function."""
+    b = Builder()
+    args = [Typed(f"%{name}", type_) for name, type_ in f.args.items()]
+    with b.unit({"pto.target_arch": f'"{f.target}"'}), b.function(f.name, args):
+        b.ops += f.built()
+        b.typed("func.return")
+    return as_module(b.ops, "<generated>")
 
 
 def _dims(sizes: Sequence[int]) -> str:
