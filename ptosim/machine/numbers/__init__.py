@@ -14,7 +14,8 @@ module             job
 `stochastic`       stochastic rounding of the MX elements, random words, Philox 4x32
 `affine`           INT8 TQUANT and TDEQUANT
 `transcendental`   exp, log, square root and relatives with one final rounding
-`elementwise`      integer division, modulo, and the two NaN rules of max and min
+`lanes`            the words of arithmetic: what each computes, lane by lane, under each of its rules
+`elementwise`      remainders of tiles, integer powers
 `choices`          refuses unknown choices
 `cpu_model`        TCVT as the public CPU simulator computes it, defects included
 =================  ==============================================================================

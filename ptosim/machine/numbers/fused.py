@@ -7,12 +7,9 @@ gives what one rounding of the exact value would give: f64 has more than two bit
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ptosim.machine.numbers.formats import BF16
-from ptosim.machine.numbers.lanes import is_float
 from ptosim.machine.numbers.rounding import narrow
 
 _NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16", BF16: "bf16"}
@@ -48,11 +45,3 @@ def odd_float(values: np.ndarray) -> np.ndarray:
     total = high + low
     lost = low - (total - high)
     return np.where(lost != 0, _to_odd(total, lost), total)
-
-
-def multiply_add_of(lanes: np.dtype, rule: str) -> Callable[..., np.ndarray]:
-    """Return a * b + c of lanes: of floats rounded once, or twice if the rule (the switch
-    `muladd.rounding`) is `separate`."""
-    if is_float(lanes) and rule == "fused":
-        return multiply_add
-    return lambda a, b, c: a * b + c

@@ -6,23 +6,12 @@ for."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.fifo import FifoKey
-
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "GT": operator.gt,
-    "GE": operator.ge,
-    "LT": operator.lt,
-    "LE": operator.le,
-}
-"""What a wait for signals compares by."""
-
+from ptosim.machine.numbers.lanes import COMPARISONS
 
 STORES = ("MTE3", "FIX")
 MOVES = ("MTE2", *STORES)
@@ -176,7 +165,7 @@ class Signals(NamedTuple):
     @property
     def comparison(self) -> Callable[[Any, Any], Any]:
         """Return the function of a signal, or an array of them, and the value."""
-        return COMPARE[self.compare]
+        return COMPARISONS[self.compare.lower()]
 
     def __str__(self) -> str:
         return f"signals of {self.buffer} {self.compare.lower()} {self.value}"

@@ -7,70 +7,27 @@ right (the public programs only shift by less)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.numbers import lanes as numerics
-from ptosim.machine.numbers.elementwise import COMPARISONS
-from ptosim.machine.numbers.fused import multiply_add, multiply_add_of
-from ptosim.machine.numbers.lanes import is_float, unsigned
+from ptosim.machine.numbers.lanes import COMPARISONS, unsigned
 from ptosim.machine.vector import Mask
 from ptosim.ops.base.functions import vector
-from ptosim.ops.micro.context import Function, Run, VectorContext
-
-Make = Callable[[np.dtype], Function]
-
-_PAIRS: dict[str, Make] = {
-    "add": lambda lanes: np.add,
-    "sub": lambda lanes: np.subtract,
-    "mul": lambda lanes: np.multiply,
-    "div": lambda lanes: np.divide if is_float(lanes) else numerics.quotient,
-    "max": numerics.maximum,
-    "min": numerics.minimum,
-    "and": lambda lanes: np.bitwise_and,
-    "or": lambda lanes: np.bitwise_or,
-    "xor": lambda lanes: np.bitwise_xor,
-    "shl": lambda lanes: numerics.shift_left,
-    "shr": lambda lanes: numerics.shift_right,
-    "lrelu": lambda lanes: numerics.leaky,
-    "prelu": lambda lanes: numerics.leaky,
-    "addrelu": lambda lanes: _then(numerics.relu(lanes), np.add),
-    "subrelu": lambda lanes: _then(numerics.relu(lanes), np.subtract),
-}
-"""Functions of two operands by the name of the operation without `v` and, with a scalar, without
-`s`."""
-
-_OF_NUMBER = {"max": numerics.maximum_of, "min": numerics.minimum_of}
-"""Functions of a register and a number of the text that are simpler than those of two registers."""
-
-_SINGLES: dict[str, Make] = {
-    "abs": numerics.absolute,
-    "neg": numerics.negated,
-    "exp": lambda lanes: numerics.transcendent("exp", lanes),
-    "ln": lambda lanes: numerics.transcendent("log", lanes),
-    "sqrt": lambda lanes: numerics.transcendent("sqrt", lanes),
-    "rec": lambda lanes: numerics.transcendent("recip", lanes),
-    "rsqrt": lambda lanes: numerics.transcendent("rsqrt", lanes),
-    "relu": numerics.relu,
-    "not": lambda lanes: np.invert,
-    "bcnt": lambda lanes: numerics.bit_count,
-    "cls": lambda lanes: numerics.sign_run,
-    "mov": lambda lanes: np.copy,
-}
+from ptosim.ops.micro.context import Run, VectorContext
 
 _BITWISE = frozenset(("and", "or", "xor", "not"))
+_ONE_REGISTER = (
+    "abs", "neg", "exp", "ln", "sqrt", "rec", "rsqrt", "relu", "not", "bcnt", "cls", "mov",
+)  # fmt: skip
 _WITH_REGISTER = (
     "add", "sub", "mul", "div", "max", "min", "and", "or", "xor", "shl", "shr", "prelu", "addrelu",
     "subrelu",
 )  # fmt: skip
+_RULES = {"div": "ones"}
+"""Rules of words where the first one is not it."""
 _WITH_SCALAR = ("adds", "subs", "muls", "maxs", "mins", "ands", "ors", "xors")
-
-
-def _then(last: Function, first: Function) -> Function:
-    return lambda a, b: last(first(a, b))
 
 
 @vector(*(f"pto.v{name}" for name in _WITH_REGISTER))
@@ -78,7 +35,7 @@ def two_registers(ctx: VectorContext) -> Run:
     """dst = function of lhs and rhs."""
     name = ctx.op.name.removeprefix("pto.v")
     lanes = _lanes(ctx, "lhs", name)
-    return ctx.lane_wise(_PAIRS[name](lanes), "lhs", "rhs", lanes=lanes)
+    return ctx.lane_wise(numerics.of(name, lanes, _RULES.get(name, "")), "lhs", "rhs", lanes=lanes)
 
 
 @vector(*(f"pto.v{name}" for name in _WITH_SCALAR), "pto.vlrelu")
@@ -87,8 +44,10 @@ def register_and_scalar(ctx: VectorContext) -> Run:
     name = ctx.op.name.removeprefix("pto.v")
     name = name if name == "lrelu" else name.removesuffix("s")
     lanes, const = _lanes(ctx, "src", name), ctx.const("scalar")
-    of_number = _OF_NUMBER.get(name) if isinstance(const, (int, float)) else None
-    function = of_number(lanes, const) if of_number is not None else _PAIRS[name](lanes)
+    if isinstance(const, (int, float)):
+        function = numerics.of_number(name, lanes, const)
+    else:
+        function = numerics.of(name, lanes)
     return ctx.lane_wise(function, "src", "scalar", lanes=lanes)
 
 
@@ -97,7 +56,7 @@ def shift_by_scalar(ctx: VectorContext) -> Run:
     """dst = src shifted by one count, an unsigned number of 16 bits."""
     lanes = ctx.lanes("src")
     raw, most = unsigned(lanes), lanes.itemsize * 8
-    function = numerics.shift_left if ctx.op.name == "pto.vshls" else numerics.shift_right
+    function = numerics.of(ctx.op.name[len("pto.v") : -1], lanes)
     amounts = [
         np.full(REGISTER_BYTES // lanes.itemsize, n, raw).view(lanes) for n in range(most + 1)
     ]
@@ -109,12 +68,12 @@ def shift_by_scalar(ctx: VectorContext) -> Run:
     )
 
 
-@vector(*(f"pto.v{name}" for name in _SINGLES))
+@vector(*(f"pto.v{name}" for name in _ONE_REGISTER))
 def one_register(ctx: VectorContext) -> Run:
     """dst = function of a register."""
     name = ctx.op.name.removeprefix("pto.v")
     lanes = _lanes(ctx, "src", name)
-    return ctx.lane_wise(_SINGLES[name](lanes), "src", lanes=lanes)
+    return ctx.lane_wise(numerics.of(name, lanes), "src", lanes=lanes)
 
 
 def _lanes(ctx: VectorContext, name: str, operation: str) -> np.dtype:
@@ -129,21 +88,21 @@ def _lanes(ctx: VectorContext, name: str, operation: str) -> np.dtype:
 @vector("pto.vaxpy")
 def vaxpy(ctx: VectorContext) -> Run:
     """dst = scalar * lhs + rhs."""
-    function = multiply_add_of(ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
+    function = numerics.of("muladd", ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
     return ctx.lane_wise(lambda a, b, s: function(s, a, b), "lhs", "rhs", "scalar")
 
 
 @vector("pto.vmula")
 def vmula(ctx: VectorContext) -> Run:
     """dst = acc + lhs * rhs."""
-    function = multiply_add_of(ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
+    function = numerics.of("muladd", ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
     return ctx.lane_wise(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs")
 
 
 @vector("pto.vmadd")
 def vmadd(ctx: VectorContext) -> Run:
     """dst = acc * lhs + rhs, always rounded once."""
-    return ctx.lane_wise(multiply_add, "acc", "lhs", "rhs")
+    return ctx.lane_wise(numerics.of("muladd", ctx.lanes("lhs")), "acc", "lhs", "rhs")
 
 
 # -- two results -----------------------------------------------------------------------------------

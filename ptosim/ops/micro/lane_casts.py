@@ -114,7 +114,7 @@ def vbitcast(ctx: VectorContext) -> Run:
 def vaddreluconv(ctx: VectorContext) -> Run:
     """max(lhs + rhs, 0), converted; documentation gives neither rounding nor saturation: R,
     saturated."""
-    relu = numerics.relu(ctx.lanes("lhs"))
+    relu = numerics.of("relu", ctx.lanes("lhs"))
     convert = _conversion(ctx, "lhs", saturates=True)
     part = ctx.opt_word("part")
     return _placed(ctx, lambda a, b: relu(a + b), ["lhs", "rhs"], convert, part)

@@ -11,6 +11,7 @@ import numpy as np
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import SLOT_MASKS, SLOT_STORES, Core
+from ptosim.machine.numbers.lanes import of
 from ptosim.machine.storage import view_dtype
 from ptosim.ops.base.functions import value
 from ptosim.ops.base.scalar_unit import Action, ValueContext
@@ -23,8 +24,8 @@ EVERY_LANE = (0, _WORD, _WORD)
 _TYPE_BITS, _OPERATION_BITS = (6, 3), (9, 2)
 _TYPES = {"f32": 1, "f16": 2, "s16": 3, "s32": 4, "s8": 5, "bf16": 6, "none": 0}
 _OPERATIONS = {"add": 0, "max": 1, "min": 2}
+_WORDS = {number: word for word, number in _OPERATIONS.items()}
 _ELEMENTS = {1: "f32", 2: "f16", 3: "i16", 4: "i32", 5: "i8", 6: "bf16"}
-_FUNCTIONS = {0: np.add, 1: np.maximum, 2: np.minimum}
 
 
 class StoreMode(NamedTuple):
@@ -41,7 +42,9 @@ class StoreMode(NamedTuple):
     def combined(self, old: np.ndarray, new: np.ndarray) -> np.ndarray:
         """Return the bytes of each element of `old` combined with that of `new`."""
         with np.errstate(all="ignore"):
-            made = _FUNCTIONS[self.operation](old.view(self.dtype), new.view(self.dtype))
+            made = of(_WORDS[self.operation], self.dtype)(
+                old.view(self.dtype), new.view(self.dtype)
+            )
         return made.astype(self.dtype).view(np.uint8)
 
 
@@ -49,7 +52,7 @@ def mode_of(ctrl: int) -> StoreMode | None:
     """Return the mode that a control register has, None where stores replace."""
     element = _ELEMENTS.get(_field(ctrl, *_TYPE_BITS))
     operation = _field(ctrl, *_OPERATION_BITS)
-    return StoreMode(operation, element) if element and operation in _FUNCTIONS else None
+    return StoreMode(operation, element) if element and operation in _WORDS else None
 
 
 def _field(ctrl: int, first: int, count: int) -> int:

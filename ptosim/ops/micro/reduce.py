@@ -11,10 +11,42 @@ import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.numbers.lanes import PairTree, highest, lowest, unsigned
+from ptosim.machine.numbers.lanes import highest, lowest, unsigned
 from ptosim.machine.vector import Mask
 from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.context import Function, Run, VectorContext
+
+
+class PairTree:
+    """Sums of adjacent pairs, level by level, in the type of the lanes, until `groups` are left.
+
+    The levels are buffers made once, so that a sum costs one NumPy call for each level.
+    """
+
+    def __init__(self, lanes: np.dtype, count: int, groups: int) -> None:
+        self._top = np.zeros(count, lanes)
+        self._levels = []
+        level = self._top
+        while len(level) > groups:
+            below = np.zeros(len(level) // 2, lanes)
+            self._levels.append((level[::2], level[1::2], below))
+            level = below
+        self._bottom = level
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums; the array belongs to the tree. Of rows of numbers, those of each row."""
+        if values.ndim > 1:
+            return self._rows(values)
+        self._top[:] = values
+        for even, odd, below in self._levels:
+            np.add(even, odd, out=below)
+        return self._bottom
+
+    def _rows(self, values: np.ndarray) -> np.ndarray:
+        level = values.astype(self._top.dtype, copy=False)
+        for _ in self._levels:
+            level = level[..., ::2] + level[..., 1::2]
+        return level
 
 
 def _reduced(ctx: VectorContext, function: Function, fill: object) -> Run:

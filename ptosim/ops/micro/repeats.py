@@ -39,46 +39,21 @@ _UNSIGNED = ("ui32", "ui16")
 _BITS = frozenset(("and", "or", "not", "shl", "shr", "dup"))
 """Operations that unsigned integers have too; they take the bits of any type."""
 
-Function = Callable[..., np.ndarray]
-Make = Callable[[np.dtype], Function]
+_WORDS = {
+    **{word: word for word in (
+        "add", "sub", "mul", "div", "max", "min", "and", "or", "addrelu", "not", "abs", "relu",
+        "exp", "ln", "sqrt", "rsqrt", "shl", "shr",
+    )},
+    **{f"{word}s": word for word in ("mul", "add", "max", "min")},
+}  # fmt: skip
+"""What an operation computes, by its name without `pto.ub.v`; `dup` writes its scalar."""
+_NAMES = [f"pto.ub.v{name}" for name in (*_WORDS, "dup")]
 
 
-def _sum_above_zero(lanes: np.dtype) -> Function:
-    relu = numerics.relu(lanes)
-    return lambda a, b: relu(a + b)
-
-
-_PAIRS: dict[str, Make] = {
-    "add": lambda lanes: np.add,
-    "sub": lambda lanes: np.subtract,
-    "mul": lambda lanes: np.multiply,
-    "div": lambda lanes: np.divide if lanes.kind == "f" else numerics.quotient,
-    "max": numerics.maximum,
-    "min": numerics.minimum,
-    "and": lambda lanes: np.bitwise_and,
-    "or": lambda lanes: np.bitwise_or,
-    "addrelu": _sum_above_zero,
-}
-_SINGLES: dict[str, Make] = {
-    "not": lambda lanes: np.invert,
-    "abs": numerics.absolute,
-    "relu": numerics.relu,
-    "exp": lambda lanes: numerics.transcendent("exp", lanes),
-    "ln": lambda lanes: numerics.transcendent("log", lanes),
-    "sqrt": lambda lanes: numerics.transcendent("sqrt", lanes),
-    "rsqrt": lambda lanes: numerics.transcendent("rsqrt", lanes),
-}
-_SCALARS: dict[str, Make] = {
-    "shl": lambda lanes: numerics.shift_left,
-    "shr": lambda lanes: numerics.shift_right,
-    "muls": lambda lanes: np.multiply,
-    "adds": lambda lanes: np.add,
-    "maxs": numerics.maximum,
-    "mins": numerics.minimum,
-    "dup": lambda lanes: lambda scalar: scalar,
-}
-_FUNCTIONS = _PAIRS | _SINGLES | _SCALARS
-_NAMES = [f"pto.ub.v{name}" for name in _FUNCTIONS]
+def _function(name: str, lanes: np.dtype) -> Callable[..., np.ndarray]:
+    if name == "dup":
+        return lambda scalar: scalar
+    return numerics.of(_WORDS[name], lanes, "ones" if name == "div" else "")
 
 
 # -- masks -----------------------------------------------------------------------------------------
@@ -165,7 +140,7 @@ def repeats(op: Binding) -> Commit:
     active = _active(op, lanes.itemsize)
     if not active.any():
         return nothing
-    function = _FUNCTIONS[_name(op.op)](lanes)
+    function = _function(_name(op.op), lanes)
     names = [n for n in ("src0", "src1", "src") if n in op.op.bound]
     sources = [_operand(op, n) for n in names]
     target = _operand(op, "dst")

@@ -15,9 +15,9 @@ from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
 from ptosim.ops.base.functions import Commit, kernel
 from ptosim.ops.cube.outward import check_atomic
-from ptosim.ops.tile.elementwise import TWO_TILES
+from ptosim.ops.tile import arithmetic
 
-_COMBINE = {"Sum": "tadd", "Max": "tmax", "Min": "tmin"}
+_COMBINE = {"Sum": "add", "Max": "max", "Min": "min"}
 
 
 @kernel("pto.comm.tput", "pto.comm.tget")
@@ -87,7 +87,7 @@ def reduce(op: Binding) -> Commit:
     root = op.attr("root")
     order = [root, *(i for i in range(len(members)) if i != root)]
     sources = [members[i].array().view(numbers) for i in order]
-    combine = TWO_TILES[_COMBINE[op.attr("reduceOp")]](op, numbers)
+    combine = arithmetic.word(op, _COMBINE[op.attr("reduceOp")], numbers)
     target = dst.array().view(numbers)
 
     def fold() -> None:

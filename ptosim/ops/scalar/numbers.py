@@ -18,6 +18,7 @@ import numpy as np
 from ptosim.ground.ir.types import DType
 from ptosim.machine.moving import Moving
 from ptosim.machine.numbers.fused import multiply_add
+from ptosim.machine.numbers.lanes import COMPARISONS, of_numbers
 
 Function = Callable[..., Any]
 Maker = Callable[[DType, DType], Function]
@@ -111,14 +112,10 @@ def _checked(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
     return divide
 
 
-def _truncated(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
+def _shift(function: Callable[[int, int], int], view: Callable[[int, DType], int]) -> Maker:
+    signed = view is _signed
 
-
-def _shift(function: Callable[[int, int], int], signed: bool) -> Maker:
     def make(operand: DType, result: DType) -> Function:
-        view = _signed if signed else unsigned
 
         def shift(a: int, b: int) -> int:
             amount = unsigned(b, operand)
@@ -139,47 +136,10 @@ def _float(function: Callable[[float, float], float]) -> Maker:
     return make
 
 
-def _divide(a: float, b: float) -> float:
-    return float(np.float64(a) / np.float64(b))
-
-
-def _remainder(a: float, b: float) -> float:
-    return math.fmod(a, b) if b and math.isfinite(a) else math.nan
-
-
-def _maximum(a: float, b: float) -> float:
-    if math.isnan(a) or math.isnan(b):
-        return math.nan
-    return a if (a > b or (a == b and math.copysign(1, a) > 0)) else b
-
-
-def _minimum(a: float, b: float) -> float:
-    return -_maximum(-a, -b)
-
-
-def _number(function: Callable[[float, float], float]) -> Callable[[float, float], float]:
-    def choose(a: float, b: float) -> float:
-        if math.isnan(a):
-            return b
-        return a if math.isnan(b) else function(a, b)
-
-    return choose
-
-
-_CMPI = {
-    "eq": (operator.eq, False), "ne": (operator.ne, False),
-    "slt": (operator.lt, True), "sle": (operator.le, True),
-    "sgt": (operator.gt, True), "sge": (operator.ge, True),
-    "ult": (operator.lt, False), "ule": (operator.le, False),
-    "ugt": (operator.gt, False), "uge": (operator.ge, False),
-}  # fmt: skip
-_CMPF = {"eq": operator.eq, "gt": operator.gt, "ge": operator.ge, "lt": operator.lt,
-         "le": operator.le, "ne": operator.ne}  # fmt: skip
-
-
 def compare_integers(predicate: str, operand: DType) -> Function:
     """Return the comparison of an arith.cmpi predicate."""
-    function, signed = _CMPI[predicate]
+    signed = predicate[0] == "s"
+    function = COMPARISONS[predicate if predicate in COMPARISONS else predicate[1:]]
     if signed and operand.kind == "int" and operand.name != "i1":
         return function
     view = _signed if signed else unsigned
@@ -192,7 +152,7 @@ def compare_floats(predicate: str) -> Function:
         return lambda a, b: predicate == "true"
     if predicate in ("ord", "uno"):
         return lambda a, b: (math.isnan(a) or math.isnan(b)) == (predicate == "uno")
-    function = _CMPF[predicate[1:]]
+    function = COMPARISONS[predicate[1:]]
     with_nan = predicate[0] == "u"
 
     def compare(a: float, b: float) -> bool:
@@ -320,36 +280,41 @@ def _fused(operand: DType, result: DType) -> Function:
     return compute
 
 
+ARITHMETIC: dict[str, tuple[str, str]] = {
+    **{f"arith.{word}i": (word, "i") for word in ("add", "sub", "mul", "and", "or", "xor")},
+    **{f"arith.{word}si": (word, "s") for word in ("div", "rem", "ceildiv", "floordiv")},
+    **{f"arith.{word}{sign}i": (word, sign) for word in ("max", "min") for sign in "su"},
+    "arith.divui": ("floordiv", "u"),
+    "arith.remui": ("mod", "u"),
+    "arith.ceildivui": ("ceildiv", "u"),
+    "arith.shli": ("shl", "u"),
+    "arith.shrsi": ("shr", "s"),
+    "arith.shrui": ("shr", "u"),
+    **{f"arith.{word}f": (word, "f") for word in ("add", "sub", "mul", "div", "rem")},
+    **{f"arith.{word}f": (word, "f") for word in ("maxnum", "minnum")},
+    "arith.maximumf": ("max", "f"),
+    "arith.minimumf": ("min", "f"),
+}
+"""The word of each operation on two numbers, and how it sees them: as integers of any sign, with
+or without one, as floats. Threads compute the same words on lanes."""
+DIVIDES = frozenset(("div", "floordiv", "ceildiv", "rem", "mod"))
+"""Words that integers of zero have no result of."""
+
+
+def _arithmetic(word: str, kind: str) -> Maker:
+    if kind == "f":
+        return _float(of_numbers(word, floats=True))
+    function = of_numbers(word, floats=False)
+    if kind == "i":
+        return _bitwise(function) if word in ("and", "or", "xor") else _wrapping(function)
+    view = _signed if kind == "s" else unsigned
+    if word in ("shl", "shr"):
+        return _shift(function, view)
+    return _seen(view, _checked(function) if word in DIVIDES else function)
+
+
 MAKERS: dict[str, Maker] = {
-    "arith.addi": _wrapping(operator.add),
-    "arith.subi": _wrapping(operator.sub),
-    "arith.muli": _wrapping(operator.mul),
-    "arith.divsi": _on_signed(_checked(_truncated)),
-    "arith.divui": _on_bits(_checked(operator.floordiv)),
-    "arith.remsi": _on_signed(_checked(lambda a, b: a - _truncated(a, b) * b)),
-    "arith.remui": _on_bits(_checked(operator.mod)),
-    "arith.ceildivsi": _on_signed(_checked(lambda a, b: -(-a // b))),
-    "arith.ceildivui": _on_bits(_checked(lambda a, b: -(-a // b))),
-    "arith.floordivsi": _on_signed(_checked(operator.floordiv)),
-    "arith.andi": _bitwise(operator.and_),
-    "arith.ori": _bitwise(operator.or_),
-    "arith.xori": _bitwise(operator.xor),
-    "arith.shli": _shift(operator.lshift, signed=False),
-    "arith.shrsi": _shift(operator.rshift, signed=True),
-    "arith.shrui": _shift(operator.rshift, signed=False),
-    "arith.maxsi": _on_signed(max),
-    "arith.maxui": _on_bits(max),
-    "arith.minsi": _on_signed(min),
-    "arith.minui": _on_bits(min),
-    "arith.addf": _float(operator.add),
-    "arith.subf": _float(operator.sub),
-    "arith.mulf": _float(operator.mul),
-    "arith.divf": _float(_divide),
-    "arith.remf": _float(_remainder),
-    "arith.maximumf": _float(_maximum),
-    "arith.minimumf": _float(_minimum),
-    "arith.maxnumf": _float(_number(_maximum)),
-    "arith.minnumf": _float(_number(_minimum)),
+    **{name: _arithmetic(*meaning) for name, meaning in ARITHMETIC.items()},
     "arith.negf": lambda operand, result: operator.neg,
     "math.roundeven": lambda operand, result: lambda a: float(np.rint(a)),
     "math.fma": _fused,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import DType
-from ptosim.machine.numbers.lanes import shift_left, shift_right
+from ptosim.machine.numbers.lanes import COMPARISONS, high_half, is_float, of
+from ptosim.ops.scalar.numbers import ARITHMETIC, DIVIDES
 from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
 from ptosim.ops.simt.table import LaneContext, computed, element_type, lane_dtype, lanes
 
@@ -19,7 +20,7 @@ Function = Callable[..., Any]
 def as_unsigned(value: Lanes) -> Lanes:
     """Return the bits of integers as unsigned ones."""
     kind = value.dtype
-    return value if kind.kind in "ub" else value.view(f"u{kind.itemsize}")
+    return value if kind.kind == "u" else value.view(f"u{kind.itemsize}")
 
 
 def as_signed(value: Lanes) -> Lanes:
@@ -30,115 +31,44 @@ def as_signed(value: Lanes) -> Lanes:
     return value if kind.kind == "i" else value.view(f"i{kind.itemsize}")
 
 
-def _viewed(view: Callable[[Lanes], Lanes], function: Function) -> Callable[[DType], Function]:
-    def make(kind: DType) -> Function:
-        wanted = lane_dtype(kind)
-
-        def compute(a: Lanes, b: Lanes) -> Lanes:
-            found = function(view(a), view(b))
-            return found.view(wanted) if found.dtype.itemsize == wanted.itemsize else _low(found)
-
-        return compute
-
-    return make
+_VIEWS: dict[str, Callable[[Lanes], Lanes]] = {"s": as_signed, "u": as_unsigned}
 
 
-def _low(found: Lanes) -> Lanes:
-    return (found.astype(np.int64) & 1).astype(bool)
+def seen_as(kind: str, word: str, lanes_type: np.dtype, rule: str = "") -> Function:
+    """Return a word of two values that are seen with or without a sign (`s`, `u`) or as they are;
+    results have the type of the values."""
+    view = _VIEWS.get(kind)
+    if view is None:
+        return of(word, lanes_type, rule)
+    function = of(word, view(np.empty(0, lanes_type)).dtype, rule)
+    if lanes_type.kind == "b":
+        return lambda a, b: (function(view(a), view(b)) & 1).astype(bool)
+    return lambda a, b: function(view(a), view(b)).view(lanes_type)
 
 
-def _plain(function: Function, on_bits: Function) -> Callable[[DType], Function]:
-    """`on_bits` is what the operation is on single bits."""
-    return lambda kind: on_bits if kind.name == "i1" else function
+def extreme(word: str, kind: np.dtype, *, unsigned: bool) -> Function:
+    """Return `max` or `min` as SIMT code has it: of floats the number where one is NaN."""
+    if is_float(kind):
+        return of(f"{word}num", kind)
+    return seen_as("u" if unsigned else "s", word, kind)
 
 
-_INTEGERS: dict[str, Callable[[DType], Function]] = {
-    "arith.addi": _plain(np.add, np.logical_xor),
-    "arith.subi": _plain(np.subtract, np.logical_xor),
-    "arith.muli": _plain(np.multiply, np.logical_and),
-    "arith.andi": lambda kind: np.bitwise_and,
-    "arith.ori": lambda kind: np.bitwise_or,
-    "arith.xori": lambda kind: np.bitwise_xor,
-    "arith.maxsi": _viewed(as_signed, np.maximum),
-    "arith.maxui": _viewed(as_unsigned, np.maximum),
-    "arith.minsi": _viewed(as_signed, np.minimum),
-    "arith.minui": _viewed(as_unsigned, np.minimum),
-}
+@lanes(*ARITHMETIC)
+def arithmetic(ctx: LaneContext) -> Run:
+    """What a word of arithmetic makes of two values."""
+    word, kind = ARITHMETIC[ctx.op.name]
+    function = seen_as(kind, word, lane_dtype(ctx.elem("lhs")))
+    if word in DIVIDES and kind != "f":
+        return _divided(ctx, function)
+    return ctx.computed(function, "lhs", "rhs")
 
 
-@lanes(*_INTEGERS)
-def integers(ctx: LaneContext) -> Run:
-    """Sums, products, bits and extremes."""
-    return ctx.computed(_INTEGERS[ctx.op.name](ctx.elem("lhs")), "lhs", "rhs")
-
-
-# -- shifts ----------------------------------------------------------------------------------------
-
-
-def _viewed_shift(
-    function: Function, view: Callable[[Lanes], Lanes]
-) -> Callable[[DType], Function]:
-    """A shift of lanes as signed or unsigned integers; of one bit, all but an arithmetic shift by 1
-    leaves nothing."""
-
-    def make(kind: DType) -> Function:
-        wanted = lane_dtype(kind)
-        if wanted.kind == "b":
-            return lambda a, b: a & (~b if view is as_unsigned else np.ones_like(b))
-        return lambda a, b: function(view(a), as_unsigned(b)).view(wanted)
-
-    return make
-
-
-_SHIFTS = {
-    "arith.shli": _viewed_shift(shift_left, as_unsigned),
-    "arith.shrui": _viewed_shift(shift_right, as_unsigned),
-    "arith.shrsi": _viewed_shift(shift_right, as_signed),
-}
-
-
-@lanes(*_SHIFTS)
-def shifts(ctx: LaneContext) -> Run:
-    """Shifts of integers."""
-    return ctx.computed(_SHIFTS[ctx.op.name](ctx.elem("lhs")), "lhs", "rhs")
-
-
-# -- quotients -------------------------------------------------------------------------------------
-
-
-def _truncated(a: Lanes, b: Lanes) -> Lanes:
-    quotient = np.floor_divide(a, b)
-    inexact = (quotient * b != a) & ((a < 0) != (b < 0))
-    return quotient + inexact.astype(quotient.dtype)
-
-
-def _ceiling(a: Lanes, b: Lanes) -> Lanes:
-    quotient = np.floor_divide(a, b)
-    return quotient + (quotient * b != a).astype(quotient.dtype)
-
-
-_QUOTIENTS: dict[str, tuple[Function, Callable[[Lanes], Lanes]]] = {
-    "arith.divsi": (_truncated, as_signed),
-    "arith.divui": (np.floor_divide, as_unsigned),
-    "arith.remsi": (lambda a, b: a - _truncated(a, b) * b, as_signed),
-    "arith.remui": (np.remainder, as_unsigned),
-    "arith.ceildivsi": (_ceiling, as_signed),
-    "arith.ceildivui": (_ceiling, as_unsigned),
-    "arith.floordivsi": (np.floor_divide, as_signed),
-}
-
-
-@lanes(*_QUOTIENTS)
-def quotients(ctx: LaneContext) -> Run:
-    """Quotients and remainders; a thread that divides by zero stops the launch."""
-    function, view = _QUOTIENTS[ctx.op.name]
+def _divided(ctx: LaneContext, function: Function) -> Run:
+    """A quotient or remainder: a thread that divides by zero stops the launch."""
     first, second, target, op = ctx.slots["lhs"], ctx.slots["rhs"], ctx.results[0], ctx.op
-    wanted = lane_dtype(ctx.elem("lhs"))
 
     def run(frame: Frame) -> None:
-        a, b = view(frame.values[first]), view(frame.values[second])
-        if wanted.kind == "b":
-            a, b = a.astype(np.int8), b.astype(np.int8)
+        a, b = frame.values[first], frame.values[second]
         zero = b == 0
         if zero.any():
             zero = frame.full(zero)
@@ -148,61 +78,9 @@ def quotients(ctx: LaneContext) -> Run:
                     "PTO6007", op, f"of thread {frame.name_of(wrong[0])} divides by zero"
                 )
             b = np.where(zero, np.ones_like(b), b)
-        found = function(a, b)
-        frame.values[target] = _low(found) if wanted.kind == "b" else found.view(wanted)
+        frame.values[target] = function(a, b)
 
     return run
-
-
-# -- floats ----------------------------------------------------------------------------------------
-
-
-def _maximum(a: Lanes, b: Lanes) -> Lanes:
-    """NaN if either is; +0 is above -0."""
-    found = np.maximum(a, b)
-    tie = (a == 0) & (b == 0)
-    return np.where(tie, a + b, found) if tie.any() else found
-
-
-def _minimum(a: Lanes, b: Lanes) -> Lanes:
-    return -_maximum(-a, -b)
-
-
-def number_wins(function: Function) -> Function:
-    """Return a choice that takes the number where one of two is NaN."""
-
-    def choose(a: Lanes, b: Lanes) -> Lanes:
-        lost, other = np.isnan(a), np.isnan(b)
-        if lost.any() or other.any():
-            return np.where(lost, b, np.where(other, a, function(a, b)))
-        return function(a, b)
-
-    return choose
-
-
-def _remainder(a: Lanes, b: Lanes) -> Lanes:
-    return np.fmod(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
-
-
-maxnum, minnum = number_wins(_maximum), number_wins(_minimum)
-
-_FLOATS: dict[str, Function] = {
-    "arith.addf": np.add,
-    "arith.subf": np.subtract,
-    "arith.mulf": np.multiply,
-    "arith.divf": np.divide,
-    "arith.remf": _remainder,
-    "arith.maximumf": _maximum,
-    "arith.minimumf": _minimum,
-    "arith.maxnumf": maxnum,
-    "arith.minnumf": minnum,
-}
-
-
-@lanes(*_FLOATS)
-def floats(ctx: LaneContext) -> Run:
-    """Sums, products, quotients and extremes of floats."""
-    return ctx.computed(_FLOATS[ctx.op.name], "lhs", "rhs")
 
 
 @lanes("arith.negf")
@@ -213,20 +91,15 @@ def negation(ctx: LaneContext) -> Run:
 
 # -- comparisons and choices -----------------------------------------------------------------------
 
-_ORDERS: dict[str, Function] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal,
-}  # fmt: skip
-
 
 @lanes("arith.cmpi")
 def compare_integers(ctx: LaneContext) -> Run:
     """Comparison of integers."""
     word = str(ctx.word("predicate"))
     if word in ("eq", "ne"):
-        return ctx.computed(_ORDERS[word], "lhs", "rhs")
+        return ctx.computed(COMPARISONS[word], "lhs", "rhs")
     view = as_signed if word[0] == "s" else as_unsigned
-    function = _ORDERS[word[1:]]
+    function = COMPARISONS[word[1:]]
     return ctx.computed(lambda a, b: function(view(a), view(b)), "lhs", "rhs")
 
 
@@ -242,7 +115,7 @@ def _float_comparison(word: str) -> Function:
         return lambda a, b: np.full(np.broadcast_shapes(a.shape, b.shape), word == "true")
     if word in ("ord", "uno"):
         return lambda a, b: (np.isnan(a) | np.isnan(b)) == (word == "uno")
-    function = _ORDERS[word[1:]]
+    function = COMPARISONS[word[1:]]
     if word[0] == "u":
         return lambda a, b: function(a, b) | np.isnan(a) | np.isnan(b)
     if word[1:] == "ne":
@@ -368,10 +241,10 @@ def casts(ctx: LaneContext) -> Run:
 @lanes("arith.addui_extended", "arith.mulsi_extended", "arith.mului_extended")
 def extended(ctx: LaneContext) -> Run:
     """Sum and carry, or both halves of a product."""
-    kind = ctx.elem("lhs")
     first, second = ctx.slots["lhs"], ctx.slots["rhs"]
     low, high = ctx.results
     name = ctx.op.name
+    view = as_signed if name == "arith.mulsi_extended" else as_unsigned
 
     def run(frame: Frame) -> None:
         a, b = frame.values[first], frame.values[second]
@@ -380,35 +253,10 @@ def extended(ctx: LaneContext) -> Run:
             frame.values[low] = total
             frame.values[high] = as_unsigned(total) < as_unsigned(a)
         else:
-            signed = name == "arith.mulsi_extended"
             frame.values[low] = a * b
-            frame.values[high] = high_half(a, b, kind, signed=signed)
+            frame.values[high] = high_half(view(a), view(b)).view(a.dtype)
 
     return run
-
-
-def high_half(a: Lanes, b: Lanes, kind: DType, *, signed: bool) -> Lanes:
-    """Return the high half of products of integers."""
-    bits, wanted = kind.bits, lane_dtype(kind)
-    view = as_signed if signed else as_unsigned
-    if bits < 64:
-        wide = np.int64 if signed else np.uint64
-        product = view(a).astype(wide) * view(b).astype(wide)
-        return (product >> np.array(bits, wide)).astype(f"u{wanted.itemsize}").view(wanted)
-    high = _high_of_64(as_unsigned(a), as_unsigned(b))
-    if signed:
-        zero = np.uint64(0)
-        high = high - np.where(as_signed(a) < 0, as_unsigned(b), zero)
-        high = high - np.where(as_signed(b) < 0, as_unsigned(a), zero)
-    return high.view(wanted)
-
-
-def _high_of_64(a: Lanes, b: Lanes) -> Lanes:
-    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
-    a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
-    middle = a1 * b0 + (a0 * b0 >> half)
-    other = a0 * b1 + (middle & low)
-    return a1 * b1 + (middle >> half) + (other >> half)
 
 
 @lanes("arith.bitcast", "llvm.bitcast")

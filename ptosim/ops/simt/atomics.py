@@ -9,8 +9,9 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
+from ptosim.machine.numbers.lanes import of
 from ptosim.ops.base.faults import OpFault
-from ptosim.ops.simt.arithmetic import as_signed, as_unsigned, maxnum, minnum
+from ptosim.ops.simt.arithmetic import extreme
 from ptosim.ops.simt.frame import Frame, Lanes, Run
 from ptosim.ops.simt.memory import Element, element_of
 from ptosim.ops.simt.table import LaneContext, lanes
@@ -23,25 +24,12 @@ MAX_ROUNDS = 64
 done by itself."""
 
 
-def _extreme(word: str, is_float: bool, *, unsigned: bool) -> Update:
-    if is_float:
-        return maxnum if word == "max" else minnum
-    function = np.maximum if word == "max" else np.minimum
-    view = as_unsigned if unsigned else as_signed
-    return lambda old, given: function(view(old), view(given)).view(old.dtype)
-
-
-def _update(word: str, is_float: bool, *, unsigned: bool) -> Update:
-    simple: dict[str, Update] = {
-        "exch": lambda old, given: given,
-        "add": np.add,
-        "sub": np.subtract,
-        "and": np.bitwise_and,
-        "or": np.bitwise_or,
-        "xor": np.bitwise_xor,
-    }
-    found = simple.get(word)
-    return found if found is not None else _extreme(word, is_float, unsigned=unsigned)
+def _update(word: str, kind: np.dtype, *, unsigned: bool) -> Update:
+    if word == "exch":
+        return lambda old, given: given
+    if word in ("max", "min"):
+        return extreme(word, kind, unsigned=unsigned)
+    return of(word, kind)
 
 
 @dataclass(slots=True)
@@ -85,7 +73,7 @@ def atomic(ctx: LaneContext) -> Run:
     op, pointer, source = ctx.op, ctx.slots["ptr"], ctx.slots["value"]
     word = op.name.rpartition("_")[2]
     element = element_of(ctx.elem("ptr"))
-    update = _update(word, ctx.elem("value").is_float, unsigned=ctx.has("unsigned"))
+    update = _update(word, element.part or element.whole, unsigned=ctx.has("unsigned"))
 
     def apply(held: Lanes, index: Lanes, given: Lanes) -> Lanes:
         return _applied(held, index, given, update)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.machine.numbers.lanes import of
 from ptosim.machine.simt import WARP
-from ptosim.ops.simt.arithmetic import as_signed, as_unsigned, maxnum, minnum
+from ptosim.ops.simt.arithmetic import as_signed, as_unsigned
 from ptosim.ops.simt.frame import Frame, Lanes, Run
 from ptosim.ops.simt.table import LaneContext, lanes
 
@@ -145,7 +146,7 @@ def redux(ctx: LaneContext) -> Run:
             found = _folded(np.add, np.where(on, wide, np.zeros_like(wide))).astype(kind)
         elif is_float:
             lost = np.array(np.nan, kind)
-            found = _folded(maxnum if word == "max" else minnum, np.where(on, given, lost))
+            found = _folded(of(f"{word}num", kind), np.where(on, given, lost))
         else:
             found = _extreme(word, view(given), on).view(kind)
         frame.values[target] = _flat(frame, np.repeat(found, WARP))

@@ -8,18 +8,19 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.numbers.fused import multiply_add
+from ptosim.machine.numbers.lanes import high_half, of
 from ptosim.machine.numbers.rounding import to_integral
 from ptosim.ops.scalar.numbers import FLOAT_FUNCTIONS
-from ptosim.ops.simt.arithmetic import as_unsigned, high_half, maxnum, minnum
+from ptosim.ops.simt.arithmetic import as_signed, as_unsigned
 from ptosim.ops.simt.frame import Lanes, Run
-from ptosim.ops.simt.table import LaneContext, lanes
+from ptosim.ops.simt.table import LaneContext, lane_dtype, lanes
 
 
 @lanes("pto.mulhi")
 def mulhi(ctx: LaneContext) -> Run:
     """The high half of a product; signed if nothing is said."""
-    kind, signed = ctx.elem("lhs"), not ctx.has("unsigned")
-    return ctx.computed(lambda a, b: high_half(a, b, kind, signed=signed), "lhs", "rhs")
+    view = as_unsigned if ctx.has("unsigned") else as_signed
+    return ctx.computed(lambda a, b: high_half(view(a), view(b)).view(a.dtype), "lhs", "rhs")
 
 
 @lanes("pto.mul_i32toi64")
@@ -121,18 +122,18 @@ def _nan_wins(function: Function) -> Function:
     return choose
 
 
-_PAIRS: dict[str, Function] = {
-    "pto.pow": _wider(np.power),
-    "pto.fmin": minnum,
-    "pto.fmax": maxnum,
-}
+@lanes("pto.pow")
+def power(ctx: LaneContext) -> Run:
+    """lhs to the power of rhs."""
+    return ctx.computed(_wider(np.power), "lhs", "rhs")
 
 
-@lanes(*_PAIRS)
-def functions_of_two(ctx: LaneContext) -> Run:
-    """A function of two floats; of an extreme the switch `simt.nan` says what a NaN does."""
-    function = _PAIRS[ctx.op.name]
-    if ctx.op.name != "pto.pow" and ctx.profile.switches["simt.nan"] == "nan":
+@lanes("pto.fmin", "pto.fmax")
+def extreme(ctx: LaneContext) -> Run:
+    """The larger or smaller of two floats; the switch `simt.nan` says what a NaN does."""
+    word = ctx.op.name.removeprefix("pto.f") + "num"
+    function = of(word, lane_dtype(ctx.elem("lhs")))
+    if ctx.profile.switches["simt.nan"] == "nan":
         function = _nan_wins(function)
     return ctx.computed(function, "lhs", "rhs")
 

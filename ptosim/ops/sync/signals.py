@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from ptosim.machine import signals
+from ptosim.machine.numbers import lanes
+from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
 from ptosim.ops.base.functions import Commit, kernel, value
-from ptosim.ops.base.orders import COMPARE, STORES, Barrier, Notify, Signals
+from ptosim.ops.base.orders import STORES, Barrier, Notify, Signals
 from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.cube.outward import check_atomic
 
@@ -27,7 +29,7 @@ from ptosim.ops.cube.outward import check_atomic
 # Asynchronous transfers are copies on their pipe, in order; a program has to wait for their event
 # before it relies on them (PTO IR manual).
 
-_REDUCE = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum}
+_REDUCE = {"Sum": "add", "Max": "max", "Min": "min"}
 
 
 def _pair(op: Binding, src: GmAccess, dst: GmAccess) -> tuple[np.ndarray, np.ndarray]:
@@ -163,7 +165,7 @@ def treduce(op: Binding) -> Commit:
     view, sources = op.view("dst"), _views(op)
     numbers = view_dtype(view.dtype)
     arrays = [_pair(op, source, view)[0].view(numbers) for source in sources]
-    combine, target = _REDUCE[op.attr("op")], view.array().view(numbers)
+    combine, target = lanes.of(_REDUCE[op.attr("op")], numbers), view.array().view(numbers)
 
     def reduce() -> None:
         total = arrays[0].copy()
@@ -256,7 +258,7 @@ def _cells(view: GmAccess) -> tuple[int, ...]:
 def _wait(op: Binding) -> Callable[[], bool]:
     """Say what a wait waits for; returns whether all signals compare true."""
     view, values = _signals(op)
-    given, compare = _value(op), COMPARE[op.attr("cmp")]
+    given, compare = _value(op), COMPARISONS[op.attr("cmp").lower()]
     op.sync = Signals(view.buffer.name, view.buffer.number, _cells(view), op.attr("cmp"), given)
     return lambda: bool(compare(values, given).all())
 

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.machine.numbers import elementwise as numerics
-from ptosim.machine.numbers import transcendental
+from ptosim.machine.numbers import lanes, transcendental
 from ptosim.ops.base.binding import Binding
 
 Function = Callable[..., Any]
@@ -44,25 +43,23 @@ def always(function: Function) -> Choice:
     return lambda op, dtype: function
 
 
+def lane_function(name: str, dtype: np.dtype, rule: str = "") -> Function:
+    """Return what a word of `numbers.lanes` computes, with `out`."""
+    function = lanes.of(name, dtype, rule)
+    return function if isinstance(function, np.ufunc) else stored(function)
+
+
 def divide(op: Binding, dtype: np.dtype) -> Function:
     """Quotients; integers truncate toward zero."""
-    return np.divide if dtype.kind not in "iu" else stored(numerics.divide_int)
+    return lane_function("div", dtype, "zero")
 
 
-def _extreme(function: Callable[..., np.ndarray]) -> Choice:
-    def choose(op: Binding, dtype: np.dtype) -> Function:
-        return stored(partial(function, nan=op.switch("maxmin.nan")))
-
-    return choose
+def _by_nan_rule(name: str) -> Choice:
+    """The word by the NaN rule of the profile; of relu a float -0 stays under the rule `cpu`."""
+    return lambda op, dtype: lane_function(name, dtype, op.switch("maxmin.nan"))
 
 
-maximum, minimum = _extreme(numerics.maximum), _extreme(numerics.minimum)
-
-
-def relu(op: Binding, dtype: np.dtype) -> Function:
-    """max(x, 0) under the NaN rule of the profile; a float -0 stays under the rule `cpu`."""
-    larger, zero = maximum(op, dtype), dtype.type(0)
-    return lambda values, out: larger(values, zero, out=out)
+maximum, minimum, relu = _by_nan_rule("max"), _by_nan_rule("min"), _by_nan_rule("relu")
 
 
 def _exponential_difference(op: Binding, dtype: np.dtype) -> Function:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import REGISTER_BYTES
-from ptosim.machine.numbers.elementwise import COMPARISONS
+from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault, typed_scalar
 from ptosim.ops.base.functions import Commit, kernel
@@ -28,7 +28,7 @@ _INT32 = (np.dtype(np.int32), np.dtype(np.uint32))
 _INT16 = (np.dtype(np.int16), np.dtype(np.uint16))
 
 
-def _comparison(op: Binding, dtype: np.dtype) -> np.ufunc:
+def _comparison(op: Binding, dtype: np.dtype) -> Callable[..., np.ndarray]:
     mode = str(op.attr("cmpMode"))
     equality = op.switch("tcmp.i32") == "equality"
     if equality and dtype in _INT32 and mode not in ("eq", "ne"):

@@ -20,6 +20,7 @@ from ptosim.ops.tile.arithmetic import (
     Choice,
     Function,
     always,
+    lane_function,
     maximum,
     minimum,
     relu,
@@ -44,9 +45,9 @@ def register(operands: str, table: dict[str, Choice]) -> None:
         kernel(f"pto.{name}", over=f"dst {operands}")(made)
 
 
-def _leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+def _leaky(op: Binding, dtype: np.dtype) -> Function:
     """The value where it is positive, else value * slope (NaN is not positive)."""
-    return np.where(values > 0, values, values * slopes)
+    return lane_function("lrelu", dtype, "above_zero")
 
 
 def _add_relu(op: Binding, dtype: np.dtype) -> Function:
@@ -151,15 +152,15 @@ _ALSO_WITH_SCALAR: dict[str, Choice] = {
     "tpow": _power,
 }
 
-TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
+_TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
     "tdiv": WORDS["div"],
-    "tprelu": always(stored(_leaky)),
+    "tprelu": _leaky,
     "taddrelu": _add_relu,
 }
 
 _TILE_SCALAR: dict[str, Choice] = {
     f"{name}s": choose for name, choose in _ALSO_WITH_SCALAR.items()
-} | {"tlrelu": always(stored(_leaky))}
+} | {"tlrelu": _leaky}
 
 _ONE_TILE: dict[str, Choice] = {
     "tabs": always(np.abs),
@@ -179,7 +180,7 @@ _THREE = {
 }
 """Each step rounded: the order of the CPU simulator, the only implementation."""
 
-register("src0 src1", TWO_TILES)
+register("src0 src1", _TWO_TILES)
 register("src scalar", _TILE_SCALAR)
 register("src", _ONE_TILE)
 register("src0 src1 src2", {f"t{name}c": choose for name, choose in _THREE.items()})

@@ -14,40 +14,30 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.machine.numbers import fused
 from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.numbers.integers import clamp_int, float_to_int
 from ptosim.machine.numbers.rounding import narrow
 from ptosim.machine.space import POISON
 from ptosim.ops.base.binding import Binding, typed_scalar
 from ptosim.ops.base.functions import Commit, kernel
-from ptosim.ops.tile.arithmetic import Function, maximum, relu, stored, word
+from ptosim.ops.tile.arithmetic import Function, lane_function, maximum, relu, word
 from ptosim.ops.tile.elementwise import register
 
-MultiplyAdd = Callable[[Any, Any, Any], np.ndarray]
+
+def _multiply_add(op: Binding, dtype: np.dtype) -> Function:
+    return lane_function("muladd", dtype, op.switch("muladd.rounding"))
 
 
-def _separate(first: Any, second: Any, addend: np.ndarray) -> np.ndarray:
-    dtype = addend.dtype
-    return np.multiply(first.astype(dtype), second.astype(dtype)) + addend
-
-
-_MULTIPLY_ADD: dict[str, MultiplyAdd] = {"fused": fused.multiply_add, "separate": _separate}
-
-
-def multiply_add(op: Binding) -> MultiplyAdd:
-    """Return a*b + c in the type of c, as the switch says."""
-    return _MULTIPLY_ADD[op.switch("muladd.rounding")]
-
-
-def _accumulating(op: Binding, dtype: np.dtype) -> Function:
-    return stored(multiply_add(op))
-
-
-def _accumulating_relu(op: Binding, dtype: np.dtype) -> Function:
+def _multiply_add_relu(op: Binding, dtype: np.dtype) -> Function:
     """Negative results are 0."""
-    combine, activate = multiply_add(op), relu(op, dtype)
-    return lambda *factors, out: activate(combine(*factors), out=out)
+    combine, activate = _multiply_add(op, dtype), relu(op, dtype)
+
+    def compute(*factors: Any, out: np.ndarray) -> None:
+        total = np.empty_like(out)
+        combine(*factors, out=total)
+        activate(total, out=out)
+
+    return compute
 
 
 def _subtracting_relu(op: Binding, dtype: np.dtype) -> Function:
@@ -56,8 +46,8 @@ def _subtracting_relu(op: Binding, dtype: np.dtype) -> Function:
     return lambda first, second, out: larger(zero, np.subtract(first, second), out=out)
 
 
-register("src0 src1 dst", {"tmuladddst": _accumulating})
-register("src0 dst src1", {"tfusedmuladd": _accumulating, "tfusedmuladdrelu": _accumulating_relu})
+register("src0 src1 dst", {"tmuladddst": _multiply_add})
+register("src0 dst src1", {"tfusedmuladd": _multiply_add, "tfusedmuladdrelu": _multiply_add_relu})
 register("src0 src1", {"tsubrelu": _subtracting_relu})
 
 
@@ -66,9 +56,8 @@ def taxpy(op: Binding) -> Commit:
     """dst = scalar * src + dst. An f16 source can be added to an f32 destination; its scalar is
     f16."""
     out, values = op.array_operands(("dst", "src"))
-    combine = multiply_add(op)
     factor = typed_scalar(op.scalar("scalar"), values.dtype)
-    return lambda: np.copyto(out, combine(values, factor, out))
+    return partial(_multiply_add(op, out.dtype), values, factor, out, out=out)
 
 
 def _activated(name: str, op: Binding) -> Commit:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.numbers import elementwise as numerics
+from ptosim.machine.numbers import lanes
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.functions import Commit, Kernel, kernel
 from ptosim.ops.tile.reduction_order import ORDERS, in_row_pairs, in_rows, tree
@@ -27,9 +27,9 @@ Reduce = Callable[[np.ndarray], np.ndarray]
 
 
 class Extreme(NamedTuple):
-    """A maximum or minimum: of two, the place of the first one, and what it starts from."""
+    """A maximum or minimum: its word, the place of the first one, and what it starts from."""
 
-    of_two: Callable[..., np.ndarray]
+    word: str
     place: Callable[..., np.ndarray]
     infinity: float
     limit: str
@@ -51,8 +51,8 @@ class Extreme(NamedTuple):
         return self.place(exact, axis=axis)
 
 
-MAXIMUM = Extreme(numerics.maximum, np.argmax, -np.inf, "min")
-MINIMUM = Extreme(numerics.minimum, np.argmin, np.inf, "max")
+MAXIMUM = Extreme("max", np.argmax, -np.inf, "min")
+MINIMUM = Extreme("min", np.argmin, np.inf, "max")
 
 
 # -- along rows ------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def _folded(op: Binding, combine: np.ufunc, neutral: int) -> Reduce:
 
 def _best(op: Binding, extreme: Extreme) -> Reduce:
     if op.switch("maxmin.nan") == "spec":
-        of_two = partial(extreme.of_two, nan="spec")
+        of_two = lanes.of(extreme.word, op.tile("src").dtype, "spec")
 
         def fold(values: np.ndarray) -> np.ndarray:
             best = tree(values, of_two)
@@ -114,7 +114,8 @@ def _column_sum(op: Binding) -> Reduce:
 
 
 def _column_best(op: Binding, extreme: Extreme) -> Reduce:
-    return partial(in_rows, combine=partial(extreme.of_two, nan=op.switch("maxmin.nan")))
+    combine = lanes.of(extreme.word, op.tile("src").dtype, op.switch("maxmin.nan"))
+    return partial(in_rows, combine=combine)
 
 
 _COLUMNS: dict[str, Callable[[Binding], Reduce]] = {

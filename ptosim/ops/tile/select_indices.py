@@ -15,13 +15,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.numbers.integers import float_to_int
+from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import Binding, OpFault, typed_scalar
 from ptosim.ops.base.functions import Commit, kernel
 from ptosim.ops.base.strided import tile_array
 
 _LANES = 64
-_RULES: dict[str, np.ufunc] = {"eq": np.equal, "gt": np.greater}
 
 
 @kernel("pto.tgather:compare", over="src")
@@ -76,7 +76,7 @@ def _keys(op: Binding, src: Tile, rows: int) -> Callable[[], np.ndarray]:
 
 def _comparison(op: Binding, src: Tile) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     mode = str(op.attr("cmpMode"))
-    rule = _RULES[mode]
+    rule = COMPARISONS[mode]
     if mode == "eq" or src.dtype != np.float32 or op.switch("tgather.compare") == "value":
         return rule
 

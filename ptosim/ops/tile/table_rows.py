@@ -178,7 +178,7 @@ def mscatter(op: Binding) -> Commit:
     indices = _indices(op, src, by_rows=by_rows)
     values = op.region("src", src.v_row, src.v_col)
     mode = str(op.attr("scatterOob") or "undefined")
-    combine = combination(op)
+    combine = combination(op, table.elements.dtype)
 
     def scatter() -> None:
         places, inside = _chosen(op, table, indices, mode)

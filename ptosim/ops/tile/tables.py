@@ -10,13 +10,12 @@ only where the buffer ends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import prod
 
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.numbers import elementwise
+from ptosim.machine.numbers import lanes
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
@@ -171,7 +170,7 @@ def mscatter(op: Binding) -> Commit:
     table = _table(op, view, src, idx)
     indices = op.region("idx", src.v_row, idx.v_col)
     values = op.region("src", src.v_row, src.v_col)
-    mode, combine = str(op.attr("scatterOob")), combination(op)
+    mode, combine = str(op.attr("scatterOob")), combination(op, table.elements.dtype)
 
     def scatter() -> None:
         named, places = _named(op, table, indices, mode)
@@ -185,15 +184,12 @@ def mscatter(op: Binding) -> Commit:
 Combination = Callable[[Array, Array], Array]
 
 
-def combination(op: Binding) -> Combination | None:
+def combination(op: Binding, dtype: np.dtype) -> Combination | None:
     """Return what an atomic scatter makes of two values, None for a plain one."""
     word = str(op.attr("scatterAtomicOp") or "none")
     if word == "none":
         return None
-    if word == "add":
-        return np.add
-    function = elementwise.maximum if word == "max" else elementwise.minimum
-    return partial(function, nan=op.switch("maxmin.nan"))
+    return lanes.of(word, dtype, "" if word == "add" else op.switch("maxmin.nan"))
 
 
 @np.errstate(all="ignore")

@@ -7,43 +7,14 @@ result is -0 and an infinite slope gives NaN for x >= 0."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers import lanes as numerics
-from ptosim.machine.numbers.fused import multiply_add_of
 from ptosim.machine.numbers.lanes import unsigned
 from ptosim.ops.vmi.context import Function, LogicalContext, Run, logical
 
-Make = Callable[[np.dtype], Function]
-
-
-def _same(function: Function) -> Make:
-    return lambda lanes: function
-
-
-PAIRS: dict[str, Make] = {
-    "add": _same(np.add),
-    "sub": _same(np.subtract),
-    "mul": _same(np.multiply),
-    "div": _same(np.divide),
-    "max": numerics.maximum,
-    "min": numerics.minimum,
-    "and": _same(np.bitwise_and),
-    "or": _same(np.bitwise_or),
-    "xor": _same(np.bitwise_xor),
-}
-SINGLES: dict[str, Make] = {
-    "abs": numerics.absolute,
-    "neg": numerics.negated,
-    "relu": numerics.relu,
-    "exp": lambda lanes: numerics.transcendent("exp", lanes),
-    "ln": lambda lanes: numerics.transcendent("log", lanes),
-    "sqrt": lambda lanes: numerics.transcendent("sqrt", lanes),
-}
 MASK_LOGIC: dict[str, Function] = {
     "and": np.logical_and,
     "or": np.logical_or,
@@ -63,7 +34,7 @@ def two_vectors(ctx: LogicalContext) -> Run:
     if isinstance(ctx.type("lhs"), VirtualMaskType):
         logic = MASK_LOGIC[name]
         return ctx.computed(lambda a, b: LogicalMask(logic(a.on, b.on)), "lhs", "rhs")
-    function = PAIRS[name](ctx.lanes("lhs"))
+    function = numerics.of(name, ctx.lanes("lhs"))
     return ctx.only_full(ctx.dropping(function, "lhs", "rhs", many=True))
 
 
@@ -71,7 +42,7 @@ def two_vectors(ctx: LogicalContext) -> Run:
 def vector_and_scalar(ctx: LogicalContext) -> Run:
     """dst = function of a vector and a scalar in every lane."""
     lanes = ctx.lanes("src")
-    function, scalar = PAIRS[ctx.name[1:-1]](lanes), ctx.scalar("scalar", lanes)
+    function, scalar = numerics.of(ctx.name[1:-1], lanes), ctx.scalar("scalar", lanes)
     return ctx.of_first(
         lambda a, s: function(a, scalar(s)), "src", "scalar", drops=False, many=True
     )
@@ -83,7 +54,7 @@ def vector_and_scalar(ctx: LogicalContext) -> Run:
 def _told(ctx: LogicalContext, source: str) -> Function:
     """Return the shift by unsigned counts, which tells of those of the width or more."""
     most = ctx.lanes(source).itemsize * 8
-    function = numerics.shift_left if "shl" in ctx.name else numerics.shift_right
+    function = numerics.of("shl" if "shl" in ctx.name else "shr", ctx.lanes(source))
 
     def shift(values: np.ndarray, amounts: np.ndarray) -> np.ndarray:
         if (amounts >= most).any():
@@ -121,7 +92,7 @@ def shift_by_scalar(ctx: LogicalContext) -> Run:
 )  # fmt: skip
 def one_vector(ctx: LogicalContext) -> Run:
     """dst = function of src."""
-    function = SINGLES[ctx.name.removeprefix("v")](ctx.lanes("src"))
+    function = numerics.of(ctx.name.removeprefix("v"), ctx.lanes("src"))
     return ctx.of_first(function, "src", drops=True, many=True)
 
 
@@ -139,7 +110,7 @@ def invert(ctx: LogicalContext) -> Run:
 @logical("vmula", drops=True)
 def vmula(ctx: LogicalContext) -> Run:
     """dst = acc + lhs * rhs."""
-    function = multiply_add_of(ctx.lanes("acc"), ctx.switch("muladd.rounding"))
+    function = numerics.of("muladd", ctx.lanes("acc"), ctx.switch("muladd.rounding"))
     run = ctx.dropping(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs", many=True)
     return ctx.only_full(run)
 
@@ -148,7 +119,7 @@ def vmula(ctx: LogicalContext) -> Run:
 def vaxpy(ctx: LogicalContext) -> Run:
     """dst = alpha * src + acc."""
     lanes = ctx.lanes("src")
-    function = multiply_add_of(lanes, ctx.switch("muladd.rounding"))
+    function = numerics.of("muladd", lanes, ctx.switch("muladd.rounding"))
     alpha = ctx.scalar("alpha", lanes)
 
     def axpy(x: np.ndarray, acc: np.ndarray, a: object) -> np.ndarray:
@@ -157,21 +128,11 @@ def vaxpy(ctx: LogicalContext) -> Run:
     return ctx.only_full(ctx.dropping(axpy, "src", "acc", "alpha", many=True))
 
 
-def _leaky(lanes: np.dtype) -> Function:
-    maximum, minimum, zero = numerics.maximum(lanes), numerics.minimum(lanes), np.zeros(1, lanes)
-
-    def leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        every = np.broadcast_to(zero, values.shape)
-        return maximum(values, every) + slopes * minimum(values, every)
-
-    return leaky
-
-
 @logical("vlrelu", drops=True)
 def vlrelu(ctx: LogicalContext) -> Run:
     """dst = max(src, 0) + slope * min(src, 0)."""
     lanes = ctx.lanes("src")
-    function, slope = _leaky(lanes), ctx.scalar("slope", lanes)
+    function, slope = numerics.of("lrelu", lanes, "sum"), ctx.scalar("slope", lanes)
     run = ctx.dropping(lambda x, s: function(x, slope(s)), "src", "slope", many=True)
     return ctx.only_full(run)
 
@@ -179,7 +140,8 @@ def vlrelu(ctx: LogicalContext) -> Run:
 @logical("vprelu", drops=True)
 def vprelu(ctx: LogicalContext) -> Run:
     """dst = max(src, 0) + slope * min(src, 0)."""
-    return ctx.only_full(ctx.dropping(_leaky(ctx.lanes("src")), "src", "slope", many=True))
+    function = numerics.of("prelu", ctx.lanes("src"), "sum")
+    return ctx.only_full(ctx.dropping(function, "src", "slope", many=True))
 
 
 @logical("vexpdif")

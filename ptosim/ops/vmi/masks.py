@@ -10,20 +10,10 @@ import numpy as np
 from ptosim.ground.ir.attributes import Enum
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, first_lanes
-from ptosim.machine.numbers.lanes import unsigned
+from ptosim.machine.numbers.lanes import COMPARISONS, unsigned
 from ptosim.ops.base.scalar_unit import constant
 from ptosim.ops.micro.rows import Counted, with_rows
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
-
-_COMPARE: dict[str, np.ufunc] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-"""Of floats too: all but `ne` are false where an operand is NaN."""
 
 
 def _word(ctx: LogicalContext, name: str) -> str:
@@ -110,15 +100,15 @@ def active_prefix_index(ctx: LogicalContext) -> Run:
 # -- comparisons and selections -------------------------------------------------------------------
 
 
-def _comparison(ctx: LogicalContext, first: str) -> tuple[np.ufunc, np.dtype]:
+def _comparison(ctx: LogicalContext, first: str) -> tuple[Callable[..., np.ndarray], np.dtype]:
     """Return the function of a predicate, and how lanes are seen: `slt` and `ult` say it."""
     word, lanes = _word(ctx, "cmp"), ctx.lanes(first)
-    if word in _COMPARE:
-        return _COMPARE[word], lanes
+    if word in COMPARISONS:
+        return COMPARISONS[word], lanes
     if lanes.kind in "iu" and word[0] in "su":
         raw = unsigned(lanes)
         lanes = raw if word[0] == "u" else np.dtype(f"i{raw.itemsize}")
-    return _COMPARE[word[1:]], lanes
+    return COMPARISONS[word[1:]], lanes
 
 
 @logical("vcmp")

@@ -1,4 +1,4 @@
-"""Integer division, modulo, and the NaN rules of max and min."""
+"""Remainders and integer powers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from fractions import Fraction
 from math import floor, trunc
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ptosim.machine.numbers import elementwise
-from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.lanes import of
 from tests.oracle import numerics as oracle
-from tests.unit.numerics.helpers import array, from_patterns, hexes, patterns_of
+from tests.unit.numerics.helpers import patterns_of
 
 NAN, INF = np.nan, np.inf
 int32s = st.one_of(st.integers(-5, 5), st.integers(-(2**31), 2**31 - 1))
@@ -27,22 +26,10 @@ def f32(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float32)
 
 
-class TestIntegerDivision:
-    def test_truncates_toward_zero(self):
-        got = elementwise.divide_int(i32(7, -7, 7, -7, 6), i32(2, 2, -2, -2, -3))
-        assert got.tolist() == [3, -3, -3, 3, -2]
-
-    def test_overflow_wraps_and_zero_gives_zero(self):
-        got = elementwise.divide_int(i32(-(2**31), 5, -5, 0), i32(-1, 0, 0, 0))
-        assert got.tolist() == [-(2**31), 0, 0, 0]
-
-    def test_unsigned(self):
-        big = np.array([2**32 - 1], dtype=np.uint32)
-        assert elementwise.divide_int(big, np.array([2], dtype=np.uint32)).tolist() == [2**31 - 1]
-
+class TestIntegerRemainders:
     @given(a=int32s, b=int32s.filter(bool))
     def test_quotient_and_remainder_belong_together(self, a, b):
-        quotient = elementwise.divide_int(i32(a), i32(b))
+        quotient = of("div", np.dtype(np.int32))(i32(a), i32(b))
         rest = elementwise.trunc_modulo(i32(a), i32(b))
         assert quotient[0] == oracle.low_bits(trunc(Fraction(a, b)), "i32")
         assert oracle.low_bits(int(quotient[0]) * b + int(rest[0]), "i32") == a
@@ -139,66 +126,3 @@ class TestIntegerPower:
         got = elementwise.power_int(bases, exponents)
         assert got.tolist() == [1024, wrapped, 0, -8, 1, -1, 1, 0, 0]
         assert got.dtype == np.int32
-
-
-class TestMaxMin:
-    """`cpu` keeps the first operand unless the second wins; `spec` prefers numbers to NaN."""
-
-    def test_cpu_rule_as_measured(self):
-        first, second = f32(NAN, 1, -0.0, 0.0, 2), f32(1, NAN, 0.0, -0.0, 3)
-        assert hexes(elementwise.maximum(first, second)) == (
-            "7FC00000 3F800000 80000000 00000000 40400000"
-        )
-        assert hexes(elementwise.minimum(first, second)) == (
-            "7FC00000 3F800000 80000000 00000000 40000000"
-        )
-
-    @pytest.mark.parametrize("form", ["f32", "f16", "bf16"])
-    def test_spec_rule(self, form):
-        dtype = lookup(form).dtype
-        first = np.array([NAN, 1, -0.0, 0.0, -0.0, 2, -INF], dtype=dtype)
-        second = np.array([1, NAN, 0.0, -0.0, -0.0, 3, NAN], dtype=dtype)
-        largest = elementwise.maximum(first, second, "spec")
-        expected = np.array([1, 1, 0.0, 0.0, -0.0, 3, -INF], dtype=dtype)
-        assert hexes(largest) == hexes(expected)
-        smallest = elementwise.minimum(first, second, "spec")
-        expected = np.array([1, 1, -0.0, -0.0, -0.0, 2, -INF], dtype=dtype)
-        assert hexes(smallest) == hexes(expected)
-
-    @pytest.mark.parametrize(
-        ("form", "nans", "canonical"),
-        [
-            ("f32", "7F800001 FFFFFFFF", "7FC00000 7FC00000"),
-            ("f16", "7C01 FFFF", "7E00 7E00"),
-            ("bf16", "7F81 FFFF", "7FC0 7FC0"),
-        ],
-    )
-    def test_two_nans_give_the_canonical_one(self, form, nans, canonical):
-        operands = array(form, nans)
-        assert hexes(elementwise.maximum(operands, operands[::-1], "spec")) == canonical
-        assert hexes(elementwise.minimum(operands, operands[::-1], "spec")) == canonical
-
-    @pytest.mark.parametrize("nan", ["cpu", "spec"])
-    def test_integers_have_no_rule(self, nan):
-        assert elementwise.maximum(i32(-1, 5), i32(3, -7), nan).tolist() == [3, 5]
-        assert elementwise.minimum(i32(-1, 5), i32(3, -7), nan).tolist() == [-1, -7]
-
-    def test_unknown_rules_are_refused(self):
-        with pytest.raises(ValueError, match="unknown NaN rule 'ieee'; known: cpu spec"):
-            elementwise.maximum(f32(1), f32(2), "ieee")
-
-    @pytest.mark.parametrize("nan", ["cpu", "spec"])
-    def test_operands_stay_as_they_were(self, nan):
-        first, second = f32(NAN, 0.0, 1), f32(NAN, -0.0, 2)
-        before = hexes(first), hexes(second)
-        elementwise.maximum(first, second, nan)
-        elementwise.minimum(first, second, nan)
-        assert (hexes(first), hexes(second)) == before
-
-    @given(st.lists(st.integers(0, 2**16 - 1), min_size=1, max_size=20), st.randoms())
-    def test_spec_max_is_commutative(self, patterns, random):
-        other = patterns.copy()
-        random.shuffle(other)
-        first, second = from_patterns("f16", patterns), from_patterns("f16", other)
-        forward = elementwise.maximum(first, second, "spec")
-        assert hexes(forward) == hexes(elementwise.maximum(second, first, "spec"))
