@@ -14,7 +14,7 @@ module             job
 `stochastic`       stochastic rounding of the MX elements, random words, Philox 4x32
 `affine`           INT8 TQUANT and TDEQUANT
 `transcendental`   exp, log, square root and relatives with one final rounding
-`lanes`            the words of arithmetic: what each computes, lane by lane, under each of its rules
+`lanes`            the words of arithmetic: what each computes, lane by lane, by its rules
 `elementwise`      remainders of tiles, integer powers
 `choices`          refuses unknown choices
 `cpu_model`        TCVT as the public CPU simulator computes it, defects included
