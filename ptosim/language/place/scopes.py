@@ -190,12 +190,18 @@ def _made_only_elsewhere(
 ) -> set[Operation]:
     """Operations of registers that nothing in the run needs: the runs that do make them again."""
     found: set[Operation] = set()
+    again: dict[Operation, None] = {}
     for op in reversed(run.ops):
         taken = [user for value in op.results for user in users.get(value, ())]
         is_needed = any(u not in members or (u in run.inside and u not in found) for u in taken)
-        if taken and not is_needed and not _is_number(op) and _source(op.results[0]) is not None:
+        if taken and not is_needed and not _is_number(op) and _can_be_made(op, again):
             found.add(op)
     return found
+
+
+def _can_be_made(op: Operation, again: dict[Operation, None]) -> bool:
+    """True if what an operation makes can be made in another run; `again` keeps what can."""
+    return not is_register(op.results[0].type) or add_in_order(op, _makers, again)
 
 
 def around(ops: list[Operation], row: OpDef) -> Operation:

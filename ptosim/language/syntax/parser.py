@@ -90,7 +90,7 @@ def _add(op: Operation, part: Any) -> None:
         atom = Tok("BARE_ID", value.strip(), part.start + part.value.index("=") + 1)
         op.attrs[key.strip()] = Attr(Tok("BARE_ID", key.strip(), part.start + 1), atom)
     else:
-        op.ins = [*op.ins, part]
+        op.ins.append(part)
 
 
 def _add_group(op: Operation, group: Node) -> None:
