@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import clock
+
 ALLOCATIONS = 20_000
 """Objects made between two collections; 700 by default."""
 FAST_CASES = 4
@@ -60,6 +62,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _spread(count: int, of: int) -> set[int]:
     """`count` places among `of`, evenly."""
     return {index * of // count for index in range(count)}
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits of time go by a clock that is a second later at each look at it."""
+    clock.ticking(monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)

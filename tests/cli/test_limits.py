@@ -15,6 +15,7 @@ import ptosim
 from ptosim.ground import alarm
 from ptosim.ground.alarm import OverLimit
 from ptosim.ground.limits import Limits, within
+from tests.support.clock import LIMIT
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 ENDLESS = """module attributes {pto.target_arch = "a5"} {
@@ -77,6 +78,7 @@ def test_2_a_limit_that_is_none(cli, tmp_path):
     "options", [{}, {"timing": False}, {"commit": "retire"}, {"observers": True}, {"cost": True}],
     ids=str,
 )  # fmt: skip
+@pytest.mark.usefixtures("ticking")
 def test_a_limit_of_time_in_every_engine(options: dict[str, Any]):
     """A loop of 2^40 rounds ends soon after its time is over, and the error says where it was."""
 
@@ -88,8 +90,8 @@ def test_a_limit_of_time_in_every_engine(options: dict[str, Any]):
     program = ptosim.load(ENDLESS, target="a5", filename="endless.pto")
     seen = [Seen()] if options.pop("observers", False) else []
     call = program.cost if options.pop("cost", False) else partial(program.run, observers=seen)
-    where = r"PTO0015.*0\.1 s.*endless\.pto:5:"
-    with within(Limits(seconds=0.1)), pytest.raises(ptosim.LimitError, match=where):
+    where = rf"PTO0015.*{LIMIT} s.*endless\.pto:5:"
+    with within(Limits(seconds=LIMIT)), pytest.raises(ptosim.LimitError, match=where):
         call(args={"n": 1 << 40}, **options)
 
 
@@ -134,6 +136,7 @@ def test_what_can_be_no_limit(wrong):
         "run -n",
     ],
 )
+@pytest.mark.usefixtures("ticking")
 def test_6_every_command_that_executes(cli, tmp_path, command):
     """A loop of 2^36 rounds ends with the time, and no report is written."""
     path, report = tmp_path / "endless.pto", tmp_path / "report.json"
@@ -141,7 +144,7 @@ def test_6_every_command_that_executes(cli, tmp_path, command):
     words = command.replace("-n", "--no-timing --commit retire").split()
     if words[0] == "diff":
         words.append(str(path))
-    words += [path, "--arg", f"n={1 << 36}", "--max-seconds", "0.1"]
+    words += [path, "--arg", f"n={1 << 36}", "--max-seconds", LIMIT]
     outcome = cli(*words, "--format", "json", "-o", report)
     assert outcome.code == 6
     assert "PTO0015" in outcome.err
@@ -176,6 +179,7 @@ def test_what_never_looks_is_stopped(way):
         never_looks()
 
 
+@pytest.mark.usefixtures("ticking")
 def test_a_check_that_reaches_a_limit_says_what_it_found_until_then(cli, tmp_path):
     """The first file is done, of the second the text was read: both are told, then the limit."""
     faulty, endless = tmp_path / "a.pto", tmp_path / "b.pto"
@@ -184,7 +188,7 @@ def test_a_check_that_reaches_a_limit_says_what_it_found_until_then(cli, tmp_pat
     endless.write_text(ENDLESS.replace('pto.target_arch = "a5"', unknown))
     alone = [d.code for d in ptosim.check(endless, dry_run=False)]
     outcome = cli(
-        "check", faulty, endless, "--arg", "n=99999999999", "--dry-run", "--max-seconds", "1",
+        "check", faulty, endless, "--arg", "n=99999999999", "--dry-run", "--max-seconds", LIMIT,
     )  # fmt: skip
     assert outcome.code == 6
     assert "PTO0015" in outcome.err
@@ -193,7 +197,7 @@ def test_a_check_that_reaches_a_limit_says_what_it_found_until_then(cli, tmp_pat
     assert alone
     assert all(code in outcome.err for code in alone)
     with pytest.raises(ptosim.LimitError) as reached:
-        ptosim.check(endless, args={"n": 10**11}, dry_run=True, max_seconds=0.5)
+        ptosim.check(endless, args={"n": 10**11}, dry_run=True, max_seconds=LIMIT)
     told = [d.code for d in reached.value.findings]
     assert set(alone) <= set(told)
     assert told

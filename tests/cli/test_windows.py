@@ -23,6 +23,7 @@ from ptosim.shell.main import main
 from tests.fuzz import kinds
 from tests.fuzz.case import Case
 from tests.fuzz.files import KERNEL, RUNNERS
+from tests.support.clock import LIMIT
 
 elsewhere = pytest.mark.skipif(sys.platform == "win32", reason="a colon cannot be in a name there")
 TEXTS = {
@@ -190,11 +191,12 @@ ENDLESS = """func.func @k(%x: !pto.ptr<i32>) {
     [
         (("run", "@basics/vadd", "--max-memory", "2G", "--no-timing"), 0),
         (("check", "@basics/vadd", "-j", "2"), 0),
-        (("run", "k.pto", "--arg", "x=zeros:i32:1", "--max-seconds", "0.3", "--no-timing"), 6),
+        (("run", "k.pto", "--arg", "x=zeros:i32:1", "--max-seconds", str(LIMIT), "--no-timing"), 6),
         (("serve", "--stdio"), 2),
     ],
     ids=lambda w: w[0] if isinstance(w, tuple) else "",
 )
+@pytest.mark.usefixtures("ticking")
 def test_without_what_windows_lacks(words, code, as_on_windows, capsys) -> None:
     Path("k.pto").write_text(ENDLESS)
     assert main([*words, "--quiet"] if words[0] == "run" else list(words)) == code

@@ -20,6 +20,7 @@ from ptosim.ground.limits import Limits
 from ptosim.shell.main import main
 from tests.debug.dap_client import Client
 from tests.debug.helpers import LOOP, PROGRAMS, debug
+from tests.support.clock import LIMIT
 
 X = np.arange(64.0).reshape(4, 16)
 LONG = "[0 for a in %x.ravel() for b in %x.ravel() for c in %x.ravel() for d in %x.ravel()]"
@@ -102,9 +103,10 @@ def endless(**limits) -> ptosim.Program:
     return ptosim.load(ENDLESS, filename="endless.pto").debug({"n": 1 << 40}, **limits)
 
 
+@pytest.mark.usefixtures("ticking")
 def test_a_movement_ends_at_its_limit_and_can_go_on():
     """Each command has the time anew; the run stands at an instruction and goes both ways."""
-    session = endless(max_seconds=0.1)
+    session = endless(max_seconds=LIMIT)
     with pytest.raises(LimitError, match=r"PTO0015.*endless\.pto:"):
         session.continue_()
     there = session.position
@@ -125,22 +127,24 @@ def test_a_limit_of_instructions_counts_for_each_command():
     session.stepi(100)
 
 
+@pytest.mark.usefixtures("ticking")
 def test_6_a_script_that_reaches_a_limit(tmp_path, capsys):
     """The place is said, further commands are executed, and the exit code says so."""
     path = tmp_path / "endless.pto"
     path.write_text(ENDLESS)
-    words = ["--batch", "-ex", "continue", "-ex", "print 6*7", "--max-seconds", "0.1"]
+    words = ["--batch", "-ex", "continue", "-ex", "print 6*7", "--max-seconds", str(LIMIT)]
     assert main(["debug", str(path), "--arg", f"n={1 << 40}", *words]) == 6
     out = capsys.readouterr().out
     assert "PTO0015" in out
     assert out.rstrip().endswith("42")
 
 
+@pytest.mark.usefixtures("ticking")
 def test_an_expression_that_takes_long_is_stopped(capsys):
     """By the clock: it looks at nothing itself."""
-    words = ["--batch", "-ex", "next", "-ex", f"print {LONG}", "--max-seconds", "0.3"]
+    words = ["--batch", "-ex", "next", "-ex", f"print {LONG}", "--max-seconds", "5"]
     assert main(["debug", str(PROGRAMS / "loop.pto"), *words]) == 6
-    assert "PTO0015: not done after 0.3 s" in capsys.readouterr().out
+    assert "PTO0015: not done after 5 s" in capsys.readouterr().out
 
 
 def test_what_is_broken_off_in_an_instruction_did_not_happen(monkeypatch):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.debug import budget
 from ptosim.debug.screen import rendered
 from ptosim.debug.session import Debugger
 from ptosim.debug.shell import Shell
@@ -216,9 +217,10 @@ def test_steps_and_what_is_not_written():
     assert "· not written" in tile(session, "%b[::-1, 0:2]", 80).notes
 
 
-def test_conditions_have_a_clock(shell, told):
+def test_conditions_have_a_clock(shell, told, monkeypatch):
     """Nothing in an expression repeats without a look at it, wherever the expression is."""
-    slow = "[0 for x in [0] * 4000000 for y in [0] * 4000000 if x]"
+    monkeypatch.setattr(budget, "MOST_IN_ALL", 20_000)
+    slow = "[0 for x in [0] * 9000 for y in [0] * 9000 if x]"
     for line in (
         f"break tmuls if {slow}",
         f"set $a = {slow}",

@@ -23,16 +23,19 @@ print(sum(name.partition(".")[0] == "ptosim" for name in sys.modules))
 """
 
 
-def count(command: str) -> int:
-    """Modules that a command has loaded at its end, in a process of its own; the tables of the
+def counts() -> dict[str, int]:
+    """Modules that each command has loaded at its end, in a process of its own; the tables of the
     instruction set are kept from another program's run, as they are on a machine in use."""
     with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "PTOSIM_CACHE_DIR": cache}
-        for program in (OTHER, PROGRAM):
-            words = [sys.executable, "-c", _COUNT, command, program]
-            done = subprocess.run(
-                words, capture_output=True, text=True, check=True, env=environment
-            )
+        for command in COMMANDS:
+            _count(command, OTHER, cache)
+        return {command: _count(command, PROGRAM, cache) for command in COMMANDS}
+
+
+def _count(command: str, program: str, cache: str) -> int:
+    words = [sys.executable, "-c", _COUNT, command, program]
+    environment = {**os.environ, "PTOSIM_CACHE_DIR": cache}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
     return int(done.stdout)
 
 
@@ -44,5 +47,5 @@ def read() -> dict[str, int]:
 
 def write() -> None:
     """Keep what is now."""
-    lines = [f"{command} {count(command)}\n" for command in COMMANDS]
+    lines = [f"{command} {number}\n" for command, number in counts().items()]
     FILE.write_text("".join(lines), encoding="utf-8")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 import ptosim
@@ -23,54 +23,79 @@ class Call:
     keywords: frozenset[str | None]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Module:
     """A module by its path; imports under TYPE_CHECKING and texts inside f-strings are left out."""
 
     path: Path
-    imports: list[str] = field(default_factory=list)
-    texts: list[tuple[int, str]] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """The path below the package."""
         return self.path.relative_to(ROOT).as_posix()
 
+    @cached_property
+    def text(self) -> str:
+        """The text of the module."""
+        return self.path.read_text(encoding="utf-8")
+
+    def _tree(self) -> ast.Module:
+        """Made anew each time: the trees of all modules take more memory than all else of a test."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def imports(self) -> list[str]:
+        """The modules that it imports, inside functions too, and names that may be modules."""
+        return [name for node in _statements(self._tree()) for name in _imported(node)]
+
+    @cached_property
+    def classes(self) -> list[tuple[str, set[str]]]:
+        """The classes, with the names of their bases."""
+        found = (n for n in _statements(self._tree()) if isinstance(n, ast.ClassDef))
+        return [(n.name, {getattr(base, "id", "") for base in n.bases}) for n in found]
+
+    @cached_property
+    def texts(self) -> list[tuple[int, str]]:
+        """The strings, each with its line."""
+        found: list[tuple[int, str]] = []
+        waiting: list[ast.AST] = [self._tree()]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append((node.lineno, node.value))
+            elif not isinstance(node, ast.JoinedStr):
+                waiting += ast.iter_child_nodes(node)
+        return found[::-1]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """The calls."""
+        return [_call(node) for node in ast.walk(self._tree()) if isinstance(node, ast.Call)]
+
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Every module of the package, by path."""
+    """Every module of the package, by path; none is read before it is asked for."""
     found = sorted(p for p in ROOT.rglob("*.py") if "__pycache__" not in p.parts)
-    return tuple(read(path) for path in found)
+    return tuple(map(Module, found))
 
 
-def read(path: Path) -> Module:
-    """Read one module."""
-    module = Module(path)
-    _enter(ast.parse(path.read_text(encoding="utf-8")), module, imports=True, texts=True)
-    return module
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a module, without those that are for the type checker only: expressions,
+    most of a tree, have none."""
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, part, ()):
+            if isinstance(inner, ast.stmt):
+                yield inner
+            is_checked = getattr(getattr(inner, "test", None), "id", "") == "TYPE_CHECKING"
+            yield from _statements(inner) if not is_checked else ()
 
 
-def _enter(node: ast.AST, module: Module, *, imports: bool, texts: bool) -> None:
-    if isinstance(node, ast.Constant):
-        if texts and isinstance(node.value, str):
-            module.texts.append((node.lineno, node.value))
-        return
-    if imports and isinstance(node, ast.Import | ast.ImportFrom):
-        module.imports.extend(_imported(node))
-    elif isinstance(node, ast.Call):
-        module.calls.append(_call(node))
-    elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
-        imports = False
-    texts = texts and not isinstance(node, ast.JoinedStr)
-    for child in ast.iter_child_nodes(node):
-        _enter(child, module, imports=imports, texts=texts)
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+def _imported(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
+    elif not isinstance(node, ast.ImportFrom):
+        return
     elif node.module == "ptosim":
         yield from (f"ptosim.{alias.name}" for alias in node.names)
     elif node.module:

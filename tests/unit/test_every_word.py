@@ -67,6 +67,7 @@ def test_members_are_found_in_any_case(name):
     assert enum.member("no such member") is None
 
 
+@pytest.mark.slow  # reads every test
 def test_every_command_is_called():
     assert not set(COMMANDS) - written()
 
