@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import clock
-
 ALLOCATIONS = 20_000
 """Objects made between two collections; 700 by default."""
 FAST_CASES = 4
@@ -67,7 +65,9 @@ def _spread(count: int, of: int) -> set[int]:
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits of time go by a clock that is a second later at each look at it."""
-    clock.ticking(monkeypatch)
+    from tests.support.clock import ticking  # which loads the debugger
+
+    ticking(monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)
