@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.isa.paths import programs_directory
 from tests.cli.programs import copy_program
 
 
@@ -218,15 +218,13 @@ def test_6_arguments_too_large_to_make_up(cli, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["run", "cost"])
-def test_standard_input_for_two_targets(command):
+def test_standard_input_for_two_targets(command, cli, monkeypatch):
     """What can be read only once is a program for each target."""
-    text = (Path(__file__).parents[2] / "programs/basics/vadd.pto").read_bytes()
-    done = subprocess.run(
-        [sys.executable, "-m", "ptosim", command, "-", "--target", "a2a3,a5"],
-        input=text, capture_output=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    heads = [line for line in done.stdout.decode().splitlines() if line.startswith("ptosim ")]
+    text = (programs_directory() / "basics/vadd.pto").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    done = cli(command, "-", "--target", "a2a3,a5")
+    assert done.code == 0, done.err
+    heads = [line for line in done.out.splitlines() if line.startswith("ptosim ")]
     assert [head.split(" · ")[1] for head in heads] == ["target a2a3", "target a5"]
 
 

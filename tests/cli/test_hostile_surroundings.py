@@ -40,6 +40,7 @@ def test_a_closed_stream() -> None:
     assert _ptosim("targets", "--nonsense", shell="2>&-").returncode == 2  # nobody to tell
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [("check", "-"), ("debug", "@basics/vadd")])
 def test_input_that_is_closed(words: tuple[str, ...]) -> None:
     told = _ptosim(*words, shell="<&-")
@@ -47,12 +48,14 @@ def test_input_that_is_closed(words: tuple[str, ...]) -> None:
     assert told.stderr == "error: `standard input`: Bad file descriptor\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [("--version",), ("serve", "--stdio"), ("dap",)])
 def test_input_that_is_closed_has_nothing_to_ask(words: tuple[str, ...]) -> None:
     told = _ptosim(*words, shell="<&-")
     assert (told.returncode, told.stderr) == (0, "")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_what_a_stream_cannot_show_is_replaced(encoding: str) -> None:
     line = [sys.executable, "-m", "ptosim", "targets"]
@@ -64,8 +67,9 @@ def test_what_a_stream_cannot_show_is_replaced(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("columns", ["abc", "-5", "0", "999999999999"])
-def test_a_width_that_is_none_is_passed_over(columns: str) -> None:
-    assert _ptosim("targets", COLUMNS=columns).returncode == 0
+def test_a_width_that_is_none_is_passed_over(cli, columns: str, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert cli("targets").code == 0
 
 
 @pytest.mark.parametrize(

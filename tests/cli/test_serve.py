@@ -101,6 +101,7 @@ def test_a_served_command_prints_and_returns_the_same(server, folder, words):
     assert served.stderr == alone.stderr
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_a_command_with_a_closed_stream_does_not_talk_to_the_server_over_it(server, closed):
     def run(**environment: str):
@@ -202,6 +203,7 @@ def test_callers_do_not_wait_for_each_other_and_a_request_can_be_cancelled(serve
     assert answer["id"] == 7
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_command_line_ends_the_served_command(server, folder):
     environment = os.environ | {"PTOSIM_SERVER": str(server)}
     words = ["run", "endless.pto", "--max-seconds", "50"]
@@ -216,6 +218,7 @@ def test_ctrl_c_at_the_command_line_ends_the_served_command(server, folder):
     assert b"Traceback" not in told
 
 
+@pytest.mark.slow
 def test_only_the_user_reaches_the_socket_and_a_second_server_is_refused(server, tmp_path):
     assert stat.S_IMODE(server.stat().st_mode) == 0o600
     again = command(tmp_path, "serve", "--socket", str(server))
@@ -255,6 +258,7 @@ def test_requests_on_standard_input_are_all_answered_before_the_end(folder):
     assert {a["exit"] for a in answers} == {3}
 
 
+@pytest.mark.slow
 def test_requests_may_be_in_a_file(tmp_path):
     (tmp_path / "requests").write_text('{"id": 1, "argv": ["--version"]}\n')
     with (tmp_path / "requests").open("rb") as given:

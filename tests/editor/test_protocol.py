@@ -182,6 +182,7 @@ WHOLE = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kept", [1.0, 0.55])
 @pytest.mark.parametrize("name", LEVELS)
 async def test_every_request_is_answered_on_all_levels_on_broken_text_too(client, name, kept):

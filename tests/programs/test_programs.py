@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,16 +93,7 @@ def test_every_broken_program_shows_a_registered_code():
 
 
 @pytest.mark.parametrize("name", ["page/ssa", "quant/mxfp8_nd"])
-def test_programs_are_found_from_any_directory(name, tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "ptosim", "run", f"@{name}", "-q"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not list(Path(tmp_path).iterdir())
+def test_programs_are_found_from_any_directory(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", f"@{name}", "-q"]) == 0
+    assert not list(tmp_path.iterdir())

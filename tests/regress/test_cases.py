@@ -21,8 +21,16 @@ OTHERS = sorted(p for p in HERE.iterdir() if p.suffix in SUFFIXES.values() and p
 
 
 TARGETS = ("a2a3", "a5")
+LONG = {"region_without_an_end"}
+"""Those that are followed for seconds."""
+
+
+def _marks(path: Path, other: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.deep] * (other % 2) + [pytest.mark.slow] * (path.stem in LONG)
+
+
 TEXTS = [
-    pytest.param(path, target, id=f"{path.stem}-{target}", marks=[pytest.mark.deep] * (other % 2))
+    pytest.param(path, target, id=f"{path.stem}-{target}", marks=_marks(path, other))
     for number, path in enumerate(PROGRAMS)
     for other, target in enumerate(TARGETS, number)
 ]

@@ -90,6 +90,7 @@ def _add(op: Operation, part: Any) -> None:
         atom = Tok("BARE_ID", value.strip(), part.start + part.value.index("=") + 1)
         op.attrs[key.strip()] = Attr(Tok("BARE_ID", key.strip(), part.start + 1), atom)
     else:
+        assert isinstance(op.ins, list)  # one made here, to which a long line adds in place
         op.ins.append(part)
 
 
