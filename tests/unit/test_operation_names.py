@@ -20,6 +20,7 @@ EXCEPTIONS = {
     "language/syntax/printer.py": SYNTAX,
     "language/syntax/quoted.py": SYNTAX,
     "language/bind/structured.py": SYNTAX,
+    "language/build.py": "makes loops, branches, regions and constants, each in its own way",
     "language/bind/resolve.py": SYNTAX,
     "language/bind/units.py": SYNTAX,
     "language/rewrite/forms.py": "writes an allocation for a result",
