@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import tiers
+
 ALLOCATIONS = 20_000
 """Objects made between two collections; 700 by default."""
-FAST_CASES = 4
-"""Cases of a test in the fast tier, evenly spread, where the test does not say how many."""
 
 
 def pytest_configure() -> None:
@@ -37,29 +37,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of each test that is marked `sampled(n, m)` leave `n` cases in the fast tier and `m` in the
-    default one (all, if it does not say); of one without a mark `FAST_CASES`. What is deep is slow
-    too, so that `-m "not slow"`, which takes the place of the default choice, leaves it out."""
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("deep") is not None:
-            item.add_marker("slow")
-        else:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for group in cases.values():
-        mark = group[0].get_closest_marker("sampled")
-        few, many = (*(mark.args if mark else (FAST_CASES,)), len(group))[:2]
-        fast, default = _spread(few, len(group)), _spread(many, len(group))
-        for place, item in enumerate(group):
-            if place not in fast:
-                item.add_marker("slow")
-                if place not in default:
-                    item.add_marker("deep")
-
-
-def _spread(count: int, of: int) -> set[int]:
-    """`count` places among `of`, evenly."""
-    return {index * of // count for index in range(count)}
+    """Each case goes to its tier."""
+    tiers.choose(items)
 
 
 @pytest.fixture
