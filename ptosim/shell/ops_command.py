@@ -109,7 +109,7 @@ def _facts(definition: OpDef) -> dict[str, object]:
 
 def _table(rows: list[OpDef]) -> list[Part]:
     cells = [
-        (d.mnemonic, d.family, *(d.status[t] for t in TARGETS), d.basis,
+        (d.mnemonic, d.family, *(d.status[t] for t in TARGETS), d.basis or "",
          "/".join(dict.fromkeys(p.pipe for p in d.pipes)), d.summary)
         for d in rows
     ]  # fmt: skip

@@ -38,7 +38,7 @@ def _single_blank(lines: list[str]) -> Iterator[str]:
 def _status(definition: OpDef) -> Iterator[str]:
     per_target = " · ".join(f"{t} {definition.status[t]}" for t in TARGETS)
     pipes = ", ".join(p.pipe + (f" if {p.when}" if p.when else "") for p in definition.pipes)
-    yield f"status  {per_target} (by {definition.basis})"
+    yield f"status  {per_target} ({f'by {definition.basis}' if definition.basis else 'no basis'})"
     yield f"family  {definition.family}"
     if definition.means:
         yield f"means   {definition.means}, of which it is an older spelling"

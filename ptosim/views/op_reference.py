@@ -45,7 +45,7 @@ def section(definition: OpDef) -> Iterator[str]:
     yield from _list("Rules", _rules(definition))
     yield from _list("Switches", [_switch(name) for name in definition.switches])
     yield from _list("Notes", [_prose(note) for note in definition.notes])
-    yield from ("", f"Basis: {definition.basis}. Source: {_prose(definition.source)}.")
+    yield from ("", f"Basis: {definition.basis or 'none'}. Source: {_prose(definition.source)}.")
 
 
 def _per_target(definition: OpDef) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim.ops.lower.logical.scope  # noqa: F401 - registers what lowers
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import Status
+from ptosim.ground.isa.schema import EXECUTED
 from ptosim.ops.lower.logical.layouts import KNOWN
 from ptosim.ops.lower.logical.lowering import MAKERS
 
@@ -24,7 +24,7 @@ ROWS = [
     for name in sorted(isa().names())
     if name.startswith("pto.vmi.")
     and (row := isa().get(name)) is not None
-    and row.status["a5"] in (Status.EXACT, Status.APPROXIMATE)
+    and row.status["a5"] in EXECUTED
 ]
 
 

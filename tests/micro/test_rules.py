@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import Status
+from ptosim.ground.isa.schema import EXECUTED
 from tests.support.rules import cases_without_rule, check_rules, read_rules
 
 # Other spellings of what `test_scope` runs as sync.set and sync.wait; rules of A2/A3 in tests/semantics.
@@ -15,7 +15,6 @@ SAME_AS_SYNC = {
     "pto.set_intra_block", "pto.wait_intra_block", "pto.wait_intra_core", "pto.set_cross_core",
     "pto.wait_flag_dev",
 }  # fmt: skip
-EXECUTED = (Status.EXACT, Status.APPROXIMATE)
 
 
 def texts() -> str:

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from functools import cache
 
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import Status
+from ptosim.ground.isa.schema import EXECUTED
 
 TARGETS = ("a2a3", "a5")
 
 
 def executed(op: str, target: str) -> bool:
     """Whether the row says that the operation runs on a target."""
-    return isa().get(f"pto.{op}").status[target] in (Status.EXACT, Status.APPROXIMATE)
+    return isa().get(f"pto.{op}").status[target] in EXECUTED
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import changed
 
-FAST_CASES = 4
+FAST_CASES = 3
 """Cases of a test in the fast tier where the test does not say how many."""
 
 

@@ -7,12 +7,12 @@ import pytest
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.costs import cost_entries, cost_table, vector_entries, without_law
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OpDef, Status
+from ptosim.ground.isa.schema import EXECUTED, OpDef, Status
 from ptosim.time.laws.estimate import LAWS
 from ptosim.time.laws.instructions import timed
 from ptosim.time.laws.shapes import VectorStep
 
-EXECUTED = (Status.EXACT, Status.APPROXIMATE, Status.TIMING_ONLY)
+TIMED = EXECUTED | {Status.TIMING_ONLY}
 IN_A_REGION = frozenset(("loads", "stores"))
 LAWLESS_PIPES = frozenset("S")
 """The scalar unit takes the same time for each of its operations."""
@@ -20,7 +20,7 @@ LAWLESS_PIPES = frozenset("S")
 
 def executed(target: str) -> list[OpDef]:
     rows = (isa().get(name) for name in isa().names())
-    return [row for row in rows if row is not None and row.status[target] in EXECUTED]
+    return [row for row in rows if row is not None and row.status[target] in TIMED]
 
 
 def accounts(row: OpDef) -> list[str]:

@@ -22,7 +22,7 @@ from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
 from ptosim.ground.isa.costs import vector_entries
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.isa.schema import Status
+from ptosim.ground.isa.schema import EXECUTED, Status
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.place.planner import Placed, Placement
@@ -333,7 +333,7 @@ class Decoder:
         definition = op.definition
         status = definition.status[self.resolved.target] if definition else Status.ABSENT
         span = Span(self.resolved.module.source, op.start, op.name_end)
-        if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
+        if kernel is None or status not in EXECUTED:
             self.refuse(
                 finding(
                     "PTO8001",

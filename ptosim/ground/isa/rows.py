@@ -164,8 +164,8 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         family=family,
         form=merged.get("form", "dps"),
         summary=merged["summary"],
-        status=_status(merged, where),
-        basis=merged.get("basis", "rule"),
+        status=_status(merged, where, row.table.get("basis")),
+        basis=row.table.get("basis"),
         variants=_variants(merged, where),
         attrs={a.name: a for a in _attrs(merged.get("attrs", ""), where)},
         pipes=_pipes(merged["pipe"]),
@@ -226,7 +226,9 @@ def _with_template(row: TomlTable, templates: TomlTable, where: str) -> TomlTabl
     return merged
 
 
-def _status(row: TomlTable, where: str) -> dict[str, Status]:
+def _status(row: TomlTable, where: str, basis: str | None) -> dict[str, Status]:
+    """The status on each target. No template says that the values of a row are exact: the row does,
+    with its basis."""
     given = row["status"]
     table = dict.fromkeys(TARGETS, given) if isinstance(given, str) else dict(given)
     named = row.get("targets", TARGETS)  # some of a date only: `{ target = "a5", since = … }`
@@ -235,9 +237,11 @@ def _status(row: TomlTable, where: str) -> dict[str, Status]:
         if target not in having:
             table[target] = "absent"
     try:
-        return {target: Status(table.get(target, "absent")) for target in TARGETS}
+        found = {target: Status(table.get(target, "absent")) for target in TARGETS}
     except ValueError as problem:
         raise IsaDataError(f"{where}: {problem}") from problem
+    claims = (Status.EXACT, Status.APPROXIMATE) if basis is None else ()
+    return {target: Status.UNVERIFIED if s in claims else s for target, s in found.items()}
 
 
 @lru_cache(maxsize=1)

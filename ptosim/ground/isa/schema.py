@@ -17,6 +17,11 @@ class Status(StrEnum):
     TIMING_ONLY = "timing-only"
     PARSE_ONLY = "parse-only"
     ABSENT = "absent"  # the target does not have it
+    UNVERIFIED = "unverified"  # it runs, and its row does not say what confirms the values
+
+
+EXECUTED = frozenset((Status.EXACT, Status.APPROXIMATE, Status.UNVERIFIED))
+"""What can be run: the others have no values."""
 
 
 class Role(StrEnum):
@@ -158,7 +163,7 @@ class OpDef:
     form: str  # "dps", "items" or "core"
     summary: str
     status: Mapping[str, Status]
-    basis: str
+    basis: str | None  # what confirms its values: data, documentation, rule
     variants: tuple[Variant, ...]
     attrs: Mapping[str, AttrDef]
     pipes: tuple[PipeChoice, ...]

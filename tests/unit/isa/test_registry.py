@@ -9,7 +9,7 @@ import pytest
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import NEWEST
 from ptosim.ground.isa.rows import _dates, _make, _Row
-from ptosim.ground.isa.schema import OpDef, Role
+from ptosim.ground.isa.schema import OpDef, Role, Status
 
 TEMPLATES: dict[str, dict[str, Any]] = {
     "base": {
@@ -43,6 +43,15 @@ def test_the_first_template_wins_and_rules_and_notes_add_up_once() -> None:
     assert made.notes == ("n1", "n2")
 
 
+def test_a_row_says_itself_what_confirms_it() -> None:
+    """What a template says of the values of others holds for no row that does not say it too."""
+    assert row(like="one").status == {"a2a3": Status.UNVERIFIED, "a5": Status.UNVERIFIED}
+    made = row(like="one", basis="data")
+    assert (made.status["a5"], made.basis) == (Status.EXACT, "data")
+    refused = row(like="one", status="parse-only")
+    assert (refused.status["a5"], refused.basis) == (Status.PARSE_ONLY, None)
+
+
 def test_a_plus_adds_to_a_list_of_the_template() -> None:
     made = row(like="one", attrs="+ b:bool!", outs="^dst:tile, ~tmp:tile?")
     assert list(made.attrs) == ["a", "b"]
@@ -69,7 +78,7 @@ def test_a_variant_has_the_rows_lists_and_its_own() -> None:
 
 
 def test_a_missing_target_is_absent_and_pipes_default_to_the_assemblers() -> None:
-    made = row(like="one", targets=["a5"], absent="t is only on A5", pipe="@src")
+    made = row(like="one", basis="rule", targets=["a5"], absent="t is only on A5", pipe="@src")
     assert (made.status["a2a3"], made.status["a5"]) == ("absent", "exact")
     assert made.hazard_pipes == made.pipes
     assert row(like="one", hazard_pipe="FIX").hazard_pipes[0].pipe == "FIX"

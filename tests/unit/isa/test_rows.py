@@ -137,6 +137,7 @@ def test_templates_are_used_and_files_are_short(file) -> None:
         for parent in row.get("like", "").split()
     }
     assert set(table.get("template", {})) == used
+    assert not any("basis" in template for template in table.get("template", {}).values())
     assert table["schema"] == 1
     assert text.count("\n") < 600
 
