@@ -16,7 +16,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
-from ptosim.language.verify.checks.instrumented import root_of
+from ptosim.language.verify.checks.quantised import root_of
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile

@@ -16,7 +16,7 @@ from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
-from ptosim.language.verify.checks.page import page_notes
+from ptosim.language.verify.structure import ask_profile
 from ptosim.launch.parts import parts, the_only
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.sources import path_of, read_source
@@ -160,7 +160,7 @@ def check_source(
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
     if profile == "page":
-        checked.findings += page_notes(front.resolved)
+        checked.findings += ask_profile(front.resolved, "page")
     if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
         checked.findings += lints(front.resolved)
         checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()

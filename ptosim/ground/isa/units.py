@@ -34,7 +34,6 @@ class UnitRules:
     reserved: dict[str, str]  # attributes that a program must not have, with what to say
     rules: dict[str, str]  # the others by name, with their text
     families: dict[str, frozenset[str]]  # of operations that a rule is about, by its name
-    helpers: dict[str, str]  # what a tile operation helper must not be or hold, with what to say
     stand_ins: dict[str, tuple[str, ...]]  # by the kind of a type: kinds that it is accepted for
 
 
@@ -62,6 +61,5 @@ def unit_rules(date: str) -> UnitRules:
         {row["attribute"]: row["text"] for row in rows("reserved")},
         {row["name"]: row.get("text", "") for row in rows("rule")},
         {row["name"]: frozenset(row.get("families", "").split()) for row in rows("rule")},
-        {row["what"]: row["text"] for row in rows("helper")},
         {row["type"]: tuple(row["kinds"]) for row in rows("stand_in")},
     )

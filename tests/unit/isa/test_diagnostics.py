@@ -31,7 +31,8 @@ _CODE = re.compile(r"\bPTO\d{4}\b")
 
 def _used() -> set[str]:
     code = Path(ptosim.__file__).parent.rglob("*.py")
-    rows = [*(isa_directory() / "ops").glob("*.toml"), isa_directory() / "unlowered.toml"]
+    rows = [*(isa_directory() / "ops").glob("*.toml")]
+    rows += [isa_directory() / f"{name}.toml" for name in ("structure", "unlowered")]
     return {c for path in (*code, *rows) for c in _CODE.findall(path.read_text(encoding="utf-8"))}
 
 

@@ -1,4 +1,4 @@
-"""FIFOs and signals between cores: who may use them, and what both ends must agree on.
+"""FIFOs of April 2026: what both ends must agree on; and popped tiles that are used too late.
 
 The assembler lowers aic/aiv_initialize_pipe to initialize_l2l_pipe (A5) or initialize_l2g2l_pipe
 (A2/A3) before it looks at both ends, so its messages, and these, name the lowered operation.
@@ -13,7 +13,6 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import attribute_of, number_of
 from ptosim.ground.ir.core import Operand, Operation, Value, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.records import dataclass, field
@@ -47,25 +46,14 @@ class _End:
         return [_owner(bound[n]) for n in names if bound.get(n) is not None]
 
 
-def placed(resolved: ResolvedModule) -> Iterator[Diagnostic]:
-    """Report pipe operations on the wrong core, and handles that no initialisation made."""
-    source = resolved.module.source
-    for function in resolved.functions.values():
-        found = _collect(function)
-        yield from _sides(found, function, source)
-        yield from _handles(found, source)
-
-
 def ends(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report pipe operations on the wrong core and FIFOs whose ends do not agree (April 2026)."""
+    """Report FIFOs whose ends do not agree, by the rules of April 2026."""
+    if "pipe_ids" in unit_rules(resolved.date).rules:
+        return
     source = resolved.module.source
     ends: list[_End] = []
     for function in resolved.functions.values():
-        found = _collect(function)
-        yield from _sides(found, function, source)
-        yield from _once(found, source)
-        yield from _handles(found, source)
-        ends += _found_ends(found, function)
+        ends += _found_ends(_collect(function), function)
     for end in ends:
         peer = _peer(end, ends, resolved)
         name = end.op.name if end.is_lowered else LOWERED[resolved.target]
@@ -99,55 +87,6 @@ def _owner(operand: Any) -> Operation | None:
     return value.owner if isinstance(value, Value) else None
 
 
-# -- inside a function --------------------------------------------------------------------------
-
-
-def _sides(found: Found, function: Function, source: Source) -> Iterator[Diagnostic]:
-    for op, side in found:
-        wanted = _row(op).side
-        if side is None and ("one_side" not in op.traits or function.implicit):
-            continue
-        if side == (wanted or side) and side is not None:
-            continue
-        where = wanted or "cube or vector"
-        kind = wanted or "cube"
-        yield finding(
-            "PTO5011",
-            f"'{op.name}' op must be inside a {where} kernel function or section",
-            op.span(source),
-            help=f"give the function `{{pto.kernel_kind = #pto.kernel_kind<{kind}>}}`",
-        )
-
-
-def _once(found: Found, source: Source) -> Iterator[Diagnostic]:
-    first: dict[tuple[str, Any], Operation] = {}
-    for op, _ in found:
-        if _row(op).fifo != "open" or _row(op).side is None:
-            continue
-        key = (op.name, number_of(op, "id"))
-        if key in first:
-            yield finding(
-                "PTO5012",
-                f"'{op.name}' op expects at most one per function",
-                op.span(source),
-                more=(Label(first[key].span(source), "the first one"),),
-            )
-        first.setdefault(key, op)
-
-
-def _handles(found: Found, source: Source) -> Iterator[Diagnostic]:
-    for op, _ in found:
-        handle = op.bound.get("pipe_handle")
-        owner = _owner(handle)
-        if handle is not None and (owner is None or not _makes_handle(owner)):
-            yield finding(
-                "PTO5013",
-                f"'{op.name}' op pipe_handle must be produced by pto.initialize_l2l_pipe or "
-                "pto.initialize_l2g2l_pipe",
-                op.span(source),
-            )
-
-
 # -- both ends ----------------------------------------------------------------------------------
 
 
@@ -166,10 +105,6 @@ def _found_ends(found: Found, function: Function) -> list[_End]:
         for end in takers:
             end.users.append((op, side))
     return ends
-
-
-def _makes_handle(op: Operation) -> bool:
-    return op.definition is not None and op.definition.fifo == "open" and bool(op.results)
 
 
 _SLOTS = frozenset(("reserves", "imports"))
@@ -303,55 +238,3 @@ def _used_after(
         notes=("on A5 the popped tile is the slot itself; the producer may write it again",),
         help=f"free after the last use of %{name}, or copy the tile before",
     )
-
-
-def signals(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report cross-core signals without a flag base (A2/A3) and bodies for both kinds of core."""
-    source = resolved.module.source
-    for function in resolved.functions.values():
-        yield from _signals(function, resolved.target, source)
-
-
-def _signals(function: Function, target: str, source: Source) -> Iterator[Diagnostic]:
-    signals = [op for op in function.ops if "cross_core" in op.traits]
-    if not signals:
-        return
-    if _is_mixed(function):
-        yield finding(
-            "PTO0013",
-            "legacy spelling: mixed cube/vector body without sections",
-            function.op.span(source),
-            notes=("cube and vector cores run different code; signals between them need both",),
-            help="put the parts into `pto.section.cube { … }` and `pto.section.vector { … }`",
-        )
-        return
-    has_base = any("flag_base" in op.traits for op in function.ops)
-    signals = [op for op in signals if "by_ffts" in op.traits]
-    if signals and target == "a2a3" and not has_base and not function.implicit:
-        yield finding(
-            "PTO5010",
-            f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "
-            "same function when using `pto.sync.set`/`pto.sync.wait`",
-            signals[0].span(source),
-            notes=("A2/A3 cross-core flags are at an address that the program sets",),
-            help="begin the function with `pto.set_ffts %flags : memref<…xi64>`",
-        )
-
-
-def _is_mixed(function: Function) -> bool:
-    """True for a function without sections and kernel kind that computes on both kinds of core."""
-    ops = function.ops
-    if function.kernel_kind is not None or any("section" in op.traits for op in ops):
-        return False
-    return any(_runs_on(op, "M") for op in ops) and any(map(_is_vector, ops))
-
-
-def _runs_on(op: Operation, pipe: str) -> bool:
-    return op.definition is not None and any(p.pipe == pipe for p in op.definition.pipes)
-
-
-def _is_vector(op: Operation) -> bool:
-    if not _runs_on(op, "V"):
-        return False
-    out = op.bound.get("dst")
-    return isinstance(out, Operand) and isinstance(out.type, TileType) and out.type.loc == "vec"

@@ -1,5 +1,4 @@
-"""Functions, calls and control flow: who calls whom with what, what regions hand on, how loops
-count."""
+"""Calls in circles, and control flow: what regions hand on, how loops count."""
 
 from __future__ import annotations
 
@@ -8,50 +7,22 @@ from collections.abc import Iterator, Sequence
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type
-from ptosim.ground.isa.units import UnitRules, unit_rules
+from ptosim.ground.ir.types import ErrorType, ScalarType, Type
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.names import compatible
-from ptosim.language.bind.units import mark_of
-from ptosim.language.verify.checks.helpers import HELPER
-from ptosim.language.verify.checks.simt import ENTRY as SIMT_ENTRY
 from ptosim.language.verify.operands import constant, operand_span
-from ptosim.machine.effects.storage import operand_value, root_of
 
 
-def entries(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report entry functions with results and recursive calls."""
-    source, rules = resolved.module.source, unit_rules(resolved.date)
-    calls = {f.name: _callees(f) for f in resolved.functions.values() if f.has_body}
-    called = {callee for callees in calls.values() for callee, _ in callees}
-    for function in resolved.functions.values():
-        if function.results and _is_entry(function, called, rules):
-            yield _nonvoid(function, source)
-    yield from _recursion(calls, source)
+def recursion(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report recursive calls."""
+    calls = {f.name: callees_of(f) for f in resolved.functions.values() if f.has_body}
+    yield from _recursion(calls, resolved.module.source)
 
 
-def _is_entry(function: Function, called: set[str], rules: UnitRules) -> bool:
-    if not function.has_body or function.implicit:
-        return False
-    is_marked = mark_of(function.op, rules) is not None
-    if "every_public_function" in rules.rules:
-        return not function.private and (is_marked or function.name not in called)
-    return is_marked
-
-
-def _callees(function: Function) -> list[tuple[str, Operation]]:
+def callees_of(function: Function) -> list[tuple[str, Operation]]:
+    """The calls of a function, each with the name of what it calls."""
     return [(op.bound["callee"], op) for op in function.ops if "call" in op.traits and op.bound]
-
-
-def _nonvoid(function: Function, source: Source):
-    return finding(
-        "PTO1011",
-        f"PTO entry functions must return void: `@{function.name}` returns "
-        f"{', '.join(map(str, function.results))}",
-        function.op.span(source),
-        notes=("an entry is launched on every core; nothing takes its results",),
-        help="store the result through a pointer argument, or make the function private",
-    )
 
 
 def _recursion(
@@ -86,116 +57,6 @@ def _recursive(op: Operation, callee: str, source: Source):
         notes=("a device function has no call stack of its own",),
         help="write the recursion as a loop",
     )
-
-
-def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report windows of tiles that come from the caller, which the assembler cannot lower in a
-    function that others can call."""
-    text, source = unit_rules(resolved.date).rules.get("open_window"), resolved.module.source
-    for function in resolved.functions.values() if text is not None else ():
-        if function.private or function.implicit or HELPER in function.op.attrs:
-            continue
-        for op in function.ops:
-            value = operand_value(op, "source") if op.has("window") else None
-            if value is None or not isinstance(value.type, TileType):
-                continue
-            root = root_of(value)
-            if root in function.args:
-                yield finding(
-                    "PTO1070",
-                    f"{text} '{op.name}'",
-                    op.span(source),
-                    more=(Label(root.span(source), "its storage is not made in this function"),),
-                    help="make the function private, or give it a pointer and allocate the tile",
-                )
-
-
-def devices(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report operations of entries in functions that are none, and in code of threads."""
-    rules, source = unit_rules(resolved.date), resolved.module.source
-    for function in resolved.functions.values():
-        is_entry = function.implicit or mark_of(function.op, rules) is not None
-        for op in function.ops:
-            if not op.has("entry_only"):
-                continue
-            if op.inside("simt_region") or SIMT_ENTRY in function.op.attrs:
-                yield _not_here(op, function, rules.rules["not_of_threads"], source)
-            elif not is_entry:
-                yield _not_here(op, function, rules.rules["entry_only"], source)
-
-
-def _not_here(op: Operation, function: Function, text: str, source: Source) -> Diagnostic:
-    return finding(
-        "PTO1071",
-        f"'{op.name}' op {text}",
-        op.span(source),
-        more=(Label(function.op.span(source), "in this function"),),
-        help="do it in the entry, `attributes {pto.kernel}`, and hand the number on",
-    )
-
-
-def calls(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report arguments and results of calls whose types are not the function's."""
-    source = resolved.module.source
-    for op in resolved.ops:
-        function = resolved.functions.get(op.bound.get("callee", ""))
-        if function is not None and op.has("call"):
-            yield from _call_arguments(op, function, source)
-            yield from _call_results(op, function, source)
-
-
-def _call_arguments(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
-    values = op.bound["values"]
-    for number, (operand, argument) in enumerate(zip(values, function.args, strict=False)):
-        if operand.type is not None and not compatible(operand.type, argument.type):
-            yield finding(
-                "PTO1013",
-                f"argument {number} of `@{function.name}` has type {argument.type}, not "
-                f"{operand.type}",
-                operand_span(operand, op, source),
-                more=(Label(function.op.span(source), "defined here"),),
-            )
-
-
-def _call_results(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
-    types: Sequence[Type] = [value.type for value in op.results]
-    given = ", ".join(map(str, types)) or "nothing"
-    wanted = ", ".join(map(str, function.results)) or "nothing"
-    fits = len(types) in (0, len(function.results)) and all(
-        compatible(t, r) for t, r in zip(types, function.results, strict=False)
-    )
-    if not fits and not any(isinstance(t, ErrorType) for t in types):
-        yield finding(
-            "PTO1013",
-            f"`@{function.name}` returns {wanted}, not {given}",
-            op.span(source),
-            more=(Label(function.op.span(source), "defined here"),),
-        )
-
-
-def returns(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report ends of functions that hand on other values than the function says."""
-    source = resolved.module.source
-    for function in resolved.functions.values():
-        for op in function.ops if not function.implicit else ():
-            if not op.has("returns"):
-                continue
-            given = [operand.type or ErrorType() for operand in op.bound.get("values", ())]
-            fits = len(given) == len(function.results) and all(
-                compatible(g, w) for g, w in zip(given, function.results, strict=True)
-            )
-            if not fits:
-                yield finding(
-                    "PTO1013",
-                    f"'{op.name}' op hands on {_listed(given)}, `@{function.name}` returns "
-                    f"{_listed(function.results)}",
-                    op.span(source),
-                    more=(Label(function.op.span(source), "the function"),),
-                )
-
-
-def _listed(types: Sequence[Type]) -> str:
-    return ", ".join(map(str, types)) or "nothing"
 
 
 _WITH_REGIONS = ("scf.if", "scf.execute_region", "scf.index_switch", "scf.for", "scf.while")

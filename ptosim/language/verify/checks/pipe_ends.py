@@ -34,6 +34,11 @@ class Use:
     block: Sequence[Operation]
 
     @property
+    def word(self) -> str:
+        """What it does, as messages have it."""
+        return self.kind.upper()
+
+    @property
     def split(self) -> int:
         """How it splits tiles."""
         return number_of(self.op, "split") or 0
@@ -123,6 +128,11 @@ class End:
         """What both ends have alike."""
         local = self.number("local_slot_num")
         return self.mask, self.number("slot_size"), self.slot_num, local, self.is_global
+
+    @property
+    def slot_size(self) -> int | None:
+        """Bytes of a slot, where the text says them."""
+        return self.number("slot_size")
 
     @property
     def flags(self) -> int:

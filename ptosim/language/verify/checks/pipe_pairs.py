@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import attribute_of, number_of
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.types import TileType
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source
 from ptosim.language.verify.checks.fifos import LOWERED
-from ptosim.language.verify.checks.pipe_ends import SLOTS, End, Key, owner
+from ptosim.language.verify.checks.pipe_ends import SLOTS, End, Key, ends_of, owner
 
 _MOST_FLAGS = 16
 _COMPLETE = (
@@ -22,14 +24,29 @@ _COMPLETE = (
 )
 
 
-def pairs(ends: list[End], resolved: ResolvedModule) -> Iterator[Diagnostic]:
-    """Report ends without their other one, and pairs that do not agree."""
+def pairs(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report ends without their other one, and pairs that do not agree, by the rules of August."""
+    if "pipe_ids" not in unit_rules(resolved.date).rules:
+        return
     source = resolved.module.source
+    ends = ends_of(resolved)[0]
     for end in ends:
         yield from _provenance(end, resolved, source)
     for component in components(ends, resolved):
         yield from _component(component, resolved, source)
     yield from _flags(ends, resolved, source)
+    for end in ends:
+        if end.epilogue is not None:
+            _note_elements(end, peer_of(end, ends, resolved), resolved)
+
+
+def _note_elements(end: End, peer: End | None, resolved: ResolvedModule) -> None:
+    """Keep what the consumer pops: the words of an epilogue leave the sign open."""
+    users = (use for one in (end, peer) if one is not None for use in one.users)
+    for use in users:
+        if use.kind == "pop" and isinstance(use.entry, TileType):
+            resolved.popped_as[end.op] = use.entry.dtype.name
+            return
 
 
 def components(ends: list[End], resolved: ResolvedModule) -> list[list[End]]:

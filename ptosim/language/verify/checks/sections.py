@@ -1,4 +1,4 @@
-"""Sections: which kind of core executes what, as written and as inferred."""
+"""Inferred sections: operations of which nothing says the kind of core, values that leave one."""
 
 from __future__ import annotations
 
@@ -8,53 +8,10 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.units import unit_rules
-from ptosim.ground.source import Source
 from ptosim.language.place.sections import Segment, covered, escaping, infers, segments
 from ptosim.language.place.sides import CUBE, OPEN, VECTOR, votes
 
 _BOTH = frozenset((CUBE, VECTOR))
-
-
-def kinds(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report sections for another kind of core than the one of their module."""
-    text = unit_rules(resolved.date).rules.get("kind_conflict")
-    for function in resolved.functions.values() if text is not None else ():
-        kind = function.unit.kernel_kind
-        for op in function.ops if kind is not None else ():
-            side = op.definition.side if op.definition is not None else None
-            if "section" in op.traits and side is not None and side != kind:
-                yield _kind_conflict(op, function, str(text), resolved.module.source)
-
-
-def _kind_conflict(op: Operation, function: Function, text: str, source: Source) -> Diagnostic:
-    module = function.unit.op
-    return finding(
-        "PTO5021",
-        f"'{op.name}' op {text}",
-        op.span(source),
-        more=(Label(module.span(source), f"of kind {function.unit.kernel_kind}"),)
-        if module
-        else (),
-        help="leave the kernel kind out, or move the section to a module of its own",
-    )
-
-
-def nested(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report sections inside of sections."""
-    text, source = unit_rules(resolved.date).rules.get("nested_section"), resolved.module.source
-    for op in resolved.ops if text is not None else ():
-        outer = op.inside("section") if op.has("section") else None
-        if outer is not None:
-            yield finding(
-                "PTO5072",
-                f"'{op.name}' op {text}",
-                op.span(source),
-                more=(Label(outer.span(source), "the section around it"),),
-                help="close the outer section before it",
-            )
-
-
-# -- inferred sections -----------------------------------------------------------------------------
 
 
 def uncovered(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:

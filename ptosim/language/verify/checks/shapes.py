@@ -1,12 +1,13 @@
-"""Shapes, windows and layouts of tiles and views, as far as constants say them before the run."""
+"""Shapes, windows and layouts of tiles and views, as far as constants say them before the run: what
+rules of `isa/structure.toml` ask, the windows of views, and the layouts that views have."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.ir.core import Operand, Operation, Value
-from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.core import Node, Operand, Operation, Value
+from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import (
     BLOCK_BITS,
     Dim,
@@ -16,57 +17,11 @@ from ptosim.ground.ir.types import (
     TileType,
     ViewType,
 )
-from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
+from ptosim.language.bind.bind import operand_kinds
 from ptosim.language.verify.operands import constant, operand_span
 from ptosim.machine.layout import box_shape
-
-
-def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report windows that cut boxes, wrong valid extents, and shapes that C++ refuses."""
-    source = resolved.module.source
-    aligned = "tile_alignment" in unit_rules(resolved.date).rules
-    refused = aligned and resolved.module.kind != "snippet"
-    for function in resolved.functions.values():
-        for op in function.ops:
-            if "makes_storage" in op.traits:
-                yield from _library_shape(op, source, refused=refused)
-            elif "keeps_axis" in op.traits and op.bound.keys() >= {"row", "sizes"}:
-                yield from _subset(op, source)
-            elif "sets_valid" in op.traits and op.bound:
-                yield from _set_valid(op, function, source, is_rule=aligned)
-
-
-# -- shapes ----------------------------------------------------------------------------------------
-
-
-def _library_shape(op: Operation, source: Source, *, refused: bool) -> Iterator[Diagnostic]:
-    type_ = op.results[0].type if op.results else None
-    what = ""
-    if isinstance(type_, MultiTileType):
-        type_, what = type_.slot, "slot "
-    if not isinstance(type_, TileType):
-        return
-    fault = misaligned(type_) if refused else _unaligned(type_)
-    if fault is not None and refused:
-        yield finding(
-            "PTO2160",
-            f"'{op.name}' op expects {what}{fault}",
-            op.span(source),
-            help="make the tile larger and give it the smaller valid shape",
-        )
-    elif fault is not None:
-        yield finding(
-            "PTO2044",
-            f"'{op.name}' op: {fault}; a C++ build of this program would stop at a static "
-            "assertion",
-            op.span(source),
-            notes=(
-                "tile class of the pto-isa headers: rows (columns of a col_major tile) are "
-                "multiples of 32 bytes, boxed tiles are multiples of their box",
-            ),
-            help="make the tile larger and give it the smaller valid shape",
-        )
 
 
 def _in_bytes(bits: int) -> str:
@@ -113,88 +68,98 @@ def _unaligned(type_: TileType) -> str | None:
     return None
 
 
-# -- subset ----------------------------------------------------------------------------------------
+# -- windows of tiles ------------------------------------------------------------------------------
 
 
-def _subset(op: Operation, source: Source) -> Iterator[Diagnostic]:
-    type_ = op.bound["source"].type
-    given = op.bound["sizes"]
-    if not isinstance(type_, TileType) or given is None:
-        return
-    sizes = [constant(o) for o in given]
-    if len(sizes) != 2:
-        yield _fault(op, "PTO2027", "takes two sizes, [rows, cols]", source)
-        return
-    offsets = [constant(op.bound["row"]), constant(op.bound["col"])]
-    if any(s is None or s <= 0 for s in sizes):
-        yield _fault(op, "PTO2026", f"{_name(op)} sizes must be positive constants", source)
-        return
-    if any(o is not None and o < 0 for o in offsets):
-        yield _fault(op, "PTO2026", f"{_name(op)} offsets must be non-negative", source)
-        return
-    known = [s for s in sizes if s is not None]
-    for offset, size, limit in zip(offsets, known, (type_.rows, type_.cols), strict=True):
-        if (offset or 0) + size > limit:
-            text = f"{_name(op)} window {offset or 0} + {size} exceeds the source's {limit}"
-            yield _fault(op, "PTO2026", text, source)
-    if type_.is_boxed:
-        yield from _boxed_subset(op, type_, known, offsets, source)
+class Window(NamedTuple):
+    """One axis of a window of a tile."""
+
+    offset: int
+    size: int
+    limit: int
 
 
-def _name(op: Operation) -> str:
-    return op.name.removeprefix("pto.")
+class Limit(NamedTuple):
+    """A valid extent that is set, None where only the run knows it, and what the tile has."""
+
+    name: str
+    extent: int | None
+    limit: int
 
 
-def _boxed_subset(
-    op: Operation, type_: TileType, sizes: list[int], offsets: list[int | None], source: Source
-) -> Iterator[Diagnostic]:
-    box = box_shape(type_.dtype, type_.slayout, type_.fractal)
-    if any(n % b for n, b in zip((*sizes, *(o or 0 for o in offsets)), (*box, *box), strict=True)):
-        text = f"boxed layout {_name(op)} sizes/offsets must be multiples of inner shape "
-        text += f"{box[0]}x{box[1]}"
-        yield _fault(op, "PTO2026", text, source)
-    by_rows = type_.blayout == "row_major"
-    axis, word, name = (1, "cols", "RowMajor") if by_rows else (0, "rows", "ColMajor")
-    if sizes[axis] != (type_.rows, type_.cols)[axis]:
-        yield _fault(op, "PTO2026", f"boxed {name} {_name(op)} must keep full {word}", source)
-    elif offsets[axis] != 0:
-        text = f"boxed {name} {_name(op)} requires static {word[:-1]} offset = 0"
-        yield _fault(op, "PTO2026", text, source)
+def _windows(
+    offsets: Sequence[int | None], sizes: Sequence[int], limits: Sequence[int]
+) -> list[Window]:
+    found = zip(offsets, sizes, limits, strict=True)
+    return [Window(offset or 0, size, limit) for offset, size, limit in found]
 
 
-def _fault(op: Operation, code: str, text: str, source: Source) -> Diagnostic:
-    return finding(code, f"'{op.name}' op {text}", op.span(source))
+def _limits(op: Operation, type_: TileType) -> list[Limit]:
+    found = (("valid_row", type_.rows), ("valid_col", type_.cols))
+    return [Limit(name, constant(op.bound[name]), limit) for name, limit in found]
 
 
-# -- set_validshape --------------------------------------------------------------------------------
+def _slot_type(type_: object) -> object:
+    return type_.slot if isinstance(type_, MultiTileType) else type_
 
 
-def _set_valid(
-    op: Operation, function: Function, source: Source, *, is_rule: bool
-) -> Iterator[Diagnostic]:
-    """The tile is allocated here; with `is_rule` the row of the operation checks the constants."""
-    tile: Operand = op.bound["source"]
-    maker = tile.value.owner if tile.value is not None else None
-    is_window = is_rule and maker is not None and "window" in maker.traits
-    if is_window or (tile.value in function.args and not function.implicit):
-        yield finding(
-            "PTO2028",
-            f"'{op.name}' op requires a locally bound tile source; function arguments/results are "
-            "unsupported",
-            operand_span(tile, op, source),
-            help="set the valid shape in the function that allocates the tile",
-        )
-    if is_rule or not isinstance(tile.type, TileType):
-        return
-    for name, limit in (("valid_row", tile.type.rows), ("valid_col", tile.type.cols)):
-        extent = constant(op.bound[name])
-        if extent is not None and not 0 <= extent <= limit:
-            yield finding(
-                "PTO2045",
-                f"'{op.name}' op sets {name} to {extent}, outside [0, {limit}]",
-                operand_span(op.bound[name], op, source),
-                notes=("a run stops here: the valid region is inside the tile",),
-            )
+class Listed(NamedTuple):
+    """A list of another view of a memref: if it has integers only, how many, how many it needs."""
+
+    name: str
+    is_numbers: bool
+    given: int
+    wanted: int
+
+    @property
+    def is_right(self) -> bool:
+        """True for as many integers as are needed."""
+        return self.is_numbers and self.given == self.wanted
+
+
+_LISTS = ("offset", "sizes", "strides")
+
+
+def _lists_of(op: Operation, rank: int) -> list[Listed] | None:
+    """The lists of another view of a memref in the order of the text; None unless each is once."""
+    words = [clause.parts[0].value for clause in op.clauses]
+    if sorted(words) != sorted(_LISTS):
+        return None
+    return [_listed(op, clause, 1 if w == "offset" else rank)
+            for clause, w in zip(op.clauses, words, strict=True)]  # fmt: skip
+
+
+def _listed(op: Operation, clause: Node, wanted: int) -> Listed:
+    name = clause.parts[0].value
+    entries = op.bound[name]
+    is_whole = len(entries) == len(clause.parts[1].parts)
+    return Listed(name, is_whole and all(map(_is_number, entries)), len(entries), wanted)
+
+
+def _is_number(entry: object) -> bool:
+    kinds = operand_kinds(entry) if isinstance(entry, Operand) else frozenset()
+    return kinds is None or "index" in kinds
+
+
+VERBS = {
+    "lists_of": _lists_of,
+    "first_wrong": lambda lists: [found for found in lists if not found.is_right][:1],
+    "slot_type": _slot_type,
+    "misaligned": misaligned,
+    "unaligned": _unaligned,
+    "box_of": lambda type_: box_shape(type_.dtype, type_.slayout, type_.fractal),
+    "all_positive": lambda numbers: all(n is not None and n > 0 for n in numbers),
+    "none_negative": lambda numbers: all(n is None or n >= 0 for n in numbers),
+    "multiples": lambda numbers, units: (
+        not any((n or 0) % unit for n, unit in zip(numbers, units, strict=True))
+    ),
+    "windows": _windows,
+    "limits": _limits,
+}
+"""What rules can ask of shapes."""
+
+
+# -- windows of views ------------------------------------------------------------------------------
 
 
 def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:

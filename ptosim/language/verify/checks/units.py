@@ -1,5 +1,5 @@
-"""Modules in modules and what modules and functions say of themselves: attributes of a few words,
-marks of entries, kinds of cores, references between units (`isa/units.toml`)."""
+"""What modules and functions say of themselves: attributes of a few words (`isa/units.toml`), and
+references between units."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import Enum, attribute_of
 from ptosim.ground.ir.core import Attr, Operation
 from ptosim.ground.ir.program import LOGICAL_NAME, Function, ResolvedModule, Unit
-from ptosim.ground.isa.units import UnitRules, WordRule, unit_rules
+from ptosim.ground.isa.units import WordRule, unit_rules
 from ptosim.ground.source import Source, Span
-from ptosim.language.bind.units import mark_of
-from ptosim.language.place.sides import OPEN, votes
 
 
 def attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -57,21 +55,6 @@ def _written_word(op: Operation, rule: WordRule) -> str | None:
 
 def _place(attr: Attr, op: Operation, source: Source) -> Span:
     return attr.key.span(source) if attr.key is not None else op.span(source)
-
-
-def marks(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report declarations that are marked as entries."""
-    rules, source = unit_rules(resolved.date), resolved.module.source
-    text = rules.rules.get("marked_declaration")
-    for function in resolved.functions.values() if text is not None else ():
-        mark = mark_of(function.op, rules)
-        if mark is not None and not function.has_body:
-            yield finding(
-                "PTO1023",
-                str(text).replace("{mark}", mark),
-                function.op.span(source),
-                help="mark the function where it has its body",
-            )
 
 
 # -- references between units ---------------------------------------------------------------------
@@ -134,55 +117,3 @@ def _transitive(
                 help="move what the function calls into its own body",
             )
             return
-
-
-# -- containers -----------------------------------------------------------------------------------
-
-
-def containers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report functions beside modules of several back ends, and modules for the micro back end of
-    which nothing says the kind of core."""
-    rules, source = unit_rules(resolved.date), resolved.module.source
-    for unit in resolved.unit.walk():
-        yield from _mixed(unit, rules, source)
-        parent = unit.parent
-        is_member = parent is not None and parent.is_container and parent.op is not None
-        if is_member and unit.backend == "vpto" and unit.kernel_kind is None and not unit.children:
-            yield from _without_kind(unit, rules, resolved.target, source)
-
-
-def _mixed(unit: Unit, rules: UnitRules, source: Source) -> Iterator[Diagnostic]:
-    """Functions beside the modules of a container."""
-    is_mixed = len({child.backend for child in unit.children}) > 1
-    name = "only_kernels" if unit.backend == "vpto" else "mixed_container" if is_mixed else ""
-    text = rules.rules.get(name)
-    if text is not None and unit.functions and unit.children:
-        first = next(iter(unit.functions.values()))
-        yield finding(
-            "PTO1025",
-            text,
-            first.op.span(source),
-            help="move the function into a module of its own",
-        )
-
-
-def _without_kind(
-    unit: Unit, rules: UnitRules, target: str, source: Source
-) -> Iterator[Diagnostic]:
-    text = rules.rules.get("member_kind")
-    bodies = [f for f in unit.functions.values() if f.has_body]
-    if text is None or unit.op is None or any(f.kernel_kind is not None for f in bodies):
-        return
-    if any(votes(f.body, target) - {OPEN} or _has_sections(f) for f in bodies):
-        return
-    yield finding(
-        "PTO1026",
-        text,
-        unit.op.span(source),
-        notes=("no operation of its functions says which kind of core executes them",),
-        help="add `pto.kernel_kind = #pto.kernel_kind<vector>` (or cube) to the module",
-    )
-
-
-def _has_sections(function: Function) -> bool:
-    return any(op.has("section") for op in function.ops)

@@ -14,7 +14,7 @@ from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import dataclass
 from ptosim.language.place.planner import Placement
 from ptosim.language.place.sides import CUBE, pipe_of, votes
-from ptosim.language.verify.checks.helpers import HELPER
+from ptosim.language.verify.verbs import HELPER
 from ptosim.machine.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
 from ptosim.machine.effects.actions import acts_on_memory
 from ptosim.machine.effects.operands import named_values

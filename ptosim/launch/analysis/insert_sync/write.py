@@ -12,8 +12,8 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import has_abstract, reached_functions
 from ptosim.language.place.planner import Placement, called_functions, place
-from ptosim.language.verify.checks.helpers import HELPER
 from ptosim.language.verify.checks.simt import ENTRY
+from ptosim.language.verify.verbs import HELPER
 from ptosim.launch.analysis.insert_sync.accesses import Accesses
 from ptosim.launch.analysis.insert_sync.planner import Plan, Planner, number
 
