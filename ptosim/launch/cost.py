@@ -12,8 +12,8 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Depth
 from ptosim.engine.core.symbolic import Undecided
+from ptosim.engine.period.loops import NotFollowed
 from ptosim.engine.timed.shapes import Shapes
-from ptosim.engine.timed.steady import Unsteady
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.ground.errors import InternalError, UsageError
@@ -138,7 +138,7 @@ def timed(launch: TimedLaunch, entry: str, args: Args) -> TimedLaunch:
     launch.prepare(entry, args).start()
     try:
         launch.engine.run(launch.options.most_instructions)
-    except (Forgotten, Unsteady) as problem:
+    except (Forgotten, NotFollowed) as problem:
         launch = timed(replace(launch, steady=False), entry, args)
         launch.domain.in_full[0] = str(problem)
     return launch

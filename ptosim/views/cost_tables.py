@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from types import MappingProxyType
 
 from ptosim.ground.isa.costs import error_of
 from ptosim.launch.program import LoadedProgram
+from ptosim.time.pipes.records import Times
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.chains import chains
@@ -56,24 +58,24 @@ def lane(core: CoreTimer, pipe: int, total: int, width: int = WIDTH) -> str:
     """Return one pipe's busy time over the makespan, a character for each part of it."""
     busy = [0.0] * width
     each = max(total, 1) / width
-    for start, end, more, moved in core.stretches(pipe):
-        last = end + more * moved
+    for start, end, times in core.stretches(pipe):
+        last = end + sum(more * moved for more, moved in times)
         for column in range(int(start / each), min(int((last - 1) / each) + 1, width)):
-            low, high = column * each, (column + 1) * each
-            if more:
-                again = (start, end - start, more, moved)
-                busy[column] += _busy(high, *again) - _busy(low, *again)
-            else:
-                busy[column] += max(min(end, high) - max(start, low), 0)
+            low, high = column * each - start, (column + 1) * each - start
+            busy[column] += _busy(high, end - start, times) - _busy(low, end - start, times)
     return "".join(_shade(b / each) for b in busy)
 
 
-def _busy(until: float, start: int, length: int, more: int, moved: int) -> float:
-    """The cycles until then that a pipe was busy with something that repeats."""
-    if until <= start:
+def _busy(until: float, length: int, times: Times) -> float:
+    """The cycles until then, from its first start on, that a pipe was busy with something."""
+    if until <= 0:
         return 0.0
-    number = min(int((until - start) // moved), more) if moved else more
-    return number * length + min(until - start - number * moved, length)
+    if not times:
+        return min(until, length)
+    (more, moved), *inner = times
+    number = min(int(until // moved), more) if moved else more
+    whole = length * prod(count + 1 for count, _ in inner)
+    return number * whole + _busy(until - number * moved, length, tuple(inner))
 
 
 def _shade(share: float) -> str:

@@ -20,7 +20,8 @@ from ptosim.debug.tables import clock
 from ptosim.debug.walker import Walker
 from ptosim.launch import values
 from ptosim.launch.sidecar import sidecar_of
-from ptosim.time.pipes import folds, signals
+from ptosim.time.period import folds
+from ptosim.time.pipes import signals
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
 from tests.semantics.test_sync import A2A3, X, mixed, program

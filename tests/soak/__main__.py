@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ptosim.engine.core import meter
 from ptosim.machine import vector
-from ptosim.time.pipes import folds
+from ptosim.time.period import folds
 from tests.soak.programs import PROGRAMS, arguments, program
 
 FLAT = 0.5

@@ -166,6 +166,41 @@ class Loops:
 _FOR = re.compile(r"^(\s*)(.*scf\.for %\w+ = )(%\w+)( to )(%\w+)( step )(%\w+)(.*)$")
 
 
+class Nest(Loops):
+    """A program of two or three loops in one another, each with something around the inner one.
+    Trip counts are the same in each round, or depend on the round of the loop around."""
+
+    def __init__(self, seed: int) -> None:
+        self.depths = random.Random(seed).choice((2, 2, 3))
+        self.around: list[str] = []
+        super().__init__(seed)
+
+    def _loop(self, bounds: list[str], depth: int) -> None:
+        variable, rng = self._new(), self.rng
+        self.lines.append(f"scf.for {variable} = %c0 to {bounds[0]} step %c1 {{")
+        for _ in range(rng.randrange(0, 3)):
+            self._item(variable, 9)
+        if depth + 1 < self.depths:
+            self._loop([self._bound(variable, bounds[0])], depth + 1)
+        for _ in range(rng.randrange(0 if depth + 1 < self.depths else 1, 3)):
+            self._item(variable, 9)
+        self.lines.append("}")
+
+    def _bound(self, variable: str, end: str) -> str:
+        """The trip count of a loop in one of `end` rounds."""
+        kind, made = self.rng.randrange(8), self._new()
+        if kind < 4:
+            return "%n"
+        if kind < 6:
+            what = f"arith.addi %n, {variable}" if kind == 4 else f"arith.subi {end}, {variable}"
+            self.lines.append(f"{made} = {what} : index")
+            return made
+        rest = self._new()
+        self.lines.append(f"{rest} = arith.remui {variable}, {self._constant(kind - 4)} : index")
+        self.lines.append(f"{made} = arith.addi %n, {rest} : index")
+        return made
+
+
 def outer_loops(text: str) -> Iterator[int]:
     """Yield the lines (from 0) of the loops that are in no other loop."""
     level, inside = 0, []

@@ -13,7 +13,8 @@ import ptosim
 from ptosim.engine.core import meter
 from ptosim.launch.results import Result
 from ptosim.time.laws.cost import Cost, Stage
-from ptosim.time.pipes import folds, signals
+from ptosim.time.period import folds
+from ptosim.time.pipes import signals
 from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.records import Records
 from ptosim.time.pipes.sites import Site

@@ -10,12 +10,12 @@ from ptosim.engine.core.execute import execute
 from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import Unknowns, is_unplaced
+from ptosim.engine.period.loops import Loops, NotFollowed, Pause
 from ptosim.engine.timed.fifo_events import is_fifo
 from ptosim.engine.timed.operand_shapes import forms_of
-from ptosim.engine.timed.steady import Pause, Steady, Unsteady
 from ptosim.engine.timed.timing_bridge import bridge_of
+from ptosim.machine.affine import NO_LINE, now
 from ptosim.machine.core import Core
-from ptosim.machine.moving import NO_LINE, now
 from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.functions import EVENTS, Commit, nothing
 from ptosim.ops.sync.fifo import counted
@@ -30,7 +30,7 @@ class Shapes(Unknowns):
     def __init__(self) -> None:
         super().__init__()
         self._by_form: dict[tuple[Any, ...], Bound] = {}
-        self.steady: Steady | None = None
+        self.loops: Loops | None = None
         """What watches the loops, while the engine runs."""
         self.in_full: dict[int, str] = {}
 
@@ -43,37 +43,37 @@ class Shapes(Unknowns):
         elif bridge.buffers:
             self.in_full[0] = "buffers were added"
         else:
-            self.steady = Steady(engine, self.in_full)
+            self.loops = Loops(engine, self.in_full)
 
     def execute(self, engine: Host, core: Core, limit: int) -> bool:
         """As with values; an unknown value stops the loop where it is needed, and so does the head
         of a loop that is to be looked at."""
         end = engine.executed + limit
-        if self.steady is not None:
-            self.steady.enter(core)
+        if self.loops is not None:
+            self.loops.enter(core)
         while not core.halted and core.stalled is None and core.pc >= 0 and engine.executed < end:
             try:
                 execute(engine, core, end - engine.executed)
             except NeedsValue as need:
                 self._pass_by(engine, core, need)
             except (TypeError, AttributeError, ValueError, OverflowError) as problem:
-                if self.steady is None or self.steady.attempt is None:
+                if self.loops is None or not self.loops.is_trying:
                     raise
-                raise Unsteady("an operation cannot take what moves with the round") from problem
+                raise NotFollowed("an operation cannot take what moves with the round") from problem
             except Pause:
                 engine.executed -= 1  # the test comes again
                 engine.issued -= 1
-                assert self.steady is not None
-                self.steady.visit(core)
+                assert self.loops is not None
+                self.loops.visit(core)
         return not core.halted and core.stalled is None and core.pc >= 0
 
     def _pass_by(self, engine: Host, core: Core, need: NeedsValue) -> None:
         """Go on after an instruction that looked at a value that is not known."""
         inst = engine.insts[core.pc]
-        if need.unknown is NO_LINE and self.steady is not None:
-            after = self.steady.blurred(core)
+        if need.unknown is NO_LINE and self.loops is not None:
+            after = self.loops.pass_by(core)
             if after is None:
-                self.steady.give_up(f"'{inst.operation.name}' takes what moves with the round")
+                self.loops.give_up(f"'{inst.operation.name}' takes what moves with the round")
                 return
             core.pc = after
         else:
@@ -91,13 +91,13 @@ class Shapes(Unknowns):
 
     def stop(self) -> None:
         """The run has ended."""
-        self.steady = None
+        self.loops = None
 
     def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Bind what moves events as with values (of FIFOs the counters move), everything else to
         the shapes of its operands."""
         values = engine.values_of(core, inst)
-        if self.steady is not None and self.steady.attempt is not None:
+        if self.loops is not None and self.loops.is_trying:
             values = {name: now(value) for name, value in values.items()}
         if inst.op is not None and inst.op.name in EVENTS:
             binding = engine.binding(core, inst, values)

@@ -23,8 +23,8 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import GIB, CostTable
 from ptosim.language.global_reads import Read, global_reads, loops_around, working_set
+from ptosim.machine.affine import now
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.moving import now
 from ptosim.machine.values import GmView
 from ptosim.time.chip import at_once
 from ptosim.time.laws.cost import Cost, Stage

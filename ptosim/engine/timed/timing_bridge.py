@@ -28,9 +28,9 @@ from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
 from ptosim.language.verify.checks.unlowered import reason
+from ptosim.machine.affine import NO_LINE, moves
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
-from ptosim.machine.moving import NO_LINE, moves
 from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import Binding
@@ -40,9 +40,9 @@ from ptosim.time.laws.cost import Cost, Stage
 from ptosim.time.laws.region import region_cost
 from ptosim.time.laws.shapes import VectorWork
 from ptosim.time.laws.simt import launch_cost
+from ptosim.time.period.folds import fold, fold_signals
 from ptosim.time.pipes import saved
 from ptosim.time.pipes.fast import issuer, ordered_issuer
-from ptosim.time.pipes.folds import fold, fold_signals
 from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.order import DataOrder
 from ptosim.time.pipes.sites import Loop, Site

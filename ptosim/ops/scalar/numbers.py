@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.ir.types import DType
-from ptosim.machine.moving import Moving
+from ptosim.machine.affine import Affine
 from ptosim.machine.numbers.fused import multiply_add
 from ptosim.machine.numbers.lanes import COMPARISONS, of_numbers
 
@@ -47,7 +47,7 @@ def unsigned(value: int, dtype: DType) -> int:
 
 def integer(value: Any) -> int:
     """Return a number as an integer; one that moves with the round stays what it is."""
-    return value if value.__class__ is Moving else int(value)
+    return value if value.__class__ is Affine else int(value)
 
 
 def rounder(dtype: DType) -> Callable[[float], float]:

@@ -18,6 +18,7 @@ from ptosim.time.laws.shapes import VectorStep
 from ptosim.time.laws.vector_rounds import Cursor, is_simple, rounds_of
 from ptosim.time.laws.vector_times import Pipeline
 from ptosim.time.laws.vector_unit import Flight, Unit
+from ptosim.time.period.finder import Finder
 
 SHOWN = 4
 """Rounds of each loop whose executions are kept."""
@@ -110,81 +111,69 @@ class _Repeats:
         self.unit = unit
         self.skipped = 0
         self.delays: Counter[str] = Counter()
-        self.nest = -1
-        self.is_over = False
         self.outlines: set[object] = set()
-        self.seen: dict[object, tuple[int, int, Counter[str]]] = {}
-        self.inside = _Inside()
+        self.rounds = _Loop((-1,))
+        self.iterations = _Loop((-1,))
 
     def skip(self) -> None:
         """At the beginning of a round: skip as many periods as the loop has left."""
         cursor = self.unit.cursor
-        if cursor.at != self.nest:
-            self.nest, self.seen, self.outlines = cursor.at, {}, set()
-            self.is_over = cursor.is_done or not cursor.nest.is_even
-        if self.is_over or cursor.nest.rounds - cursor.round < 2:
+        if self.rounds.place != (cursor.at,):
+            is_over = cursor.is_done or not cursor.nest.is_even
+            self.rounds, self.outlines = _Loop((cursor.at,), is_over), set()
+        if self.rounds.is_over or cursor.nest.rounds - cursor.round < 2:
             return
         outline = _outline(self.unit)  # the whole state only of rounds that look alike
         if outline not in self.outlines:
             self.outlines.add(outline)
             return
-        state, now = state_of(self.unit), self._now()
-        before = self.seen.setdefault(state, (cursor.round, *now))
-        if before[0] < cursor.round:
-            rounds = cursor.round - before[0]
-            periods = (cursor.nest.rounds - 1 - cursor.round) // rounds
-            left = cursor.nest.rounds - periods * rounds
-            cursor.nests[cursor.at] = cursor.nest._replace(rounds=left)
-            self._leave_out(periods, now[0] - before[1], now[1] - before[2])
-            self.is_over = True
-        self.is_over |= len(self.seen) > SEARCHED
+        left = cursor.nest.rounds - 1 - cursor.round
+        rounds = self._left_out(self.rounds, cursor.round, left, state_of(self.unit))
+        cursor.nests[cursor.at] = cursor.nest._replace(rounds=cursor.nest.rounds - rounds)
 
     def skip_inside(self) -> None:
         """In a round, at the beginning of an iteration of a long loop: skip as many periods of
         iterations as it has left. The time goes on from where it is, so that the beginning of the
         round becomes as much earlier."""
         cursor = self.unit.cursor
-        inside = self.inside.of((cursor.at, cursor.round, cursor.part))
-        if inside.is_over or inside.last == cursor.iteration:
+        place = cursor.at, cursor.round, cursor.part
+        if self.iterations.place != place:
+            self.iterations = _Loop(place)
+        if self.iterations.is_over or self.iterations.last == cursor.iteration:
             return
-        inside.last = cursor.iteration
-        state, now = (cursor.position, state_of(self.unit)), self._now()
-        before = inside.seen.setdefault(state, (cursor.iteration, *now))
-        if before[0] < cursor.iteration:
-            iterations, cycles = cursor.iteration - before[0], now[0] - before[1]
-            left = cursor.nest.parts[cursor.part].iterations - 1 - cursor.iteration
-            periods = max(left // iterations, 0)
-            cursor.iteration += periods * iterations
-            cursor.due -= periods * cycles
-            self._leave_out(periods, cycles, now[1] - before[2])
-            inside.is_over = True
-        inside.is_over |= len(inside.seen) > SEARCHED
+        key = cursor.position, state_of(self.unit)
+        left = cursor.nest.parts[cursor.part].iterations - 1 - cursor.iteration
+        before = self.skipped
+        cursor.iteration += self._left_out(self.iterations, cursor.iteration, left, key)
+        cursor.due -= self.skipped - before
 
-    def _now(self) -> tuple[int, Counter[str]]:
-        """The cycle and the delays so far, with those of what was left out."""
-        return self.unit.now + self.skipped, self.unit.delays + self.delays
-
-    def _leave_out(self, periods: int, cycles: int, delays: Counter[str]) -> None:
-        self.skipped += periods * cycles
-        for why, count in delays.items():
+    def _left_out(self, loop: _Loop, number: int, left: int, key: object) -> int:
+        """Return the rounds of a loop that are left out, at one of a number with so many after
+        it."""
+        loop.last = number
+        now = self.unit.now + self.skipped, self.unit.delays + self.delays
+        found = loop.finder.look(key, (number, *now))
+        loop.is_over = bool(found) or len(loop.finder.states) > SEARCHED
+        if not found:
+            return 0
+        first, cycles, delays = loop.finder.apart(found, 2)[0]
+        periods = max(left // (number - first), 0)
+        self.skipped += periods * (now[0] - cycles)
+        for why, count in (now[1] - delays).items():
             self.delays[why] += periods * count
+        return periods * (number - first)
 
 
 @dataclass(slots=True, eq=False)
-class _Inside:
-    """What is known of a loop inside of a round: which one it is, its last iteration that was
-    looked at, its states so far, and whether no period is looked for any more."""
+class _Loop:
+    """A loop in which a period is looked for: where it is, whether none is looked for any more, its
+    last round that was looked at, and the states so far: the number of a round, the cycle, and the
+    delays."""
 
-    place: tuple[int, int, int] = (-1, -1, -1)
-    last: int = -1
-    seen: dict[object, tuple[int, int, Counter[str]]] = field(default_factory=dict)
+    place: tuple[int, ...]
     is_over: bool = False
-
-    def of(self, place: tuple[int, int, int]) -> _Inside:
-        """Return this for the loop that dispatch is in: as at first when it is another one."""
-        if self.place != place:
-            self.place, self.last, self.seen, self.is_over = place, -1, {}, False
-        return self
+    last: int = -1
+    finder: Finder[tuple[int, int, Counter[str]]] = field(default_factory=Finder)
 
 
 def _outline(unit: Unit) -> object:

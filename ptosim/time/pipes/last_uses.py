@@ -7,11 +7,11 @@ since may stay and orders nothing more."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.time.pipes.steps import Placed
 
 HELD = 1 << 62
@@ -201,44 +201,75 @@ class Forgotten(Exception):
     """Somebody has to wait for a use of which a loop that repeats kept no time."""
 
 
+class Further(NamedTuple):
+    """How a use repeats in a loop: `count` times more, each `moved` bytes farther on, `later`
+    cycles later and so many `records`."""
+
+    moved: int
+    later: int
+    records: int
+    count: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """Uses of a buffer by one pipe that repeat: after the one of a stretch `count` more, each
-    `moved` bytes farther on, `later` cycles later and so many `records`. A time that was not known
-    is HELD: then nobody may have to wait for one of them."""
+    """Uses of a buffer by one pipe that repeat after the one of a stretch, in loops that lie in one
+    another (`loops`, the innermost first). A time that was not known is HELD: then nobody may have
+    to wait for one of them."""
 
     pipe: int
     writes: bool
     first: int
     end: int
     given: Given
-    moved: int
-    later: int
-    records: int
-    count: int
+    loops: tuple[Further, ...]
 
     @property
     def latest(self) -> int:
         """When the last one is done."""
-        return self.given[0] + self.later * self.count
+        return self.given[0] + sum(loop.later * loop.count for loop in self.loops)
 
     def last(self, first: int, end: int) -> Given | None:
-        """Return the last use that overlaps a stretch. Raises Forgotten if its time is not
-        known."""
-        low, high = 1, self.count
-        if not self.moved:
-            high = high if first < self.end and end > self.first else 0
-        elif self.moved > 0:
-            low = max(low, (first - self.end) // self.moved + 1)
-            high = min(high, (end - self.first - 1) // self.moved)
-        else:
-            low = max(low, (self.first - end) // -self.moved + 1)
-            high = min(high, (self.end - first - 1) // -self.moved)
-        if low > high:
-            return None
-        if self.given[0] >= HELD:
-            raise Forgotten
-        return self.given[0] + self.later * high, self.given[1] + self.records * high
+        """Return the last use that overlaps a stretch. Raises Forgotten if its time is not known,
+        or if it would take long to find it."""
+        is_plain = len(self.loops) == 1  # then the first use is known beside the series
+        return self._last(first - self.first, end - self.first, self.loops, int(is_plain))
+
+    def _last(self, first: int, end: int, loops: Sequence[Further], least: int) -> Given | None:
+        if not loops:
+            if first >= self.end - self.first or end <= 0:
+                return None
+            if self.given[0] >= HELD:
+                raise Forgotten
+            return self.given
+        *inner, loop = loops
+        reach = [each.moved * each.count for each in inner]
+        low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
+        numbers = _overlapping(first, end, low, self.end - self.first + high, loop)
+        for tries, number in enumerate(range(numbers.stop - 1, max(numbers.start, least) - 1, -1)):
+            if tries > TRIES:
+                raise Forgotten
+            by = loop.moved * number
+            found = self._last(first - by, end - by, inner, 0)
+            if found is not None:
+                return found[0] + loop.later * number, found[1] + loop.records * number
+        return None
+
+
+TRIES = 256
+"""Rounds of an outer loop in which a use that repeats in an inner one is looked for."""
+
+
+def _overlapping(first: int, end: int, low: int, high: int, loop: Further) -> range:
+    """The rounds in which bytes from `low` to `high`, which move with them, meet a stretch."""
+    moved, count = loop.moved, loop.count
+    if not moved:
+        return range(count + 1 if first < high and end > low else 0)
+    if moved > 0:
+        least, most = (first - high) // moved + 1, (end - low - 1) // moved
+    else:
+        least, most = (low - end) // -moved + 1, (high - first - 1) // -moved
+    return range(max(least, 0), max(min(most, count), -1) + 1)
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 
 from ptosim.ground.records import dataclass, replace
 from ptosim.time.pipes.steps import PIPES, Step
@@ -27,11 +28,12 @@ _COLUMNS = ("steps", "starts", "causes")
 class Repeat:
     """A period of the records of a core that repeats: the number of its first record and its place
     in the columns, its records, how many further periods there are that no record is kept of, by
-    how much start and cause of each record move in a period, and the records that all repeats until
-    the end of this one leave out. `line` is that of the loop, `rounds` its rounds in a period,
-    `first_round` the round that the period begins with; cores that repeat together have one
-    `jump`. Of periods that were found among the records (`folds`), `jump` is at most NO_LOOP, and
-    nothing is said of a loop."""
+    how much start and cause of each record that is kept move in a period, and the records that all
+    repeats until the end of this one leave out. `line` is that of the loop, `rounds` its rounds in
+    a period, `first_round` the round that the period begins with; cores that repeat together have
+    one `jump`. Of periods that were found among the records (`folds`), `jump` is at most NO_LOOP,
+    and nothing is said of a loop. `inner` are the repeats inside of the period, as those of its
+    first time."""
 
     first: int
     place: int
@@ -44,6 +46,33 @@ class Repeat:
     rounds: int
     first_round: int
     jump: int
+    inner: tuple[Repeat, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """The records of a period that are in the columns."""
+        return len(self.starts)
+
+    def moved(self, place: int) -> int:
+        """By how much the start of a record that is kept moves in a period."""
+        return self.starts[place - self.place]
+
+    def tree(self) -> Iterator[Repeat]:
+        """Yield the repeats in the period, inner ones first, and this one."""
+        for repeat in self.inner:
+            yield from repeat.tree()
+        yield self
+
+    def is_like(self, other: Repeat, further: int) -> bool:
+        """True if another one is the same so many places further on."""
+        return (
+            self.place + further == other.place
+            and (self.length, self.count) == (other.length, other.count)
+            and self.starts == other.starts
+            and self.causes == other.causes
+            and len(self.inner) == len(other.inner)
+            and all(a.is_like(b, further) for a, b in zip(self.inner, other.inner, strict=True))
+        )
 
     @property
     def name(self) -> str:
@@ -56,6 +85,13 @@ class Repeat:
     def last_round(self) -> int:
         """The last round of the loop that is like the others."""
         return self.first_round + self.rounds * (self.count + 1) - 1
+
+
+Path = tuple[tuple[Repeat, int], ...]
+"""The repeats that a record is in, the outermost first, each with the period after the first."""
+
+Times = tuple[tuple[int, int], ...]
+"""How often more, and after how many cycles each; for every repeat around, the outermost first."""
 
 
 class Records:
@@ -150,17 +186,19 @@ class Records:
 
     # -- by number ---------------------------------------------------------------------------------
 
-    def at(self, record: int) -> tuple[int, int, Repeat | None]:
-        """Return the place of a record in the columns; of one that repeats also in which period
-        after the first it is."""
+    def at(self, record: int) -> tuple[int, Path]:
+        """Return the place of a record in the columns, and in which periods of repeats it is."""
         number = bisect_right(self.firsts, record) - 1
         if number < 0:
-            return record, 0, None
-        repeat = self.repeats[number]
-        period, place = divmod(record - repeat.first, repeat.length)
-        if period > repeat.count:
-            return record - repeat.left_out, 0, None
-        return repeat.place + place, period, repeat
+            return record, ()
+        return _within(self.repeats[number], record)
+
+    def repeats_from(self, place: int) -> list[Repeat]:
+        """Return the repeats that begin at a place of the columns or after it."""
+        number = len(self.repeats)
+        while number and self.repeats[number - 1].place >= place:
+            number -= 1
+        return self.repeats[number:]
 
     def step(self, record: int) -> Step:
         """Return the step of a record."""
@@ -168,15 +206,13 @@ class Records:
 
     def start(self, record: int) -> int:
         """Return when the operation of a record started."""
-        place, period, repeat = self.at(record)
-        moved = period * repeat.starts[place - repeat.place] if repeat is not None else 0
-        return self.starts[place] + moved
+        place, path = self.at(record)
+        return self.starts[place] + sum(period * repeat.moved(place) for repeat, period in path)
 
     def cause(self, record: int) -> int:
         """Return the code of what determined the start of a record."""
-        place, period, repeat = self.at(record)
-        moved = period * repeat.causes[place - repeat.place] if repeat is not None else 0
-        return self.causes[place] + moved
+        place, path = self.at(record)
+        return self.causes[place] + sum(n * r.causes[place - r.place] for r, n in path)
 
     def end(self, record: int) -> int:
         """Return when the pipe of an operation took the next one."""
@@ -198,12 +234,16 @@ class Records:
         """When the result of each operation that is kept was there."""
         return array("q", [e + s.latency for s, e in zip(self.steps, self.ends, strict=True)])
 
+    def times(self) -> Iterator[tuple[int, Times]]:
+        """Yield the places of the columns, with how often more what is there was executed and
+        after how many cycles each: for every repeat around it, the outermost first."""
+        return _times(range(len(self.steps)), self.repeats, ())
+
     def executed(self) -> Counter[Step]:
         """Return how often each step was executed."""
-        found = Counter(self.steps)
-        for repeat in self.repeats:
-            for step in self.steps[repeat.place : repeat.place + repeat.length]:
-                found[step] += repeat.count
+        found: Counter[Step] = Counter()
+        for place, times in self.times():
+            found[self.steps[place]] += prod(more + 1 for more, _ in times)
         return found
 
     def work(self) -> tuple[list[int], list[int]]:
@@ -218,26 +258,42 @@ class Records:
             busy[step.pipe] += end - self.start(record) - step.busy
         return count, busy
 
-    def stretches(self, pipe: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield when a pipe is busy: start and end, how many further times, and after how many
-        cycles each."""
+    def stretches(self, pipe: int) -> Iterator[tuple[int, int, Times]]:
+        """Yield when a pipe is busy: start and end, how often more, and after how many cycles
+        each."""
         ends = self.ends
-        known = 0
-        for repeat in self.repeats:
-            yield from self._plain(pipe, known, repeat.place, ends)
-            known = repeat.place + repeat.length
-            for place in range(repeat.place, known):
-                if self.steps[place].pipe == pipe:
-                    moved = repeat.starts[place - repeat.place]
-                    yield self.starts[place], ends[place], repeat.count, moved
-        yield from self._plain(pipe, known, len(self.steps), ends)
-
-    def _plain(
-        self, pipe: int, first: int, last: int, ends: array[int]
-    ) -> Iterator[tuple[int, int, int, int]]:
-        for place in range(first, last):
+        for place, times in self.times():
             if self.steps[place].pipe == pipe:
-                yield self.starts[place], ends[place], 0, 0
+                yield self.starts[place], ends[place], times
+
+
+def _within(repeat: Repeat, record: int) -> tuple[int, Path]:
+    """The place of a record from the first of a repeat on, and the periods that it is in."""
+    period, rest = divmod(record - repeat.first, repeat.length)
+    if period > repeat.count:
+        return record - repeat.left_out, ()
+    place, inside = repeat.place + rest, ()
+    if repeat.inner:
+        first = repeat.first + rest
+        around = [inner for inner in repeat.inner if inner.first <= first]
+        if around:
+            place, inside = _within(around[-1], first)
+    return place, ((repeat, period), *inside)
+
+
+def _times(
+    places: range, repeats: Sequence[Repeat], around: tuple[Repeat, ...]
+) -> Iterator[tuple[int, Times]]:
+    known = places.start
+    for repeat in repeats:
+        yield from ((place, _of_place(place, around)) for place in range(known, repeat.place))
+        known = repeat.place + repeat.kept
+        yield from _times(range(repeat.place, known), repeat.inner, (*around, repeat))
+    yield from ((place, _of_place(place, around)) for place in range(known, places.stop))
+
+
+def _of_place(place: int, around: Sequence[Repeat]) -> Times:
+    return tuple((repeat.count, repeat.moved(place)) for repeat in around)
 
 
 def foreign(core: int, record: int) -> int:

@@ -44,7 +44,7 @@ def of_all(report: CostReport, name: str) -> str:
 
 def _conduct(core: CoreTimer) -> Hashable:
     sites = tuple((s.site.pc, s.pipe, s.cost.cycles) for s in core.steps)
-    again = tuple((r.first, r.count, r.starts.tobytes()) for r in core.repeats)
+    again = tuple((r.first, r.count, r.starts.tobytes()) for o in core.repeats for r in o.tree())
     return hash(sites), core.starts.tobytes(), core.ends.tobytes(), again
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.time.pipes.model import TimingModel
-from ptosim.time.pipes.records import cause_of
+from ptosim.time.pipes.records import Path, Repeat, cause_of
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
 
@@ -50,9 +50,9 @@ class Item(NamedTuple):
 
 class Again(NamedTuple):
     """A stretch of the path, from the last record back, that comes so many times, each so many
-    cycles before the one after it."""
+    cycles before the one after it. Parts of it may themselves come several times."""
 
-    items: Sequence[Item]
+    parts: Sequence[Item | Again]
     times: int
     cycles: int
 
@@ -65,11 +65,13 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     is one part, "earlier operations"."""
     parts: list[PathPart] = []
     count, first = 0, model.makespan
-    for items, times, cycles in walk(model):
-        for number, one in enumerate(_each(items, times, cycles)):
+    for again in walk(model):
+        listed = 0
+        for one in _each(again, 0):
             if len(parts) >= MAX_PARTS:
-                count += len(items) * times - number
+                count += _records(again) - listed
                 break
+            listed += one[1]
             _add(parts, one)
             count, first = 0, one[0].start
     if count:
@@ -79,25 +81,48 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     return parts[::-1]
 
 
-def _each(items: Sequence[Item], times: int, cycles: int) -> Iterator[tuple[Item, int]]:
-    """Yield the records of a stretch that comes several times, each with how many of it there are:
-    one, or all if they are executions of one instruction."""
-    if len({_place(item) for item in items}) == 1:
-        start = items[-1].start - cycles * (times - 1)
-        yield items[0]._replace(start=start), len(items) * times
+def _each(part: Item | Again, back: int) -> Iterator[tuple[Item, int]]:
+    """Yield the records of a part, so many cycles earlier, each with how many of it there are: one,
+    or all of a stretch if they are executions of one instruction."""
+    if isinstance(part, Item):
+        yield part._replace(start=part.start - back, end=part.end - back), 1
         return
-    for number in range(times):
-        for item in items:
-            back = number * cycles
-            yield item._replace(start=item.start - back, end=item.end - back), 1
+    items = [item for item, _ in _leaves(part, 1)]
+    if len({_place(item) for item in items}) == 1:
+        start, end = _start(part) - back, items[0].end - back
+        yield items[0]._replace(start=start, end=end), _records(part)
+        return
+    for number in range(part.times):
+        for inner in part.parts:
+            yield from _each(inner, back + number * part.cycles)
+
+
+def _leaves(part: Item | Again, times: int) -> Iterator[tuple[Item, int]]:
+    """Yield the records of a part, with how often each comes."""
+    if isinstance(part, Item):
+        yield part, times
+        return
+    for inner in part.parts:
+        yield from _leaves(inner, times * part.times)
+
+
+def _records(part: Item | Again) -> int:
+    return sum(times for _, times in _leaves(part, 1))
+
+
+def _start(part: Item | Again) -> int:
+    """When the earliest record of a part started."""
+    if isinstance(part, Item):
+        return part.start
+    return _start(part.parts[-1]) - part.cycles * (part.times - 1)
 
 
 def path_shares(model: TimingModel) -> list[PathShare]:
     """Return the whole path joined by instruction and pipe, dearest first."""
     shares: dict[tuple[str, int, int], PathShare] = {}
     first = model.makespan
-    for items, times, cycles in walk(model):
-        for core, record, start, end in items:
+    for again in walk(model):
+        for (core, record, start, end), times in _leaves(again, 1):
             step = core.step(record)
             key = step.site.mnemonic, step.site.line, step.pipe
             share = shares.get(key)
@@ -105,7 +130,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
                 share = shares[key] = PathShare(key[0], key[1], PIPES[step.pipe], 0, 0)
             share.count += times
             share.cycles += (end - start) * times
-        first = items[-1].start - cycles * (times - 1)
+        first = _start(again)
     found = list(shares.values())
     if first > 0:
         found.append(PathShare("scalar unit", 0, "S", 1, first))
@@ -120,19 +145,28 @@ def walk(model: TimingModel) -> Iterator[Again]:
     trail = _Trail()
     while place is not None:
         core, record = model.cores[place[0]], place[1]
-        again = trail.again(core, record, end)
-        if again is not None:
+        while (again := trail.again(core, record, end)) is not None:
             yield again
             record -= trail.left_out
             end -= again.cycles * again.times
         start = core.start(record)
         item = Item(core, record, start, end)
-        trail.items.append(item)
+        trail.add(item)
         yield Again((item,), 1, 0)
         end = start
         place = cause_of(core.cause(record), core.index)
         if place is not None and model.cores[place[0]].start(place[1]) > end:
             return
+
+
+class _Level:
+    """Repeats that the way back is in: which ones and, of those around the innermost, in which
+    periods; what it went through since, and where it came through each record."""
+
+    def __init__(self, inside: tuple[int, ...]) -> None:
+        self.inside = inside
+        self.parts: list[Item | Again] = []
+        self.seen: dict[tuple[int, ...], tuple[int, int]] = {}
 
 
 class _Trail:
@@ -141,47 +175,77 @@ class _Trail:
     over."""
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
         self.left_out = 0
-        self._jump = -1
-        self._seen: dict[tuple[int, int], tuple[int, int]] = {}
+        self._levels: list[_Level] = []
+
+    def add(self, part: Item | Again) -> None:
+        """The way goes through a part."""
+        for level in self._levels:
+            level.parts.append(part)
 
     def again(self, core: CoreTimer, record: int, end: int) -> Again | None:
         """Return what comes again, if the way is at a record that it came through some periods
-        later, and could go on like that for several more. `end` is that of the record now: the
-        first time it came to it from elsewhere."""
-        place, period, repeat = core.at(record)
-        jump = repeat.jump if repeat is not None else -1
-        if repeat is None or jump != self._jump:
-            self._forget(jump)
-            if repeat is None:
-                return None
-        known = self._seen.get((core.index, place))
-        self._seen[core.index, place] = period, len(self.items)
+        later, and could go on like that for several more; of repeats in one another first of the
+        innermost. `end` is that of the record now: the first time it came to it from elsewhere."""
+        place, path = core.at(record)
+        self._enter(path)
+        for depth in range(len(path) - 1, -1, -1):
+            key = (core.index, place, *(period for _, period in path[depth + 1 :]))
+            again = self._again(depth, path[depth], key, end)
+            if again is not None:
+                del self._levels[depth:]
+                self.add(again)
+                self._enter(path)
+                return again
+        return None
+
+    def _enter(self, path: Path) -> None:
+        """The way is in these repeats: forget what it went through in others."""
+        inside: tuple[int, ...] = ()
+        for depth, (repeat, period) in enumerate(path):
+            inside = (*inside, repeat.jump)
+            if depth < len(self._levels) and self._levels[depth].inside != inside:
+                del self._levels[depth:]
+            if depth == len(self._levels):
+                self._levels.append(_Level(inside))
+            inside = (*inside, period)
+        del self._levels[len(path) :]
+
+    def _again(
+        self, depth: int, where: tuple[Repeat, int], key: tuple[int, ...], end: int
+    ) -> Again | None:
+        level, (repeat, period) = self._levels[depth], where
+        known = level.seen.get(key)
+        level.seen[key] = period, len(level.parts)
         if known is None or known[0] <= period:
             return None
-        lag, items = known[0] - period, self.items[known[1] :]
-        cycles = {lag * _moved(item) for item in items}
-        times = min(item.core.at(item.record)[1] for item in items) // lag - 1
+        lag, parts = known[0] - period, level.parts[known[1] :]
+        items = [item for part in parts for item, _ in _leaves(part, 1)]
+        cycles = {lag * _moved(item, depth) for item in items}
+        times = min(item.core.at(item.record)[1][depth][1] for item in items) // lag - 1
         if len(cycles) > 1 or times < 1:
             return None
         (back,) = cycles
-        self._forget(jump)
+        if not isinstance(parts[0], Item) and items[0].end - back != end:
+            return None
         self.left_out = times * lag * repeat.length
-        first = [item._replace(start=item.start - back, end=item.end - back) for item in items]
-        first[0] = first[0]._replace(end=end)
+        first = [_earlier(part, back) for part in parts]
+        if isinstance(first[0], Item):
+            first[0] = first[0]._replace(end=end)
         return Again(first, times, back)
 
-    def _forget(self, jump: int) -> None:
-        self._jump = jump
-        self._seen.clear()
-        self.items.clear()
+
+def _earlier(part: Item | Again, back: int) -> Item | Again:
+    """A part so many cycles earlier."""
+    if isinstance(part, Item):
+        return part._replace(start=part.start - back, end=part.end - back)
+    return part._replace(parts=[_earlier(inner, back) for inner in part.parts])
 
 
-def _moved(item: Item) -> int:
-    """By how many cycles the start of a record moves in a period."""
-    place, _, repeat = item.core.at(item.record)
-    return repeat.starts[place - repeat.place] if repeat is not None else 0
+def _moved(item: Item, depth: int) -> int:
+    """By how many cycles the start of a record moves in a period of a repeat that it is in."""
+    place, path = item.core.at(item.record)
+    return path[depth][0].moved(place) if depth < len(path) else 0
 
 
 def _last(model: TimingModel) -> tuple[int, int] | None:

@@ -4,9 +4,11 @@ seen."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
+from math import prod
 
 from ptosim.ground.records import NamedTuple
-from ptosim.time.pipes.records import Records
+from ptosim.time.pipes.records import Records, Times
 from ptosim.time.pipes.steps import Step
 
 MOST = 20_000
@@ -28,27 +30,17 @@ def busy_spans(core: Records) -> list[Busy]:
     total = len(core.steps) + core.skipped
     found: list[Busy] = []
     ends = core.ends
-    for place, more, moved in _places(core):
+    for place, times in core.times():
         first = Busy(core.steps[place], core.starts[place], ends[place])
-        found += _written(first, more, moved, whole=total <= MOST)
+        found += _written(first, times, whole=total <= MOST)
     return sorted(found, key=lambda b: (b.start, b.end))
 
 
-def _places(core: Records) -> Iterator[tuple[int, int, int]]:
-    """The kept operations: place, how many further times, after how many cycles each."""
-    known = 0
-    for repeat in core.repeats:
-        yield from ((place, 0, 0) for place in range(known, repeat.place))
-        known = repeat.place + repeat.length
-        for place in range(repeat.place, known):
-            yield place, repeat.count, repeat.starts[place - repeat.place]
-    yield from ((place, 0, 0) for place in range(known, len(core.steps)))
-
-
-def _written(first: Busy, more: int, moved: int, *, whole: bool) -> Iterator[Busy]:
-    if more and not whole:
-        yield first._replace(end=first.end + more * moved, times=more + 1)
+def _written(first: Busy, times: Times, *, whole: bool) -> Iterator[Busy]:
+    if times and not whole:
+        last = first.end + sum(more * moved for more, moved in times)
+        yield first._replace(end=last, times=prod(more + 1 for more, _ in times))
         return
-    for number in range(more + 1):
-        by = number * moved
+    for numbers in product(*(range(more + 1) for more, _ in times)):
+        by = sum(number * moved for number, (_, moved) in zip(numbers, times, strict=True))
         yield first._replace(start=first.start + by, end=first.end + by)

@@ -45,8 +45,9 @@ def repeated(cores: Sequence[CoreTimer]) -> list[Repeated]:
     stretches of one loop with equal periods are one, and equal ones are named once."""
     jumps: dict[int, list[Repeat]] = {}
     for core in cores:
-        for repeat in (r for r in core.repeats if r.jump > NO_LOOP):
-            jumps.setdefault(repeat.jump, []).append(repeat)
+        for repeat in (each for outer in core.repeats for each in outer.tree()):
+            if repeat.jump > NO_LOOP:
+                jumps.setdefault(repeat.jump, []).append(repeat)
     found: dict[Repeated, None] = {}
     for repeats in jumps.values():
         one = repeats[0]

@@ -93,7 +93,7 @@ def _slices(core: CoreTimer, per: float) -> list[dict[str, Any]]:
 def _left_out(core: CoreTimer, per: float) -> list[dict[str, Any]]:
     """A slice on a track of its own for the rounds of a loop that repeat, where none is shown."""
     events: list[dict[str, Any]] = []
-    for repeat in core.repeats:
+    for repeat in (each for outer in core.repeats for each in outer.tree()):
         each = max(repeat.starts)
         start = core.starts[repeat.place] + each
         args = {"line": repeat.line, "rounds": repeat.rounds, "cycles": each}

@@ -1,4 +1,4 @@
-"""Issue of one period of a loop on moving times (`machine.moving`): the general rules, with a watch
+"""Issue of one period of a loop on affine times (`machine.affine`): the general rules, with a watch
 on global memory.
 
 Of a buffer only the time of the last use by each pipe and kind counts here: where it is later than
@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.moving import Moving, now, step_of
-from ptosim.time.pipes.last_uses import HELD, Far, Given, Series
+from ptosim.machine.affine import Affine, later, settled, step_of
+from ptosim.time.pipes.last_uses import HELD, Far, Further, Given, Series
 from ptosim.time.pipes.order import DataOrder
 from ptosim.time.pipes.steps import Issued
 
 
 class Mark(NamedTuple):
-    """A use of global memory in the period, and by how many bytes it moves in each."""
+    """A use of global memory in the period, by how many bytes it moves in a period of each level
+    (the lowest first), and how it repeats in periods inside of this one."""
 
     buffer: Far
     pipe: int
@@ -26,42 +27,56 @@ class Mark(NamedTuple):
     end: int
     given: Given
     writes: bool
-    moved: int
+    moved: tuple[int, ...]
+    loops: tuple[Further, ...] = ()
 
 
 class ProbedOrder:
-    """Issues the operations of a core in one period. `moved` is by how many bytes the window of the
-    operation that comes next moves in each. What cannot be followed ends the attempt (`give_up`,
-    which is told why) before it is issued; from then on it issues as usual."""
+    """Issues the operations of a core in one period of a level. `moved` is by how many bytes the
+    window of the operation that comes next moves in a period of each level. What cannot be followed
+    ends the trial (`give_up`, which is told why) before it is issued; from then on the level around
+    it issues (`outer`), or it is issued as usual."""
 
-    def __init__(self, order: DataOrder, give_up: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        order: DataOrder,
+        level: int,
+        give_up: Callable[[str], None],
+        outer: ProbedOrder | None,
+    ) -> None:
         self.order = order
-        self.moved = 0
+        self.level = level
+        self.outer = outer
+        self.moved: tuple[int, ...] = ()
         self.marks: list[Mark] = []
         self.is_over = False
         self._give_up = give_up
 
     def issue(self, placed: Issued, scalars: int) -> None:
         """Issue a step after everything that its data depend on."""
-        moved, self.moved = self.moved, 0
+        moved, self.moved = self.moved, ()
         step, far = placed.base, placed.far
         if far and not self.is_over:
             why = self._obstacle(placed, scalars, moved)
             if why:
                 self._give_up(why)
         if self.is_over:
-            self.order.issue(placed, scalars)
+            if self.outer is None:
+                self.order.issue(placed, scalars)
+            else:
+                self.outer.moved = moved
+                self.outer.issue(placed, scalars)
             return
         self.order.issue(step, scalars)
         for buffer, first, end, writes in far:
             self._mark(Mark(buffer, step.pipe, first, end, step.reach.given, writes, moved))
 
-    def _obstacle(self, placed: Issued, scalars: int, moved: int) -> str:
+    def _obstacle(self, placed: Issued, scalars: int, moved: tuple[int, ...]) -> str:
         """Return why an operation on global memory cannot be followed; empty if it can."""
         pipe, timer = placed.base.pipe, self.order.timer
         if pipe in self.order.draining:
             return "a pipe with barriers of its own uses global memory"
-        if moved and len(placed.far) != 1:
+        if any(moved) and len(placed.far) != 1:
             return "an operation uses several windows of global memory that move"
         starts = timer.clock + scalars * timer.scalar_cycles
         after = timer.free[pipe] if timer.free[pipe] > starts else starts
@@ -92,22 +107,41 @@ class ProbedOrder:
         """Put the uses where later operations find them: those of the period, and as often again
         as it repeats, with so many records in each."""
         for mark in self.marks:
-            buffer, pipe, first, end, given, writes, moved = mark
-            when, by = _known(given)
-            later, plain = step_of(when), (now(when), by)
-            if not moved and plain[0] < HELD:
-                plain = plain[0] + later * periods, by + records * periods
-            elif periods:
-                of = (plain, moved, later, records, periods)
-                buffer.series.append(Series(pipe, writes, first, end, *of))
-            buffer.mark(pipe, first, end, plain, writes)
+            self._settle(mark, periods, records)
         self.marks.clear()
         self.is_over = True
+
+    def _settle(self, mark: Mark, periods: int, records: int) -> None:
+        """Put a use, and as many more as there are periods."""
+        when, by = _known(mark.given)
+        level = self.level
+        moved = mark.moved[level - 1] if mark.moved else 0
+        given = settled(when, level), by
+        is_held = given[0] >= HELD
+        if not (moved or mark.loops or is_held):
+            self._put(mark._replace(given=(later(when, level, periods), by + records * periods)))
+            return
+        if periods:
+            further = Further(moved, step_of(when, level), records, periods)
+            first = (HELD, None) if is_held else given
+            self._put(mark._replace(given=first, loops=(*mark.loops, further)))
+        if not periods or not mark.loops:
+            self._put(mark._replace(given=given))
+
+    def _put(self, mark: Mark) -> None:
+        if self.outer is not None:
+            self.outer.marks.append(mark)
+            return
+        buffer, pipe, first, end, given, writes, _, loops = mark
+        if loops:
+            buffer.series.append(Series(pipe, writes, first, end, given, loops))
+        else:
+            buffer.mark(pipe, first, end, given, writes)
 
 
 def _known(given: Given) -> Given:
     """One that was not placed when it was marked may be now."""
     when, by = given
-    if when.__class__ is not Moving and when >= HELD and by.times:
+    if when.__class__ is not Affine and when >= HELD and by is not None and by.times:
         when, _, by = by.times[0]
     return when, by

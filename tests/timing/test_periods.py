@@ -1,4 +1,4 @@
-"""Loops in the steady state: the same cycles, waits, counts and path as if every round was
+"""Loops that repeat: the same cycles, waits, counts and path as if every round was
 executed."""
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 import ptosim
+from ptosim.engine.period import loops
 from ptosim.launch.sidecar import sidecar_of
-from ptosim.machine.moving import Moving, Regime, line, now
+from ptosim.machine.affine import ENDLESS, Affine, Horizon, now
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.pipes.steps import PIPES
 from ptosim.views.cost_tables import lane
 from tests.bench.programs import add_loop
-from tests.timing.loops import Loops, outer_loops, raised
+from tests.timing.loops import Loops, Nest, outer_loops, raised
 from tests.timing.test_fifo_times import both_ways, one_way
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
@@ -26,11 +27,13 @@ SHIPPED = sorted(
     for p in PROGRAMS.glob("*/*.toml")
     if p.parent.name != "broken" and p.with_suffix(".pto").exists()
 )
-SEEDS = int(os.environ.get("PTOSIM_STEADY_SEEDS", "60"))
+SEEDS = int(os.environ.get("PTOSIM_PERIOD_SEEDS", "60"))
 """Generated programs, all of them in the deep tier; 440 were equal when this was written."""
+NESTS = int(os.environ.get("PTOSIM_PERIOD_NESTS", "60"))
+"""Generated nests; 300 were equal when this was written."""
 ROUNDS = [
     200,
-    pytest.param(int(os.environ.get("PTOSIM_STEADY_ROUNDS", "1000")), marks=pytest.mark.deep),
+    pytest.param(int(os.environ.get("PTOSIM_PERIOD_ROUNDS", "1000")), marks=pytest.mark.deep),
 ]
 """From 200 on the same loops repeat as with 1,000."""
 
@@ -89,6 +92,42 @@ def test_a_path_that_comes_into_the_rounds_from_elsewhere():
     the loop (a program that the random ones found)."""
     program = ptosim.load(Loops(408).text, target="a2a3", sync="manual")
     assert both(program, args={"n": 100}) is not None
+
+
+@pytest.mark.sampled(3, 20)
+@pytest.mark.parametrize("seed", range(NESTS))
+def test_random_nests(seed, monkeypatch):
+    """Loops in loops, of which the inner ones leave out periods too: also where their trip counts
+    depend on the round of the outer one. Loops of few rounds are tried, so that there can be three
+    in one another."""
+    monkeypatch.setattr(loops, "LEAST_LEFT", 7)
+    made = Nest(seed)
+    target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
+    program = ptosim.load(made.text, target=target, sync=sync)
+    both(program, args={"n": 11 + seed % 5}, block_num=1 + seed % 2)
+
+
+def nest(text: str) -> str:
+    """The loop of a program as the inner one of two."""
+    inner = "scf.for %i = %c0 to %n step %c1 {"
+    outer = f"scf.for %j = %c0 to %m step %c1 {{\n    {inner}"
+    text = text.replace(inner, outer).replace("%n: index", "%n: index, %m: index")
+    return text.replace("    return", "    }\n    return")
+
+
+def test_a_million_times_a_million_rounds():
+    """Of both loops one period is executed, and every report says the same as of few rounds."""
+    program = ptosim.load(nest(add_loop()), target="a5")
+    both(program, args={"n": 150, "m": 90})
+    few, many = (program.cost(args={"n": n, "m": n}) for n in (10**3, 10**6))
+    each = few.ops[0].cycles / few.ops[0].count
+    assert many.cycles - few.cycles == each * (10**12 - 10**6)
+    assert many.path_shares[0].count == many.pipes[0].operations == 10**12
+    assert sum(len(core.steps) for core in many.model.cores) < 100
+    assert {(loop.line, loop.rounds) for loop in many.repeats} == {
+        (loop.line, loop.rounds) for loop in few.repeats
+    }
+    assert len({loop.line for loop in many.repeats}) == 2
 
 
 @pytest.mark.sampled(2, 15)
@@ -183,7 +222,7 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_moving_number_tells_how_long_it_is_right(seed):
-    """Random chains of operations: as often as the regime says, plain numbers give the same line and
+    """Random chains of operations: as often as the horizon says, plain numbers give the same line and
     take the same decisions."""
     rng = random.Random(seed)
     for _ in range(40):
@@ -193,14 +232,14 @@ def test_a_moving_number_tells_how_long_it_is_right(seed):
             rng.randrange(1, 20),
         )
         names = [rng.choice(sorted(OPERATIONS)) for _ in range(3)]
-        Regime.begin()
+        Horizon.levels[:] = [ENDLESS]
         try:
-            moving = _chain(names, Moving(start, step), other)
+            moving = _chain(names, Affine(start, step), other)
         except NeedsValue:
             continue
-        for period in range(min(Regime.periods, 50) + 1):
+        for period in range(min(Horizon.levels[0], 50) + 1):
             plain = _chain(names, start + step * period, other)
-            at = [line(now(m) + period * getattr(m, "step", 0), 0) for m in moving]
+            at = [now(m) + period * getattr(m, "step", 0) for m in moving]
             assert plain == at, (names, start, step, other, period)
 
 
@@ -215,13 +254,15 @@ def _chain(names, value, other):
 
 @pytest.mark.parametrize("name", ["less", "at most", "same", "other", "more", "at least"])
 def test_a_comparison_is_right_exactly_so_long(name):
-    """Every small case: one period later than the regime says, the answer is another one."""
+    """Every small case: one period later than the horizon says, the answer is another one."""
     for start in range(-9, 10):
         for step in (-3, -1, 1, 2, 5):
             for other in (-4, 0, 7):
-                Regime.begin()
-                first = OPERATIONS[name](Moving(start, step), other)
+                Horizon.levels[:] = [ENDLESS]
+                first = OPERATIONS[name](Affine(start, step), other)
                 answers = [OPERATIONS[name](start + step * k, other) for k in range(60)]
                 changed = next((k for k, a in enumerate(answers) if a != first), None)
-                assert Regime.periods == (changed - 1 if changed is not None else Regime.periods)
-                assert changed is not None or Regime.periods > 50
+                assert Horizon.levels[0] == (
+                    changed - 1 if changed is not None else Horizon.levels[0]
+                )
+                assert changed is not None or Horizon.levels[0] > 50

@@ -7,6 +7,7 @@ from typing import Any
 
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.records import NamedTuple
+from ptosim.machine.affine import now
 from ptosim.machine.core import Core
 
 
@@ -19,15 +20,27 @@ class Bounds(NamedTuple):
     step: int
     at: int
 
+    @property
+    def left(self) -> int:
+        """The rounds that are left with the present one."""
+        return -((self.at - self.upper) // max(self.step, 1))
 
-def is_head(inst: Inst) -> bool:
-    """True for the branches of a loop: the first of them is its test."""
+    @property
+    def round(self) -> int:
+        """The number of the present round, from 1."""
+        return (self.at - self.lower) // max(self.step, 1) + 1
+
+
+def heads_of(insts: list[Inst]) -> list[Inst]:
+    """Return the tests of the loops outside of vector regions: of the branches of a loop the first
+    one."""
+    inside = {pc for i in insts if i.kind is Kind.REGION for pc in range(i.pc, i.end)}
+    tests = {id(i.op): i for i in reversed(insts) if _is_head(i) and i.pc not in inside}
+    return sorted(tests.values(), key=lambda inst: inst.pc)
+
+
+def _is_head(inst: Inst) -> bool:
     return inst.kind is Kind.BRANCH and inst.op is not None and inst.op.has("loop")
-
-
-def line_of(engine: Any, inst: Inst) -> int:
-    """Return the line of a loop."""
-    return engine.resolved.module.source.line_column(inst.operation.start)[0]
 
 
 def bounds_of(engine: Any, inst: Inst, core: Core) -> Bounds | None:
@@ -40,14 +53,5 @@ def bounds_of(engine: Any, inst: Inst, core: Core) -> Bounds | None:
         operand = op.bound[name]
         found.append(operand.const if operand.value is None else core.slots[slots[operand.value]])
     found.append(core.slots[slots[op.regions[0].blocks[0].values[0]]])
+    found = list(map(now, found))
     return Bounds(*found) if all(v.__class__ is int for v in found) else None
-
-
-def rounds_left(bounds: Bounds) -> int:
-    """Return the rounds that are left with the present one."""
-    return -((bounds.at - bounds.upper) // max(bounds.step, 1))
-
-
-def round_of(bounds: Bounds) -> int:
-    """Return the number of the present round, from 1."""
-    return (bounds.at - bounds.lower) // max(bounds.step, 1) + 1

@@ -134,7 +134,7 @@ class Walk:
 
 
 class Reading(Walk):
-    """A walk that reads: `times`, `codes` (with their cores), and the shape."""
+    """A walk that reads: `times`, `codes` of records (with their cores), and the shape."""
 
     def __init__(self) -> None:
         self.times: list[Any] = []

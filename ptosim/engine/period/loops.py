@@ -1,0 +1,521 @@
+"""Loops that repeat: of each period that is proven to repeat one is executed.
+
+At the head of a loop the launch is compared with what it was some rounds before (`state`). Where
+every time, record and value of it has moved by the same amount twice, one more period is executed
+on affine numbers (`machine.affine`): each comparison of times or values then says for how many
+periods it turns out the same. If the period ends where it began, one step farther on, everything in
+it repeats that often: the launch is moved there, and the records of the pipes say so (`Repeat`).
+A loop in a period that is tried is looked at in the same way: it leaves out periods of its own, on
+numbers that move in both, and what is left of it is a step of the outer one.
+Nothing is assumed: what does not stay a straight line ends the trial, and the loop goes on as
+usual."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.engine.core.host import Host
+from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.symbolic import numbers_of
+from ptosim.engine.period.heads import bounds_of, heads_of
+from ptosim.engine.period.state import (
+    State,
+    affine_values,
+    agrees,
+    fifo_gains,
+    held_back,
+    is_even,
+    live_timers,
+    move_fifos,
+    same_records,
+    state_of,
+    times_after,
+    total_after,
+)
+from ptosim.engine.simt.launch import Launch
+from ptosim.engine.timed.operand_shapes import is_micro
+from ptosim.engine.timed.timing_bridge import bridge_of
+from ptosim.ground.errors import LimitError
+from ptosim.ground.records import dataclass, replace
+from ptosim.machine.affine import (
+    NO_LINE,
+    Affine,
+    Horizon,
+    Opaque,
+    later,
+    line,
+    moves,
+    now,
+    settled,
+    step_of,
+)
+from ptosim.machine.core import Core
+from ptosim.machine.unknown import NeedsValue
+from ptosim.machine.values import GmView, Pointer
+from ptosim.ops.base.functions import EVENTS
+from ptosim.time.period.finder import Finder
+from ptosim.time.period.probe import ProbedOrder
+from ptosim.time.period.walk import Walk, Writing
+from ptosim.time.pipes.records import Repeat
+from ptosim.time.pipes.steps import MOST_TIME
+from ptosim.time.pipes.timers import CoreTimer
+
+MOST_ROUNDS = 24
+"""Rounds of the longest period that is looked for."""
+
+LEAST_LEFT = 64
+"""Rounds that a loop has to have left for a trial to pay."""
+
+LEAST_PERIODS = 2
+"""Periods that have to be left out for a jump to pay."""
+
+MOST_EXECUTED = 40_000
+"""Instructions of the longest period that is looked for."""
+
+MOST_HELD = 256
+"""Operations that may wait in the queues of the pipes: more are no state that repeats."""
+
+START, NEVER = 2, 1 << 62
+SOON = 2
+"""Visits of a head until it is looked at next; a visit that looks counts again."""
+
+
+class Pause(Exception):
+    """A head of a loop wants to be looked at before its test is executed."""
+
+
+class NotFollowed(Exception):
+    """The rounds of a loop have to be executed one by one: the run begins anew."""
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """A period that is executed on affine numbers of a level: the core and the number of the head
+    that it begins at, its rounds, what the launch was then, by how much times and codes are to
+    move, what FIFOs gain, the values of the cores. Of the cores: where their columns were, the
+    cycles that pipes had waited, the starts of their records, what issues on them. `left` are the
+    visits of the heads until they are looked at, `visits` those of its own."""
+
+    level: int
+    core: int
+    number: int
+    rounds: int
+    start: State
+    time_steps: list[int]
+    code_steps: list[int]
+    fifos: dict[Any, tuple[int, ...]]
+    values: dict[int, list[Any]]
+    stalled: list[dict[str, list[Any]]]
+    starts: list[array[int]]
+    probes: list[ProbedOrder]
+    left: list[int]
+    visits: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Head:
+    """The head of a loop on one core: what the launch was at its last rounds, the round that it is
+    at, and the visits until the next trial if this one fails."""
+
+    finder: Finder[State]
+    round: int = 0
+    gap: int = 4 * MOST_ROUNDS
+
+
+class Loops:
+    """Watches the loops of an engine. Why one is executed in full is put into `in_full`, by
+    line."""
+
+    def __init__(self, engine: Host, in_full: dict[int, str]) -> None:
+        self.engine = engine
+        self.in_full = in_full
+        self.bridge = bridge_of(engine)
+        self.trials: list[Trial] = []
+        """Periods that are being tried, each one inside of the one before."""
+        Horizon.levels.clear()
+        self._core = 0
+        self._has_left = False
+        self._jumps = 0
+        insts = engine.insts
+        self.heads = heads_of(insts)
+        cores = engine.machine.cores
+        self._visits = [[START] * len(self.heads) for _ in cores]
+        self._left = self._visits[0]
+        self._tried = -1  # the head of the innermost trial, on its core
+        self._known = [[Head(Finder(self._is_even)) for _ in self.heads] for _ in cores]
+        for number, inst in enumerate(self.heads):
+            self.heads[number] = insts[inst.pc] = replace(inst, run=self._watched(number, inst))
+        self._bound = [inst for inst in insts if inst.kind is Kind.EXEC]
+        self._stripped = [replace(inst, getter=self._getter(inst)) for inst in self._bound]
+
+    @property
+    def is_trying(self) -> bool:
+        """True while a period is executed on affine numbers."""
+        return bool(self.trials)
+
+    # -- heads of loops ----------------------------------------------------------------------------
+
+    def _watched(self, number: int, inst: Inst) -> Callable[[list[Any]], int]:
+        """The test of a loop that counts its visits."""
+        test, inside = inst.run, inst.pc + 1
+        known = [heads[number] for heads in self._known]
+
+        def run(slots: list[Any]) -> int:
+            target = test(slots)
+            left = self._left
+            if target != inside:
+                if number == self._tried:
+                    self._has_left = True
+                    raise Pause
+                left[number] = START
+                known[self._core].finder.clear()
+                return target
+            left[number] -= 1
+            if left[number]:
+                return target
+            raise Pause
+
+        return run
+
+    def enter(self, core: Core) -> None:
+        """A core goes on."""
+        self._core = core.index
+        self._left = self._visits[core.index]
+        self._tried = -1
+        if self.trials:
+            trial = self.trials[-1]
+            on_core = core.index == trial.core
+            self._left = trial.left if on_core else [NEVER] * len(self.heads)
+            self._tried = trial.number if on_core else -1
+
+    def visit(self, core: Core) -> None:
+        """Look at the head of a loop that a core has come to."""
+        inst = self.engine.insts[core.pc]
+        number = next(n for n, head in enumerate(self.heads) if head is inst)
+        if number == self._tried:
+            self._visit_tried(core)
+        else:
+            self._look(core, number)
+
+    def _visit_tried(self, core: Core) -> None:
+        trial = self.trials[-1]
+        if self._has_left:
+            self._has_left = False
+            self.give_up("the loop ended")
+            return
+        trial.left[trial.number] = SOON
+        trial.visits += 1
+        if trial.visits >= trial.rounds:
+            self._finish(trial)
+
+    def _look(self, core: Core, number: int) -> None:
+        """Keep what the launch is now, and begin a trial if it moves by the same amounts."""
+        head, left = self._known[core.index][number], self._left
+        bounds = bounds_of(self.engine, self.heads[number], core)
+        if bounds is not None and bounds.left < LEAST_LEFT:
+            head.finder.clear()
+            left[number] = NEVER
+            return
+        if held_back(self.engine) > MOST_HELD:
+            self._wait(core.index, number, "many operations wait in front of the pipes")
+            return
+        head.round = head.round + 1 if bounds is None else bounds.round
+        cores = [c for c in self.engine.machine.cores if not c.halted]
+        rounds = head.finder.look(core.pc, state_of(self.engine, cores))
+        left[number] = SOON
+        states = head.finder.states
+        if rounds:
+            self._begin(core, number, rounds, cores)
+        elif len(states) > 2 * MOST_ROUNDS or _is_long(states):
+            self._wait(core.index, number, "its rounds do not repeat")
+
+    def _wait(self, core: int, number: int, why: str) -> None:
+        """Let a loop go on for a while."""
+        head = self._known[core][number]
+        head.finder.clear()
+        left = self.trials[-1].left if self.trials else self._visits[core]
+        left[number] = head.gap
+        head.gap *= 2
+        if head.gap > 16 * MOST_ROUNDS:
+            self.in_full[self._line(number)] = why
+
+    def _line(self, number: int) -> int:
+        """The line of a loop."""
+        source = self.engine.resolved.module.source
+        return source.line_column(self.heads[number].operation.start)[0]
+
+    # -- a period ----------------------------------------------------------------------------------
+
+    def _is_even(self, old: State, before: State, last: State) -> bool:
+        return is_even(old, before, last) and (
+            fifo_gains(self.engine, (old, before, last)) is not None
+        )
+
+    def _begin(self, core: Core, number: int, rounds: int, cores: list[Core]) -> None:
+        """Execute the next period on affine numbers."""
+        states = self._known[core.index][number].finder.apart(rounds, 3)
+        _, before, last = states
+        engine, timers = self.engine, self.bridge.model.cores
+        if not same_records(timers, before, last):
+            self._wait(core.index, number, "its rounds differ")
+            return
+        level = Horizon.begin()
+        fifos = fifo_gains(engine, states)
+        assert fifos is not None
+        outer = self.trials[-1].probes if self.trials else [None] * len(self.bridge.orders)
+        left = [START] * len(self.heads)
+        for trial in self.trials:
+            left[trial.number] = NEVER
+        left[number] = SOON
+        self.trials.append(Trial(
+            level, core.index, number, rounds, last,
+            [b - a for a, b in zip(before.times, last.times, strict=True)],
+            [b - a for a, b in zip(before.codes, last.codes, strict=True)],
+            fifos,
+            {c.index: affine_values(states, c.index, level) for c in cores},
+            [{why: list(each) for why, each in t.stalled.items()} for t in timers],
+            [timer.starts for timer in timers],
+            [
+                ProbedOrder(order, level, self.give_up, probe)
+                for order, probe in zip(self.bridge.orders, outer, strict=True)
+            ],
+            left,
+        ))  # fmt: skip
+        self._load(cores)
+
+    def _load(self, cores: list[Core]) -> None:
+        """Let times, values and the issue of instructions move."""
+        trial, engine = self.trials[-1], self.engine
+        level = trial.level
+        times = [
+            line(t, s, level) for t, s in zip(trial.start.times, trial.time_steps, strict=True)
+        ]
+        self._write(times, list(trial.start.codes))
+        for core in cores:
+            core.slots[:] = trial.values[core.index]
+        for timer in self.bridge.model.cores:
+            timer.starts = []  # type: ignore[assignment]
+        if level == 1:
+            self._execute(self._stripped)
+        self._issue_by_trial()
+        self.enter(engine.machine.cores[trial.core])
+
+    def _issue_by_trial(self) -> None:
+        """Issue on the numbers of the innermost trial, or as usual."""
+        if not self.trials:
+            self.engine.issue_by(None)
+            return
+        probes = [probe.issue for probe in self.trials[-1].probes]
+        self.engine.issue_by(probes or [timer.issue for timer in self.bridge.model.cores])
+
+    def _write(self, times: list[Any], codes: list[int]) -> None:
+        engine = self.engine
+        model, orders = self.bridge.model, self.bridge.orders
+        Writing(times, codes).model(model, orders, live_timers(engine))
+
+    def _execute(self, insts: list[Inst]) -> None:
+        """Have the engine execute these copies of what is bound."""
+        for inst in insts:
+            self.engine.insts[inst.pc] = inst
+
+    def _getter(self, inst: Inst) -> Callable[[list[Any]], Any]:
+        """The getter of an instruction that hands out plain values, where what moves decides
+        nothing."""
+        getter = inst.getter
+        op = inst.operation
+        free = op.name not in EVENTS and not isinstance(inst.semantics, Launch)
+        numbers = free and not is_micro(op.name)
+
+        def get(slots: list[Any]) -> Any:
+            values = getter(slots)
+            if not moves(values):
+                return values
+            levels = range(1, len(self.trials) + 1)
+            moved = [0 for _ in levels]
+            for value in values if values.__class__ is tuple else (values,):
+                if moves(value):
+                    distances = _distances(value, numbers, free, levels)
+                    moved = [a + b for a, b in zip(moved, distances, strict=True)]
+            if self.trials and self.trials[-1].probes:
+                self.trials[-1].probes[self._core].moved = tuple(moved)
+            return tuple(map(now, values)) if values.__class__ is tuple else now(values)
+
+        return get
+
+    # -- after it ----------------------------------------------------------------------------------
+
+    def pass_by(self, core: Core) -> int | None:
+        """An instruction needs a number that moves: let its results be such that nobody knows how
+        they move, and return the next pc; None where it is no instruction that computes numbers, so
+        that the trial is over."""
+        engine = self.engine
+        inst = engine.insts[core.pc]
+        results = numbers_of(engine.program, inst)
+        if not self.trials or results is None:
+            return None
+        kept = list(core.slots)
+        core.slots[:] = map(now, kept)
+        try:
+            inst.run(core.slots if inst.kind is Kind.SCALAR else core)
+            made = [core.slots[slot] for slot in results]
+        finally:
+            core.slots[:] = kept
+        for slot, value in zip(results, made, strict=True):
+            for trial in self.trials:
+                value = Opaque(value, trial.level)
+            core.slots[slot] = value
+        return core.pc + 1
+
+    def give_up(self, why: str) -> None:
+        """Go on from where the launch is with the numbers of the trial around, or plain ones."""
+        trial = self.trials[-1]
+        self._unload(0)
+        self.enter(self.engine.machine.cores[self._core])
+        self._wait(trial.core, trial.number, why)
+
+    def _unload(self, periods: int) -> list[list[int]]:
+        """Take out what moves in the innermost trial; return by how much the starts of records
+        move."""
+        trial, engine = self.trials.pop(), self.engine
+        level = trial.level
+        model = self.bridge.model
+        steps = []
+        for timer, starts in zip(model.cores, trial.starts, strict=True):
+            probed, timer.starts = timer.starts, starts
+            starts.extend(settled(start, level) for start in probed)
+            steps.append([step_of(start, level) for start in probed])
+        for timer, probe in zip(model.cores, trial.probes, strict=bool(trial.probes)):
+            probe.settle(periods, timer.count - trial.start.records[timer.index])
+        plain = lambda value: settled(value, level)  # noqa: E731
+        Walk(plain, lambda core, code: code).model(model, self.bridge.orders, model.cores)
+        for timer in model.cores:
+            for each in timer.stalled.values():
+                each[:] = map(plain, each)
+        for core in engine.machine.cores:
+            core.slots[:] = map(plain, core.slots)
+        Horizon.end()
+        if not self.trials:
+            self._execute(self._bound)
+        self._issue_by_trial()
+        return steps
+
+    def _finish(self, trial: Trial) -> None:
+        """The period is over: jump as far as it is proven to repeat."""
+        cores = [c for c in self.engine.machine.cores if c.index in trial.values]
+        end = state_of(self.engine, [c for c in cores if not c.halted])
+        why = self._difference(trial, end, cores)
+        periods = Horizon.levels[-1] - 1
+        if not why and periods < LEAST_PERIODS:
+            why = "its rounds change again and again"
+        if why:
+            self.give_up(why)
+            return
+        room = MOST_TIME - max(map(now, end.times), default=0)
+        within = room // max(1, *trial.time_steps)
+        if within < LEAST_PERIODS:
+            raise LimitError(
+                f"the run takes more than {MOST_TIME:,} cycles",
+                help="look for a loop whose bounds are not the ones meant",
+            )
+        self._jump(trial, end, min(periods, within))
+
+    def _difference(self, trial: Trial, end: State, cores: list[Core]) -> str:
+        """Return what is not as it was one period before; empty if everything is."""
+        start, level = trial.start, trial.level
+        if start.shape != end.shape or len(start.times) != len(end.times):
+            return "its rounds do not repeat"
+        times = zip(start.times, trial.time_steps, end.times, strict=True)
+        if not all(agrees(line(time, step, level), last, level) for time, step, last in times):
+            return "its rounds do not take the same time"
+        codes = zip(start.codes, end.codes, trial.code_steps, strict=True)
+        if any(b - a != step for a, b, step in codes):
+            return "its rounds do not wait for the same"
+        for key, gain in trial.fifos.items():
+            pairs = zip(start.fifos[key], end.fifos[key], gain, strict=True)
+            if any(b - a != step for a, b, step in pairs):
+                return "its FIFOs do not move evenly"
+        for core in cores:
+            values = zip(trial.values[core.index], core.slots, strict=True)
+            if not all(agrees(value, last, level) for value, last in values):
+                return "its values do not move evenly"
+        if not same_records(self.bridge.model.cores, start, end):
+            return "its rounds differ"
+        return ""
+
+    def _jump(self, trial: Trial, end: State, periods: int) -> None:
+        """Move the launch by so many periods."""
+        engine, model, level = self.engine, self.bridge.model, trial.level
+        stalls = [{why: list(each) for why, each in t.stalled.items()} for t in model.cores]
+        slots = {
+            c.index: [later(value, level, periods) for value in c.slots]
+            for c in engine.machine.cores
+        }
+        times = times_after(end, level, periods)
+        codes = [c + s * periods for c, s in zip(end.codes, trial.code_steps, strict=True)]
+        starts = self._unload(periods)
+        self._write(times, codes)
+        for core in engine.machine.cores:
+            core.slots[:] = slots[core.index]
+        move_fifos(engine, trial.fifos, periods)
+        for timer in model.cores:
+            self._add_stalls(timer, trial, stalls[timer.index], periods)
+            if starts[timer.index]:
+                self._repeat(timer, starts[timer.index], trial, periods)
+        self._jumps += 1
+        head = self._known[trial.core][trial.number]
+        head.finder.clear()
+        head.gap = 4 * MOST_ROUNDS
+        self.enter(engine.machine.cores[trial.core])
+        self._left[trial.number] = SOON
+
+    @staticmethod
+    def _add_stalls(
+        timer: CoreTimer, trial: Trial, stalls: dict[str, list[Any]], periods: int
+    ) -> None:
+        """Let pipes have waited as often as the period repeats."""
+        for why, each in timer.stalled.items():
+            before = trial.stalled[timer.index].get(why) or [0] * len(each)
+            pairs = zip(before, stalls[why], strict=True)
+            each[:] = [total_after(a, b, trial.level, periods) for a, b in pairs]
+
+    def _repeat(self, timer: CoreTimer, starts: list[int], trial: Trial, periods: int) -> None:
+        """Say that the last records of a core repeat, with starts that move by so much; what
+        repeats in them is inside of that."""
+        index = timer.index
+        first, place = trial.start.records[index], trial.start.kept[index]
+        kept, length = len(starts), timer.count - first
+        causes = timer.causes
+        moved = [causes[at] - causes[at - kept] for at in range(place, place + kept)]
+        inner = tuple(timer.repeats_from(place))
+        end = len(timer.repeats) - len(inner)
+        del timer.repeats[end:], timer.firsts[end:]
+        timer.skipped += length * periods
+        timer.repeats.append(
+            Repeat(
+                first, place, length, periods, array("q", starts), array("q", moved),
+                timer.skipped, self._line(trial.number), trial.rounds,
+                self._known[trial.core][trial.number].round, self._jumps, inner,
+            )
+        )  # fmt: skip
+        timer.firsts.append(first)
+
+
+def _is_long(states: list[State]) -> bool:
+    return len(states) > 1 and states[-1].executed - states[-2].executed > MOST_EXECUTED
+
+
+def _distances(value: Any, numbers: bool, free: bool, levels: range) -> list[int]:
+    """Return by how many bytes a window of global memory moves in a period of each level. Raises
+    NeedsValue for an operand that decides what an operation takes."""
+    kind = value.__class__
+    if free and kind in (GmView, Pointer) and value.memory.__class__ is int:
+        bits = value.spec.dtype.bits if kind is GmView else 8
+        place = value[-1]
+        gains = [step_of(place, level) * bits for level in levels]
+        if place.__class__ is Affine and not any(gain % 8 for gain in gains):
+            return [gain // 8 for gain in gains]
+    elif numbers and kind in (Affine, Opaque):
+        return [0 for _ in levels]
+    raise NeedsValue(NO_LINE)

@@ -1,0 +1,323 @@
+"""Numbers that are another one in every period of a loop, and what that proves.
+
+An `Affine` number has a value now and a step: k periods later it is value + k * step. Whatever is
+computed with it that stays of this form is an `Affine` number again. A comparison tells what is
+true now, and notes for how many periods it stays true: where a whole period was executed on such
+numbers, everything in it happens in the same way as often as the `Horizon` says, because every
+decision was one of these comparisons. What leaves the form raises NeedsValue, as a value does that
+is not known; a result that nobody can follow is `Opaque`, and looking at it raises the same.
+
+Periods may lie in one another: while one of an outer loop is executed on such numbers, one of an
+inner loop may be too. Each has a level, from 1 on, and the value of a number of one level may be a
+number of a lower one. So what a comparison in the inner loop proves for so many of its periods, it
+proves for so many periods of the outer one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ptosim.machine.unknown import NeedsValue, Unknown
+
+NO_LINE = Unknown("the number of the round, in a way that is no straight line")
+"""Why an affine number could not be followed."""
+
+ENDLESS = 1 << 62
+"""More periods than any run has."""
+
+
+class Horizon:
+    """For how many periods from now on every comparison so far turns out the same, by level."""
+
+    levels: list[int] = []  # noqa: RUF012 - of the periods that are being executed
+
+    @classmethod
+    def begin(cls) -> int:
+        """Begin a period inside of those that are being executed; return its level."""
+        cls.levels.append(ENDLESS)
+        return len(cls.levels)
+
+    @classmethod
+    def end(cls) -> int:
+        """End the innermost period; return for how many more its comparisons hold."""
+        return cls.levels.pop()
+
+    @classmethod
+    def note(cls, level: int, margin: Any, step: int, *, is_open: bool) -> bool:
+        """Return if a margin that grows by `step` is positive (`is_open`) or not negative now, and
+        note how long that holds."""
+        least = 1 if is_open else 0
+        holds = margin >= least
+        if holds and step < 0:
+            cls._most(level, (margin - least) // -step)
+        elif not holds and step > 0:
+            cls._most(level, (least - 1 - margin) // step)
+        return holds
+
+    @classmethod
+    def note_equal(cls, level: int, margin: Any, step: int) -> bool:
+        """Return if a margin is zero now, and note how long that holds."""
+        is_zero = margin == 0
+        if step and is_zero:
+            cls._most(level, 0)
+        elif step and margin % step == 0:
+            last = -margin // step - 1
+            if last >= 0:
+                cls._most(level, last)
+        return is_zero
+
+    @classmethod
+    def _most(cls, level: int, periods: Any) -> None:
+        """No more than so many periods. Where that number moves with an outer loop, it is taken to
+        be no more than it is for a while: now, or half of that if it sinks."""
+        known = cls.levels[level - 1]
+        if periods.__class__ is Affine:
+            least = now(periods)
+            least = min(known, least // 2 if _sinks(periods) else least)
+            _ = periods >= least  # noted for the outer loops
+            periods = least
+        if periods < known:
+            cls.levels[level - 1] = periods
+
+
+class Affine:
+    """A number of this period, and what it gains in each: never zero."""
+
+    __slots__ = ("level", "step", "value")
+
+    def __init__(self, value: Any, step: int, level: int = 1) -> None:
+        self.value = value
+        self.step = step
+        self.level = level
+
+    # -- what stays a straight line ----------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        pair = _pair(self, other)
+        if pair is None:
+            return NotImplemented
+        level, value, step, more, gain = pair
+        return line(value + more, step + gain, level)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        pair = _pair(self, other)
+        if pair is None:
+            return NotImplemented
+        level, value, step, less, loss = pair
+        return line(value - less, step - loss, level)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Any:
+        pair = _pair(self, other)
+        if pair is None:
+            return NotImplemented
+        level, value, step, factor, moved = pair
+        if step and moved:
+            raise NeedsValue(NO_LINE)
+        gain = step * factor if step else value * moved
+        if gain.__class__ is Affine:
+            raise NeedsValue(NO_LINE)
+        return line(value * factor, gain, level)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Affine:
+        return Affine(-self.value, -self.step, self.level)
+
+    def __pos__(self) -> Affine:
+        return self
+
+    def __abs__(self) -> Affine:
+        return -self if self < 0 else self
+
+    def __lshift__(self, other: Any) -> Any:
+        return self * (1 << other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._divided(other)[0]
+
+    def __mod__(self, other: Any) -> Any:
+        return self._divided(other)[1]
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._divided(1 << other)[0]
+
+    def __and__(self, other: Any) -> Any:
+        """Bits of a mask of the lowest ones; any other mask is no straight line."""
+        if not isinstance(other, int) or other < 0 or other & (other + 1):
+            raise NeedsValue(NO_LINE)
+        return self._divided(other + 1)[1]
+
+    __rand__ = __and__
+
+    def _divided(self, other: Any) -> tuple[Any, Any]:
+        """Quotient and remainder. Either the step is a multiple of the divisor, or the quotient
+        stays the same for some periods, which is noted."""
+        if not isinstance(other, int) or other == 0:
+            raise NeedsValue(NO_LINE)
+        quotient, rest = self.value // other, self.value % other
+        if self.step % other == 0:
+            return line(quotient, self.step // other, self.level), rest
+        moved = Affine(rest, self.step, self.level)
+        low, high = (0, other - 1) if other > 0 else (other + 1, 0)
+        _ = low <= moved, moved <= high
+        return quotient, moved
+
+    # -- comparisons -------------------------------------------------------------------------------
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(other, 1, is_open=True)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(other, 1, is_open=False)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared(other, -1, is_open=True)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared(other, -1, is_open=False)
+
+    def _compared(self, other: Any, sign: int, *, is_open: bool) -> Any:
+        pair = _pair(self, other)
+        if pair is None:
+            return NotImplemented
+        level, value, step, than, gain = pair
+        margin = sign * (value - than)
+        return Horizon.note(level, margin, sign * (step - gain), is_open=is_open)
+
+    def __eq__(self, other: object) -> Any:
+        pair = _pair(self, other)
+        if pair is None:
+            return NotImplemented
+        level, value, step, than, gain = pair
+        return Horizon.note_equal(level, value - than, step - gain)
+
+    def __ne__(self, other: object) -> Any:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
+
+    def __bool__(self) -> bool:
+        return not Horizon.note_equal(self.level, self.value, self.step)
+
+    # -- what needs one number ---------------------------------------------------------------------
+
+    def _needed(self, *others: object) -> NoReturn:
+        raise NeedsValue(NO_LINE)
+
+    __int__ = __float__ = __index__ = __hash__ = __round__ = __trunc__ = _needed
+    __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __pow__ = __rpow__ = _needed
+    __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = __rlshift__ = __rrshift__ = _needed
+    __floor__ = __ceil__ = __array__ = __len__ = __iter__ = _needed
+
+    def __repr__(self) -> str:
+        return str(self.value)  # as findings about this round say it
+
+    def __format__(self, spec: str) -> str:
+        return format(now(self), spec)
+
+
+class Opaque(Unknown):
+    """A value of this period of which nobody knows how it moves: it can be carried, not looked
+    at."""
+
+    __slots__ = ("level", "value")
+
+    def __init__(self, value: Any, level: int = 1) -> None:
+        super().__init__(NO_LINE.origin)
+        self.value = value
+        self.level = level
+
+    def _needed(self, *others: object, **options: object) -> NoReturn:
+        raise NeedsValue(NO_LINE)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __neg__ = __and__ = __rand__ = _needed
+    __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = __abs__ = _needed
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _needed
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __mul__ = __rmul__ = _needed
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __float__ = __index__ = _needed
+    __round__ = __trunc__ = __floor__ = __ceil__ = __complex__ = _needed
+    __len__ = __iter__ = __getitem__ = __array__ = __hash__ = _needed
+    __eq__ = __ne__ = _needed  # type: ignore[assignment]  # no answer is a bool
+
+
+def line(value: Any, step: int, level: int = 1) -> Any:
+    """Return a number that gains `step` a period; one that gains nothing is what it is."""
+    return Affine(value, step, level) if step else value
+
+
+def is_same(first: Any, second: Any) -> bool:
+    """True for numbers that are equal in every period of every level; nothing is noted."""
+    distance = first - second
+    return distance.__class__ is int and distance == 0
+
+
+def now(value: Any) -> Any:
+    """Return what a value is in this period, of all levels: tuples of numbers keep their kind."""
+    kind = value.__class__
+    while kind is Affine or kind is Opaque:
+        value = value.value
+        kind = value.__class__
+    return _in_parts(value, now)
+
+
+def settled(value: Any, level: int) -> Any:
+    """Return what a value is in this period of a level; what a lower one moves still moves."""
+    return later(value, level, 0)
+
+
+def later(value: Any, level: int, periods: int) -> Any:
+    """Return what a value is so many periods of a level later."""
+    kind = value.__class__
+    if kind is Affine:
+        return value.value + value.step * periods if value.level == level else value
+    if kind is Opaque:
+        return value.value if value.level == level else value
+    return _in_parts(value, lambda part: later(part, level, periods))
+
+
+def _in_parts(value: Any, of: Callable[[Any], Any]) -> Any:
+    if isinstance(value, tuple) and any(map(moves, value)):
+        parts = map(of, value)
+        return value.__class__(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
+def moves(value: Any) -> bool:
+    """True for a value that is, or contains, one of this period only."""
+    kind = value.__class__
+    if kind is Affine or kind is Opaque:
+        return True
+    return isinstance(value, tuple) and any(map(moves, value))
+
+
+def step_of(value: Any, level: int) -> int:
+    """Return what a number gains in a period of a level."""
+    while value.__class__ is Affine:
+        if value.level == level:
+            return value.step
+        value = value.value
+    return 0
+
+
+def _sinks(value: Any) -> bool:
+    """True for a number that becomes less in the periods of a level."""
+    while value.__class__ is Affine:
+        if value.step < 0:
+            return True
+        value = value.value
+    return False
+
+
+def _pair(one: Affine, other: Any) -> tuple[int, Any, int, Any, int] | None:
+    """The higher level of two numbers, and for each the value and the step at that level."""
+    if other.__class__ is Affine:
+        if other.level == one.level:
+            return one.level, one.value, one.step, other.value, other.step
+        if other.level < one.level:
+            return one.level, one.value, one.step, other, 0
+        return other.level, one, 0, other.value, other.step
+    return (one.level, one.value, one.step, int(other), 0) if isinstance(other, int) else None
