@@ -173,7 +173,7 @@ class _Loop:
     place: tuple[int, ...]
     is_over: bool = False
     last: int = -1
-    finder: Finder[tuple[int, int, Counter[str]]] = field(default_factory=Finder)
+    finder: Finder[tuple[int, int, Counter[str]]] = field(default_factory=lambda: Finder())
 
 
 def _outline(unit: Unit) -> object:

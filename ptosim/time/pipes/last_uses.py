@@ -202,13 +202,13 @@ class Forgotten(Exception):
 
 
 class Further(NamedTuple):
-    """How a use repeats in a loop: `count` times more, each `moved` bytes farther on, `later`
+    """How a use repeats in a loop: so many `times` more, each `moved` bytes farther on, `later`
     cycles later and so many `records`."""
 
     moved: int
     later: int
     records: int
-    count: int
+    times: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +227,7 @@ class Series:
     @property
     def latest(self) -> int:
         """When the last one is done."""
-        return self.given[0] + sum(loop.later * loop.count for loop in self.loops)
+        return self.given[0] + sum(loop.later * loop.times for loop in self.loops)
 
     def last(self, first: int, end: int) -> Given | None:
         """Return the last use that overlaps a stretch. Raises Forgotten if its time is not known,
@@ -243,7 +243,7 @@ class Series:
                 raise Forgotten
             return self.given
         *inner, loop = loops
-        reach = [each.moved * each.count for each in inner]
+        reach = [each.moved * each.times for each in inner]
         low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
         numbers = _overlapping(first, end, low, self.end - self.first + high, loop)
         for tries, number in enumerate(range(numbers.stop - 1, max(numbers.start, least) - 1, -1)):
@@ -262,7 +262,7 @@ TRIES = 256
 
 def _overlapping(first: int, end: int, low: int, high: int, loop: Further) -> range:
     """The rounds in which bytes from `low` to `high`, which move with them, meet a stretch."""
-    moved, count = loop.moved, loop.count
+    moved, count = loop.moved, loop.times
     if not moved:
         return range(count + 1 if first < high and end > low else 0)
     if moved > 0:

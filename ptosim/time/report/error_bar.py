@@ -22,7 +22,7 @@ from ptosim.ground.isa.costs import (
     spreads,
 )
 from ptosim.ground.records import dataclass
-from ptosim.time.report.path import walk
+from ptosim.time.report.path import leaves, start_of, walk
 
 if TYPE_CHECKING:
     from ptosim.time.report.totals import CostReport
@@ -119,8 +119,8 @@ def _classes(report: CostReport) -> tuple[dict[str, int], dict[str, str], int]:
     cycles: dict[str, int] = {}
     sure: dict[str, str] = {}
     hops, after, first = 0, None, report.span
-    for items, times, again in walk(report.model):
-        for core, record, start, end in items:
+    for again in walk(report.model):
+        for (core, record, start, end), times in leaves(again, 1):
             cost = core.step(record).cost
             name = cost.class_name if cost.known else "no law"
             cycles[name] = cycles.get(name, 0) + (end - start) * times
@@ -128,7 +128,7 @@ def _classes(report: CostReport) -> tuple[dict[str, int], dict[str, str], int]:
             sure[name] = max(known, cost.confidence, key=COST_CONFIDENCES.index)
             hops += times * (after is not None and after is not core)
             after = core
-        first = items[-1].start - again * (times - 1)
+        first = start_of(again)
     if first > 0:
         cycles["scalar unit"], sure["scalar unit"] = first, "assumed"
     return cycles, sure, hops

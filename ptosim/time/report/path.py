@@ -87,9 +87,9 @@ def _each(part: Item | Again, back: int) -> Iterator[tuple[Item, int]]:
     if isinstance(part, Item):
         yield part._replace(start=part.start - back, end=part.end - back), 1
         return
-    items = [item for item, _ in _leaves(part, 1)]
+    items = [item for item, _ in leaves(part, 1)]
     if len({_place(item) for item in items}) == 1:
-        start, end = _start(part) - back, items[0].end - back
+        start, end = start_of(part) - back, items[0].end - back
         yield items[0]._replace(start=start, end=end), _records(part)
         return
     for number in range(part.times):
@@ -97,24 +97,24 @@ def _each(part: Item | Again, back: int) -> Iterator[tuple[Item, int]]:
             yield from _each(inner, back + number * part.cycles)
 
 
-def _leaves(part: Item | Again, times: int) -> Iterator[tuple[Item, int]]:
+def leaves(part: Item | Again, times: int) -> Iterator[tuple[Item, int]]:
     """Yield the records of a part, with how often each comes."""
     if isinstance(part, Item):
         yield part, times
         return
     for inner in part.parts:
-        yield from _leaves(inner, times * part.times)
+        yield from leaves(inner, times * part.times)
 
 
 def _records(part: Item | Again) -> int:
-    return sum(times for _, times in _leaves(part, 1))
+    return sum(times for _, times in leaves(part, 1))
 
 
-def _start(part: Item | Again) -> int:
+def start_of(part: Item | Again) -> int:
     """When the earliest record of a part started."""
     if isinstance(part, Item):
         return part.start
-    return _start(part.parts[-1]) - part.cycles * (part.times - 1)
+    return start_of(part.parts[-1]) - part.cycles * (part.times - 1)
 
 
 def path_shares(model: TimingModel) -> list[PathShare]:
@@ -122,7 +122,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     shares: dict[tuple[str, int, int], PathShare] = {}
     first = model.makespan
     for again in walk(model):
-        for (core, record, start, end), times in _leaves(again, 1):
+        for (core, record, start, end), times in leaves(again, 1):
             step = core.step(record)
             key = step.site.mnemonic, step.site.line, step.pipe
             share = shares.get(key)
@@ -130,7 +130,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
                 share = shares[key] = PathShare(key[0], key[1], PIPES[step.pipe], 0, 0)
             share.count += times
             share.cycles += (end - start) * times
-        first = _start(again)
+        first = start_of(again)
     found = list(shares.values())
     if first > 0:
         found.append(PathShare("scalar unit", 0, "S", 1, first))
@@ -220,7 +220,7 @@ class _Trail:
         if known is None or known[0] <= period:
             return None
         lag, parts = known[0] - period, level.parts[known[1] :]
-        items = [item for part in parts for item, _ in _leaves(part, 1)]
+        items = [item for part in parts for item, _ in leaves(part, 1)]
         cycles = {lag * _moved(item, depth) for item in items}
         times = min(item.core.at(item.record)[1][depth][1] for item in items) // lag - 1
         if len(cycles) > 1 or times < 1:
