@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.engine.batch.series import KNOWN
-from ptosim.engine.batch.steps import Values, of_last_round
+from ptosim.engine.batch.steps import KNOWN, Values, of_last_round
 from ptosim.engine.batch.trace import FAULTS, Loop, Trace, follow, operand_slots
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 
@@ -259,3 +259,40 @@ def _runs(pieces: np.ndarray, unit: int) -> Iterator[Band]:
         count = end - at
         yield Band(starts[at] * unit, lengths[at] * unit, step * unit if count > 1 else 0, count)
         at = end
+
+
+# -- the log of a batch ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Log:
+    """Entries of a window's log, and the parts that those below 0 name, counted from 0."""
+
+    entries: np.ndarray
+    parts: list[tuple[int, np.ndarray, int]]
+
+    def write(self, ub: VectorWindow) -> None:
+        """Add them to the log of a window, if it has one."""
+        if ub.log is None:
+            return
+        entries = self.entries
+        if self.parts:
+            entries = np.where(entries < 0, entries - len(ub.parts), entries)
+            ub.parts.extend(self.parts)
+        ub.log.frombytes(entries.tobytes())
+
+
+def log_of(accesses: list[Access], rounds: int) -> Log:
+    """Return the log of accesses in the order of a round."""
+    columns: list[np.ndarray] = []
+    parts: list[tuple[int, np.ndarray, int]] = []
+    for access in accesses:
+        starts, place = access.starts, access.place
+        if access.is_entry:
+            columns.append(place.entry(access.size) + starts)
+            continue
+        columns.append(-1 - len(parts) - np.arange(rounds, dtype=np.int64))
+        parts.extend(zip(repeat(place.code), starts[:, None].copy(), repeat(access.size)))
+    if not columns:
+        return Log(np.zeros(0, np.int64), [])
+    return Log(np.stack(columns, axis=1).reshape(-1), parts)

@@ -13,24 +13,29 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.batch.log import Log, log_of
-from ptosim.engine.batch.places import Access, Places, places_of_rounds
-from ptosim.engine.batch.series import (
+from ptosim.engine.batch.places import Access, Log, Places, log_of, places_of_rounds
+from ptosim.engine.batch.steps import (
     KNOWN,
     MANY,
     ONE,
     NotAtOnceError,
     Register,
+    Step,
+    Values,
+    computed,
+    copied,
     is_like,
     is_open,
     is_series,
     is_wide,
+    loaded,
     number_of,
     of_round,
+    stored,
+    told,
     window,
     with_number,
 )
-from ptosim.engine.batch.steps import Step, Values, computed, copied, loaded, stored, told
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Kind
+from ptosim.ground import collector
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
+
+
+@contextmanager
+def executing() -> Iterator[None]:
+    """Arithmetic reports through its results, not through NumPy's warnings, and the
+    cycle collector comes rarely."""
+    before = collector.seldom()
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        gc.set_threshold(*before)
+
+
+# -- instructions ----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)

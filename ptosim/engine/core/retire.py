@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound
-from ptosim.engine.core.deadlock import deadlock
 from ptosim.engine.core.host import Host
+from ptosim.engine.core.pace import deadlock
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core

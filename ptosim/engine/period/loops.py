@@ -57,8 +57,8 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.functions import EVENTS
 from ptosim.time.period.finder import Finder
 from ptosim.time.period.probe import ProbedOrder
-from ptosim.time.period.walk import Walk, Writing
 from ptosim.time.pipes.records import Repeat
+from ptosim.time.pipes.state import Walk, Writing
 from ptosim.time.pipes.steps import MOST_TIME
 from ptosim.time.pipes.timers import CoreTimer
 

@@ -14,7 +14,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.fifo import Fifos, PipeEnd, Share, ShareKey
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView, Pointer
-from ptosim.time.period.walk import Reading
+from ptosim.time.pipes.state import Reading
 from ptosim.time.pipes.timers import CoreTimer
 
 COUNTERS = ("taken", "pushed", "issued", "popped", "freed")
@@ -218,7 +218,7 @@ def affine_values(states: Sequence[State], core: int, level: int) -> list[Any]:
     """Return the values of a core as they move, after three states one period apart: those that
     stay are what they are, numbers that gain the same are affine, of others nobody knows."""
     slots = (state.slots[core] for state in states)
-    return [_affine(*three, level) for three in zip(*slots, strict=True)]
+    return [_affine(a, b, c, level) for a, b, c in zip(*slots, strict=True)]
 
 
 def _affine(old: Any, before: Any, now: Any, level: int) -> Any:

@@ -11,8 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.simt.blocks import Choose, Part, Way, in_order, run_parts, used_elsewhere
-from ptosim.engine.simt.flow import Flow, Ways, copier, nothing
+from ptosim.engine.simt.flow import (
+    Choose,
+    Flow,
+    Part,
+    Way,
+    Ways,
+    copier,
+    in_order,
+    nothing,
+    run_parts,
+    used_elsewhere,
+)
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule

@@ -11,7 +11,7 @@ from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import Unknowns, is_unplaced
 from ptosim.engine.period.loops import Loops, NotFollowed, Pause
-from ptosim.engine.timed.fifo_events import is_fifo
+from ptosim.engine.timed.events import is_fifo
 from ptosim.engine.timed.operand_shapes import forms_of
 from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.machine.affine import NO_LINE, now

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.host import Host
-from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
-from ptosim.engine.timed import waves
-from ptosim.engine.timed.estimates import estimated
-from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
-from ptosim.engine.timed.operand_shapes import fixed_part, forms_of
+from ptosim.engine.timed.events import (
+    begin_waves,
+    end_waves,
+    fifo_events,
+    is_fifo,
+    is_signal,
+    popped_range,
+    pops_tile,
+    timed,
+)
+from ptosim.engine.timed.operand_shapes import estimated, fixed_part, forms_of
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
-from ptosim.engine.timed.signal_events import is_signal, timed
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
@@ -41,11 +46,11 @@ from ptosim.time.laws.region import region_cost
 from ptosim.time.laws.shapes import VectorWork
 from ptosim.time.laws.simt import launch_cost
 from ptosim.time.period.folds import fold, fold_signals
-from ptosim.time.pipes import saved
 from ptosim.time.pipes.fast import issuer, ordered_issuer
 from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.order import DataOrder
-from ptosim.time.pipes.sites import Loop, Site
+from ptosim.time.pipes.sites import Loop, Site, loops_of
+from ptosim.time.pipes.state import Archive, restore, save
 from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
 if TYPE_CHECKING:
@@ -86,7 +91,7 @@ class TimingBridge:
         self._lowered: Lowered | None = None
         self._shared: dict[tuple[Any, ...], Step] = {}
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
-        self._archive: saved.Archive = {}  # records that the way back cut off
+        self._archive: Archive = {}  # records that the way back cut off
         self.is_ordered = is_ordered
         self.folds = False  # True: of a long run periods of records are kept
         self._at_once = 0  # blocks that run at a time; 0: all
@@ -307,7 +312,7 @@ class TimingBridge:
     def in_waves(self, at_once: int) -> None:
         """Let only so many blocks run at a time; before anything is executed."""
         self._at_once = at_once
-        waves.begin(self.model, self.machine, at_once)
+        begin_waves(self.model, self.machine, at_once)
 
     def looked(self) -> None:
         """The run goes on for long: look at how many records there are."""
@@ -324,7 +329,7 @@ class TimingBridge:
     def ended(self) -> None:
         """Every core has come to its end."""
         if self._at_once:
-            waves.end(self.model, self.machine, self._at_once)
+            end_waves(self.model, self.machine, self._at_once)
 
     def settle(self) -> None:
         """The run is over, or stops: place what competes for bandwidth."""
@@ -341,11 +346,11 @@ class TimingBridge:
 
     def save(self) -> Any:
         """Return the state of the model, for `restore`."""
-        return saved.save(self.model, self.orders)
+        return save(self.model, self.orders)
 
     def restore(self, state: Any, *, forget: bool = False) -> None:
         """Take the model to another state of this run; `forget` what came after it."""
-        saved.restore(self.model, self.orders, state, None if forget else self._archive)
+        restore(self.model, self.orders, state, None if forget else self._archive)
 
     # -- costs -------------------------------------------------------------------------------------
 

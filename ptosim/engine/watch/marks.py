@@ -8,9 +8,8 @@ from typing import Any
 from ptosim.engine.core.records import DecodedProgram
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent, Clocks
-from ptosim.engine.watch.flags import FlagBook
 from ptosim.engine.watch.options import Sanitize
-from ptosim.engine.watch.ordering import Ordering
+from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.ir.core import Value

@@ -7,8 +7,7 @@ from typing import Any
 from ptosim.engine.core.records import Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Clocks
-from ptosim.engine.watch.nesting import Nesting
-from ptosim.engine.watch.repair import Repairs
+from ptosim.engine.watch.repair import Nesting, Repairs
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.diagnostics.model import Label, Sink
 from ptosim.ground.ir.core import Operation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ptosim.ground.records import replace
 from ptosim.launch.analysis.memory_map import Buffer, MemoryMap, SpaceMap, Span
-from ptosim.time.report.counters import Place, lifetimes
 from ptosim.time.report.totals import CostReport
+from ptosim.time.report.trace import Place, lifetimes
 
 
 def in_cycles(found: MemoryMap, report: CostReport) -> MemoryMap:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.runtime import executing
+from ptosim.engine.core.execute import executing
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.uses import GlobalUse, global_uses
 from ptosim.ground import progress

@@ -9,11 +9,39 @@ from ptosim.ground.isa.costs import CostTable, cost_entries
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.records import replace
 from ptosim.time.laws import casts as convert
-from ptosim.time.laws import cube, functions, items, micro, repeats, spread, transfer
+from ptosim.time.laws import cube, functions, micro, repeats, spread, transfer
 from ptosim.time.laws import tquant as quant
 from ptosim.time.laws.cost import NO_LAW, NOTHING, Cost, Stage
+from ptosim.time.laws.functions import Body, Function, Nest, frame_stage, loop_stages
 from ptosim.time.laws.request import Request
 from ptosim.time.laws.shapes import OpShape, TileShape
+
+
+def items(request: Request) -> Cost:
+    """Start-up, and cycles for each item."""
+    sources = request.shape.tiles(request.shape.ins)
+    tile = request.source
+    count = max(-(-_items(request, sources) // request.entry.options["item"]), 1)
+    name = request.stages[0]
+    row = request.instruction(name, tile)
+    if request.shape.target == "a2a3":
+        stage = Stage(name, row["start"] + row["slope"] * count, count, row.confidence)
+        return request.cost([stage], latency=row["start"])
+    timing = Function(request.table)
+    body = Body(len(sources), 1, ((name, row),), tile.bits > 16)
+    return request.cost([frame_stage(timing), *loop_stages(timing, body, Nest(count, 1, False))])
+
+
+def _items(request: Request, sources: list[TileShape]) -> int:
+    """Return what is sorted: the values of the first operand, or the records of all lists."""
+    record = request.entry.options.get("record")
+    if record is None:
+        return sources[0].rows * sources[0].cols
+    return sum(t.bytes for t in sources if t.bits == sources[0].bits) // record
+
+
+# -- estimates -------------------------------------------------------------------------------------
+
 
 # Operations that no instruction computes cost what the tile operations cost that they become.
 # Quantised casts are what `ptosim fmt --lower-quant` writes for them in its exact form. The entry
@@ -83,7 +111,7 @@ def _shape(name: str, machine: str, tile: TileShape, source: DType, target: DTyp
 Law = Callable[[Request], Cost]
 
 _BOTH: dict[str, Law] = {
-    "items": items.items,
+    "items": items,
     "load": transfer.load,
     "store": transfer.store,
     "move": transfer.move,

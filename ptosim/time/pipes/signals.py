@@ -3,8 +3,8 @@ anyone at any time afterwards.
 
 A core that looks at a signal for the first time may be let go by its first value, so the time of
 each is kept until the end of the run. An event takes more than a thousand bytes; so once it is
-given, only its time, core and record are kept, as columns (`Given`) in which periods are folded as
-in those of a core."""
+given, only its time, core and record are kept, as columns (`SignalRecords`) in which periods are
+folded as in those of a core."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY = 16
 have all events that are left."""
 
 
-class Given(Records):
+class SignalRecords(Records):
     """The values of a signal, from the first notification on, as far as they are columns: `steps`
     are the cores (their pipes) that gave them, `starts` when, `causes` the records that did."""
 
@@ -55,13 +55,13 @@ class SignalTimes:
 
     def __init__(self, model: TimingModel) -> None:
         self.model = model
-        self.given: dict[Signal, Given] = {}
+        self.given: dict[Signal, SignalRecords] = {}
 
     def flag(self, signal: Signal, entry: int) -> Flag:
         """Return the event that a signal has got a value, by its number from 1 on."""
         given = self.given.get(signal)
         if given is None:
-            given = self.given[signal] = Given(signal)
+            given = self.given[signal] = SignalRecords(signal)
         if entry - given.count > MANY and not entry % MANY:
             self._keep(given)
         if entry <= given.count:
@@ -70,7 +70,7 @@ class SignalTimes:
             return made
         return self.model.flag(_key(signal, entry), REASON, keeps=True)
 
-    def _keep(self, given: Given) -> None:
+    def _keep(self, given: SignalRecords) -> None:
         """Make columns of the values that were given, up to the first one that was not."""
         model = self.model
         while True:

@@ -1,0 +1,201 @@
+"""What waits for events in time: FIFOs between the cube core and the vector cores of a cluster,
+signals in memory, and blocks that find no free core.
+
+A push waits for free slots and gives data, a pop takes data, a free gives slots back; on A2/A3 the
+pop copies and frees at once. Which tiles go where the binding says; here they become events of the
+timing model. Slots come back in groups, as the consumer signals them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.ground.records import replace
+from ptosim.language.place.sides import READERS
+from ptosim.machine import signals
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.ranges import Range
+from ptosim.machine.fifo import PipeEnd, ShareKey
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.orders import Fence, FifoUse, Notify, Pop, Signals
+from ptosim.time.laws.cost import Cost
+from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.sites import Site
+from ptosim.time.pipes.steps import PIPE_INDEX, Flag, S, Step
+
+_MEMORY = {"vector": "vec", "cube": "mat"}
+
+
+def is_fifo(binding: Any) -> bool:
+    """True if a bound operation is one on a FIFO."""
+    return isinstance(binding.sync, FifoUse)
+
+
+def fifo_events(
+    bridge: Any, core: Core, binding: Any
+) -> tuple[tuple[Flag, ...], tuple[Flag, ...], str | None]:
+    """Return the events that an operation takes and gives, and the pipe that waits or gives if it
+    is not the operation's own: on A5 a pop only hands out a slot, and the pipe that reads it waits
+    and gives it back."""
+    kind, direction = binding.sync.kind, binding.sync.direction
+    end, vectors = _end(core, binding), _vectors(core, binding)
+    on_chip = bridge.table.target == "a5"
+    free = tuple(
+        bridge.fifo_event(
+            ("fifo free", core.place, end.key, direction, v), end.slot_num, end.period
+        )
+        for v in vectors
+    )
+    keys = (*binding.signals, *binding.awaits) if kind in ("push", "pop") else ()
+    data = tuple(bridge.fifo_event(key) for key in keys)
+    if end.slot is not None:
+        return _of_views(kind, free, data)
+    if kind == "push":
+        return free, data, None
+    reader = READERS[core.kind] if on_chip else None
+    if kind == "pop":
+        return data, () if on_chip else free, reader
+    return (), free if on_chip else (), reader
+
+
+def _of_views(
+    kind: str, free: tuple[Flag, ...], data: tuple[Flag, ...]
+) -> tuple[tuple[Flag, ...], tuple[Flag, ...], str | None]:
+    """Of entries that are the slots in global memory: the scalar unit waits for a free one and for
+    a full one; it is full when its stores are done, free when its loads are."""
+    if kind == "alloc":
+        return free, (), "S"
+    if kind == "push":
+        return (), data, None
+    return (data, (), "S") if kind == "pop" else ((), free, "MTE2")
+
+
+def pops_tile(core: Core, binding: Any) -> bool:
+    """True for a pop that hands out a tile of the core's own memory."""
+    return isinstance(binding.sync, Pop) and _end(core, binding).slot is None
+
+
+def popped_range(core: Core, binding: Any) -> Range:
+    """Return the bytes of the slot that the next pop hands out."""
+    end = _end(core, binding)
+    direction = binding.sync.direction
+    shares = core.cluster.fifos.shares
+    first = [shares.get(ShareKey(end.key, direction, v)) for v in _vectors(core, binding)][:1]
+    issued = first[0].issued if first and first[0] is not None else 0
+    start = end.address(direction, issued)
+    return _MEMORY[core.kind], start, start + end.slot_size
+
+
+def _end(core: Core, binding: Any) -> PipeEnd:
+    return core.cluster.fifos.ends[core.index, binding.sync.key]
+
+
+def _vectors(core: Core, binding: Any) -> list[int]:
+    """The vector cores that take part: with split 0 only the first does."""
+    vectors = [c.sub_block for c in binding.machine.mates(core, "vector")] or [0]
+    if not binding.attr("split"):
+        vectors = vectors[:1]
+    if core.kind == "vector":
+        vectors = [v for v in vectors if v == core.sub_block]
+    return vectors
+
+
+# -- signals in memory -----------------------------------------------------------------------------
+
+
+def is_signal(binding: Binding) -> bool:
+    """True if a bound operation sets signals or looks at them, or is a fence of some pipes."""
+    return isinstance(binding.sync, (Notify, Signals, Fence))
+
+
+def timed(bridge: Any, core: Core, bound: Any, plain: Step) -> Callable[[], object]:
+    """Return the effect of a bound signal operation together with what it waits for and gives in
+    time; `plain` is its step without that."""
+    effect, sync, machine = bound.commit, bound.binding.sync, bridge.machine
+    issue = bridge.issuer(core)
+
+    def settle() -> tuple[Flag, ...]:
+        """Events of pipes that have done what they were given."""
+        flags = []
+        for pipe in sync.pipes:
+            flag = bridge.model.flag((core.index, "settled", pipe), f"what {pipe} has to do")
+            issue(_made(plain, pipe=PIPE_INDEX[pipe], gives=(flag,)), 0)
+            flags.append(flag)
+        return tuple(flags)
+
+    def fence() -> None:
+        effect()
+        issue(_made(plain, takes=settle()), 0)
+
+    def notify() -> None:
+        effect()
+        entries = [(cell, signals.latest(machine, sync.number, cell)) for cell in sync.cells]
+        gives = tuple(_signal(bridge, sync.number, *entry) for entry in entries)
+        issue(_made(plain, takes=settle(), gives=gives, carry=bridge.carry()), 0)
+
+    def wait() -> None:
+        entries = signals.seen(machine, core, sync)
+        effect()
+        takes = tuple(_signal(bridge, sync.number, *entry) for entry in entries if entry[1])
+        if takes:
+            issue(_made(plain, takes=takes), 0)
+
+    return {"fence": fence, "notify": notify, "signals": wait}[sync.kind]
+
+
+def _signal(bridge: Any, number: int, cell: int, entry: int) -> Flag:
+    """The event that a signal has got a value; any number of cores may take it."""
+    return bridge.model.signals.flag((number, cell), entry)
+
+
+def _made(plain: Step, **changes: Any) -> Step:
+    made = replace(plain, issue=0, is_work=False, **changes)
+    made.ranges = plain.ranges
+    if made.pipe == plain.pipe:
+        made.base = plain
+    return made
+
+
+# -- blocks in waves -------------------------------------------------------------------------------
+
+
+REASON = "a free core"
+_FREE = Cost("sync", (), "documented")
+_SITE = Site(0, "launch", 0, "", None, "")
+
+
+def begin_waves(model: TimingModel, machine: Machine, at_once: int) -> None:
+    """Let every block after the first `at_once` wait for the end of the one before it."""
+    for core in machine.cores:
+        before = core.cluster.block - at_once
+        if before >= 0:
+            _issue(model, core, takes=(_ended(model, machine, core, before),))
+
+
+def end_waves(model: TimingModel, machine: Machine, at_once: int) -> None:
+    """Let every block that another one waits for say that it has ended."""
+    blocks = 1 + max(core.cluster.block for core in machine.cores)
+    for core in machine.cores:
+        if core.cluster.block + at_once < blocks:
+            _issue(
+                model, core, gives=(_ended(model, machine, core, core.cluster.block),), drains=True
+            )
+
+
+def _ended(model: TimingModel, machine: Machine, core: Core, block: int) -> Flag:
+    """The end of a block: all cores of its cluster have to reach it."""
+    members = len(machine.cores) // len(machine.clusters)
+    return model.flag(("ended", core.cluster.rank, block), REASON, group=members)
+
+
+def _issue(
+    model: TimingModel,
+    core: Core,
+    takes: tuple[Flag, ...] = (),
+    gives: tuple[Flag, ...] = (),
+    *,
+    drains: bool = False,
+) -> None:
+    step = Step(S, _SITE, _FREE, issue=0, takes=takes, gives=gives, drains=drains, is_work=False)
+    step.ranges = ((), ())
+    model.cores[core.index].issue(step, 0)
