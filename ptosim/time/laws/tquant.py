@@ -1,8 +1,13 @@
-"""TQUANT, stage by stage. On A2/A3 it is a chain of instructions; on A5 one vector function, which
-has three loops with memory barriers between them for the microscaling formats.
+"""TQUANT, stage by stage; instructions are those of the pto-isa headers, nobody has published a
+measurement.
 
-Maxima of the groups, exponents and scales, scaled conversion. What an iteration executes is what
-the pto-isa headers of TQUANT have in their loops; nobody has published a measurement:
+INT8 on A2/A3: spread the scales, multiply, f32 to s32, s32 to f16, f16 to INT8, a barrier after
+each; the dequantising s32 to f16 sets a register and drains the pipe for every row, and dominates.
+On A5: one vector function whose iteration does the same steps, with s32 to f32 and f32 to f16 in
+place of the dequantising conversion.
+
+Microscaling formats on A5: one vector function of three loops with memory barriers between them.
+Maxima of the groups, exponents and scales, scaled conversion.
 
 - maxima: f32 unrolled over 256 elements where the size allows; 16-bit elements in steps of 256; f16
   under the OCP rule is cast to bf16 first, with its NaN and infinities kept (18 instructions),
