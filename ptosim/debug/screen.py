@@ -8,7 +8,7 @@ from typing import TextIO
 
 from ptosim.debug.sheet import Part, Unbroken
 from ptosim.ground.records import dataclass
-from ptosim.views.console import text_console, text_of
+from ptosim.views.text import text_console, text_of
 
 
 def rendered(parts: Sequence[Part], width: int, *, color: bool) -> str:

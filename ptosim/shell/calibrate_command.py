@@ -12,14 +12,15 @@ from ptosim.ground.isa.overlay import overlay_text
 from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
-from ptosim.launch.analysis.calibrate.calibration import Calibration, calibrate
+from ptosim.launch.analysis.calibrate.calibration import calibrate
 from ptosim.launch.analysis.calibrate.kernels import Kernel
 from ptosim.launch.what_if import chosen_table
 from ptosim.shell import launching
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, tables
+from ptosim.shell.command import command
+from ptosim.shell.options import READING, group, inputs, option, several, switch
 from ptosim.shell.terminal import Terminal
-from ptosim.views.calibration import fields, notes, renderables
+from ptosim.views.calibration import calibration_report, notes
+from ptosim.views.report import Report
 
 _EPILOG = """TABLE is op_summary_*.csv (msprof), PipeUtilization.csv or trace.json (msopprof). Rows
 of tile operations (OP Type TADD, …, with shapes and types) are compared by the time of their
@@ -28,56 +29,41 @@ pipe, rows of kernels through the programs they were made of: --program FILE.pto
 not determine keep their values. `ptosim cost FILE --costs board.toml` takes what -o writes."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    group = parser.add_argument_group("calibration")
-    group.add_argument(
-        "--from", dest="tables", nargs="+", action="extend", required=True, metavar="TABLE",
-        help="what a profiler wrote",
-    )  # fmt: skip
-    group.add_argument(
-        "--check", action="store_true", help="compare only: no figure is changed, nothing written"
-    )
-    group.add_argument(
-        "--program", action="append", default=[], metavar="FILE",
-        help="the program of a kernel in the tables",
-    )  # fmt: skip
-    group.add_argument("--costs", metavar="FILE", help="start from the figures of a board")
-    launching.add_inputs(group, "time")
-    group.add_argument("--block-num", type=int, metavar="N", help="blocks (default: the table's)")
-    shared.add_program(parser, None)
-    group = parser.add_argument_group("output")
-    parser.set_defaults(writers=FORMATS)
-    group.add_argument(
-        "-o", dest="overlay", metavar="FILE", help="write the figures to FILE (TOML)"
-    )
-    group.add_argument(
-        "--format", choices=tuple(FORMATS), default="text", help="form of the report"
-    )
-    group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-    group.add_argument("-q", "--quiet", action="store_true", help="errors only")
-    group.add_argument("-v", "--verbose", action="store_true", help="all notes")
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "calibrate",
+    group(
+        "calibration",
+        option(
+            "--from", dest="tables", nargs="+", action="extend", required=True, metavar="TABLE",
+            help="what a profiler wrote",
+        ),
+        switch("--check", help="compare only: no figure is changed, nothing written"),
+        several("--program", "FILE", "the program of a kernel in the tables"),
+        option("--costs", metavar="FILE", help="start from the figures of a board"),
+        inputs("time"),
+        option("--block-num", type=int, metavar="N", help="blocks (default: the table's)"),
+    ),
+    READING,
+    forms=("text", "json"),
+    file=option("-o", dest="overlay", metavar="FILE", help="write the figures to FILE (TOML)"),
+    epilog=_EPILOG,
+)  # fmt: skip
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Compare, refit, and write the overlay."""
     if options.check and options.overlay:
         raise UsageError("--check compares only: it writes no -o")
     kernels, table = _prepared(options)
     with terminal.busy("comparing"):
         found = calibrate(options.tables, table, kernels, check=options.check)
-    if terminal.wants_report:
-        terminal.report(found)
     if options.overlay:
         path = Path(options.overlay)
         write_file(path, overlay_text(found.overlay(path.name), table, notes(found)))
-    return 0
+    return calibration_report(found)
 
 
 def _prepared(options: argparse.Namespace) -> tuple[list[Kernel], CostTable]:
     """The kernels, and the figures of the chip that they are for."""
-    target = shared.targets(options.target)
+    target = launching.targets(options.target)
     if len(target) > 1:
         raise UsageError("--target takes one chip here: a table is of one board")
     kernels = [
@@ -90,6 +76,3 @@ def _prepared(options: argparse.Namespace) -> tuple[list[Kernel], CostTable]:
     named = check_target_word(target[0] or DEFAULT_TARGET)
     chip = chips.pop() if chips else named.chip or named.architecture
     return kernels, chosen_table(chip, options.costs)
-
-
-FORMATS: Formats[Calibration] = {"text": tables(renderables), "json": data(fields)}

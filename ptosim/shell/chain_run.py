@@ -3,76 +3,52 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
-from ptosim.ground.records import NamedTuple
 from ptosim.launch import values
 from ptosim.launch.chain import chain as chains
 from ptosim.launch.chain.file import ChainFile, read_chain
 from ptosim.launch.chain.runner import ChainResult, run_chain
 from ptosim.launch.compare import Comparison
 from ptosim.shell import launching
-from ptosim.shell import options as shared
 from ptosim.shell.terminal import Terminal, write_file
-from ptosim.views import chain_report
-from ptosim.views.chain_page import chain_page
-from ptosim.views.diagnostics.render import count_line
-from ptosim.views.table import Part
+from ptosim.views.chain_report import chain_report
+from ptosim.views.frames import count_line
 
 _OF_A_PROGRAM = ("file", "entry", "level", "sync", "block_num", "ranks", "dump", "trace")
 """Options that mean nothing for a chain: its file says such things of each kernel or launch."""
-
-
-class ChainReport(NamedTuple):
-    """What a chain gave on each target."""
-
-    chain: chains.Chain
-    results: list[ChainResult]
-
-    def renderables(self) -> list[Part]:
-        """Return the report as rich renderables."""
-        return chain_report.renderables(*self)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the report as JSON data."""
-        return chain_report.to_json(*self)
-
-    def to_page(self) -> str:
-        """Return the report as one HTML page."""
-        return chain_page(self.chain, self.results, self.findings)
-
-    @property
-    def findings(self) -> list[Diagnostic]:
-        """The findings of all targets, each once."""
-        found: list[Diagnostic] = []
-        for result in self.results:
-            known = {(d.code, d.message, str(d.span)) for d in found}
-            found += [d for d in result.findings if (d.code, d.message, str(d.span)) not in known]
-        return found
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run the chain on every target that is asked for, else on those of its file."""
     _refuse(options)
     file = read_chain(_path(options.chain))
-    given = dict(values.split(pair, "--arg") for pair in options.arg)
+    given = launching.pairs(options.arg)
     outputs = [values.split(pair, "--out") for pair in options.out]
     for _, path in outputs:
         values.check_writable(path)
-    expect = dict(values.split(pair, "--expect") for pair in options.expect)
+    expect = launching.pairs(options.expect, "--expect")
     _check_names(file, [*given, *expect, *(name for name, _ in outputs)])
-    report = ChainReport(*_results(options, file, given, expect, terminal))
+    chain, results = _results(options, file, given, expect, terminal)
     for name, path in outputs:
-        array = report.results[-1].buffers[name]
+        array = results[-1].buffers[name]
         write_file(Path(path), values.file_bytes(path, array, values.dtype_like(array)))
-    if terminal.format == "text":
-        terminal.findings(report.findings)
-    if terminal.wants_report:
-        terminal.report(report)
-    return _verdict(options, report, terminal)
+    findings = _findings(results)
+    terminal.tell(chain_report(chain, results, findings))
+    return _verdict(options, results, findings, terminal)
+
+
+def _findings(results: Sequence[ChainResult]) -> list[Diagnostic]:
+    """The findings of all targets, each once."""
+    found: list[Diagnostic] = []
+    for result in results:
+        known = {(d.code, d.message, str(d.span)) for d in found}
+        found += [d for d in result.findings if (d.code, d.message, str(d.span)) not in known]
+    return found
 
 
 def _results(
@@ -84,8 +60,8 @@ def _results(
 ) -> tuple[chains.Chain, list[ChainResult]]:
     asked = {"profile": options.profile, "compat": options.compat}
     choices = {name: word for name, word in asked.items() if word is not None}
-    choices |= {"legacy": options.legacy, "switches": shared.switches(options.set)}
-    targets = [t for t in shared.targets(options.target) if t] or list(file.targets)
+    choices |= {"legacy": options.legacy, "switches": launching.switches(options.set)}
+    targets = [t for t in launching.targets(options.target) if t] or list(file.targets)
     loaded = [chains.of_file(file, target, **choices) for target in targets]
     wanted = {name: values.parse_expectation(spec) for name, spec in expect.items()}
     results = []
@@ -139,13 +115,17 @@ def _check_names(file: ChainFile, names: list[str]) -> None:
             )
 
 
-def _verdict(options: argparse.Namespace, report: ChainReport, terminal: Terminal) -> int:
+def _verdict(
+    options: argparse.Namespace,
+    results: Sequence[ChainResult],
+    findings: Sequence[Diagnostic],
+    terminal: Terminal,
+) -> int:
     wrong: list[Comparison] = []
-    for result in report.results:
+    for result in results:
         every = [*result.comparisons, *(c for s in result.stages for c in s.comparisons)]
         wrong += [c for c in every if not c.passed]
-    threshold = "warning" if options.strict else options.fail_on
-    bad = [d for d in report.findings if shared.fails([d], threshold)]
+    bad = [d for d in findings if launching.fails([d], launching.threshold(options))]
     if terminal.quiet and wrong:
         names = ", ".join(dict.fromkeys(c.name for c in wrong))
         terminal.error(f"{names}: not what is expected")

@@ -24,20 +24,30 @@ from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.progress import Progress, part_done, watched
-from ptosim.ground.records import NamedTuple, dataclass, field, replace
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.launch.parallel.wanted import available_cores
 from ptosim.launch.parts import parts
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.sources import files_of, open_file, source_path
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, findings
-from ptosim.shell.jobs import add_jobs
+from ptosim.shell import launching
+from ptosim.shell.command import command
+from ptosim.shell.options import (
+    FAIL_ON,
+    from_one,
+    group,
+    jobs,
+    option,
+    program,
+    several,
+    switch,
+)
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.verdicts import Plain, Verdict, kept_verdict, restored, to_plain, verdict_of
-from ptosim.views.diagnostics.export import WRITERS, Findings
-from ptosim.views.diagnostics.render import count_line, first_line
+from ptosim.views.frames import count_line, first_line
+from ptosim.views.render import FOR_FINDINGS
+from ptosim.views.report import Findings, Report, Room, Section, Verbatim
 
 if TYPE_CHECKING:
     from ptosim.tools.api import Checked
@@ -97,60 +107,43 @@ class _File:
     omitted: list[Diagnostic] = field(default_factory=list)
 
 
-class _Report(NamedTuple):
-    """What the command says: on every file, the findings to show, how many more there are."""
-
-    files: list[_File]
-    shown: list[Diagnostic]
-    visible: list[Diagnostic]  # without the notes that only -v shows
-    omitted: int
-    options: argparse.Namespace
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    shared.add_program(parser, "files")
-    group = parser.add_argument_group("check")
-    group.add_argument("--entry", metavar="F", help="the function that the dry run follows")
-    group.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=SPEC",
-        help="an argument of the dry run, as for `run`",
-    )  # fmt: skip
-    group.add_argument(
-        "--dry-run",
-        action=argparse.BooleanOptionalAction,
-        help="follow the program without values: to its end, or not at all (default: within a "
-        "number of instructions)",
-    )
-    group.add_argument(
-        "--redundant",
-        "--needless",
-        action="store_true",
-        help="also name redundant flags and barriers, with their price in cycles",
-    )
-    group.add_argument(
-        "--dump",
-        action="store_true",
-        help="the text went through passes of the assembler: layouts of pto.vmi types, "
-        "granularities of their masks and helpers are read",
-    )
-    add_jobs(group, "several programs are checked in")
-    findings = parser.add_argument_group("findings")
-    findings.add_argument("--select", action="append", default=[], metavar="CODE",
-                          help="show only these; PTO52 is all that begin with it")  # fmt: skip
-    findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
-    findings.add_argument("--max-findings", type=shared.from_one, metavar="N",
-                          help="show the N worst and count the rest")  # fmt: skip
-    findings.add_argument("--fix", action="store_true",
-                          help="apply the fix-its: show a diff, then write the file")  # fmt: skip
-    findings.add_argument("--diff", action="store_true", help="show what --fix would change")
-    findings.add_argument("--watch", action="store_true",
-                          help="check again whenever a file changes, until Ctrl-C")  # fmt: skip
-    shared.add_fail_on(parser)
-    shared.add_output(parser, FORMATS)
-
-
+@command(
+    "check",
+    program("files"),
+    group(
+        "check",
+        option("--entry", metavar="F", help="the function that the dry run follows"),
+        several("--arg", "NAME=SPEC", "an argument of the dry run, as for `run`"),
+        option(
+            "--dry-run", action=argparse.BooleanOptionalAction,
+            help="follow the program without values: to its end, or not at all (default: within a "
+            "number of instructions)",
+        ),
+        switch(
+            "--redundant", "--needless",
+            help="also name redundant flags and barriers, with their price in cycles",
+        ),
+        switch(
+            "--dump",
+            help="the text went through passes of the assembler: layouts of pto.vmi types, "
+            "granularities of their masks and helpers are read",
+        ),
+        jobs("several programs are checked in"),
+    ),
+    group(
+        "findings",
+        several("--select", "CODE", "show only these; PTO52 is all that begin with it"),
+        several("--ignore", "CODE"),
+        option("--max-findings", type=from_one, metavar="N",
+               help="show the N worst and count the rest"),
+        switch("--fix", help="apply the fix-its: show a diff, then write the file"),
+        switch("--diff", help="show what --fix would change"),
+        switch("--watch", help="check again whenever a file changes, until Ctrl-C"),
+    ),
+    FAIL_ON,
+    forms=("text", *FOR_FINDINGS),
+    epilog=_EPILOG,
+)  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Check every file on every target asked for; of a folder, all programs in it."""
     _refuse_contradictions(options)
@@ -162,12 +155,12 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 def _again(options: argparse.Namespace, terminal: Terminal) -> int:
     from ptosim.ground.alarm import in_force
 
-    with in_force(shared.limits_of(options)):
+    with in_force(launching.limits_of(options)):
         return _run(options, terminal)
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:
-    shared.switches(options.set)
+    launching.switches(options.set)
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
     wanted = [(source, t) for name, source in read for t in _targets(name, options)]
@@ -240,7 +233,7 @@ def _paths(names: Sequence[str]) -> list[Path]:
 def _targets(name: str, options: argparse.Namespace) -> list[str | None]:
     """The targets that are asked for; else the one that `run` takes for a program with a sidecar,
     which may name none itself."""
-    asked = shared.targets(options.target)
+    asked = launching.targets(options.target)
     sidecar = (
         sidecar_of(source_path(name)) if asked == [None] and not name.startswith("-") else None
     )
@@ -287,7 +280,7 @@ def _in_advance(
 def _is_kept(options: argparse.Namespace) -> bool:
     """True if what a check says depends on the text and the options alone: arguments may be files,
     and what a limit ends is not whole."""
-    return not options.arg and shared.limits_of(options) == Limits()
+    return not options.arg and launching.limits_of(options) == Limits()
 
 
 def _verdict(source: Source, target: str | None, options: argparse.Namespace) -> Verdict:
@@ -298,7 +291,7 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "compat": options.compat,
         "legacy": options.legacy,
         "profile": options.profile or "hw",
-        "switches": shared.switches(options.set),
+        "switches": launching.switches(options.set),
         "entry": options.entry,
         "dry_run": options.dry_run,
         "redundant": options.redundant,
@@ -326,10 +319,9 @@ def _file(
 def _arguments(options: argparse.Namespace) -> dict[str, object]:
     if not options.arg:
         return {}
-    from ptosim.launch import values
+    from ptosim.launch.values import parse_spec
 
-    pairs = (values.split(pair, "--arg") for pair in options.arg)
-    return {name: values.parse_spec(spec) for name, spec in pairs}
+    return {name: parse_spec(spec) for name, spec in launching.pairs(options.arg).items()}
 
 
 def _strict(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -346,36 +338,43 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
     # What two targets say alike is said once.
     every = without_repeats(d for report in reports for d in report.shown)
     shown, rest = cap(every, options.max_findings)
-    if terminal.wants_report:
-        visible = [d for d in shown if terminal.shows(d)]
-        terminal.report(_Report(reports, shown, visible, len(rest), options))
-    if terminal.format == "text":
-        terminal.findings(shown)
+    terminal.tell(_report(reports, shown, len(rest), options, terminal))
     if rest and terminal.format in ("text", "junit"):
         terminal.remark(rest_line(rest))
 
 
-def _found(report: _Report) -> Findings:
-    about = {"programs": [_fields(r, report.options) for r in report.files]}
-    shown = Known(report.shown)
-    suites = [
-        (f"{r.source.label} [{r.verdict.choices.label}]", [d for d in r.shown if d in shown])
-        for r in report.files
-    ]
-    options = report.options
-    return Findings(
-        report.visible, report.omitted, about, suites, lambda finding: _is_failure(finding, options)
-    )
+def _report(
+    files: list[_File],
+    shown: list[Diagnostic],
+    omitted: int,
+    options: argparse.Namespace,
+    terminal: Terminal,
+) -> Report:
+    """What is said of every file; `shown` are the findings to show, without those that -v shows the
+    visible ones."""
+    visible = [d for d in shown if terminal.shows(d)]
 
+    def suites() -> list[tuple[str, list[Diagnostic]]]:
+        known = Known(shown)
+        labels = (f"{r.source.label} [{r.verdict.choices.label}]" for r in files)
+        return [(n, [d for d in r.shown if d in known]) for n, r in zip(labels, files, strict=True)]
 
-def _text(report: _Report, terminal: Terminal) -> str:
-    return "".join(f"{_line(r, report.options, terminal)}\n" for r in report.files)
+    def fields() -> dict[str, object]:
+        programs = [_fields(r, options) for r in files]
+        found = {"findings": visible, "omitted": omitted}
+        return {"version": __version__, "programs": programs, **found}
 
-
-FORMATS: Formats[_Report] = {
-    "text": _text,
-    **{form: findings(form, _found) for form in WRITERS},
-}
+    return Report(
+        [Section("", lambda room: [_line(r, options, terminal.shows, room) for r in files])],
+        fields,
+        findings=Findings(
+            visible, omitted, suites() if terminal.format == "junit" else (),
+            lambda finding: _is_failure(finding, options),
+        ),
+        aside=shown,
+        before=False,
+        is_quiet=True,
+    )  # fmt: skip
 
 
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
@@ -395,7 +394,9 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _line(report: _File, options: argparse.Namespace, terminal: Terminal) -> str:
+def _line(
+    report: _File, options: argparse.Namespace, shows: Callable[[Diagnostic], bool], room: Room
+) -> Verbatim:
     fields = _fields(report, options)
     names = ["target", "chip", "compat", "level", "sync", "profile", "entry"]
     if machine(fields["chip"]).is_usual:
@@ -403,23 +404,23 @@ def _line(report: _File, options: argparse.Namespace, terminal: Terminal) -> str
     if fields["compat"] == DEFAULT_DATE:
         names.remove("compat")
     choices = [f"{n} {fields[n]}" for n in names if fields[n] != ""]
-    found = [d for d in report.shown if terminal.shows(d)]
-    quiet = [d for d in report.shown if not terminal.shows(d)]
+    found = [d for d in report.shown if shows(d)]
+    quiet = [d for d in report.shown if not shows(d)]
     more = f" ({count_line(quiet)} more with -v)" if quiet else ""
     if report.hidden:
         more += f" ({count_line(report.hidden)} hidden by --select/--ignore)"
     choices[-1] += f": {count_line(found)}{more}"
-    width = terminal.width() if terminal.is_screen() else None
+    width = room.width if room.is_screen else None
     line = first_line([f"ptosim {__version__}", str(fields["file"]), *choices], width)
     told = fields["dry_run"] and not report.verdict.is_open  # else a note says it
-    return line + (f"\n  dry run {fields['dry_run']}" if told else "")
+    return Verbatim(line + (f"\n  dry run {fields['dry_run']}\n" if told else "\n"))
 
 
 # -- exit code ------------------------------------------------------------------------------------
 
 
 def _is_failure(finding: Diagnostic, options: argparse.Namespace) -> bool:
-    return finding.is_error or shared.fails([finding], options.fail_on)
+    return finding.is_error or launching.fails([finding], options.fail_on)
 
 
 def _code(reports: list[_File], options: argparse.Namespace) -> int:
@@ -428,7 +429,7 @@ def _code(reports: list[_File], options: argparse.Namespace) -> int:
         errors = [d for r in refused for d in r.verdict.in_text]
         return rejected(errors).exit_code
     findings = [d for r in reports for d in r.shown]
-    return 1 if shared.fails(findings, options.fail_on) else 0
+    return 1 if launching.fails(findings, options.fail_on) else 0
 
 
 def _is_rejected(report: _File, options: argparse.Namespace) -> bool:

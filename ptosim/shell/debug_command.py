@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, Trap, UsageError
 from ptosim.shell import launching
-from ptosim.shell import options as shared
+from ptosim.shell.command import command
+from ptosim.shell.options import COLOR, LAUNCH, group, option, program, switch
 from ptosim.shell.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -40,28 +41,28 @@ class _Ordered(argparse.Action):
         namespace.script = [*namespace.script, (self.metavar, str(values))]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    shared.add_program(parser)
-    launching.add_arguments(parser.add_argument_group("run"))
-    group = parser.add_argument_group("debugger")
-    group.set_defaults(script=[])
-    parser.set_defaults(script=[])
-    group.add_argument("-x", action=_Ordered, metavar="FILE", help="execute the commands of a file")
-    group.add_argument("-ex", action=_Ordered, metavar="COMMAND", help="execute a command")
-    group.add_argument("--batch", action="store_true", help="leave after the commands")
-    group.add_argument("--tui", action="store_true", help="as a full screen (needs ptosim[tui])")
-    group.add_argument("-nx", action="store_true", help="do not read the init file")
-    group = parser.add_argument_group("output")
-    group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-
-
+@command(
+    "debug",
+    program(),
+    group("run", LAUNCH),
+    group(
+        "debugger",
+        option("-x", action=_Ordered, dest="script", default=[], metavar="FILE",
+               help="execute the commands of a file"),
+        option("-ex", action=_Ordered, dest="script", default=[], metavar="COMMAND",
+               help="execute a command"),
+        switch("--batch", help="leave after the commands"),
+        switch("--tui", help="as a full screen (needs ptosim[tui])"),
+        switch("-nx", help="do not read the init file"),
+    ),
+    group("output", COLOR),
+    epilog=_EPILOG,
+)  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Debug the program on the first target asked for."""
     from ptosim.debug.session import session_of
 
-    limits = shared.limits_of(options)
+    limits = launching.limits_of(options)
     with in_force(limits):
         session = session_of(launching.each_target(options)[0])
     session.limits = limits

@@ -1,44 +1,74 @@
-"""`ptosim diff A B`"""
+"""`ptosim diff A B`: two programs; `ptosim port FILE --from a2a3 --to a5`: one on two targets."""
 
 from __future__ import annotations
 
 import argparse
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.targets import MachineDef, machine
+from ptosim.ground.progress import each
 from ptosim.ground.records import replace
-from ptosim.launch.analysis.differences import difference
-from ptosim.shell import differing, launching
-from ptosim.shell import options as shared
+from ptosim.language.targets import check_target_word
+from ptosim.launch.analysis.differences import Difference, Side, difference, look_at
+from ptosim.shell import launching
+from ptosim.shell.command import command
+from ptosim.shell.options import (
+    FAIL_ON,
+    FILE,
+    READING,
+    SEED,
+    THRESHOLDS,
+    group,
+    inputs,
+    option,
+    switch,
+    tolerance,
+)
 from ptosim.shell.terminal import Terminal
-from ptosim.tools.search.prove import REASSOCIATED, Launched, prove
+from ptosim.tools.search.prove import REASSOCIATED, Launched, Proof, prove
+from ptosim.views.difference_report import difference_report
+from ptosim.views.report import Report
+
+_COMPARED = (
+    group(
+        "comparison",
+        inputs("run"),
+        SEED,
+        tolerance("values"),
+        option(
+            "--slower", type=float, default=5.0, metavar="PERCENT",
+            help="more cycles that count as worse (default: 5)",
+        ),
+    ),
+    *FAIL_ON,
+)  # fmt: skip
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = (
-        "Both run on the same arguments (generated ones are seeded); exit code 1 if B has new "
-        "findings, other values, a broken budget, or is slower than --slower allows."
-    )
-    parser.add_argument("first", metavar="A", help="path, `-`, or `@name`; `#part`")
-    parser.add_argument("second", metavar="B", help="path, `-`, or `@name`; `#part`")
-    shared.add_program(parser, None)
-    differing.add_options(parser)
-    group = parser.add_argument_group("proof")
-    group.add_argument("--prove", action="store_true",
-                       help="are they equal for all inputs? If they are not, or it cannot be told, "
-                       "that is worse (`ptosim help tune`)")  # fmt: skip
-    group.add_argument("--tolerance", choices=(REASSOCIATED,), default="",
-                       help="of --prove: sums of f32 in another order are equal, too")  # fmt: skip
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "diff",
+    option("first", metavar="A", help=FILE),
+    option("second", metavar="B", help=FILE),
+    READING,
+    _COMPARED,
+    group(
+        "proof",
+        switch("--prove", help="are they equal for all inputs? If they are not, or it cannot be "
+               "told, that is worse (`ptosim help tune`)"),
+        option("--tolerance", choices=(REASSOCIATED,), default="",
+               help="of --prove: sums of f32 in another order are equal, too"),
+    ),
+    forms=("text", "json"),
+    epilog="Both run on the same arguments (generated ones are seeded); exit code 1 if B has new "
+    "findings, other values, a broken budget, or is slower than --slower allows.",
+)  # fmt: skip
+def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Compare two programs."""
     if options.first == options.second == "-":
         raise UsageError("standard input can be one of the two programs only")
     if options.tolerance and not options.prove:
         raise UsageError("--tolerance is for --prove", help="of values: --rtol, --atol, --ulp")
-    target = shared.targets(options.target)[0]
-    one, two = differing.sides(options, terminal, (options.first, target), (options.second, target))
+    target = launching.targets(options.target)[0]
+    one, two = _sides(options, terminal, (options.first, target), (options.second, target))
     found = difference(one, two, launching.tolerance(options))
     proof = None
     if options.prove and not (one.is_rejected or two.is_rejected):
@@ -46,10 +76,83 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             _launched(options, file, target) for file in (options.first, options.second)
         )
         proof = prove(first, second, tolerance=options.tolerance)
-    return differing.report(found, ("A", "B"), options, terminal, proof)
+    return _report(found, ("A", "B"), options, proof)
 
 
 def _launched(options: argparse.Namespace, file: str, target: str | None) -> Launched:
     choices = replace(launching.choices(options, file), target=target)
     program = choices.program()
     return Launched(program, choices.entry, choices.arguments() or None, choices.block_num)
+
+
+@command(
+    "port",
+    option("file", metavar="FILE", help="path, or `@name`; `#part`"),
+    option("--from", dest="source", required=True, metavar="T", help="a target, or a chip"),
+    option("--to", required=True, metavar="T", help="the target to move to"),
+    READING,
+    _COMPARED,
+    forms=("text", "json"),
+    epilog="Runs the program on both targets: what becomes illegal, which races appear, which bits,"
+    " budgets and cycles change. Exit code 3 if the new target rejects it, 1 if it is worse.",
+)
+def port(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """Compare one program on two targets."""
+    one, two = (_machine(word) for word in (options.source, options.to))
+    if one is two:
+        raise UsageError(
+            f"--from and --to both name {one.label}",
+            help="name two targets: a2a3 and a5, or two chips (`ptosim targets`)",
+        )
+    if options.target:
+        raise UsageError("port takes --from and --to, not --target")
+    if options.file == "-":
+        raise UsageError("port reads the program twice; give a file")
+    first, second = _sides(
+        options, terminal, (options.file, options.source), (options.file, options.to)
+    )
+    found = difference(first, second, launching.tolerance(options))
+    return _report(found, (f"on {one.label}", f"on {two.label}"), options)
+
+
+def _machine(word: str) -> MachineDef:
+    named = check_target_word(word)
+    return machine(named.chip or named.architecture)
+
+
+# -- both ------------------------------------------------------------------------------------------
+
+
+def _side(options: argparse.Namespace, file: str, target: str | None) -> Side:
+    """Return what a file gives on a target, with the arguments of its sidecar and those given."""
+    return look_at(replace(launching.choices(options, file), target=target))
+
+
+def _sides(
+    options: argparse.Namespace, terminal: Terminal, *wanted: tuple[str, str | None]
+) -> list[Side]:
+    """Return what files give on targets; meanwhile a terminal shows how far that is."""
+    with terminal.busy("running both", len(wanted), "sides") as progress:
+        return [_side(options, file, target) for file, target in each(progress, wanted)]
+
+
+def _report(
+    found: Difference,
+    names: tuple[str, str],
+    options: argparse.Namespace,
+    proof: Proof | None = None,
+) -> Report:
+    """Return the report; its exit code is 3 if a side is rejected, 5 if its target does not execute
+    it, 1 if something is worse or a proof was asked for and is none; of what gave no values to
+    compare, what kept it from it."""
+    worse = found.regressions(options.slower, THRESHOLDS[launching.threshold(options)])
+    told, proven = "", None
+    if proof is not None:
+        proven = proof.to_dict()
+        if proof.is_equal:
+            told = f"for all inputs: equal, {proof.why} ({proof.elements:,} elements)"
+        else:
+            worse.append(f"{proof.verdict} for all inputs: {proof.why}")
+    report = difference_report(found, worse, names, told, proven)
+    report.exit_code = found.exit_code or (1 if worse else 0)
+    return report

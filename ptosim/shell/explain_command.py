@@ -1,38 +1,39 @@
-"""`ptosim explain CODE|SWITCH|STAGE|"pasted error"`"""
+"""`ptosim explain CODE|SWITCH|STAGE|"pasted error"` and `ptosim help [TOPIC]`"""
 
 from __future__ import annotations
 
 import argparse
 import difflib
 import textwrap
+from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.catalog import catalog
-from ptosim.ground.diagnostics.device_errors import DeviceError
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.profiles import SwitchDef, switches
 from ptosim.ground.isa.stages import TARGETS, stage_text, stage_texts
 from ptosim.ground.records import NamedTuple
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, text
+from ptosim.shell.command import command
+from ptosim.shell.options import option
 from ptosim.shell.terminal import Terminal
+from ptosim.views.report import Report, Verbatim, one_section
+
+if TYPE_CHECKING:
+    from ptosim.ground.diagnostics.device_errors import DeviceError
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.add_argument(
-        "topic",
-        nargs="*",
-        metavar="CODE",
+@command(
+    "explain",
+    option(
+        "topic", nargs="*", metavar="CODE",
         help="a diagnostic code, a switch, a stage of a cast chain, or an error line of a board",
-    )
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
-    """Print the long text of a code, switch or stage; without one, list them."""
+    ),
+    forms=("text", "json"),
+)  # fmt: skip
+def explain(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """The long text of a code, switch or stage; without one, the list of them."""
     topic = " ".join(options.topic).strip()
-    terminal.report(_told(topic) if topic else _every())
-    return 0
+    told = _told(topic) if topic else _every()
+    return one_section([Verbatim(told.text)], lambda: told.fields)
 
 
 class _Told(NamedTuple):
@@ -40,9 +41,6 @@ class _Told(NamedTuple):
 
     text: str
     fields: dict[str, object]
-
-
-FORMATS: Formats[_Told] = {"text": text(lambda told: told.text), "json": data(lambda t: t.fields)}
 
 
 def _told(topic: str) -> _Told:
@@ -60,12 +58,6 @@ def _told(topic: str) -> _Told:
         f"`{topic}` is neither a diagnostic code nor a switch nor a stage of a cast chain",
         help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all of them",
     )
-
-
-def explanation(topic: str) -> str | None:
-    """Return the long text of a diagnostic code or a switch; None if it is neither."""
-    told = _entry(topic)
-    return told.text if told is not None else None
 
 
 def _entry(topic: str) -> _Told | None:
@@ -147,3 +139,59 @@ def _switch(name: str, switch: SwitchDef) -> _Told:
     )
     fields = {"switch": name, "values": switch.values, "default": defaults, "text": switch.text}
     return _Told(told, fields)
+
+
+# -- the manual ------------------------------------------------------------------------------------
+
+
+@command(
+    "help",
+    option(
+        "topic", nargs="*", metavar="TOPIC",
+        help="a page, a command, an operation, a switch or a diagnostic code; without one: the "
+        "list of pages",
+    ),
+    forms=("text", "markdown", "man"),
+)  # fmt: skip
+def help_(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """A page of the manual, or what `explain` and `ops` say of a name of theirs."""
+    from ptosim.views import manual
+
+    topic = " ".join(options.topic).strip()
+    page = manual.page_of(topic or manual.INDEX)
+    if page is not None:
+        own: dict[str, Any] = {
+            "markdown": lambda: manual.pages()[page], "man": lambda: manual.man_page(page)
+        }  # fmt: skip
+        return one_section(lambda _: [manual.rendered(page)], own=own, widest=manual.WIDTH)
+    found = _looked_up(topic, terminal)
+    if found is None:
+        names = {name.lower(): name for name in [*_names(), *manual.topics()]}
+        close = difflib.get_close_matches(topic.lower(), names, n=3)
+        similar = ", ".join(f"`{names[word]}`" for word in close)
+        raise UsageError(
+            f"the manual has no page on `{topic}`",
+            help=f"did you mean {similar}?" if close else "`ptosim help` lists the pages",
+        )
+    return one_section([Verbatim(found)], own=dict.fromkeys(("markdown", "man"), lambda: found))
+
+
+def _looked_up(topic: str, terminal: Terminal) -> str | None:
+    """Return what the data say of a diagnostic code, a switch or an operation."""
+    from ptosim.shell.ops_command import definition_of
+    from ptosim.views.operations import card
+
+    told = _entry(topic)
+    if told is not None:
+        return f"{told.text}\n(`ptosim explain {topic}`)\n"
+    definition = definition_of(topic)
+    if definition is None:
+        return None
+    return f"{card(definition, terminal.width())}\n(`ptosim ops {definition.mnemonic}`)\n"
+
+
+def _names() -> list[str]:
+    from ptosim.ground.isa.rows import isa
+
+    operations = [name.removeprefix("pto.") for name in isa().names()]
+    return [*operations, *switches(), *catalog()]

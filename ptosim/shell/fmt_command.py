@@ -19,58 +19,47 @@ from ptosim.language.syntax.printer import print_module
 from ptosim.launch.parts import by_part
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.sources import open_file, source_path
-from ptosim.shell import options as shared
+from ptosim.shell import launching
+from ptosim.shell.command import command
 from ptosim.shell.fixing import byte_order_mark
-from ptosim.shell.formats import Formats, text
+from ptosim.shell.options import group, option, program, switch
 from ptosim.shell.terminal import Terminal, write_file
+from ptosim.views.report import Report, Verbatim, one_section
 
-FORMATS: Formats[list[str]] = {"text": text("".join)}
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.add_argument("--to", choices=("ssa", "dps"), help="convert tile operations to this form")
-    parser.add_argument(
-        "--compat-to", choices=DATES, help="move the program to this date of the language"
-    )
-    parser.add_argument("--check", action="store_true", help="exit 1 if a file is not canonical")
-    parser.add_argument("--diff", action="store_true", help="show what would change")
-    parser.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
-    parser.add_argument(
-        "--plan", action="store_true", help="write the planner's addresses into the program"
-    )
-    parser.add_argument(
-        "--insert-sync", action="store_true", help="insert the flags and barriers that are needed"
-    )
-    parser.add_argument(
-        "--double-buffer", action="store_true",
+@command(
+    "fmt",
+    option("--to", choices=("ssa", "dps"), help="convert tile operations to this form"),
+    option("--compat-to", choices=DATES, help="move the program to this date of the language"),
+    switch("--check", help="exit 1 if a file is not canonical"),
+    switch("--diff", help="show what would change"),
+    switch("-i", "--in-place", help="rewrite the files"),
+    switch("--plan", help="write the planner's addresses into the program"),
+    switch("--insert-sync", help="insert the flags and barriers that are needed"),
+    switch(
+        "--double-buffer",
         help="two buffers for loops that load, with addresses, flags and a proof of equality",
-    )  # fmt: skip
-    quant = parser.add_argument_group("quant dialect")
-    quant.add_argument(
-        "--lower-quant", action="store_true", help="casts as tile operations, or arith"
-    )
-    quant.add_argument(
-        "--quant-form", choices=("exact", "fast", "casts"), default="exact",
-        help="of lowered casts: exact keeps their results, fast uses TQUANT where it can; casts: "
-        "simulated quantisation only, as casts",
-    )  # fmt: skip
-    quant.add_argument(
-        "--normalize-quant", action="store_true", help="types of blocks as per tensor or per axis"
-    )
-    quant.add_argument(
-        "--strip-quant", action="store_true", help="stored types in the signatures of functions"
-    )
-    shared.add_program(parser, "files")
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    ),
+    group(
+        "quant dialect",
+        switch("--lower-quant", help="casts as tile operations, or arith"),
+        option(
+            "--quant-form", choices=("exact", "fast", "casts"), default="exact",
+            help="of lowered casts: exact keeps their results, fast uses TQUANT where it can; "
+            "casts: simulated quantisation only, as casts",
+        ),
+        switch("--normalize-quant", help="types of blocks as per tensor or per axis"),
+        switch("--strip-quant", help="stored types in the signatures of functions"),
+    ),
+    program("files"),
+    forms=("text",),
+)  # fmt: skip
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Print, check or rewrite files."""
     if options.in_place and any(f == "-" or f.startswith("@") for f in options.files):
         raise UsageError("--in-place rewrites files; standard input and shipped programs are none")
     # No profile changes a text, but one that does not exist is a mistake here as everywhere.
-    make_profile(options.profile or "hw", "a5", shared.switches(options.set))
+    make_profile(options.profile or "hw", "a5", launching.switches(options.set))
     texts: list[str] = []
     lost: list[Diagnostic] = []  # what another date has no form for
     changed = 0
@@ -88,8 +77,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             texts.append(f"{source.label}: not canonical\n" if kept != source.own else "")
         else:
             texts.append(text)
-    terminal.report(texts)
-    return 1 if lost or (changed and options.check) else 0
+    code = 1 if lost or (changed and options.check) else 0
+    return one_section(map(Verbatim, texts), exit_code=code)
 
 
 def _with_ends_of(source: Source, text: str) -> str:

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, text
+from ptosim.shell import launching
+from ptosim.shell.command import command
+from ptosim.shell.options import from_one, from_zero, group, option, switch
 from ptosim.shell.streams import write_out
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.engines import engine_of
@@ -25,27 +26,28 @@ below hold for each job that has none of its own. Exit code 1 if a candidate is 
 is no job."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("jobs_file", metavar="JOBS", help="JSON lines, or `-`")
-    group = parser.add_argument_group("work")
-    group.add_argument("-j", "--jobs", type=shared.from_one, metavar="N", help="processes (1)")
-    group.add_argument(
-        "--cluster", metavar="ADDRESS", help="workers of Dask: tcp://host:8786, or local:4"
-    )
-    group.add_argument(
-        "--seed", type=shared.from_zero, metavar="N",
-        help="draw the fresh inputs from this number (default: others each time)",
-    )  # fmt: skip
-    group.add_argument(
-        "--fresh", type=shared.from_zero, default=FRESH, metavar="N",
-        help=f"rounds of fresh inputs for each candidate (default {FRESH})",
-    )  # fmt: skip
-    group.add_argument("--times", action="store_true", help="also say the seconds of each job")
-    shared.add_output(parser, FORMATS)
-
-
+@command(
+    "judge",
+    option("jobs_file", metavar="JOBS", help="JSON lines, or `-`"),
+    group(
+        "work",
+        option("-j", "--jobs", type=from_one, metavar="N", help="processes (1)"),
+        option(
+            "--cluster", metavar="ADDRESS", help="workers of Dask: tcp://host:8786, or local:4"
+        ),
+        option(
+            "--seed", type=from_zero, metavar="N",
+            help="draw the fresh inputs from this number (default: others each time)",
+        ),
+        option(
+            "--fresh", type=from_zero, default=FRESH, metavar="N",
+            help=f"rounds of fresh inputs for each candidate (default {FRESH})",
+        ),
+        switch("--times", help="also say the seconds of each job"),
+    ),
+    forms=("jsonl",),
+    epilog=_EPILOG,
+)  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Judge every job; verdicts are written as they are ready, into a file at the end."""
     lines, folder = _jobs(options.jobs_file)
@@ -54,7 +56,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     found = _Told(terminal, options.output)
     try:
         judges = Judge(
-            engine, options.seed, fresh=options.fresh, limits=shared.limits_of(options),
+            engine, options.seed, fresh=options.fresh, limits=launching.limits_of(options),
             times=options.times,
         )  # fmt: skip
         with terminal.busy("judging", None) as progress:
@@ -122,8 +124,3 @@ class _Told:
         stages = ", ".join(f"{n:,} {stage}" for stage, n in self._stages.most_common())
         rate = self.count / max(seconds, 1e-3)
         return f"{self.count:,} candidates in {seconds:,.1f} s ({rate:,.0f}/s): {stages or 'none'}"
-
-
-FORMATS: Formats[list[Verdict]] = {
-    "jsonl": text(lambda verdicts: "".join(f"{line(v)}\n" for v in verdicts))
-}

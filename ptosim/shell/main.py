@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import io
 import os
 import sys
@@ -17,8 +16,9 @@ from ptosim.ground.records import dataclass
 from ptosim.ground.threads import tell_blas, wanted_threads
 from ptosim.ground.version import __version__
 from ptosim.shell import streams
-from ptosim.shell.options import NO_CACHE, add_cache, add_limits, limits_of
-from ptosim.shell.signals import Terminated, orderly
+from ptosim.shell.command import COMMANDS, about, load
+from ptosim.shell.options import NO_CACHE
+from ptosim.shell.streams import Terminated, orderly
 from ptosim.shell.terminal import Terminal
 
 # Options of the PTO assembler (`ptoas`) on the command line: those that ptosim has under another
@@ -134,35 +134,6 @@ def _after(rest: Sequence[str]) -> str | None:
     return None
 
 
-# Subcommand -> what it does; the module `ptosim.shell.<name>` has `configure` and `run`.
-COMMANDS = {
-    "run": "execute a program on values and report the results",
-    "check": "everything that can be said about programs without values",
-    "cost": "what a program costs: cycles per stage and per pipe, on both targets",
-    "calibrate": "a board's own figures, from what its profiler wrote",
-    "debug": "step through a program, forwards and backwards",
-    "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
-    "lsp": "the language server for editors (diagnostics, hover, completion, ...)",
-    "map": "what is where in the memories on chip, and when",
-    "report": "everything about a program as one HTML page",
-    "diff": "two programs: findings, values, budget, cycles",
-    "port": "one program on two targets: what changes",
-    "expand": "a program with its tile operations written as vector instructions",
-    "fmt": "print a program in canonical form, or in another form",
-    "ops": "the operations of the ISA and how far each is supported",
-    "test": "programs with sidecars as tests: values, findings, on every target they name",
-    "judge": "many candidates, one verdict each: what it breaks, whether it is right, how fast",
-    "sweep": "every point of a space of parameters, on every target: refused and why, or its cost",
-    "tune": "a faster program that is proven equal: rewrites, or a search through a space",
-    "targets": "the machines that programs run on",
-    "explain": "the long text of a diagnostic code or a switch; what a board's error means",
-    "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
-    "stats": "ranges of the values of a run, and the quantised types that they suggest",
-    "serve": "commands for other programs and for PTOSIM_SERVER, without start-up",
-    "selftest": "check this installation: shipped programs, data files, speed",
-    "completion": "completion of commands and options for bash, zsh, fish",
-    "help": "the manual: its pages, and what is known of a code, a switch or an operation",
-}
 START = """ptosim: a simulator of the PTO tile ISA (Ascend A2/A3 and A5). Three commands to try:
 
   ptosim run @basics/softmax --target a5      a shipped program, its values and its time
@@ -254,7 +225,9 @@ def _refuse_words(argv: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:
-    command, limits = _command(options.command), limits_of(options)
+    from ptosim.shell.launching import limits_of
+
+    command, limits = load(options.command), limits_of(options)
     lasts = options.command in LASTING or getattr(options, "watch", False)
     if lasts or limits == Limits():
         return command.run(options, terminal)
@@ -336,7 +309,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
     for name in wanted:
         sub = _add(commands, name)
         if name == chosen:  # the other commands' modules stay unloaded
-            _configure(name, sub, argv[1:])
+            load(name).configure(sub, argv[1:])
             parser.known = list(sub._option_string_actions)
     return parser
 
@@ -346,31 +319,12 @@ def whole_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="ptosim")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in COMMANDS:
-        _configure(name, _add(commands, name))
+        load(name).configure(_add(commands, name))
     return parser
 
 
 def _add(commands: Any, name: str) -> _Parser:
-    summary = COMMANDS[name]
-    return commands.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-def _configure(name: str, sub: _Parser, words: Sequence[str] = ()) -> None:
-    if name == "quant":  # has commands of its own
-        _command(name).configure(sub, words)
-        return
-    _command(name).configure(sub)
-    add_limits(sub)
-    add_cache(sub)
-
-
-def _command(name: str):
-    return importlib.import_module(f"ptosim.shell.{name}_command")
+    return commands.add_parser(name, **about(COMMANDS[name]))
 
 
 def _internal(problem: Exception, argv: Sequence[str], terminal: Terminal) -> int:

@@ -6,35 +6,27 @@ import argparse
 
 from ptosim.ground.errors import ProgramError, rejected
 from ptosim.ground.isa.profiles import make_profile
-from ptosim.ground.records import NamedTuple
-from ptosim.launch.analysis.memory_map import MemoryMap, memory_map
+from ptosim.launch.analysis.memory_map import memory_map
 from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, text
+from ptosim.shell.command import command
+from ptosim.shell.options import group, inputs, program
 from ptosim.shell.terminal import Terminal
 from ptosim.views.header import header, header_line
-from ptosim.views.map_html import map_page
-from ptosim.views.map_text import renderables
-from ptosim.views.text import Text
+from ptosim.views.memory_map import map_report
+from ptosim.views.report import Report
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
 """Faults that a map is there to explain."""
+_EPILOG = (
+    "`-o map.html` writes a self-contained page. A program over its budget is drawn, too, and exits"
+    " with 3."
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = (
-        "`-o map.html` writes a self-contained page. A program over its budget is drawn, too, and "
-        "exits with 3."
-    )
-    shared.add_program(parser)
-    group = parser.add_argument_group("map")
-    launching.add_inputs(group, "draw")
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command("map", program(), group("map", inputs("draw")), forms=("text", "json", "html"),
+         epilog=_EPILOG)  # fmt: skip
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Draw the map of a program."""
     choices = launching.each_target(options)[0]
     front = choices.front()
@@ -45,26 +37,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     entry = program.entry(choices.entry)
     with terminal.busy(f"following {entry}"):
         found = memory_map(front, profile, entry, choices.arguments())
-    terminal.report(_Report(found, header(program, entry)))
-    if front.sink.is_rejected and terminal.format == "text":
-        terminal.findings([d for d in front.sink if d.code in _BUDGET])
-    return ProgramError.exit_code if front.sink.is_rejected else 0
-
-
-class _Report(NamedTuple):
-    """A map, and the choices that it holds for."""
-
-    found: MemoryMap
-    fields: dict[str, object]
-
-
-def _text(report: _Report, terminal: Terminal) -> str:
-    head = Text(header_line(report.fields), style="bold")
-    return terminal.render([head, *renderables(report.found, terminal.width())])
-
-
-FORMATS: Formats[_Report] = {
-    "text": _text,
-    "json": data(lambda report: {**report.fields, **report.found.to_dict()}),
-    "html": text(lambda report: map_page(report.found, header_line(report.fields))),
-}
+    fields = header(program, entry)
+    report = map_report(found, fields, header_line(fields))
+    if front.sink.is_rejected:
+        report.aside = [d for d in front.sink if d.code in _BUDGET]
+        report.before, report.exit_code = False, ProgramError.exit_code
+    return report

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.ground.records import NamedTuple
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.version import __version__
 from ptosim.models.audit.steps import Line, Step
 from ptosim.models.quant.causes import CAUSES
 from ptosim.shell import launching
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, tables, text
+from ptosim.shell.command import command
+from ptosim.shell.options import LAUNCH, group, program
 from ptosim.shell.terminal import Terminal
 from ptosim.views.header import header, header_line
-from ptosim.views.table import Part, table
+from ptosim.views.report import Lines, Part, Report, Section
+from ptosim.views.table import Table, table
 from ptosim.views.text import Text
+
+if TYPE_CHECKING:
+    from ptosim.views.charts.lanes import Lanes, Span
 
 _EPILOG = """SOURCE is run (a program on its arguments, a model by onnx.reference), and every step
 that makes integers of numbers is compared with the formulas of ONNX, MLIR, oneDNN and PyTorch (of a
@@ -30,15 +34,10 @@ _MODEL = ".onnx"
 TARGETS = ("a2a3", "a5")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    shared.add_program(parser)
-    launching.add_arguments(parser.add_argument_group("run"))
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "quant audit", program(), group("run", LAUNCH), forms=("text", "json", "html"), epilog=_EPILOG
+)
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Run, judge every step, report."""
     name = str(options.file)
     with terminal.busy(f"auditing {name}"):
@@ -48,8 +47,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             for step in steps
             for line in step.lines
         }
-    terminal.report(_Report(head, steps, costs))
-    return 0
+    audited = _Audited(head, steps, costs)
+    return Report(
+        [Section("", lambda _: _parts(audited))],
+        lambda: _fields(audited),
+        page=lambda: _page(audited),
+        title=f"Quantisation: {head}",
+        heads=[head],
+        below="every figure is of the values that the steps were given",
+    )
 
 
 def _prices(step: Step, line: Line) -> Mapping[str, int | None]:
@@ -59,13 +65,13 @@ def _prices(step: Step, line: Line) -> Mapping[str, int | None]:
 
 
 def _of_model(options: argparse.Namespace) -> tuple[list[Step], str]:
-    from ptosim.launch.values import parse_spec, split
+    from ptosim.launch.values import parse_spec
     from ptosim.models import onnx_model
     from ptosim.models.audit.model import audit_model
 
     graph = onnx_model.load(options.file)
-    pairs = (split(pair, "--arg") for pair in options.arg)
-    given = {name: np.asarray(parse_spec(spec)) for name, spec in pairs}
+    pairs = launching.pairs(options.arg)
+    given = {name: np.asarray(parse_spec(spec)) for name, spec in pairs.items()}
     feeds, generated = onnx_model.feeds(graph, given, options.seed or 0)
     made = f", generated data: {', '.join(generated)}" if generated else ""
     head = f"ptosim {__version__} · {options.file} · opset {graph.opset}{made}"
@@ -85,7 +91,7 @@ def _of_program(options: argparse.Namespace) -> tuple[list[Step], str]:
 # -- report ----------------------------------------------------------------------------------------
 
 
-class _Report(NamedTuple):
+class _Audited(NamedTuple):
     """What was audited, its steps, and what each change costs by target."""
 
     head: str
@@ -97,11 +103,14 @@ class _Report(NamedTuple):
         lines = [line for step in self.steps for line in step.lines]
         return [c for c in CAUSES if any(line.verdict.causes[c] for line in lines)]
 
-    def columns(self) -> list[str]:
-        """Return the columns of the table."""
-        counted = [f">{cause}" for cause in self.causes()]
+    def table(self) -> list[Table]:
+        """Return a row for each step and system; nothing where there is none."""
         cycles = [f">{target} cycles" for target in TARGETS]
-        return ["step", "against", ">differ", ">max", *counted, "smallest change", *cycles]
+        counted = [f">{cause}" for cause in self.causes()]
+        columns = ["step", "against", ">differ", ">max", *counted, "smallest change", *cycles]
+        essential = ["step", "against", "differ", "smallest change"]
+        rows, drop = self.rows(), ["max", *self.causes()]
+        return [table("", columns, rows, essential=essential, drop=drop)] if rows else []
 
     def rows(self) -> list[list[object]]:
         """Return a row for each step and system."""
@@ -163,41 +172,77 @@ def _remarks(step: Step) -> list[str]:
 _NOTHING = "nothing in it makes integers of numbers"
 
 
-def _renderables(report: _Report) -> list[Part]:
-    head: list[Part] = [Text(report.head, style="bold")]
-    if not report.steps:
-        return [*head, Text(_NOTHING)]
-    remarks = [Text(line) for line in report.remarks()]
-    rows = report.rows()
-    if not rows:
-        return [*head, *remarks]
-    made = table(
-        "", report.columns(), rows, essential=["step", "against", "differ", "smallest change"],
-        drop=["max", *report.causes()],
-    )  # fmt: skip
-    return [*head, *remarks, made]
+def _parts(found: _Audited) -> list[Part]:
+    if not found.steps:
+        return [Text(_NOTHING)]
+    return [*(Text(line) for line in found.remarks()), *found.table()]
 
 
-def _page(report: _Report) -> str:
-    from ptosim.views.audit_page import Row, audit_page
-
+def _page(found: _Audited) -> list[Section]:
     rows = [
-        Row(step.name, line.system.name, step.elements, line.verdict.causes)
-        for step in report.steps
+        _Row(step.name, line.system.name, step.elements, line.verdict.causes)
+        for step in found.steps
         for line in step.lines
         if not line.why_not
     ]
-    return audit_page(
-        f"Quantisation: {report.head}", report.remarks() or [_NOTHING], report.columns(),
-        report.rows(), rows,
-    )  # fmt: skip
+    return [
+        Section("Steps", [Lines(found.remarks() or [_NOTHING])]),
+        Section("Differences", found.table()),
+        Section("Causes", _causes(rows)),
+    ]
 
 
-def _fields(report: _Report) -> dict[str, object]:
-    return {"audited": report.head, "steps": [_step_fields(s, report) for s in report.steps]}
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A step against one system: its elements, and how many differ by cause."""
+
+    step: str
+    system: str
+    elements: int
+    causes: Mapping[str, int]
 
 
-def _step_fields(step: Step, report: _Report) -> dict[str, object]:
+def _causes(rows: Sequence[_Row]) -> list[Lanes]:
+    """A bar for each step and system: the share of its elements that differ, by cause."""
+    from ptosim.views.charts.axis import Axis
+    from ptosim.views.charts.lanes import Lane, Lanes
+
+    shown = [row for row in rows if any(row.causes.values())]
+    if not shown:
+        return []
+    names = [c for c in shown[0].causes if any(row.causes[c] for row in shown)]
+    lines: list[Lane] = []
+    top = 0.0
+    for step in dict.fromkeys(row.step for row in shown):
+        lines.append(Lane(step, None))
+        for row in (r for r in shown if r.step == step):
+            spans = _spans(row, names)
+            top = max(top, spans[-1].end)
+            lines.append(Lane(row.system, spans))
+    keys = [(name, number) for number, name in enumerate(names)]
+    axis = Axis("share of the elements", 0, top, "%")
+    return [Lanes("elements that differ", axis, lines, keys=keys)]
+
+
+def _spans(row: _Row, names: Sequence[str]) -> list[Span]:
+    from ptosim.views.charts.lanes import Span
+
+    spans: list[Span] = []
+    at = 0.0
+    for series, name in enumerate(names):
+        count = row.causes[name]
+        if count:
+            size = 100 * count / row.elements
+            spans.append(Span(at, at + size, f"{name}: {count:,} of {row.elements:,}", series))
+            at += size
+    return spans
+
+
+def _fields(found: _Audited) -> dict[str, object]:
+    return {"audited": found.head, "steps": [_step_fields(s, found) for s in found.steps]}
+
+
+def _step_fields(step: Step, found: _Audited) -> dict[str, object]:
     return {
         "step": step.name,
         "formula": step.formula or None,
@@ -207,7 +252,7 @@ def _step_fields(step: Step, report: _Report) -> dict[str, object]:
         "unlike": step.unlike,
         "note": step.note or None,
         "against": [
-            _line_fields(line, report.costs[step.name, line.system.name]) for line in step.lines
+            _line_fields(line, found.costs[step.name, line.system.name]) for line in step.lines
         ],
     }
 
@@ -224,10 +269,3 @@ def _line_fields(line: Line, costs: Mapping[str, int | None]) -> dict[str, Any]:
         "change": list(verdict.change),
         "added_cycles": dict(costs),
     }
-
-
-FORMATS: Formats[_Report] = {
-    "text": tables(_renderables),
-    "json": data(_fields),
-    "html": text(_page),
-}

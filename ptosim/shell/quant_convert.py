@@ -1,4 +1,4 @@
-"""`ptosim quant convert TENSOR --from KIND --to KIND`; models are `quant_convert_model`'s"""
+"""`ptosim quant convert`: a tensor changes its kind, or a float model is quantised."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UsageError
-from ptosim.launch import values
+from ptosim.ground.whole_numbers import whole
+from ptosim.launch.values import check_writable, split
 from ptosim.machine.quant.storage import storage
+from ptosim.models.quant.convert.calibration import METHODS, PERCENTILE
 from ptosim.models.quant.scaled import Affine, FixedPoint
-from ptosim.shell import options as shared
-from ptosim.shell import quant_convert_model as model
+from ptosim.shell import launching
 from ptosim.shell import quant_options as given
-from ptosim.shell.formats import Formats, data
-from ptosim.shell.terminal import Terminal, write_file
+from ptosim.shell.command import command
+from ptosim.shell.options import from_zero, group, option, several, switch
+from ptosim.shell.terminal import Terminal
+from ptosim.views.report import Report, Section, Verbatim, one_section
+from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 _EPILOG = """A model with --calibration is quantised; a tensor changes its kind:
 real = scaled * scale = (affine - zero point) * scale. Sums need equal scales; the
@@ -24,34 +30,61 @@ scale of a product is the product of the scales. What is added or multiplied is 
 too; affine values are converted to fixed point before, and back."""
 KINDS = ("real", "fixed", "affine")
 _SHOWN = 8
+SUFFIXES = (".onnx", ".mlir", ".pto")
+STEPS = ("collect", "couple", "choose", "rewrite", "fold", "strip")
+TYPES = ("int8", "mxfp8", "mxfp4")
+MODEL = group(
+    "models",
+    option("--calibration", metavar="FILE.npz", help="samples of the model's inputs, by name"),
+    option("--method", choices=METHODS, default="minmax",
+           help="what range the codes cover (minmax)"),
+    option("--percentile", type=float, default=PERCENTILE, metavar="P", help=f"({PERCENTILE:g})"),
+    option("--type", choices=TYPES, default="int8", help="what is quantised to (int8)"),
+    option("--per", choices=("channel", "tensor"), default="channel",
+           help="scales of weights (channel)"),
+    option("--activations", choices=("i8", "ui8"), default="i8",
+           help="ui8: with zero points (i8)"),
+    option(
+        "--scales", choices=("short", "f32"), default="short",
+        help="short: of few bits, so that the exact form gives onnx.reference's bits (short)",
+    ),
+    given.TARGETS,
+    option("--after", choices=STEPS, help="show what a step did, and stop there"),
+    option("--max-drop", type=float, metavar="PERCENT",
+           help="largest error of the outputs (RMS)"),
+    option("--max-cycles", type=from_zero, metavar="N", help="most cycles on each target"),
+    several("--dim", "NAME=N", "size of a named dimension"),
+    switch("--partial", help="the host computes what has no kernel"),
+    option("--seed", type=from_zero, default=0, help="recorded with the result (0)"),
+    note="with --calibration, a model is quantised",
+)  # fmt: skip
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("tensor", metavar="TENSOR|MODEL", help="values, or a model to quantise")
-    parser.add_argument("--from", choices=KINDS, default="real", dest="source", help="its kind")
-    parser.add_argument("--to", choices=KINDS, default="affine", help="the kind wanted")
-    parser.add_argument("--scale", type=float, help="of the tensor")
-    parser.add_argument("--zp", type=int, default=0, help="zero point of affine values (0)")
-    parser.add_argument("--out", default="ui8", metavar="TYPE", help="of affine values (ui8)")
-    parser.add_argument("--add", metavar="TENSOR", help="add values with the same scale")
-    parser.add_argument("--mul", metavar="TENSOR", help="multiply by values")
-    parser.add_argument("--other-scale", type=float, help="scale of --mul (that of --scale)")
-    parser.add_argument("--other-zp", type=int, default=0, help="zero point of --add or --mul (0)")
-    parser.add_argument("--save", metavar="FILE", help="write the result to .npy or .bin")
-    model.configure(parser)
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "quant convert",
+    option("tensor", metavar="TENSOR|MODEL", help="values, or a model to quantise"),
+    option("--from", choices=KINDS, default="real", dest="source", help="its kind"),
+    option("--to", choices=KINDS, default="affine", help="the kind wanted"),
+    option("--scale", type=float, help="of the tensor"),
+    option("--zp", type=int, default=0, help="zero point of affine values (0)"),
+    option("--out", default="ui8", metavar="TYPE", help="of affine values (ui8)"),
+    option("--add", metavar="TENSOR", help="add values with the same scale"),
+    option("--mul", metavar="TENSOR", help="multiply by values"),
+    option("--other-scale", type=float, help="scale of --mul (that of --scale)"),
+    option("--other-zp", type=int, default=0, help="zero point of --add or --mul (0)"),
+    option("--save", metavar="FILE", help="write the result to .npy or .bin"),
+    MODEL,
+    forms=("text", "json"),
+    epilog=_EPILOG,
+)
+def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
     """Convert, compute, print."""
-    if model.is_model(options):
-        return model.run(options, terminal)
+    if options.calibration is not None or options.tensor.endswith(SUFFIXES):
+        return _run_model(options, terminal)
     if options.scale is None:
         raise UsageError("a tensor needs --scale", help="a model needs --calibration data.npz")
     if options.save is not None:
-        values.check_writable(options.save)
+        check_writable(options.save)
     made = _fixed(options.tensor, options.scale, options.zp, options)
     if options.add is not None:
         made += _fixed(options.add, options.other_scale or options.scale, options.other_zp, options)
@@ -59,10 +92,11 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         made *= _fixed(options.mul, options.other_scale or options.scale, options.other_zp, options)
     result = _as(options.to, made, options)
     if options.save is not None:
-        raw = values.file_bytes(options.save, result, values.dtype_like(result))
-        write_file(Path(options.save), raw)
-    terminal.report(_Outcome(options.to, made.scale, options.zp, result))
-    return 0
+        given.save(options.save, result)
+    return one_section(
+        lambda _: [Verbatim(_text(options.to, made.scale, options.zp, result))],
+        lambda: _tensor_fields(options.to, made.scale, options.zp, result),
+    )
 
 
 def _fixed(spec: str, scale: float, zero: int, options: argparse.Namespace) -> FixedPoint:
@@ -91,38 +125,190 @@ def _as(kind: str, made: FixedPoint, options: argparse.Namespace) -> np.ndarray:
     return made.affine(options.zp, options.out).stored
 
 
-class _Outcome:
-    """What the command reports."""
-
-    def __init__(self, kind: str, scale: float, zero: int, result: np.ndarray) -> None:
-        self.kind = kind
-        self.scale = scale
-        self.zero = zero
-        self.result = result
-
-    def fields(self) -> dict[str, Any]:
-        """Return the outcome as data."""
-        fields: dict[str, Any] = {"kind": self.kind, "scale": self.scale}
-        if self.kind == "affine":
-            fields["zero_point"] = self.zero
-        if self.kind != "real":
-            fields["max_error"] = self.scale / 2
-        return {**fields, "shape": list(self.result.shape), "values": self.result.tolist()}
+def _tensor_fields(kind: str, scale: float, zero: int, result: np.ndarray) -> dict[str, Any]:
+    fields: dict[str, Any] = {"kind": kind, "scale": scale}
+    if kind == "affine":
+        fields["zero_point"] = zero
+    if kind != "real":
+        fields["max_error"] = scale / 2
+    return {**fields, "shape": list(result.shape), "values": result.tolist()}
 
 
-def _text(outcome: _Outcome) -> str:
-    zero = f", zero point {outcome.zero}" if outcome.kind == "affine" else ""
-    flat = outcome.result.reshape(-1)
-    shown = " ".join(f"{v:g}" if outcome.kind == "real" else str(v) for v in flat[:_SHOWN].tolist())
+def _text(kind: str, scale: float, zero: int, result: np.ndarray) -> str:
+    point = f", zero point {zero}" if kind == "affine" else ""
+    flat = result.reshape(-1)
+    shown = " ".join(f"{v:g}" if kind == "real" else str(v) for v in flat[:_SHOWN].tolist())
     more = f" … {flat.size} in all" if flat.size > _SHOWN else ""
-    error = "" if outcome.kind == "real" else f", largest rounding error {outcome.scale / 2:g}"
-    return f"{outcome.kind}, scale {outcome.scale:g}{zero}{error}\n  {shown}{more}\n"
+    error = "" if kind == "real" else f", largest rounding error {scale / 2:g}"
+    return f"{kind}, scale {scale:g}{point}{error}\n  {shown}{more}\n"
 
 
-def _written(report: _Outcome | model.Report, terminal: Terminal) -> str:
-    if isinstance(report, model.Report):
-        return model.FORMATS["text"](report, terminal)
-    return _text(report)
+# -- models ----------------------------------------------------------------------------------------
 
 
-FORMATS: Formats[Any] = {"text": _written, "json": data(lambda report: report.fields())}
+def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """Quantise, run, write, report."""
+    from ptosim.models.conversion import data as calibration
+    from ptosim.models.conversion import sensitivity, source
+    from ptosim.models.conversion.convert import Settings, convert, every_value
+    from ptosim.models.conversion.record import fields
+    from ptosim.models.conversion.write import write
+
+    terminal.report_to_screen()
+    _check(options)
+    if options.calibration is None:
+        raise UsageError("a model needs --calibration data.npz", help="np.savez('data.npz', x=…)")
+    targets = launching.architectures(options.target)
+    arrays, digest = calibration.read(options.calibration)
+    dims = _dims(options.dim)
+    model = source.load(options.tensor, dims, arrays, partial=options.partial)
+    feeds = calibration.samples(arrays, model.graph)
+    samples = calibration.Data(feeds, Path(options.calibration).name, digest)
+    settings = Settings(
+        options.method, options.percentile, options.activations, options.per == "channel",
+        options.scales, options.type,
+    )  # fmt: skip
+    values = every_value(model.graph, samples.feeds)
+    budget = sensitivity.Budget(options.max_drop, options.max_cycles)
+    ranked = sensitivity.order(model, samples, settings, values)
+    made = sensitivity.within(
+        model, samples, settings, values, ranked, budget,
+        lambda leave: convert(model, samples, settings, targets, options.seed, leave, values),
+    )  # fmt: skip
+    unmet = sensitivity.met(made, budget)
+    after = options.after or ""
+
+    def data() -> dict[str, object]:
+        return fields(options.tensor, made, after, unmet)
+
+    if options.output and not options.after:
+        write(Path(options.output), made, data())
+    findings = [finding("PTO7647", text) for text in unmet]
+    return Report(
+        [Section("", lambda _: _parts(made, after))],
+        data,
+        heads=[_head(options.tensor, made)],
+        aside=findings,
+        before=False,
+        is_quiet=True,
+        exit_code=1 if findings or not made.outcome.results else 0,
+    )
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise UsageError for what needs no model to be seen."""
+    if options.output and Path(options.output).exists() and not Path(options.output).is_dir():
+        raise UsageError(f"-o {options.output} is a file: a folder is written")
+    if options.max_drop is not None and not options.max_drop > 0:
+        raise UsageError(f"--max-drop takes a percentage above 0, not {options.max_drop:g}")
+
+
+def _dims(pairs: list[str]) -> dict[str, int]:
+    found = {}
+    for pair in pairs:
+        name, size = split(pair, "--dim")
+        number = whole(size)
+        if not number or number >= 1 << 31:
+            raise UsageError(f"--dim {name} takes a positive size, not `{size}`")
+        found[name] = number
+    return found
+
+
+def _head(name: str, made: Any) -> str:
+    data, settings = made.data, made.settings
+    return (
+        f"{name}: {settings.format}, {settings.method}, calibrated with {data.name} "
+        f"({len(data.feeds)} sample{'s' if len(data.feeds) != 1 else ''}), seed {made.seed}"
+    )
+
+
+def _parts(made: Any, after: str) -> list[Part]:
+    from ptosim.models.conversion import steps
+
+    if after:
+        step = next(s for s in steps.steps(made) if s.name == after)
+        at = steps.NAMES.index(step.name) + 1
+        title = f"{at} of {len(steps.NAMES)}, {step.name}: {step.summary}"
+        return [table(title, step.columns, step.rows)]
+    return [_layers(made), *_totals(made), *_causes(made), _ranked(made), *_notes(made)]
+
+
+def _layers(made: Any) -> Part:
+    targets = list(dict.fromkeys(t for t, _ in made.outcome.results))
+    forms = [
+        *(f">{t} {f}" for t in targets for f in ("exact", "fast")),
+        *(f">{t} f32" for t in targets),
+    ]
+    columns = ("layer", "as", ">SQNR dB", ">max diff", ">clipped", *forms)
+    rows = []
+    for row in made.rows:
+        cycles = [row.line.cycles.get((t, f)) for t in targets for f in ("exact", "fast")]
+        cycles += [row.float_cycles.get(t) for t in targets]
+        if not any(cycles) and row.format in ("float", "q", "dq"):
+            continue  # what only moves data
+        error = row.error
+        worst = "" if error.worst != error.worst else f"{error.worst:.3g}"
+        clipped = f"{100 * error.clipped:.2g} %" if error.clipped else ""
+        rows.append(
+            (f"{row.line.node} {row.line.op}", row.format, _db(error.sqnr), worst, clipped,
+             *("-" if c is None else c for c in cycles))
+        )  # fmt: skip
+    return table("layers: error against float, cycles of each form", columns, rows, tight=True)
+
+
+def _db(value: float) -> str:
+    return "" if value != value else f"{value:.2f}"
+
+
+def _totals(made: Any) -> list[Part]:
+    from ptosim.models.conversion.record import totals
+    from ptosim.models.conversion.sensitivity import percent
+
+    lines = [
+        f"outputs: SQNR {_db(made.output.sqnr)} dB ({percent(made.output.sqnr):.3g} % error), "
+        f"largest difference {made.output.worst:.3g}"
+    ]
+    for total in totals(made):
+        cycles = "" if total["cycles"] is None else f", {total['cycles']} cycles"
+        f32 = "" if total["f32_cycles"] is None else f" (f32 {total['f32_cycles']})"
+        lines.append(f"{total['target']} {total['form']}: {total['verdict']}{cycles}{f32}")
+    for (target, form), why in made.outcome.refused.items():
+        lines.append(f"{target} {form}: refused: {why[0].message}")
+    return [Text("\n".join(lines))]
+
+
+def _causes(made: Any) -> list[Part]:
+    """Where the fixpipe's formula leaves the exact one, as the audit counts it."""
+    rows = []
+    for row in made.rows:
+        if row.why is None or not row.why.differ:
+            continue
+        causes = ", ".join(f"{cause} {count}" for cause, count in row.why.causes.items() if count)
+        rows.append((row.line.node, row.why.differ, causes, ", ".join(row.why.change)))
+    title = "audit: why the fast form differs"
+    columns = ("layer", ">differ", "because of", "smallest change")
+    return [table(title, columns, rows)] if rows else []
+
+
+def _ranked(made: Any) -> Part:
+    from ptosim.models.conversion.sensitivity import GREEDY
+
+    rows = [
+        (i + 1, name, _db(sqnr), "float" if name in made.left else "quantised")
+        for i, (name, sqnr) in enumerate(made.order)
+    ]
+    which = "it and those above" if len(rows) <= GREEDY else "it alone"
+    columns = (">", "layer", f">SQNR dB with {which} in float", "now")
+    return table("sensitivity", columns, rows)
+
+
+def _notes(made: Any) -> list[Part]:
+    notes = [f"left in float: {n}: {why}" for n, why in made.quantised.plan.left.items()]
+    notes += [f"not fused: {n}: {why}" for n, why in made.quantised.fusion.why_not.items()
+              if n not in made.quantised.plan.left]  # fmt: skip
+    claims = [r.line for r in made.rows if r.line.statement is not None and not r.line.statement[0]]
+    said: dict[str, list[str]] = {}
+    for line in claims:
+        said.setdefault(line.statement[1], []).append(line.node)
+    notes += [f"{', '.join(nodes)}: {why}" for why, nodes in said.items()]
+    return [Text(f"note: {note}") for note in [*notes, *made.outcome.notes]]

@@ -9,19 +9,19 @@ from ptosim.machine.quant.storage import storage
 from ptosim.models.quant.diff import (
     Difference,
     Example,
-    Report,
     Row,
     Setting,
     Trace,
     compare,
     examples,
 )
-from ptosim.shell import options as shared
+from ptosim.models.quant.diff import Report as Compared
 from ptosim.shell import quant_options as given
-from ptosim.shell.formats import Formats
+from ptosim.shell.command import command
+from ptosim.shell.options import from_zero, option, several, switch
 from ptosim.shell.terminal import Terminal
-from ptosim.views.json_text import document
-from ptosim.views.table import Part, markdown, table
+from ptosim.views.report import Report, one_section
+from ptosim.views.table import Part, table
 from ptosim.views.text import Text
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC, randn:dtype:RxC[:seed] or a
@@ -30,36 +30,27 @@ integers. The exit code is 1 if a scheme named with --scheme differs from the ba
 error (default) beyond ties, with --fail-on warning at all."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("tensor", nargs="?", metavar="TENSOR")
-    parser.add_argument(
-        "--scale", default="auto", help="number, list, file, or auto: amax / largest code"
-    )
-    parser.add_argument("--zp", default="0", help="zero point: number, list or file (default 0)")
-    parser.add_argument("--out", default="i8", metavar="TYPE", help="output type (default i8)")
-    given.add_granularity(parser)
-    parser.add_argument("--multiplier", help="factor of accumulator schemes instead of 1/scale")
-    parser.add_argument("--scheme", action="append", default=[], metavar="NAME[,NAME]")
-    parser.add_argument(
-        "--base", default="onnx", metavar="NAME", help="compare with this one (onnx)"
-    )
-    parser.add_argument(
-        "--no-saturate", action="store_true", help="fp8 overflow gives infinity or NaN"
-    )
-    parser.add_argument(
-        "--examples", action="store_true", help="inputs that tell the schemes apart"
-    )
-    parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "quant diff",
+    option("tensor", nargs="?", metavar="TENSOR"),
+    option("--scale", default="auto", help="number, list, file, or auto: amax / largest code"),
+    option("--zp", default="0", help="zero point: number, list or file (default 0)"),
+    option("--out", default="i8", metavar="TYPE", help="output type (default i8)"),
+    option("--axis", type=int, help="one scale for each index of this axis"),
+    option("--block", type=from_zero, help="one scale for each block of this size along --axis"),
+    option("--multiplier", help="factor of accumulator schemes instead of 1/scale"),
+    several("--scheme", "NAME[,NAME]"),
+    option("--base", default="onnx", metavar="NAME", help="compare with this one (onnx)"),
+    switch("--no-saturate", help="fp8 overflow gives infinity or NaN"),
+    switch("--examples", help="inputs that tell the schemes apart"),
+    given.FAILS,
+    forms=("text", "json", "markdown"),
+    epilog=_EPILOG,
+)
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Compare schemes on a tensor, or print the examples."""
     if options.examples:
-        terminal.report(examples())
-        return 0
+        return examples_report()
     if options.tensor is None:
         raise UsageError("name a tensor, or --examples")
     x, out = given.tensor(options.tensor), storage(options.out)
@@ -73,15 +64,19 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     )  # fmt: skip
     named = [n.strip() for part in options.scheme for n in part.split(",") if n.strip()]
     with terminal.busy("comparing schemes", x.size, "elements"):
-        report = compare(setting, options.base, named)
-    terminal.report(report)
-    return 1 if named and _fails(report, options.fail_on) else 0
+        found = compare(setting, options.base, named)
+    return one_section(
+        lambda _: _parts(found, quiet=terminal.quiet),
+        lambda: _fields(found),
+        heads=[f"{_shape(found)} {x.dtype} to {setting.out}, against {found.base}"],
+        exit_code=1 if named and _fails(found, options.fail_on) else 0,
+    )
 
 
-def _fails(report: Report, fail_on: str) -> bool:
+def _fails(found: Compared, fail_on: str) -> bool:
     if fail_on == "never":
         return False
-    return any(row.errors if fail_on == "error" else row.mismatches for row in report.rows)
+    return any(row.errors if fail_on == "error" else row.mismatches for row in found.rows)
 
 
 # -- report ----------------------------------------------------------------------------------------
@@ -90,24 +85,20 @@ def _fails(report: Report, fail_on: str) -> bool:
 _SCHEME_COLUMNS = ("scheme", ">differ", ">ties", ">errors", ">max diff", ">SQNR dB", "first at")
 
 
-def _shape(report: Report) -> str:
-    return "x".join(map(str, report.setting.x.shape))
+def _shape(found: Compared) -> str:
+    return "x".join(map(str, found.setting.x.shape))
 
 
-def _renderables(report: Report, quiet: bool) -> list[Part]:
-    setting = report.setting
-    title = f"{_shape(report)} {setting.x.dtype} to {setting.out}, against {report.base}"
-    parts: list[Part] = [
-        Text(title, style="bold"),
-        table("", _SCHEME_COLUMNS, map(_cells, report.rows), essential=["scheme"]),
+def _parts(found: Compared, *, quiet: bool) -> list[Part]:
+    parts: list[Part] = [table("", _SCHEME_COLUMNS, map(_cells, found.rows), essential=["scheme"])]
+    shown: dict[str, list[str]] = {}
+    for row in found.rows if not quiet else ():
+        if row.first is not None:
+            shown.setdefault(_explained(found.base, row.first), []).append(row.scheme)
+    return [
+        *parts,
+        *(Text(told.replace("{other}", ", ".join(names))) for told, names in shown.items()),
     ]
-    if not quiet:
-        shown: dict[str, list[str]] = {}
-        for row in report.rows:
-            if row.first is not None:
-                shown.setdefault(_explained(report.base, row.first), []).append(row.scheme)
-        parts += [Text(told.replace("{other}", ", ".join(names))) for told, names in shown.items()]
-    return parts
 
 
 def _cells(row: Row) -> tuple[object, ...]:
@@ -132,14 +123,14 @@ def _steps(name: str, trace: Trace) -> str:
     return f"  {name}: " + " -> ".join(f"{text} = {value:.9g}" for text, value in trace[1:])
 
 
-def _fields(report: Report) -> dict[str, object]:
-    setting = report.setting
+def _fields(found: Compared) -> dict[str, object]:
+    setting = found.setting
     return {
         "shape": list(setting.x.shape),
         "dtype": str(setting.x.dtype),
         "out": setting.out.name,
-        "base": report.base,
-        "rows": [_row_fields(row) for row in report.rows],
+        "base": found.base,
+        "rows": [_row_fields(row) for row in found.rows],
     }
 
 
@@ -178,22 +169,10 @@ def _example(e: Example) -> tuple[object, ...]:
     return e.a, e.b, e.source, e.parameters, e.first, e.second, e.why
 
 
-def _text(shown: Report | list[Example], terminal: Terminal) -> str:
-    if isinstance(shown, Report):
-        return terminal.render(_renderables(shown, terminal.quiet))
-    return terminal.render([table("", _COLUMNS, map(_example, shown))])
-
-
-def _json(shown: Report | list[Example], terminal: Terminal) -> str:
-    if isinstance(shown, Report):
-        return document(_fields(shown))
-    return document([dict(zip(_COLUMNS, _example(e), strict=True)) for e in shown])
-
-
-def _markdown(shown: Report | list[Example], terminal: Terminal) -> str:
-    if isinstance(shown, Report):
-        return markdown(_SCHEME_COLUMNS, map(_cells, shown.rows))
-    return markdown(_COLUMNS, map(_example, shown))
-
-
-FORMATS: Formats[Report | list[Example]] = {"text": _text, "json": _json, "markdown": _markdown}
+def examples_report() -> Report:
+    """Return inputs that tell the schemes apart."""
+    found = examples()
+    return one_section(
+        [table("", _COLUMNS, map(_example, found))],
+        lambda: [dict(zip(_COLUMNS, _example(e), strict=True)) for e in found],
+    )

@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 
 from ptosim.ground.isa.targets import machine
-from ptosim.ground.records import NamedTuple
 from ptosim.launch.parallel.wanted import available_cores
 from ptosim.models.explore import FORMATS as FORMATS_TRIED
 from ptosim.models.explore import Candidate, explore
-from ptosim.shell import options as shared
+from ptosim.shell import launching
 from ptosim.shell import quant_options as given
-from ptosim.shell.formats import Formats, data, tables, text
-from ptosim.shell.jobs import add_jobs
+from ptosim.shell.command import command
+from ptosim.shell.options import jobs, option
 from ptosim.shell.terminal import Terminal
-from ptosim.views.table import Part, table
-from ptosim.views.text import Text
+from ptosim.views.report import Report, Section
+from ptosim.views.table import Table, table
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC or randn:dtype:RxC[:seed]; rows
 are those of its last dimension. Every line is a generated program that was run: SQNR is that of its
@@ -24,30 +23,36 @@ page with SQNR against bytes and cycles, error histograms over one axis, and sca
 _KIB = 1024
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("tensor", metavar="TENSOR")
-    parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
-    add_jobs(parser, "formats are tried in")
-    shared.add_output(parser, FORMATS)
-
-
 _SMALL = 1 << 20
 """Elements of a tensor below which processes are not worth making unless somebody asks for them."""
 
 
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "quant explore",
+    option("tensor", metavar="TENSOR"),
+    given.TARGETS,
+    jobs("formats are tried in"),
+    forms=("text", "json", "html"),
+    epilog=_EPILOG,
+)
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Run every format and report."""
-    targets = shared.architectures(options.target)
+    targets = launching.architectures(options.target)
     x = given.tensor(options.tensor)
     with terminal.busy("trying", len(FORMATS_TRIED), "formats"):
         wants_page = terminal.format == "html"
-        jobs = options.jobs or (available_cores() if x.size >= _SMALL else 1)
-        found = explore(x, targets, has_errors=wants_page, jobs=jobs)
+        count = options.jobs or (available_cores() if x.size >= _SMALL else 1)
+        found = explore(x, targets, has_errors=wants_page, jobs=count)
     title = f"{options.tensor}: {'x'.join(map(str, x.shape))} {x.dtype}"
-    terminal.report(_Report(title, found, targets))
-    return 0
+    made = _table(found, targets)
+    return Report(
+        [Section("", [made])],
+        lambda: {"tensor": title, "formats": [_fields(c) for c in found]},
+        page=lambda: _page(made, found),
+        title=title,
+        heads=[title],
+        below="every figure is that of a generated program that was run",
+    )
 
 
 def _budget(target: str) -> int:
@@ -68,33 +73,22 @@ def _cells(c: Candidate, targets: list[str]) -> list[str]:
     return cells
 
 
-class _Report(NamedTuple):
-    """Every format that a tensor was tried in."""
-
-    title: str
-    found: list[Candidate]
-    targets: list[str]
-
-    def rows(self) -> list[list[str]]:
-        """Return the cells of a table."""
-        return [_cells(c, self.targets) for c in self.found]
-
-
-def _renderables(report: _Report) -> list[Part]:
-    first, *rest = _head(report.targets)
+def _table(found: list[Candidate], targets: list[str]) -> Table:
+    first, *rest = _head(targets)
+    drop = ("of f32", *(name for name in rest if name.endswith(" UB")))
     columns = [first, *(f">{name}" for name in rest)]
-    return [Text(report.title, style="bold"), table("", columns, report.rows())]
+    return table("", columns, [_cells(c, targets) for c in found], drop=drop)
 
 
-def _page(report: _Report) -> str:
-    from ptosim.views.quant_page import Tried, quant_page
+def _page(made: Table, found: list[Candidate]) -> list[Section]:
+    from ptosim.views.quant_page import Tried, quant_sections
 
     tried = [
         Tried(c.format.name, c.sqnr, c.bytes, c.cycles, c.errors, c.scales)
-        for c in report.found
+        for c in found
         if c.errors is not None
     ]
-    return quant_page(report.title, _head(report.targets), report.rows(), tried)
+    return [Section("", [made]), *quant_sections(tried)]
 
 
 def _fields(c: Candidate) -> dict[str, object]:
@@ -108,10 +102,3 @@ def _fields(c: Candidate) -> dict[str, object]:
             for t in c.cycles
         },
     }
-
-
-FORMATS: Formats[_Report] = {
-    "text": tables(_renderables),
-    "json": data(lambda r: {"tensor": r.title, "formats": [_fields(c) for c in r.found]}),
-    "html": text(_page),
-}

@@ -14,9 +14,12 @@ from ptosim.launch.values import parse_spec, split
 from ptosim.models import onnx_model, onnx_run
 from ptosim.models.conversion.source import is_quantised
 from ptosim.models.onnx_run import Line, Outcome
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, tables
+from ptosim.shell import launching
+from ptosim.shell import quant_options as given
+from ptosim.shell.command import command
+from ptosim.shell.options import from_zero, option, several, switch
 from ptosim.shell.terminal import Terminal, write_file
+from ptosim.views.report import Report, Section
 from ptosim.views.table import Part, table
 from ptosim.views.text import Text
 
@@ -27,37 +30,33 @@ form does not give the oracle's outputs on every target (--fail-on never: 0). A 
 is off by one where the reference is within two ulp of the middle between integers."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("model", metavar="MODEL.onnx")
-    parser.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=SPEC",
-        help="value of a model input: file.npy, file.npz:key, randn:f32:RxC[:seed], …; "
-        "inputs left out are random",
-    )  # fmt: skip
-    parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
-    parser.add_argument(
+@command(
+    "quant onnx",
+    option("model", metavar="MODEL.onnx"),
+    several(
+        "--arg", "NAME=SPEC",
+        "value of a model input: file.npy, file.npz:key, randn:f32:RxC[:seed], …; inputs left out "
+        "are random",
+    ),
+    given.TARGETS,
+    option(
         "--oracle", choices=("reference", "runtime", "onnx"), default="reference",
         help="whose results the exact form gives: onnx.reference, onnxruntime, the operator text",
-    )  # fmt: skip
-    parser.add_argument("--no-fuse", action="store_true", help="every node a kernel of its own")
-    parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
-    parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy",
-                        help="write an output of the exact form")  # fmt: skip
-    parser.add_argument("--seed", type=shared.from_zero, default=0)
-    parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    ),
+    switch("--no-fuse", help="every node a kernel of its own"),
+    given.EMIT,
+    several("--out", "NAME=FILE.npy", "write an output of the exact form"),
+    option("--seed", type=from_zero, default=0),
+    given.FAILS,
+    forms=("text", "json"),
+    epilog=_EPILOG,
+)  # fmt: skip
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Import, run in both forms, compare."""
-    targets = shared.architectures(options.target)
+    targets = launching.architectures(options.target)
     graph = onnx_model.load(options.model)
-    values = {}
-    for pair in options.arg:
-        name, spec = split(pair, "--arg")
-        values[name] = np.asarray(parse_spec(spec))
+    specs = launching.pairs(options.arg).items()
+    values = {name: np.asarray(parse_spec(spec)) for name, spec in specs}
     feeds, generated = onnx_model.feeds(graph, values, options.seed)
     outcome = onnx_run.run(graph, feeds, targets, options.oracle, is_fused=not options.no_fuse)
     if not is_quantised(graph):
@@ -66,12 +65,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.emit:
         _emit(Path(options.emit), outcome)
     _write_outputs(options.out, outcome)
-    if terminal.format == "text" and outcome.findings:
-        terminal.findings(outcome.findings)
-    terminal.report(_Report(options.model, graph.opset, outcome, generated))
-    if options.fail_on == "never":
-        return 0
-    return 0 if outcome.identical() else 1
+    ran = _Ran(options.model, graph.opset, outcome, generated)
+    head = f"{ran.model}: opset {ran.opset}, exact form as {outcome.oracle}, compared with "
+    return Report(
+        [Section("", lambda _: _parts(ran))],
+        lambda: _fields(ran),
+        heads=[f"{head}{outcome.source}"],
+        aside=outcome.findings,
+        exit_code=0 if options.fail_on == "never" or outcome.identical() else 1,
+    )
 
 
 def _emit(folder: Path, outcome: Outcome) -> None:
@@ -104,7 +106,7 @@ def _write_outputs(pairs: list[str], outcome: Outcome) -> None:
 # -- report ----------------------------------------------------------------------------------------
 
 
-class _Report(NamedTuple):
+class _Ran(NamedTuple):
     """What running a model gave."""
 
     model: str
@@ -113,8 +115,8 @@ class _Report(NamedTuple):
     generated: list[str]
 
 
-def _renderables(report: _Report) -> list[Part]:
-    outcome = report.outcome
+def _parts(ran: _Ran) -> list[Part]:
+    outcome = ran.outcome
     keys = [*outcome.results, *outcome.refused]
     targets = sorted({target for target, _ in keys})
     rows = []
@@ -126,13 +128,9 @@ def _renderables(report: _Report) -> list[Part]:
             rows.append((*names, form, *cells))
             names = ("", f"other oracle: {line.other}" if line.other else "")
     columns = ("node", "output", "form", *(c for t in targets for c in (t, ">cycles")))
-    head = f"{report.model}: opset {report.opset}, exact form as {outcome.oracle}, compared with "
-    parts: list[Part] = [
-        Text(f"{head}{outcome.source}", style="bold"), table("", columns, rows),
-        Text(_totals(outcome)),
-    ]  # fmt: skip
-    if report.generated:
-        parts.append(Text(f"inputs left out, data generated: {', '.join(report.generated)}"))
+    parts: list[Part] = [table("", columns, rows), Text(_totals(outcome))]
+    if ran.generated:
+        parts.append(Text(f"inputs left out, data generated: {', '.join(ran.generated)}"))
     return [*parts, *(Text(f"note: {note}") for note in [*_of_fusion(outcome), *outcome.notes])]
 
 
@@ -170,16 +168,16 @@ def _totals(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _fields(report: _Report) -> dict[str, object]:
-    outcome = report.outcome
+def _fields(ran: _Ran) -> dict[str, object]:
+    outcome = ran.outcome
     return {
-        "model": report.model,
-        "opset": report.opset,
+        "model": ran.model,
+        "opset": ran.opset,
         "oracle": outcome.oracle,
         "compared_with": outcome.source,
         "identical": {form: outcome.identical(form) for form in ("exact", "fast")},
-        "generated": report.generated,
-        "made_up": report.generated,  # its earlier name
+        "generated": ran.generated,
+        "made_up": ran.generated,  # its earlier name
         "notes": outcome.notes,
         "not_fused": outcome.why_not,
         "refused": [
@@ -220,6 +218,3 @@ def _line_fields(line: Line) -> dict[str, object]:
             for (target, form), gap in line.gaps.items()
         ],
     }
-
-
-FORMATS: Formats[_Report] = {"text": tables(_renderables), "json": data(_fields)}

@@ -1,8 +1,7 @@
-"""Options that the `quant` commands share: tensors, scales, zero points, granularity."""
+"""`ptosim quant …`: its commands, and what they share: tensors, scales, zero points."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +10,28 @@ from ptosim.ground.errors import UsageError
 from ptosim.launch.values import check_writable, dtype_like, file_bytes, parse_spec
 from ptosim.machine.quant.quantize import as_array
 from ptosim.machine.quant.storage import Storage
-from ptosim.shell.options import from_zero
+from ptosim.shell.command import commands
+from ptosim.shell.options import option
 from ptosim.shell.terminal import write_file
 
+# Subcommand -> what it does; `ptosim.shell.quant_<name>` registers it, or its module in MODULES.
+SUBCOMMANDS = {
+    "audit": "every quantising step of a program or model: whose formula, where others differ, why",
+    "convert": "a float model quantised; real, fixed-point and affine values",
+    "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
+    "explore": "one tensor in every format PTO quantises to: quality, bytes, buffer, cycles",
+    "onnx": "run a quantised ONNX model as PTO programs and compare with the reference",
+    "plan": "an int8 product or convolution with oneDNN attributes as PTO programs",
+    "reorder": "f32 weights to int8 as oneDNN's reorder does it, and as PTO programs",
+    "types": "the `!quant` types of a file: verdicts, canonical form, what they are on PTO",
+    "schemes": "the schemes and what they are made of",
+}
+commands("quant", SUBCOMMANDS)
 
-def add_granularity(parser: argparse.ArgumentParser) -> None:
-    """Options on which elements share a scale."""
-    parser.add_argument("--axis", type=int, help="one scale for each index of this axis")
-    parser.add_argument(
-        "--block", type=from_zero, help="one scale for each block of this size along --axis"
-    )
+TARGETS = option("--target", default="a2a3,a5", metavar="T[,T]")
+"""Targets whose kernels are made."""
+EMIT = option("--emit", metavar="DIR", help="write the programs with their data")
+FAILS = option("--fail-on", choices=("error", "warning", "never"), default="error")
 
 
 def tensor(spec: str, what: str = "the tensor") -> np.ndarray:

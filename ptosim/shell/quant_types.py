@@ -1,19 +1,22 @@
-"""`ptosim quant types FILE`"""
+"""`ptosim quant types FILE` and `ptosim quant schemes`"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError
-from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 from ptosim.launch.sources import open_source
 from ptosim.machine.quant.mlir.passes import Found, find, normalized
 from ptosim.machine.quant.mlir.types import QuantType, UniformType
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data
+from ptosim.machine.quant.schemes import Scheme, scheme, schemes
+from ptosim.shell.command import command
+from ptosim.shell.options import option
 from ptosim.shell.terminal import Terminal
+from ptosim.views.report import Line, Part, Report, Verbatim, one_section
+from ptosim.views.table import Table, table
 
 _EPILOG = """FILE is MLIR or .pto text, `-`, or `@name`. Every `!quant` type in it is verified in
 MLIR's words, printed as MLIR prints it, and said what it is on PTO. The exit code is 3 if one is
@@ -21,17 +24,14 @@ wrong."""
 _SHOWN = 4
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument(
-        "--mlir", choices=("2026", "22"), default="2026", help="version of the verifier"
-    )
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "quant types",
+    option("file", metavar="FILE"),
+    option("--mlir", choices=("2026", "22"), default="2026", help="version of the verifier"),
+    forms=("text", "json"),
+    epilog=_EPILOG,
+)
+def types(options: argparse.Namespace, terminal: Terminal) -> Report:
     """List the types; raises ProgramError if one is wrong."""
     source = open_source(options.file)
     places: dict[str, list[Found]] = {}
@@ -46,18 +46,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         places.setdefault(key, []).append(found)
     if any(d.is_error for d in findings):
         raise ProgramError(findings)
-    if terminal.format == "text":
-        terminal.findings(findings)
-    terminal.report(_Report(list(places.values()), findings, source))
-    return 0
-
-
-class _Report(NamedTuple):
-    """The places of each type, and what was found."""
-
-    types: list[list[Found]]
-    findings: list[Diagnostic]
-    source: Source
+    each = list(places.values())
+    return one_section(
+        lambda _: _lines(each, source), lambda: _fields(each, findings, source), aside=findings
+    )
 
 
 def _span(found: Found, source: Source) -> Span:
@@ -147,33 +139,76 @@ def _facts(type_: QuantType) -> dict[str, object]:
     return facts
 
 
-def _fields(report: _Report) -> dict[str, object]:
+def _fields(
+    types: list[list[Found]], findings: list[Diagnostic], source: Source
+) -> dict[str, object]:
     rows = []
-    for found in report.types:
+    for found in types:
         assert found[0].type is not None
-        places = [report.source.line_column(f.start) for f in found]
+        places = [source.line_column(f.start) for f in found]
         rows.append({**_facts(found[0].type), "places": places})
-    return {"types": rows, "findings": report.findings}
+    return {"types": rows, "findings": findings}
 
 
-def _text(found: list[Found], source: Source, terminal: Terminal) -> str:
-    assert found[0].type is not None
-    facts = _facts(found[0].type)
-    places = ", ".join("{}:{}".format(*source.line_column(f.start)) for f in found[:_SHOWN])
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    lines = [str(facts.pop("type")), f"  at          {places}{more}"]
-    for key, value in facts.items():
-        if isinstance(value, list):
-            shown = ", ".join(f"{v:g}" for v in value[:8]) + (", …" if len(value) > 8 else "")
-            value = f"{shown}" if key != "range" else f"[{shown}]"
-        lines.append(terminal.line(f"  {key.replace('_', ' '):<11} {value}", 14))
-    return "\n".join(lines) + "\n\n"
+def _lines(types: list[list[Found]], source: Source) -> Iterator[Part]:
+    if not types:
+        yield Line("no quantised types")
+    for found in types:
+        assert found[0].type is not None
+        facts = _facts(found[0].type)
+        places = ", ".join("{}:{}".format(*source.line_column(f.start)) for f in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        yield Verbatim(f"{facts.pop('type')}\n  at          {places}{more}\n")
+        for key, value in facts.items():
+            yield Line(f"  {key.replace('_', ' '):<11} {_shown(key, value)}", 14)
+        yield Verbatim("\n")
 
 
-def _every(report: _Report, terminal: Terminal) -> str:
-    return (
-        "".join(_text(f, report.source, terminal) for f in report.types) or "no quantised types\n"
-    )
+def _shown(key: str, value: object) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    text = ", ".join(f"{v:g}" for v in value[:8]) + (", …" if len(value) > 8 else "")
+    return f"[{text}]" if key == "range" else text
 
 
-FORMATS: Formats[_Report] = {"text": _every, "json": data(_fields)}
+# -- schemes ---------------------------------------------------------------------------------------
+
+
+@command(
+    "quant schemes",
+    option("name", nargs="?", metavar="NAME", help="one scheme, in detail"),
+    forms=("text", "json"),
+)
+def schemes_(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """The table of schemes, or one of them."""
+    chosen = [scheme(options.name)] if options.name else list(schemes().values())
+    parts: list[Part] = [Verbatim(_detail(chosen[0])) if options.name else _table(chosen)]
+    return one_section(parts, lambda: chosen)
+
+
+def _words(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _detail(chosen: Scheme) -> str:
+    fields = chosen.to_dict()
+    lines = [f"{fields.pop('name')}: {fields.pop('title')}"]
+    lines += [
+        f"  {k.replace('_', ' ')}: {_words(v)}" for k, v in fields.items() if v not in ("", ())
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(chosen: list[Scheme]) -> Table:
+    rows = []
+    for s in chosen:
+        scaling = {"divide": "x / s", "multiply": "x * m", "fused": "fma(x, m, z)"}[s.scale]
+        if s.multiplier == "fp19":
+            scaling = "x * fp19(m)"
+        through = f" through {', '.join(s.through)}" if s.through else ""
+        limits = f"clamp to {s.range[0]}..{s.range[1]}" if s.range else s.overflow
+        rows.append(
+            (s.name, f"{scaling} in {s.precision}", s.zero, s.rounding + through, limits, s.nan)
+        )
+    columns = ("scheme", "scaling", "zero point", "rounding", "out of range", "NaN")
+    return table("", columns, rows, cut=True)

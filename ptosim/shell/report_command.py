@@ -17,18 +17,18 @@ from ptosim.launch.parallel.wanted import available_cores
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import open_source
-from ptosim.shell import launching, paging
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, text
-from ptosim.shell.jobs import add_jobs
+from ptosim.shell import launching
+from ptosim.shell.command import command
+from ptosim.shell.options import FAIL_ON, LAUNCH, group, jobs, program
 from ptosim.shell.terminal import Terminal
-from ptosim.time.report.chains import chains
 from ptosim.tools.api import check_source
-from ptosim.views import cost_data, run_report
-from ptosim.views.cast_chains import page_section
+from ptosim.views.cost_report import to_json as cost_json
 from ptosim.views.header import header, header_line
-from ptosim.views.report.contents import Contents, Ran
-from ptosim.views.report.page import report_page
+from ptosim.views.known import Known, Timed
+from ptosim.views.program_page import sections
+from ptosim.views.report import Report
+from ptosim.views.run_report import Ran, values
+from ptosim.views.run_report import to_json as run_json
 
 _EPILOG = """The program is checked, run on the first target (on its own arguments, else on
 generated data), and timed on every target that accepts it; the page has verdict, findings,
@@ -36,25 +36,21 @@ values, timeline, stages, roofline, memory over cycles, hints and accuracy. It i
 needs nothing else. Exit code: as of `run`; 3 if every target rejects the program."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    shared.add_program(parser)
-    group = parser.add_argument_group("run")
-    launching.add_arguments(group)
-    add_jobs(group, "blocks without dependences are executed in")
-    shared.add_fail_on(parser)
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
-    """Check, run and time the program, and write the page."""
+@command(
+    "report",
+    program(),
+    group("run", LAUNCH, jobs("blocks without dependences are executed in")),
+    FAIL_ON,
+    forms=("html", "json"),
+    epilog=_EPILOG,
+)
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """Check, run and time the program."""
     if terminal.is_screen() and terminal.format == "html":
         raise UsageError("a page is no text for a terminal", help="give a file: -o report.html")
-    contents = _Gathering(options, terminal)
-    contents.gather()
-    terminal.report(contents)
-    return contents.exit_code()
+    gathered = _Gathering(options, terminal)
+    gathered.gather()
+    return gathered.report()
 
 
 class _Gathering:
@@ -62,8 +58,9 @@ class _Gathering:
 
     def __init__(self, options: argparse.Namespace, terminal: Terminal) -> None:
         self.options, self.terminal = options, terminal
-        self.contents = Contents("", paging.command_line(options))
-        self.result: Result | None = None
+        self.known = Known()
+        self.heads: list[str] = []
+        self.ran: Ran | None = None
         self.entry = ""
 
     def gather(self) -> None:
@@ -76,16 +73,10 @@ class _Gathering:
             try:
                 self._target(choices, checked if choices is asked[0] else None)
             except Trap as trap:
-                self.contents.stopped = trap
-                self._add(trap.diagnostics)
+                self._stop(trap)
             except ProgramError as problem:
-                self.contents.rejected[str(choices.target or "the target")] = problem
+                self.known.rejected[str(choices.target or "the target")] = problem
                 self._add(problem.diagnostics)
-        reports = [t.cost for t in self.contents.timed]
-        codes = {name: p.diagnostics[0].code for name, p in self.contents.rejected.items()}
-        self.contents.sections.append(page_section(chains(reports), codes))
-        targets = ", ".join([*(t.cost.label for t in self.contents.timed), *self.contents.rejected])
-        self.contents.title = f"{self.entry or self.options.file} on {targets}"
 
     def _check(self, choices: Choices) -> Front | None:
         """Check the program; return it, where it need not be checked again for its entry alone."""
@@ -102,15 +93,15 @@ class _Gathering:
         program = choices.program(checked)
         entry = self.entry = program.entry(choices.entry)
         args = choices.arguments()
-        self.contents.heads.append(header_line(header(program, entry)))
-        if self.result is None and self.contents.stopped is None:
+        self.heads.append(header_line(header(program, entry)))
+        if self.ran is None and self.known.stopped is None:
             self._run(choices, program, entry, args)
         with self.terminal.busy(f"timing {entry} on {program.target}"):
             cost = program.cost(
                 entry=entry, args=args,
                 **choices.run_options("block_num", "ranks", "max_instructions"),
             )  # fmt: skip
-            self.contents.timed.append(paging.timed(program, cost, args))
+            self.known.timed.append(Timed(program, cost, args))
 
     def _run(
         self, choices: Choices, program: LoadedProgram, entry: str, args: dict[str, Any]
@@ -122,52 +113,63 @@ class _Gathering:
                 if self.options.jobs is None:  # nobody asked for processes
                     result.in_order = ""
         except Trap as trap:
-            self.contents.stopped = trap
-            self._add(trap.diagnostics)
+            self._stop(trap)
             return
-        self.result = result
         compared = [
             _compared(result, name, expected, tolerance)
             for name, (expected, tolerance) in choices.expected().items()
             if name in result.outputs
         ]
-        self.contents.ran = Ran(run_report.values(result, compared), result, compared)
+        self.ran = Ran(program, entry, result, compared)
+        self.known.compared, self.known.values = compared, values(result, compared)
         self._add(result.findings)
 
+    def _stop(self, trap: Trap) -> None:
+        self.known.stopped = trap
+        self._add(trap.diagnostics)
+
     def _add(self, findings: Sequence[Diagnostic]) -> None:
-        known = {(d.code, d.message, str(d.span)) for d in self.contents.findings}
-        self.contents.findings += [
+        known = {(d.code, d.message, str(d.span)) for d in self.known.findings}
+        self.known.findings += [
             d for d in findings if (d.code, d.message, str(d.span)) not in known
         ]
 
-    def exit_code(self) -> int:
-        """Return the exit code: as of `run`, 3 if no target accepts the program."""
-        contents = self.contents
-        if contents.stopped is not None:
-            return contents.stopped.exit_code
-        if not contents.timed and contents.rejected:
-            return next(iter(contents.rejected.values())).exit_code
-        wrong = contents.ran is not None and any(not c.passed for c in contents.ran.comparisons)
-        threshold = "warning" if self.options.strict else self.options.fail_on
-        return 1 if wrong or shared.fails(contents.findings, threshold) else 0
+    def report(self) -> Report:
+        """Return the page, and what it says as data."""
+        known, command = self.known, launching.command_line(self.options)
+        targets = ", ".join([*(cost.label for cost in known.reports), *known.rejected])
+        title = f"{self.entry or self.options.file} on {targets}"
 
-    def to_json(self) -> dict[str, object]:
-        """Return what the page says as data."""
-        contents = self.contents
-        pairs = [(t.program, t.cost) for t in contents.timed]
-        ran = contents.ran
-        run_ = None
-        if ran is not None and contents.timed:
-            program = contents.timed[0].program
-            run_ = run_report.to_json(program, self.entry, ran.result, ran.comparisons)
-        return {
-            "title": contents.title,
-            "command": contents.command,
-            "findings": contents.findings,
-            "run": run_,
-            "cost": cost_data.to_json(pairs, contents.rejected, {}),
-            "memory": {t.cost.label: t.memory for t in contents.timed if t.memory is not None},
-        }
+        def fields() -> dict[str, object]:
+            pairs = [(t.program, t.cost) for t in known.timed]
+            ran = run_json(self.ran) if self.ran is not None and pairs else None
+            return {
+                "title": title,
+                "command": command,
+                "findings": known.findings,
+                "run": ran,
+                "cost": cost_json(pairs, known.rejected, {}),
+                "memory": {t.cost.label: t.memory for t in known.timed if t.memory is not None},
+            }
+
+        return Report(
+            sections(known, self.heads, command, chains=True),
+            fields,
+            title=title,
+            heads=self.heads,
+            exit_code=self._exit_code(),
+        )
+
+    def _exit_code(self) -> int:
+        """As of `run`; 3 if no target accepts the program."""
+        known = self.known
+        if known.stopped is not None:
+            return known.stopped.exit_code
+        if not known.timed and known.rejected:
+            return next(iter(known.rejected.values())).exit_code
+        wrong = any(not c.passed for c in known.compared or ())
+        bad = launching.fails(known.findings, launching.threshold(self.options))
+        return 1 if wrong or bad else 0
 
 
 def _compared(result: Result, name: str, expected: Any, tolerance: Any) -> Comparison:
@@ -176,9 +178,3 @@ def _compared(result: Result, name: str, expected: Any, tolerance: Any) -> Compa
 
 def _with_targets(options: argparse.Namespace) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(options), "target": "a2a3,a5"})
-
-
-FORMATS: Formats[_Gathering] = {
-    "html": text(lambda found: report_page(found.contents)),
-    "json": data(lambda found: found.to_json()),
-}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from ptosim.ground.errors import ProgramError, PtosimError
@@ -15,14 +16,9 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import compare
 from ptosim.launch.sources import shipped_names
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data
+from ptosim.shell.command import command
 from ptosim.shell.terminal import Terminal
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    shared.add_output(parser, FORMATS)
+from ptosim.views.report import Line, Report, one_section
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +31,8 @@ class Check:
     seconds: float
 
 
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command("selftest", forms=("text", "json"))
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Run every check; exit code 1 if one fails."""
     checks, names = [_data()], shipped_names()
     with terminal.busy("running what is shipped", len(names), "programs") as progress:
@@ -43,8 +40,11 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             choices = Choices(f"@{name}").completed()
             targets = choices.sidecar.targets if choices.sidecar is not None else ()
             checks.extend(_program(name, replace(choices, target=t)) for t in targets or (None,))
-    terminal.report(checks)
-    return 0 if all(c.passed for c in checks) else 1
+    return one_section(
+        lambda _: _lines(checks, quiet=terminal.quiet),
+        lambda: {"failed": sum(not c.passed for c in checks), "checks": list(map(asdict, checks))},
+        exit_code=0 if all(c.passed for c in checks) else 1,
+    )
 
 
 def _data() -> Check:
@@ -99,23 +99,10 @@ def _execute(choices: Choices) -> tuple[int, str]:
     return 0, f"{len(expected)} outputs as expected" if expected else "runs"
 
 
-def _text(checks: list[Check], terminal: Terminal) -> str:
+def _lines(checks: list[Check], *, quiet: bool) -> Iterator[Line]:
     width = max(len(c.name) for c in checks)
-    lines = [
-        terminal.line(
-            f"{'ok  ' if c.passed else 'FAIL'} {c.name:{width}}  {1000 * c.seconds:6.0f} ms  "
-            f"{c.detail}",
-            width + 18,
-        )
-        for c in checks
-        if not terminal.quiet or not c.passed
-    ]
-    passed = sum(c.passed for c in checks)
-    return "\n".join([*lines, f"{passed} of {len(checks)} checks passed"]) + "\n"
-
-
-def _fields(checks: list[Check]) -> dict[str, object]:
-    return {"failed": sum(not c.passed for c in checks), "checks": list(map(asdict, checks))}
-
-
-FORMATS: Formats[list[Check]] = {"text": _text, "json": data(_fields)}
+    for c in checks:
+        if not quiet or not c.passed:
+            word, seconds = "ok  " if c.passed else "FAIL", f"{1000 * c.seconds:6.0f} ms"
+            yield Line(f"{word} {c.name:{width}}  {seconds}  {c.detail}", width + 18)
+    yield Line(f"{sum(c.passed for c in checks)} of {len(checks)} checks passed")

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.installed import installed
+from ptosim.shell.command import command
+from ptosim.shell.options import Group, option, switch
 from ptosim.shell.serve import protocol
-from ptosim.shell.signals import Terminated
+from ptosim.shell.streams import Terminated
 from ptosim.shell.terminal import Terminal
 
 _EPILOG = """With PTOSIM_SERVER set to the socket, every command that does not talk to its user
@@ -25,20 +27,22 @@ _WARM = ("@basics/vadd", "@quant/mxfp8_nd")
 """Programs that are checked, run and priced before the first request."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--socket", metavar="PATH", type=Path, help="listen at this Unix socket")
-    where.add_argument(
-        "--stdio", action="store_true", help="requests on standard input, answers on its output"
-    )
-    parser.add_argument(
+@command(
+    "serve",
+    Group(
+        "",
+        (
+            option("--socket", metavar="PATH", type=Path, help="listen at this Unix socket"),
+            switch("--stdio", help="requests on standard input, answers on its output"),
+        ),
+        exclusive=True,
+    ),
+    option(
         "-j", "--jobs", type=int, metavar="N", default=os.cpu_count() or 1,
         help="requests that are at work at a time (default: the cores of the machine)",
-    )  # fmt: skip
-
-
+    ),
+    epilog=_EPILOG,
+)  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Serve until the end. Raises UsageError where the system or the socket does not allow it."""
     if not hasattr(os, "fork"):
@@ -50,8 +54,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             "this system has no sockets that are files", help="`ptosim serve --stdio` needs none"
         )
     from ptosim.shell.main import main, understands
-    from ptosim.shell.serve.server import Server
-    from ptosim.shell.serve.work import Commands
+    from ptosim.shell.serve.server import Commands, Server
 
     _warm_up()
     server = Server(Commands(main, understands), options.jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ from ptosim.ground.errors import UsageError
 from ptosim.machine.core import Core
 from ptosim.models.statistics import Point, Points, points, written
 from ptosim.models.statistics import shared as shared_statistics
-from ptosim.shell import dumping, launching
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data
+from ptosim.shell import launching
+from ptosim.shell.command import command
+from ptosim.shell.options import LAUNCH, group, option, program, several, switch
 from ptosim.shell.terminal import Terminal, write_file
+from ptosim.views.report import Line, Report, one_section
 
 if TYPE_CHECKING:
     from ptosim.models.quant.statistics import Statistics
@@ -33,37 +35,34 @@ there: each key is a row, values with one coupledKey get one type, and --into FI
 program with `quant.stats` in place of `quant.stats_ref`."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    shared.add_program(parser)
-    launching.add_arguments(parser.add_argument_group("run"))
-    group = parser.add_argument_group("statistics")
-    group.add_argument("--value", action="append", default=[], metavar="VALUE@OP")
-    group.add_argument("--axis", type=int, help="statistics for each index of this axis too")
-    group.add_argument("--bits", type=int, default=8, help="width of the proposed type (8)")
-    group.add_argument("--unsigned", action="store_true", help="propose unsigned storage")
-    group.add_argument(
-        "--narrow", action="store_true", help="without the lowest code (weights: -127..127)"
-    )
-    group.add_argument(
-        "--into",
-        metavar="FILE",
-        help="write the program with its `quant.stats_ref` as `quant.stats`",
-    )
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "stats",
+    program(),
+    group("run", LAUNCH),
+    group(
+        "statistics",
+        several("--value", "VALUE@OP"),
+        option("--axis", type=int, help="statistics for each index of this axis too"),
+        option("--bits", type=int, default=8, help="width of the proposed type (8)"),
+        switch("--unsigned", help="propose unsigned storage"),
+        switch("--narrow", help="without the lowest code (weights: -127..127)"),
+        option(
+            "--into", metavar="FILE",
+            help="write the program with its `quant.stats_ref` as `quant.stats`",
+        ),
+    ),
+    forms=("text", "json"),
+    epilog=_EPILOG,
+)  # fmt: skip
+def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Run, measure, propose."""
-
     choices = launching.each_target(options)[0]
     program = choices.program()
     entry = program.entry(choices.entry)
     named = [] if options.value else points(program.front.resolved)
     if options.into and not any(point.of_ref for point in named):
         raise UsageError("--into: the program has no `quant.stats_ref` to write")
-    ranges = _Ranges(dumping.requests(options.value), options.axis)
+    ranges = _Ranges(launching.dumps_of(options.value), options.axis)
     observers = [ranges] if options.value else [Points(named, options.axis)]
     with terminal.busy(f"running {entry}"):
         result = program.run(
@@ -76,8 +75,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.into:
         text = written(program.front.module.source, named)
         write_file(Path(options.into), text)
-    terminal.report(rows)
-    return 0
+    return one_section(lambda _: _lines(rows), lambda: {"values": rows})
 
 
 def _named(named: list[Point], options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -164,23 +162,24 @@ def _facts(
     return facts
 
 
-def _text(facts: dict[str, Any], terminal: Terminal) -> str:
+def _lines(rows: list[dict[str, Any]]) -> Iterator[Line]:
+    for number, facts in enumerate(rows):
+        if number:
+            yield Line("")
+        for text in _texts(facts):
+            yield Line(text, 4)
+
+
+def _texts(facts: dict[str, Any]) -> Iterator[str]:
     if not facts["seen"]:
-        return f"{facts['name']}: the run never reached it\n"
+        yield f"{facts['name']}: the run never reached it"
+        return
     low, high = facts["layerStats"]
-    lines = [f"{facts['name']}: {low:.6g} .. {high:.6g}, {facts['seen']} times"]
-    if facts["not_finite"]:
-        lines[0] += f", {facts['not_finite']} values not finite"
+    odd = f", {facts['not_finite']} values not finite" if facts["not_finite"] else ""
+    yield f"{facts['name']}: {low:.6g} .. {high:.6g}, {facts['seen']} times{odd}"
     if "coupled" in facts:
-        lines.append(f"  coupled    by the key {facts['coupled']}: one type for all of them")
-    lines.append(f"  type       {facts['type']}")
+        yield f"  coupled    by the key {facts['coupled']}: one type for all of them"
+    yield f"  type       {facts['type']}"
     if "axis_type" in facts:
-        lines.append(f"  per axis   {facts['axis_type']}")
-    lines.append(f"  quant.stats {{{facts['attributes']}}}")
-    return "\n".join(terminal.line(line, 4) for line in lines) + "\n"
-
-
-FORMATS: Formats[list[dict[str, Any]]] = {
-    "text": lambda rows, terminal: "\n".join(_text(facts, terminal) for facts in rows),
-    "json": data(lambda rows: {"values": rows}),
-}
+        yield f"  per axis   {facts['axis_type']}"
+    yield f"  quant.stats {{{facts['attributes']}}}"

@@ -1,4 +1,5 @@
-"""The standard streams as they may be: closed, full, of a narrow encoding."""
+"""The standard streams as they may be (closed, full, of a narrow encoding), and signals: Ctrl-C and
+SIGTERM end a command in the same orderly way, with nothing half written and exit code 130."""
 
 from __future__ import annotations
 
@@ -7,7 +8,11 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
 
 from ptosim.ground.errors import UsageError
 
@@ -89,3 +94,33 @@ def abandon() -> None:
     again."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# -- signals ---------------------------------------------------------------------------------------
+
+
+class Terminated(BaseException):
+    """SIGTERM came. Not a KeyboardInterrupt: at a prompt that would only break off the line."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+@contextlib.contextmanager
+def orderly() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt and SIGTERM Terminated; afterwards both are as before."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: _terminate}
+    before = {number: signal.getsignal(number) for number in handlers}
+    ours = {n: h for n, h in before.items() if h is not signal.SIG_IGN and h is not None}
+    try:
+        for number in ours:
+            signal.signal(number, handlers[number])
+    except ValueError:  # signals come to the main thread, and this is another one
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)

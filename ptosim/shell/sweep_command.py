@@ -12,14 +12,26 @@ from typing import Any
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.limits import Limits
-from ptosim.ground.records import NamedTuple
-from ptosim.ground.version import __version__
 from ptosim.ground.whole_numbers import number_in
 from ptosim.language.targets import check_target_word
 from ptosim.launch import values
 from ptosim.shell import launching
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, text
+from ptosim.shell.command import command
+from ptosim.shell.options import (
+    COMPAT,
+    LEVEL,
+    PROFILE,
+    SPACE,
+    SYNC,
+    from_one,
+    from_zero,
+    group,
+    inputs,
+    option,
+    several,
+    switch,
+    tolerance,
+)
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.engines import engine_of
 from ptosim.tools.search.pareto import Change, changes, read_rows
@@ -29,9 +41,7 @@ from ptosim.tools.search.source import maker_of
 from ptosim.tools.search.space import Space, values_of
 from ptosim.tools.search.store import Store, default_store
 from ptosim.tools.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
-from ptosim.views import sweep_page, sweep_tables
-from ptosim.views.json_text import line
-from ptosim.views.text import Text
+from ptosim.views import sweep_report
 
 _EPILOG = """SOURCE is a Jinja2 template (kernel.pto.j2), a function (make.py:kernel), a program
 whose constants --const or the space name, or the rows of an earlier sweep (rows.jsonl). What was
@@ -39,74 +49,6 @@ computed is kept: a sweep that was stopped goes on. Exit code 1: worse than --ba
 sweep` has the form of the space."""
 FEW = 24
 """Rows that are computed in this process unless somebody says how many are to work."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("source", metavar="SOURCE", help="what makes the programs, or rows.jsonl")
-    group = parser.add_argument_group("space")
-    group.add_argument("--space", metavar="FILE", help="parameters and conditions (TOML)")
-    group.add_argument(
-        "--const", "--param", dest="const", action="append", default=[], metavar="NAME=V,V",
-        help="values of a parameter, or of a constant of a plain program: c16=8,16,32",
-    )  # fmt: skip
-    _add_launch(parser.add_argument_group("each point"))
-    _add_work(parser.add_argument_group("work"))
-    group = parser.add_argument_group("comparison")
-    group.add_argument("--baseline", metavar="FILE", help="JSON lines of an earlier sweep: exit 1 "
-                       "if a point is refused now, is gone, or takes more cycles")  # fmt: skip
-    group.add_argument("--slack", type=_percent, default=0.0, metavar="PERCENT",
-                       help="cycles that a point may take more (default 0)")  # fmt: skip
-    group = parser.add_argument_group("table")
-    group.add_argument("--top", type=shared.from_zero, default=10, metavar="N",
-                       help="fastest points of each target (default 10)")  # fmt: skip
-    group.add_argument(
-        "--refused", action="store_true", help="every refused point, with its reason"
-    )
-    group.add_argument(
-        "--parquet", metavar="FILE", help="write the rows as Parquet (needs pyarrow)"
-    )
-    shared.add_output(parser, FORMATS)
-
-
-def _add_launch(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--target", metavar="T", help="targets (default: those of the space, else "
-                       "a2a3,a5)")  # fmt: skip
-    group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
-    group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
-    shared.add_compat(group)
-    group.add_argument("--profile", metavar="P", help="semantic profile: hw (default), page, cpu")
-    launching.add_inputs(group, "judge")
-    group.add_argument("--block-num", metavar="N", help="blocks: a number, or an expression of the "
-                       "parameters")  # fmt: skip
-    group.add_argument(
-        "--expect", action="append", default=[], metavar="NAME=SPEC",
-        help="check values, too: an output is this array, or what file.py:function gives for the "
-        "arguments",
-    )  # fmt: skip
-    launching.add_tolerance(group, "--expect")
-    group.add_argument("--seed", type=shared.from_zero, help="seed of generated arguments")
-    group.add_argument("--point-seconds", type=float, metavar="S", help="limit of each point")
-
-
-def _add_work(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("-j", "--jobs", type=shared.from_one, metavar="N",
-                       help="processes (default: all cores; needs joblib)")  # fmt: skip
-    group.add_argument("--cluster", metavar="ADDRESS", help="workers of Dask: tcp://host:8786, or "
-                       "local:4")  # fmt: skip
-    group.add_argument("--store", metavar="FILE", help="where results are kept (default: the "
-                       "user's cache)")  # fmt: skip
-    group.add_argument("--no-store", action="store_true", help="compute everything, keep nothing")
-
-
-class _Report(NamedTuple):
-    """What the command says."""
-
-    sweep: Sweep
-    changes: list[Change]
-    compared: bool
-    options: argparse.Namespace
 
 
 def _percent(text: str) -> float:
@@ -118,6 +60,58 @@ def _percent(text: str) -> float:
     raise argparse.ArgumentTypeError(f"takes a number from 0 on, not `{text}`")
 
 
+@command(
+    "sweep",
+    option("source", metavar="SOURCE", help="what makes the programs, or rows.jsonl"),
+    group("space", SPACE),
+    group(
+        "each point",
+        option("--target", metavar="T",
+               help="targets (default: those of the space, else a2a3,a5)"),
+        LEVEL,
+        SYNC,
+        COMPAT,
+        PROFILE,
+        inputs("judge"),
+        option("--block-num", metavar="N",
+               help="blocks: a number, or an expression of the parameters"),
+        several(
+            "--expect", "NAME=SPEC",
+            "check values, too: an output is this array, or what file.py:function gives for the "
+            "arguments",
+        ),
+        tolerance("--expect"),
+        option("--seed", type=from_zero, help="seed of generated arguments"),
+        option("--point-seconds", type=float, metavar="S", help="limit of each point"),
+    ),
+    group(
+        "work",
+        option("-j", "--jobs", type=from_one, metavar="N",
+               help="processes (default: all cores; needs joblib)"),
+        option("--cluster", metavar="ADDRESS",
+               help="workers of Dask: tcp://host:8786, or local:4"),
+        option("--store", metavar="FILE",
+               help="where results are kept (default: the user's cache)"),
+        switch("--no-store", help="compute everything, keep nothing"),
+    ),
+    group(
+        "comparison",
+        option("--baseline", metavar="FILE",
+               help="JSON lines of an earlier sweep: exit 1 if a point is refused now, is gone, or "
+               "takes more cycles"),
+        option("--slack", type=_percent, default=0.0, metavar="PERCENT",
+               help="cycles that a point may take more (default 0)"),
+    ),
+    group(
+        "table",
+        option("--top", type=from_zero, default=10, metavar="N",
+               help="fastest points of each target (default 10)"),
+        switch("--refused", help="every refused point, with its reason"),
+        option("--parquet", metavar="FILE", help="write the rows as Parquet (needs pyarrow)"),
+    ),
+    forms=("text", "json", "jsonl", "csv", "html"),
+    epilog=_EPILOG,
+)  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Judge every point; exit code 1 if --baseline was better."""
     if options.parquet and importlib.util.find_spec("pyarrow") is None:
@@ -131,9 +125,21 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if found.kept and not options.quiet:
         terminal.remark(f"{found.kept:,} of {len(found.rows):,} rows were known already")
     if options.parquet:
-        write_file(Path(options.parquet), sweep_tables.to_parquet(found.rows))
-    if terminal.wants_report:
-        terminal.report(_Report(found, differing, before is not None, options))
+        write_file(Path(options.parquet), sweep_report.to_parquet(found.rows))
+    told = [_changed(change) for change in differing] if before is not None else None
+    pareto = {t: found.pareto(t) for t in found.targets}
+    report = sweep_report.sweep_report(
+        found.name, found.targets, found.rows, pareto, told,
+        top=options.top, slack=options.slack / 100, whole=options.refused,
+    )  # fmt: skip
+    report.fields = lambda: {
+        "version": 1, "source": found.name, "rows": found.rows, "pareto": pareto,
+        "changes": [
+            {"before": c.before, "after": c.after, "text": c.text, "worse": c.is_worse}
+            for c in differing
+        ],
+    }  # fmt: skip
+    terminal.tell(report)
     unusable = next((row for row in found.rows if _is_unusable(row)), None)
     if unusable is not None:
         terminal.error(unusable["reason"], "the other rows are there")
@@ -149,7 +155,9 @@ def _is_unusable(row: Row) -> bool:
 
 def _computed(options: argparse.Namespace, terminal: Terminal) -> Sweep:
     space, recipe = _asked(options)
-    targets = [word for word in shared.targets(options.target) if word] or recipe.targets or TARGETS
+    targets = (
+        [word for word in launching.targets(options.target) if word] or recipe.targets or TARGETS
+    )
     for word in targets:
         check_target_word(word)
     maker = maker_of(options.source, space)
@@ -181,7 +189,7 @@ def _store(options: argparse.Namespace) -> Store | None:
 
 def _asked(options: argparse.Namespace) -> tuple[Space, Recipe]:
     """The space of the file and of --const, and how its points are launched."""
-    constants = dict(values.split(pair, "--const") for pair in options.const)
+    constants = launching.pairs(options.const, "--const")
     given = {n: values_of(n, [_value(v) for v in t.split(",")]) for n, t in constants.items()}
     if not options.space and not given:
         raise UsageError(
@@ -193,11 +201,11 @@ def _asked(options: argparse.Namespace) -> tuple[Space, Recipe]:
         if getattr(options, name) is not None
     }
     chosen["limits"] = Limits(options.max_instructions, options.point_seconds)
-    expect = dict(values.split(pair, "--expect") for pair in options.expect) or None
+    expect = launching.pairs(options.expect, "--expect") or None
     near = launching.tolerance(options)
     if expect and not near.is_exact:
         chosen["tolerance"] = dict.fromkeys(expect, near)
-    args = dict(values.split(pair, "--arg") for pair in options.arg) or None
+    args = launching.pairs(options.arg) or None
     if options.space:
         space, recipe = recipe_of(_path(options.space), _here(expect), _here(args), chosen)
         given = {**space.values, **given}
@@ -227,69 +235,7 @@ def _value(word: str) -> int | float | str:
     return word.strip() if number is None else number
 
 
-def _text(report: _Report, terminal: Terminal) -> str:
-    sweep, options = report.sweep, report.options
-    rows = sweep.rows
-    names = sweep_tables.varying(rows)
-    parts: list[Any] = [Text(_head(sweep), style="bold")]
-    parts.append(Text(_counts(sweep)))
-    constant = sweep_tables.fixed(rows)
-    parts += [Text(f"the same in all points: {constant}")] if constant else []
-    for target in sweep.targets:
-        found = sweep.of(target)
-        if found:
-            front = sweep.pareto(target)
-            parts.append(sweep_tables.of_target(target, found, front, names, options.top))
-        else:
-            parts.append(Text(f"{target}: no point is accepted"))
-    parts += sweep_tables.refusals(rows, whole=options.refused)
-    if report.compared:
-        told = [_changed(change) for change in report.changes]
-        parts += sweep_tables.compared(told, options.slack / 100)
-    return terminal.render(parts)
-
-
 def _changed(change: Change) -> tuple[str, str, str, bool]:
     row = change.after or change.before or {}
     point = " ".join(f"{n}={v}" for n, v in row["params"].items())
     return point, row["target"], change.text, change.is_worse
-
-
-def _head(sweep: Sweep) -> str:
-    return f"ptosim {__version__} · sweep {sweep.name} · target {', '.join(sweep.targets)}"
-
-
-def _counts(sweep: Sweep) -> str:
-    refused = sum(sweep.refused.values())
-    count = len(sweep.rows)
-    return f"{count:,} rows: {count - refused:,} accepted, {refused:,} refused"
-
-
-def _page(report: _Report) -> str:
-    sweep = report.sweep
-    fronts = {target: sweep.pareto(target) for target in sweep.targets}
-    return sweep_page.sweep_page(
-        sweep.name, sweep.rows, fronts, f"{_head(sweep)} · {_counts(sweep)}"
-    )
-
-
-def _document(report: _Report) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "source": report.sweep.name,
-        "rows": report.sweep.rows,
-        "pareto": {t: report.sweep.pareto(t) for t in report.sweep.targets},
-        "changes": [
-            {"before": c.before, "after": c.after, "text": c.text, "worse": c.is_worse}
-            for c in report.changes
-        ],
-    }
-
-
-FORMATS: Formats[_Report] = {
-    "text": _text,
-    "json": data(_document),
-    "jsonl": text(lambda report: "".join(f"{line(row)}\n" for row in report.sweep.rows)),
-    "csv": text(lambda report: sweep_tables.to_csv(report.sweep.rows)),
-    "html": text(_page),
-}

@@ -6,23 +6,21 @@ import contextlib
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
 from ptosim.ground.progress import Progress, watched
 from ptosim.ground.whole_numbers import whole
 from ptosim.shell.streams import write_error, write_out
-from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
-from ptosim.views.json_text import line
-from ptosim.views.plain_text import is_plain, plain_text
+from ptosim.views.frames import WIDTH, ansi, plain, render_all
+from ptosim.views.render import FOR_FINDINGS, render
+from ptosim.views.report import Findings, Report, Room
 
 _WIDEST = 10_000
 """Columns that `COLUMNS` may ask for."""
-
-Writer = Callable[[Any, "Terminal"], str]
 
 
 class Terminal:
@@ -33,9 +31,9 @@ class Terminal:
         self.quiet: bool = getattr(options, "quiet", False)
         self.verbose: bool = getattr(options, "verbose", False)
         self._target: str | None = getattr(options, "output", None)
-        self._writers: Mapping[str, Writer] = getattr(options, "writers", {})
+        forms: Sequence[str] = getattr(options, "forms", ())
         if self.format == "text" and (self._target or "").endswith((".html", ".htm")):
-            self.format = "html" if "html" in self._writers else "text"
+            self.format = "html" if "html" in forms else "text"
         self._color: str = getattr(options, "color", None) or "auto"
 
     def uses_color(self, stream: TextIO) -> bool:
@@ -63,22 +61,6 @@ class Terminal:
         columns = whole(os.environ.get("COLUMNS", "")) or 0
         return columns if 0 < columns < _WIDEST else WIDTH
 
-    def line(self, text: str, indent: int) -> str:
-        """Return a line as a screen has room for it, continued below after `indent` blanks; words
-        stay whole, and what does not go to a screen is one line."""
-        if not self.is_screen():
-            return text
-        import textwrap
-
-        return textwrap.fill(
-            text,
-            self.width(),
-            subsequent_indent=" " * indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-            drop_whitespace=True,
-        )
-
     # -- reports ----------------------------------------------------------------------------------
 
     def write(self, text: str) -> None:
@@ -92,23 +74,22 @@ class Terminal:
         """Write reports to standard output: `-o` names something else than the report."""
         self._target = None
 
-    def report(self, report: object) -> None:
-        """Write a report in the form that was asked for, one of those that the command declares."""
-        self.write(self._writers[self.format](report, self))
+    def tell(self, report: Report) -> int:
+        """Write a report in the form that was asked for, and what goes beside its text; returns its
+        exit code."""
+        beside = self.findings if self.format == "text" else lambda findings: None
+        if report.before:
+            beside(report.aside)
+        if self.wants_report or not report.is_quiet:
+            self.write(self.render(report))
+        if not report.before:
+            beside(report.aside)
+        return report.exit_code
 
-    def render(self, parts: Iterable[object], width: int | None = None) -> str:
-        """Return tables and lines, or what else rich shows, as text of the report's width, unless
-        another is given."""
-        given, width = list(parts), width or self.width()
+    def render(self, report: Report) -> str:
+        """Return a report in the form that was asked for."""
         color = self._target is None and self.uses_color(sys.stdout)
-        if not color and is_plain(given):
-            return plain_text(given, width)
-        from ptosim.views.console import text_console, text_of
-
-        console, buffer = text_console(width, color=color)
-        for part in given:
-            console.print(part, crop=False)  # code in the manual is whole
-        return text_of(buffer, color=color)
+        return render(report, self.format, Room(self.width(), self.is_screen()), color=color)
 
     @contextlib.contextmanager
     def busy(self, what: str, total: int | None = None, parts: str = "") -> Iterator[Progress]:
@@ -127,10 +108,8 @@ class Terminal:
 
     def findings(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Write findings to standard error or, in a form for them, as the report."""
-        from ptosim.views.diagnostics.export import WRITERS, Findings
-
-        if self.format in WRITERS:
-            self.write(WRITERS[self.format](Findings(diagnostics)))
+        if self.format in FOR_FINDINGS:
+            self.write(self.render(Report(findings=Findings(diagnostics))))
             return
         shown = [d for d in diagnostics if self.shows(d)]
         if shown:
@@ -165,5 +144,7 @@ class Terminal:
 
 def trace_text(events: list[dict[str, object]]) -> str:
     """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
+    from ptosim.views.json_text import line
+
     body = ",\n".join(map(line, events))
     return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'

@@ -11,11 +11,11 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.launch.parallel.wanted import available_cores
-from ptosim.shell import options as shared
-from ptosim.shell.formats import Formats, data, text
-from ptosim.shell.jobs import add_jobs
+from ptosim.shell.command import command
+from ptosim.shell.options import jobs, option, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.testing.cases import Case, Outcome, Runner, cases_of, programs_in
+from ptosim.views.report import Report, Verbatim, one_section
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,15 @@ class Line:
         return f"{self.case.path}::{self.case.name}"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="folders and programs (default .)")
-    parser.add_argument("--target", metavar="T", help="only the cases of this target")
-    parser.add_argument(
-        "--update", action="store_true", help="write outputs as the golden arrays of the sidecars"
-    )
-    add_jobs(parser, "programs are tested in")
-    shared.add_output(parser, FORMATS)
-
-
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "test",
+    option("paths", nargs="*", metavar="PATH", help="folders and programs (default .)"),
+    option("--target", metavar="T", help="only the cases of this target"),
+    switch("--update", help="write outputs as the golden arrays of the sidecars"),
+    jobs("programs are tested in"),
+    forms=("text", "json"),
+)
+def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
     """Run every case; exit code 1 if one fails. Raises UsageError where there is none."""
     programs = programs_in([Path(p) for p in options.paths or ["."]])
     cases = [case for program in programs for case in cases_of(program)]
@@ -58,8 +55,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         return 0
     with terminal.busy("testing", len(cases), "cases"):
         lines = _lines(cases, options.jobs or available_cores())
-    terminal.report(lines)
-    return 0 if all(line.outcome.passed for line in lines) else 1
+    code = 0 if all(line.outcome.passed for line in lines) else 1
+    return one_section(lambda _: _parts(lines), lambda: _fields(lines), exit_code=code)
 
 
 def _lines(cases: list[Case], jobs: int) -> list[Line]:
@@ -77,17 +74,13 @@ def _lines(cases: list[Case], jobs: int) -> list[Line]:
     return [Line(*pair) for pair in zip(ordered, chain.from_iterable(found), strict=True)]
 
 
-def _text(lines: list[Line]) -> str:
-    return "".join(_parts(lines))
-
-
-def _parts(lines: list[Line]) -> Iterator[str]:
+def _parts(lines: list[Line]) -> Iterator[Verbatim]:
     for line in lines:
-        yield f"{'✓ pass' if line.outcome.passed else '✗ FAIL'}  {line.name}\n"
+        yield Verbatim(f"{'✓ pass' if line.outcome.passed else '✗ FAIL'}  {line.name}\n")
     failed = [line for line in lines if not line.outcome.passed]
     for line in failed:
-        yield f"\n-- {line.name}\n{line.outcome.text}\n"
-    yield f"\n{len(lines) - len(failed)} passed, {len(failed)} failed\n"
+        yield Verbatim(f"\n-- {line.name}\n{line.outcome.text}\n")
+    yield Verbatim(f"\n{len(lines) - len(failed)} passed, {len(failed)} failed\n")
 
 
 def _fields(lines: list[Line]) -> object:
@@ -99,6 +92,3 @@ def _fields(lines: list[Line]) -> object:
             for n in lines
         ],
     }  # fmt: skip
-
-
-FORMATS: Formats[list[Line]] = {"text": text(_text), "json": data(_fields)}

@@ -7,13 +7,23 @@ from dataclasses import asdict
 from ptosim.ground.version import __version__
 from ptosim.launch.analysis.calibrate.calibration import Calibration, FamilyError
 from ptosim.launch.analysis.calibrate.fit import Refit
+from ptosim.views.report import Report, Section
 from ptosim.views.table import Part, table
 from ptosim.views.text import Text
 
 
-def renderables(found: Calibration) -> list[Part]:
-    """Return the parts of the report."""
-    parts: list[Part] = [Text(_heading(found), style="bold")]
+def calibration_report(found: Calibration) -> Report:
+    """Return the report; errors are relative."""
+    return Report(
+        [Section("", _parts(found))],
+        lambda: _fields(found),
+        heads=[_heading(found)],
+        is_quiet=True,
+    )
+
+
+def _parts(found: Calibration) -> list[Part]:
+    parts: list[Part] = []
     if found.table.overlay is not None:
         parts.append(Text(f"compared with {found.table.overlay.title}"))
     parts.append(_errors(found))
@@ -85,8 +95,7 @@ def notes(found: Calibration) -> tuple[str, ...]:
     return tuple(said)
 
 
-def fields(found: Calibration) -> dict[str, object]:
-    """Return the report as data; errors are relative."""
+def _fields(found: Calibration) -> dict[str, object]:
     return {
         "version": __version__,
         "target": found.table.target,

@@ -4,13 +4,15 @@ bars, and on a page."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ptosim.time.report.chains import Cell, Chain, ChainRow
-from ptosim.views.charts.axis import Axis
-from ptosim.views.charts.lanes import Lane, Span, lanes
-from ptosim.views.charts.page import html_table, paragraph, section
-from ptosim.views.table import Part, table
+from ptosim.views.report import Part as SectionPart
+from ptosim.views.table import Part, Table, table
 from ptosim.views.text import Text
+
+if TYPE_CHECKING:
+    from ptosim.views.charts.lanes import Span
 
 SHOWN = 3
 """Chains that are shown whole; of more the rest is counted."""
@@ -33,7 +35,7 @@ def renderables(chains: Sequence[Chain], room: int, rejected: Mapping[str, str])
     for chain in chains[:SHOWN]:
         parts += [
             Text(title(chain), style="bold"),
-            _table(chain),
+            _stages(chain, between="\n"),
             *_remarks(chain, rejected),
             _picture(chain, room),
             _told(chain),
@@ -53,10 +55,10 @@ def title(chain: Chain) -> str:
     return f"cast chain: {chain.op}{of}, {where}{times}"
 
 
-def _table(chain: Chain) -> Part:
+def _stages(chain: Chain, *, between: str) -> Table:
     columns = ["stage"]
     for target in chain.cycles:
-        columns += [f">{target}\ncycles", ">us", ">instr", ">of"]
+        columns += [f">{target}{between}cycles", ">us", ">instr", ">of"]
     rows: list[list[object]] = []
     for row in chain.rows:
         cells = [row.cells.get(target) for target in chain.cycles]
@@ -133,41 +135,35 @@ def _sentence(row: ChainRow, target: str, cell: Cell) -> str:
 # -- the page --------------------------------------------------------------------------------------
 
 
-def page_section(chains: Sequence[Chain], rejected: Mapping[str, str]) -> str:
-    """Return the section of a page: for each chain a timeline and the table with its reasons."""
-    return "".join(section(title(chain), *_figures(chain, rejected)) for chain in chains)
+def figures(chain: Chain, rejected: Mapping[str, str]) -> tuple[str, Sequence[SectionPart]]:
+    """Return the section of a page: its title; a timeline and the tables with its reasons."""
+    from ptosim.views.charts.axis import Axis
+    from ptosim.views.charts.lanes import Lane, Lanes
 
-
-def _figures(chain: Chain, rejected: Mapping[str, str]) -> list[str]:
     longest = max(chain.microseconds.values(), default=0)
     axis = Axis("microseconds of one execution", 0, max(longest, 1e-6), "us")
     rows = [Lane(target, _spans(chain, target), target) for target in chain.cycles]
     names = list(dict.fromkeys(row.stage for row in chain.rows if row.stage != "barrier"))
-    keys = [(name, number) for number, name in enumerate(names)]
-    parts = [lanes("stages one after the other", axis, rows, keys=keys, note=_NOTE)]
-    columns = ["stage"]
-    for target in chain.cycles:
-        columns += [f">{target} cycles", ">us", ">instr", ">of"]
-    cells = [
-        [row.stage, *(t for target in chain.cycles for t in _texts(row.cells.get(target)))]
-        for row in chain.rows
-    ]
-    total: list[object] = ["in all"]
-    for target, cycles in chain.cycles.items():
-        total += [f"{cycles:,} ", f"{chain.microseconds[target]:.3f}", "", ""]
-    parts += [html_table(columns, [*cells, total]), paragraph(_COUNTS, "note")]
-    parts += [paragraph(f"{t} has no such chain: {code}", "note") for t, code in rejected.items()]
-    reasons = [
+    keys = [(name, at) for at, name in enumerate(names)]
+    refused = [Text(f"{t} has no such chain: {code}", "dim") for t, code in rejected.items()]
+    reasons = dict.fromkeys(
         (row.stage, target, cell.executes, row.told(arch, "waits"), row.told(arch, "why"))
         for row in chain.rows
         for target, cell in row.cells.items()
         for arch in [chain.targets[target]]
+    )
+    return title(chain), [
+        Lanes("stages one after the other", axis, rows, keys=keys, note=_NOTE),
+        _stages(chain, between=" "),
+        Text(_COUNTS, "dim"),
+        *refused,
+        table("", ("stage", "on", "executes", "waits for", "why"), reasons),
     ]
-    told = list(dict.fromkeys(reasons))
-    return [*parts, html_table(("stage", "on", "executes", "waits for", "why"), told)]
 
 
 def _spans(chain: Chain, target: str) -> list[Span]:
+    from ptosim.views.charts.lanes import Span
+
     names = list(dict.fromkeys(row.stage for row in chain.rows if row.stage != "barrier"))
     spans, at = [], 0.0
     for row in chain.rows:

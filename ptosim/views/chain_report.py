@@ -6,22 +6,44 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.version import __version__
 from ptosim.launch.chain.chain import Chain
 from ptosim.launch.chain.runner import ChainResult
 from ptosim.launch.compare import Comparison
+from ptosim.views.report import Figure, Findings, Frames, Report, Section
 from ptosim.views.run_report import extremes, summary_of
-from ptosim.views.signs import verdict
 from ptosim.views.table import Part, table
-from ptosim.views.text import Text
+from ptosim.views.text import Text, verdict
 
 
-def renderables(chain: Chain, results: Sequence[ChainResult]) -> list[Part]:
-    """Return the report as rich renderables, a column of time for each target."""
-    parts: list[Part] = [Text(_heading(chain, results), style="bold")]
-    if chain.file.summary:
-        parts.append(Text(chain.file.summary))
+def chain_report(
+    chain: Chain, results: Sequence[ChainResult], findings: Sequence[Diagnostic]
+) -> Report:
+    """Return the report, with a column of time for each target."""
+
+    def page() -> list[Section]:
+        return [
+            Section("Time of each stage", _picture(results)),
+            Section("Tables", _parts(chain, results)),
+            Section("Findings", [Frames(findings)] if findings else []),
+        ]
+
+    return Report(
+        [Section("", lambda _: _parts(chain, results))],
+        lambda: to_json(chain, results),
+        page=page,
+        title=f"Chain {chain.name}",
+        heads=[_heading(chain, results)],
+        findings=Findings(findings),
+        aside=findings,
+        is_quiet=True,
+    )
+
+
+def _parts(chain: Chain, results: Sequence[ChainResult]) -> list[Part]:
+    parts: list[Part] = [Text(chain.file.summary)] if chain.file.summary else []
     parts += [Text(_sure(chain, results)), Text()]
     parts += [_stages(results), *_remarks(results), _buffers(results)]
     return [*parts, *(part for result in results for part in _expected(result))]
@@ -65,6 +87,33 @@ def _stages(results: Sequence[ChainResult]) -> Part:
 
 def _time(cycles: int | None, microseconds: float | None) -> list[object]:
     return [] if cycles is None else [f"{cycles:,}", f"{microseconds:,.2f}"]
+
+
+def _picture(results: Sequence[ChainResult]) -> list[Figure]:
+    """Bars of microseconds: a group for each stage, in it a bar for each target."""
+    from ptosim.views.charts.axis import Axis, around
+    from ptosim.views.charts.chart import Chart
+    from ptosim.views.charts.marks import Bars, Mark
+
+    timed = [r for r in results if r.microseconds is not None]
+    if not timed:
+        return []
+    names = tuple(stage.name for stage in timed[0].stages)
+    wide = 0.8 / len(timed)
+    marks: list[Mark] = [
+        Bars(
+            result.target,
+            [
+                (i + 0.1 + n * wide, i + 0.1 + (n + 1) * wide, stage.microseconds or 0.0)
+                for i, stage in enumerate(result.stages)
+            ],
+            n,
+        )
+        for n, result in enumerate(timed)
+    ]
+    heights = [stage.microseconds or 0.0 for r in timed for stage in r.stages]
+    x = Axis("stage", names=names)
+    return [Chart("time of each stage", x, around(heights, "time", "us"), marks)]
 
 
 def _remarks(results: Sequence[ChainResult]) -> list[Part]:

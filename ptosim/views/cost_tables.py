@@ -7,21 +7,16 @@ from functools import partial
 from math import prod
 from types import MappingProxyType
 
-from ptosim.ground.isa.costs import error_of
+from ptosim.ground.isa.costs import CONFIDENCES, error_of
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.records import Times
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
-from ptosim.time.report.chains import chains
 from ptosim.time.report.equal_cores import alike_cores, by_core, of_all
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.totals import CostReport, PipeUse, Use
-from ptosim.views import cast_chains
-from ptosim.views.header import heading
-from ptosim.views.signs import confidence
 from ptosim.views.table import SHOWN, Part, Table, table
-from ptosim.views.text import Text
-from ptosim.views.vector_tables import logical, regions
+from ptosim.views.text import DOUBT, Text
 
 # The cost report as pictures in text: a timeline of the pipes, the roofline, and hints.
 
@@ -145,7 +140,7 @@ def renderables(
 ) -> list[Part]:
     """Return the parts of the report that are asked for, for so many columns; `rejected` has the
     code by which a target refuses the program."""
-    parts: list[Part] = [heading(program, report.entry) for program, report in timed]
+    parts: list[Part] = []
     if what_if:
         changed = ", ".join(f"{k}={v:g}" for k, v in what_if.items())
         parts.append(Text(f"what if: {changed}", style="bold"))
@@ -153,6 +148,9 @@ def renderables(
     wanted = [*views, *([_VIEW_OF_BY[by]] if by else [])]
     reports = [report for _, report in timed]
     if "chain" in wanted:
+        from ptosim.time.report.chains import chains
+        from ptosim.views import cast_chains
+
         parts += cast_chains.renderables(chains(reports), width, rejected)
     if "summary" in wanted:
         parts += summary(reports)
@@ -167,11 +165,20 @@ def renderables(
         ]
         if "summary" not in wanted and {"timeline", "path"} & {*wanted}:
             parts += map(Text, _rounds(report, suffix))
-        if "ops" in wanted or "vector" in wanted:
-            parts += logical(report, suffix)
-        if "vector" in wanted:
-            parts += regions(report, suffix)
+        if "vector" in wanted or ("ops" in wanted and report.regions):
+            parts += _vectors(report, suffix, whole="vector" in wanted)
     return parts
+
+
+def _vectors(report: CostReport, suffix: str, *, whole: bool) -> list[Part]:
+    from ptosim.views.vector_tables import logical, regions
+
+    return [*logical(report, suffix), *(regions(report, suffix) if whole else ())]
+
+
+def confidence(word: str) -> Text:
+    """Return the confidence of a figure as a cell; the weakest has a sign."""
+    return Text(f"{DOUBT} {word}", "yellow") if word == CONFIDENCES[-1] else Text(word)
 
 
 def summary(reports: Sequence[CostReport]) -> list[Part]:

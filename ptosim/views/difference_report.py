@@ -6,19 +6,39 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.launch.analysis.differences import Difference, Side
+from ptosim.views.report import Report, Section
 from ptosim.views.table import Part, Table, table
 from ptosim.views.text import Text
 
 
-def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> list[Part]:
-    """Return the report; `names` are the headings of the two sides."""
+def difference_report(
+    found: Difference,
+    worse: list[str],
+    names: tuple[str, str],
+    proven: str = "",
+    proof: dict[str, object] | None = None,
+) -> Report:
+    """Return the report; `names` are the headings of the two sides, `proven` says that they are
+    equal for all inputs, `proof` is how that was found out or not."""
+    told = {} if proof is None else {"proof": proof}
+    return Report(
+        [Section("", [*_parts(found, worse, names), *([Text(proven)] if proven else ())])],
+        lambda: {**found.to_dict(), "worse": worse, **told},
+        heads=[_head(found, names)],
+        aside=found.new if found.second.is_rejected else (),
+        before=False,
+    )
+
+
+def _head(found: Difference, names: tuple[str, str]) -> str:
     sides = " · ".join(
         f"{n}: {s.name}" for n, s in zip(names, (found.first, found.second), strict=True)
     )
-    parts: list[Part] = [
-        Text(f"ptosim {__version__} · {sides}", style="bold"),
-        _overview(found, names),
-    ]
+    return f"ptosim {__version__} · {sides}"
+
+
+def _parts(found: Difference, worse: list[str], names: tuple[str, str]) -> list[Part]:
+    parts: list[Part] = [_overview(found, names)]
     for title, findings in (("new findings", found.new), ("findings that are gone", found.gone)):
         if findings:
             parts.append(Text(f"{title} ({len(findings)})", style="bold"))

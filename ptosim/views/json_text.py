@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -20,6 +20,11 @@ def document(value: object) -> str:
 def line(value: object) -> str:
     """Return a value as JSON in one line without an end; otherwise as `document`."""
     return _dumps(value, indent=None)
+
+
+def lines_of(values: Iterable[object]) -> str:
+    """Return a line for each value."""
+    return "".join(f"{line(value)}\n" for value in values)
 
 
 def _dumps(value: object, indent: int | None) -> str:

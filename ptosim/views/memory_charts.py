@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from ptosim.ground.records import dataclass
 from ptosim.launch.analysis.memory_map import Buffer, SpaceMap
-from ptosim.views.charts.axis import Axis, bytes_text
-from ptosim.views.charts.chart import chart
-from ptosim.views.charts.lanes import Lane, Span, lanes, room_of
+from ptosim.views.charts.axis import Axis
+from ptosim.views.charts.chart import Chart
+from ptosim.views.charts.lanes import Lane, Lanes, Span, room_of
 from ptosim.views.charts.marks import SERIES, Box, Boxes, Line, Mark, Point, Points, Rule
+from ptosim.views.table import bytes_text
 
 _ADDRESS = 5.0
 """Ems of an address as a tick."""
@@ -34,7 +35,7 @@ def step_clock(steps: int) -> Clock:
     return Clock(Axis("step", 1, max(steps, 1) + 1, "steps"), float)
 
 
-def level(found: SpaceMap, clock: Clock) -> str:
+def level(found: SpaceMap, clock: Clock) -> Chart:
     """Return bytes in use over time, with the limits, what is left below them, and the peak."""
     step, most, _ = found.peak()
     marks: list[Mark] = [Line("bytes in use", _levels(found, clock), stepped=True, fill=True)]
@@ -51,14 +52,8 @@ def level(found: SpaceMap, clock: Clock) -> str:
     marks.append(Points(told, [Point(at, most, told)], series=1, glyph="▼"))
     top = max(*limits.values(), found.high_water) * 1.04
     title = f"{found.space.alias}: bytes in use"
-    return chart(
-        title,
-        clock.axis,
-        Axis("bytes in use", 0, top, "bytes"),
-        marks,
-        height=190,
-        room=_room(found),
-    )
+    y = Axis("bytes in use", 0, top, "bytes")
+    return Chart(title, clock.axis, y, marks, height=190, room=_room(found))
 
 
 def _headroom(left: int) -> str:
@@ -73,7 +68,7 @@ def _levels(found: SpaceMap, clock: Clock) -> list[tuple[float, float]]:
     return [(clock.begins(s), size) for s, size in [*first, *levels, (found.steps + 1, last)]]
 
 
-def tile_lanes(found: SpaceMap, clock: Clock, group: str = "") -> str:
+def tile_lanes(found: SpaceMap, clock: Clock, group: str = "") -> Lanes:
     """Return a lane for each tile: when it holds something that is still read."""
     rows = []
     for number, buffer in enumerate(found.buffers):
@@ -84,10 +79,10 @@ def tile_lanes(found: SpaceMap, clock: Clock, group: str = "") -> str:
         ]
         rows.append(Lane(_name(buffer), spans, told))
     title = f"{found.space.alias}: when each tile is in use"
-    return lanes(title, clock.axis, rows, group=group, room=_room(found))
+    return Lanes(title, clock.axis, rows, group=group, room=_room(found))
 
 
-def addresses(found: SpaceMap, clock: Clock) -> str:
+def addresses(found: SpaceMap, clock: Clock) -> Chart:
     """Return the tiles as boxes: time to the right, addresses up."""
     boxes = [
         Box(*clock.span(max(start, 1), min(end, found.steps)), buffer.addr, buffer.end,
@@ -97,7 +92,7 @@ def addresses(found: SpaceMap, clock: Clock) -> str:
     ]  # fmt: skip
     title = f"{found.space.alias}: which bytes (colours as above)"
     y = Axis("address", 0, max(found.high_water, 1), "bytes")
-    return chart(title, clock.axis, y, [Boxes(boxes)], room=_room(found))
+    return Chart(title, clock.axis, y, [Boxes(boxes)], room=_room(found))
 
 
 def _name(buffer: Buffer) -> str:

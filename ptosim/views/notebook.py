@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
-from html import escape
 
 from ptosim.ground.diagnostics.findings import Findings
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -14,14 +13,15 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
-from ptosim.views.charts.page import fragment, html_table, paragraph
-from ptosim.views.diagnostics.render import count_line
+from ptosim.views.cost_pictures import roofline, series_of, timeline
+from ptosim.views.frames import count_line
 from ptosim.views.header import header_fields, header_line
-from ptosim.views.map_html import space_section
-from ptosim.views.memory_charts import step_clock
-from ptosim.views.report.page import frames, html
-from ptosim.views.report.pictures import roofline, series_of, timeline
+from ptosim.views.memory_map import space_section
+from ptosim.views.render import fragment
+from ptosim.views.report import Frames, Part, Section, Verbatim
 from ptosim.views.run_report import values
+from ptosim.views.table import number, table
+from ptosim.views.text import Text
 
 LINES = 12
 """Lines of a program that are shown."""
@@ -29,77 +29,73 @@ LINES = 12
 
 def html_of(shown: object) -> str:
     """Return an object as HTML for a notebook."""
-    return fragment(*_parts(shown))
+    return fragment(_sections(shown))
 
 
 def _shape(shape: Sequence[int | None] | None) -> str:
     return "x".join("?" if size is None else str(size) for size in shape or ())
 
 
+def _sections(shown: object) -> list[Section]:
+    if isinstance(shown, MemoryMap):
+        pictures = [space_section(space, space.steps) for space in shown.spaces]
+        return [Section("", [Text(repr(shown))]), *pictures]
+    return [Section("", _parts(shown))]
+
+
 @singledispatch
-def _parts(shown: object) -> list[str]:
-    return [paragraph(repr(shown))]
+def _parts(shown: object) -> list[Part]:
+    return [Text(repr(shown))]
 
 
 @_parts.register
-def _(shown: Diagnostic) -> list[str]:
-    return frames([shown])
+def _(shown: Diagnostic) -> list[Part]:
+    return [Frames([shown])]
 
 
 @_parts.register
-def _(shown: Findings) -> list[str]:
-    return [paragraph(count_line(shown)), *frames(shown)]
+def _(shown: Findings) -> list[Part]:
+    return [Text(count_line(shown)), Frames(shown)]
 
 
 @_parts.register
-def _(shown: Result) -> list[str]:
-    parts = [paragraph(repr(shown)), html(values(shown, ()))]
-    parts += [f"<pre>{escape(''.join(shown.prints))}</pre>"] if shown.prints else []
-    parts += frames(shown.findings)
-    return [*parts, *(_parts(shown.cost) if shown.cost is not None else ())]
+def _(shown: Result) -> list[Part]:
+    prints = [Verbatim("".join(shown.prints))] if shown.prints else []
+    cost = _parts(shown.cost) if shown.cost is not None else ()
+    return [Text(repr(shown)), *values(shown, ()), *prints, Frames(shown.findings), *cost]
 
 
 @_parts.register
-def _(shown: CostReport) -> list[str]:
+def _(shown: CostReport) -> list[Part]:
     return [
-        html([*cost_tables.summary([shown]), cost_tables.operations([shown])]),
+        *cost_tables.summary([shown]),
+        cost_tables.operations([shown]),
         timeline(shown, "", series_of([shown])),
-        roofline(shown),
-        html([cost_tables.hints(shown, "")] if shown.hints else []),
+        *roofline(shown),
+        *([cost_tables.hints(shown, "")] if shown.hints else ()),
     ]
 
 
 @_parts.register
-def _(shown: LoadedProgram) -> list[str]:
+def _(shown: LoadedProgram) -> list[Part]:
     front = shown.front
-    heads = [header_line(header_fields(shown, shown.profile, ", ".join(shown.entries)))]
+    head = header_line(header_fields(shown, shown.profile, ", ".join(shown.entries)))
     tables = [
-        html_table(
+        table(
+            f"@{entry}",
             ("argument", "kind", "type", "shape"),
-            [(a.name, a.kind, a.dtype, _shape(a.shape)) for a in
-             shown.signature(entry)],
-            title=f"@{entry}",
+            [(a.name, a.kind, a.dtype, _shape(a.shape)) for a in shown.signature(entry)],
         )
         for entry in shown.entries
-    ]  # fmt: skip
+    ]
     text = front.source.text.strip().splitlines()
     more = [f"… {len(text) - LINES} more lines"] if len(text) > LINES else []
-    code = escape("\n".join([*text[:LINES], *more]))
-    return [*map(paragraph, heads), *tables, f"<pre>{code}</pre>", *frames(list(front.sink))]
+    code = Verbatim("\n".join([*text[:LINES], *more]))
+    return [Text(head), *tables, code, Frames(list(front.sink))]
 
 
 @_parts.register
-def _(shown: MemoryMap) -> list[str]:
-    return [paragraph(repr(shown)), *(space_section(s, step_clock(s.steps)) for s in shown.spaces)]
-
-
-@_parts.register
-def _(shown: ChainResult) -> list[str]:
-    columns = ("stage", ">launches", ">cycles", ">us")
-    rows = [
-        (s.name, s.launches, f"{s.cycles:,}", f"{s.microseconds:,.2f}")
-        if s.cycles is not None and s.microseconds is not None
-        else (s.name, s.launches, "", "")
-        for s in shown.stages
-    ]
-    return [paragraph(repr(shown)), html_table(columns, rows), *frames(shown.findings)]
+def _(shown: ChainResult) -> list[Part]:
+    columns = ("stage", number("launches"), number("cycles"), number("us", ",.2f"))
+    rows = [(s.name, s.launches, s.cycles, s.microseconds) for s in shown.stages]
+    return [Text(repr(shown)), table("", columns, rows), Frames(shown.findings)]

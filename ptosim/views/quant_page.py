@@ -9,9 +9,10 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.views.charts.axis import Axis, around
-from ptosim.views.charts.chart import chart
+from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.marks import Bars, Cells, Mark, Point, Points
-from ptosim.views.charts.page import html_table, page, paragraph, section
+from ptosim.views.report import Pair, Part, Section
+from ptosim.views.text import Text
 
 _BINS = 48
 _SMALLEST = 1e-4
@@ -35,24 +36,18 @@ class Tried:
     scales: np.ndarray
 
 
-def quant_page(
-    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], tried: Sequence[Tried]
-) -> str:
-    """Return an HTML page; `head` and `rows` are those of the table."""
+def quant_sections(tried: Sequence[Tried]) -> list[Section]:
+    """Return the sections of a page: quality against cost, and one for each format."""
     errors = [_Errors.of(t) for t in tried]
     top = max((e.reach for e in errors), default=0.0) or 1.0
     x = Axis("size of the error", top * _SMALLEST, top * 1.01, log=True)
     bars = [_shares(t, x) for t in tried]
     most = max((n for shown in bars for _, _, n in shown), default=0.0)
     axes = x, Axis("values with it (share of all)", 0, most * 1.05 or 1.0)
-    first, *rest = head
-    columns = [first, *(f">{name}" for name in rest)]
-    parts = [
-        html_table(columns, rows, drop=("of f32", *(n for n in rest if n.endswith(" UB")))),
-        section("Quality against cost", *_against(tried)),
+    return [
+        Section("Quality against cost", _against(tried)),
         *(_section(*each, axes) for each in zip(tried, errors, bars, strict=True)),
     ]
-    return page(title, parts, head="every figure is that of a generated program that was run")
 
 
 @dataclass(slots=True)
@@ -87,19 +82,19 @@ class _Errors:
         return max(-self.low, self.high)
 
 
-def _against(tried: Sequence[Tried]) -> list[str]:
+def _against(tried: Sequence[Tried]) -> list[Part]:
     """SQNR against bytes, and against cycles of each target."""
     costs: dict[str, Mapping[str, float]] = {"bytes": {t.name: t.bytes for t in tried}}
     for target in dict.fromkeys(target for t in tried for target in t.cycles):
         found = {t.name: t.cycles.get(target) for t in tried}
         costs[f"cycles on {target}"] = {name: c for name, c in found.items() if c is not None}
-    return [_scatter(what, of, tried) for what, of in costs.items() if of]
+    return [c for what, of in costs.items() if of for c in _scatter(what, of, tried)]
 
 
-def _scatter(what: str, of: Mapping[str, float], tried: Sequence[Tried]) -> str:
+def _scatter(what: str, of: Mapping[str, float], tried: Sequence[Tried]) -> list[Part]:
     kept = [t for t in tried if t.name in of and np.isfinite(t.sqnr)]
     if not kept:
-        return ""
+        return []
     groups: list[Mark] = []
     for series, name in ((_INTEGERS, "integers"), (_FLOATS, "microscaled floats")):
         points = [
@@ -110,7 +105,7 @@ def _scatter(what: str, of: Mapping[str, float], tried: Sequence[Tried]) -> str:
         groups += [Points(name, points, series)] if points else []
     x = around([of[t.name] for t in kept], what, "bytes" if what == "bytes" else "")
     y = around([t.sqnr for t in kept], "SQNR", "dB")
-    return chart(f"SQNR against {what}: up and left is better", x, y, groups, height=300)
+    return [Chart(f"SQNR against {what}: up and left is better", x, y, groups, height=300)]
 
 
 def _of_point(t: Tried, cost: float, what: str) -> str:
@@ -120,9 +115,9 @@ def _of_point(t: Tried, cost: float, what: str) -> str:
 _Bars = list[tuple[float, float, float]]
 
 
-def _section(tried: Tried, errors: _Errors, bars: _Bars, axes: tuple[Axis, Axis]) -> str:
-    pictures = _histogram(errors, bars, *axes) + _scale_map(np.asarray(tried.scales))
-    return section(tried.name, f'<div class="pair">{pictures}</div>')
+def _section(tried: Tried, errors: _Errors, bars: _Bars, axes: tuple[Axis, Axis]) -> Section:
+    pictures = [_histogram(errors, bars, *axes), _scale_map(np.asarray(tried.scales))]
+    return Section(tried.name, [Pair(pictures)])
 
 
 def _shares(tried: Tried, x: Axis) -> _Bars:
@@ -138,32 +133,28 @@ def _shares(tried: Tried, x: Axis) -> _Bars:
     return [(float(a), float(b), n) for a, b, n in zip(edges, edges[1:], shares, strict=False)]
 
 
-def _histogram(errors: _Errors, bars: _Bars, x: Axis, y: Axis) -> str:
+def _histogram(errors: _Errors, bars: _Bars, x: Axis, y: Axis) -> Chart:
     exact, mean = (n / max(errors.finite, 1) for n in (errors.zeros, errors.total))
     note = f"errors from {errors.low:.4g} to {errors.high:.4g}, mean {mean:.3g}"
     note += f"; {exact:.1%} of the values are exact" if exact else ""
     lost = errors.size - errors.finite
     note += f"; {lost:,} not finite" if lost else ""
-    return chart("errors", x, y, [Bars("", bars)], height=180, note=note)
+    return Chart("errors", x, y, [Bars("", bars)], height=180, note=note)
 
 
-def _scale_map(scales: np.ndarray) -> str:
+def _scale_map(scales: np.ndarray) -> Chart | Text:
     """Cells as bright as the logarithm of their scale; large maps show every n-th one."""
     grid = scales.reshape(-1, scales.shape[-1] if scales.ndim > 1 else 1)
     if grid.shape == (1, 1):
-        return _one_scale(float(grid[0, 0]))
+        return Text(f"one scale for all: {float(grid[0, 0]):.6g}")
     down, across = (-(-n // _CELLS) for n in grid.shape)
     shown = grid[::down, ::across].astype(np.float64)
     known = shown[np.isfinite(shown) & (shown > 0)]
     ends = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
     every = "" if (down, across) == (1, 1) else f"; every {down}x{across} is shown"
-    return chart(
+    return Chart(
         "scales", Axis("group of a row", 0, grid.shape[1], "steps"),
         Axis("row (the first one at the top)", grid.shape[0], 0, "steps"),
         [Cells("scale", shown, log=True)], height=180,
         note=f"scales from {ends[0]:.4g} to {ends[1]:.4g}{every}",
     )  # fmt: skip
-
-
-def _one_scale(scale: float) -> str:
-    return paragraph(f"one scale for all: {scale:.6g}")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ptosim.engine.core.dump import Dump
-from ptosim.ground.records import NamedTuple
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.launch.compare import Comparison
 from ptosim.launch.outputs import Outputs, Unmade
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.views import cost_tables
-from ptosim.views.header import header, heading
-from ptosim.views.signs import verdict
+from ptosim.views.header import header, header_line
+from ptosim.views.report import Findings, Report, Section
 from ptosim.views.table import Part, Table, table
-from ptosim.views.text import Text
+from ptosim.views.text import Text, verdict
 
 SHOWN_VALUES = 6
 _MOST_ULP = 10_000
@@ -26,15 +27,46 @@ _CHUNK = 1 << 20
 """Elements of an output that are looked at together."""
 
 
-def renderables(
-    program: LoadedProgram,
-    entry: str,
-    result: Result,
-    comparisons: Sequence[Comparison],
-    dumps: Sequence[Dump] = (),
-) -> list[Part]:
-    """Return the report as rich renderables."""
-    parts: list[Part] = [heading(program, entry)]
+@dataclass(slots=True)
+class Ran:
+    """A run: the program, its result, how outputs compare with what was expected, and dumps."""
+
+    program: LoadedProgram
+    entry: str
+    result: Result
+    compared: Sequence[Comparison]
+    dumps: Sequence[Dump] = ()
+
+
+def run_report(ran: Ran, args: Mapping[str, Any], command: str) -> Report:
+    """Return the report of a run on arguments."""
+    result, program = ran.result, ran.program
+    head = header_line(header(program, ran.entry))
+
+    def page() -> list[Section]:
+        from ptosim.views.known import Known, Timed
+        from ptosim.views.program_page import sections
+
+        timed = [Timed(program, result.cost, args)] if result.cost is not None else []
+        shown = values(result, ran.compared)
+        known = Known(list(result.findings), shown, ran.compared, timed)
+        return sections(known, [head], command)
+
+    return Report(
+        [Section("", lambda _: _parts(ran))],
+        lambda: to_json(ran),
+        page=page,
+        title=f"{ran.entry} on {program.target}",
+        heads=[head],
+        findings=Findings(result.findings),
+        aside=result.findings,
+        is_quiet=True,
+    )
+
+
+def _parts(ran: Ran) -> list[Part]:
+    program, result = ran.program, ran.result
+    parts: list[Part] = []
     if program.sidecar is not None:
         parts.append(Text(f"arguments and expectations: {program.sidecar.path.name}"))
     if result.generated:
@@ -46,7 +78,7 @@ def renderables(
             Text("printed by the program:", style="bold"),
             Text("".join(result.prints)),
         ]
-    parts += values(result, comparisons, dumps)
+    parts += values(result, ran.compared, ran.dumps)
     if result.cost is not None:
         parts += [Text(), *cost_tables.brief(result.cost)]
     return parts
@@ -175,22 +207,17 @@ def _ulp(comparison: Comparison) -> str:
     return str(comparison.max_ulp) if comparison.max_ulp < _MOST_ULP else "far"
 
 
-def to_json(
-    program: LoadedProgram,
-    entry: str,
-    result: Result,
-    comparisons: Sequence[Comparison],
-    dumps: Sequence[Dump] = (),
-) -> dict[str, object]:
+def to_json(ran: Ran) -> dict[str, object]:
     """Return the report as JSON data."""
+    result = ran.result
     return {
-        **header(program, entry),
+        **header(ran.program, ran.entry),
         "generated": result.generated,
         "made_up": result.generated,  # its earlier name
         "prints": result.prints,
         "outputs": {name: _summary(_about(result.outputs, name)) for name in result.outputs},
-        "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in dumps},
-        "expected": [c.to_dict() for c in comparisons],
+        "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in ran.dumps},
+        "expected": [c.to_dict() for c in ran.compared],
         "executed": result.executed,
         **({"in_order": result.in_order} if result.in_order else {}),
         "cycles": result.cycles,

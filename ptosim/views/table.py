@@ -1,14 +1,16 @@
-"""The one way to make a table: a title, columns with their alignment, rows of cells.
+"""The one way to make a table: a title, columns with alignment, number format and unit, rows of
+values.
 
 A table is data until it is shown: in a terminal it takes the columns that it has room for, on a
-page it is HTML."""
+page it is HTML, as data it has the values that its cells were written from."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.records import dataclass, replace
+from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.views.text import Text, columns_of
 
 if TYPE_CHECKING:
@@ -24,14 +26,56 @@ MARK = "bold cyan"
 _CUT = 8
 """Characters that a cell which may be cut keeps."""
 
+LONG = 16
+"""Rows of a table above which a page scrolls it by itself on a screen; on paper it is whole."""
+
+
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def bytes_text(value: float) -> str:
+    """Return a number of bytes in the largest unit that it has at least one of."""
+    for size, unit in _UNITS:
+        if value >= size:
+            return f"{value / size:.4g} {unit}"
+    return f"{value:.4g} B"
+
+
+class Column(NamedTuple):
+    """What a column is called, whether it is flush right, the format of its numbers (that of
+    Python: `,`, `.1%`), and their unit where the name does not say it."""
+
+    name: str
+    right: bool = False
+    form: str = ""
+    unit: str = ""
+
+    def text(self, value: object) -> str:
+        """Return a value as a cell."""
+        if value is None:
+            return ""
+        return format(value, self.form) if self.form and not isinstance(value, str) else str(value)
+
+
+def number(name: str, form: str = ",", unit: str = "") -> Column:
+    """Return a column of numbers."""
+    return Column(name, True, form, unit)
+
+
+def column(name: str | Column) -> Column:
+    """Return a column of texts; one whose name begins with `>` is flush right."""
+    if isinstance(name, Column):
+        return name
+    return Column(name.removeprefix(">"), name.startswith(">"))
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table; the arguments of `table` say what is what."""
 
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Text, ...], ...]
+    columns: tuple[Column, ...]
+    values: tuple[tuple[object, ...], ...]
     essential: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     cut: bool = False
@@ -40,17 +84,24 @@ class Table:
     tight: bool = False
     marked: frozenset[int] = frozenset()
     omitted: int = 0
+    pipe: int | None = None
+    rows: tuple[tuple[Text, ...], ...] = ()
 
     @property
     def names(self) -> list[str]:
         """The names of the columns."""
-        return [column.removeprefix(">") for column in self.columns]
+        return [column.name for column in self.columns]
 
     def without(self, name: str) -> Table:
         """Return the table without a column."""
         at = self.names.index(name)
-        rows = tuple(row[:at] + row[at + 1 :] for row in self.rows)
-        return replace(self, columns=self.columns[:at] + self.columns[at + 1 :], rows=rows)
+        columns, values, rows = self.columns, self.values, self.rows
+        return replace(
+            self,
+            columns=columns[:at] + columns[at + 1 :],
+            values=tuple(row[:at] + row[at + 1 :] for row in values),
+            rows=tuple(row[:at] + row[at + 1 :] for row in rows),
+        )
 
     def fitted(self, width: int) -> Table:
         """Return the table without the columns of `drop`, the first of them first, that have no
@@ -84,10 +135,10 @@ class Table:
             pad_edge=False, padding=0 if self.tight else (0, 1), show_header=self.head,
             show_edge=self.edge,
         )  # fmt: skip
-        for name, column, width in zip(self.names, self.columns, widths, strict=True):
+        for column, width in zip(self.columns, widths, strict=True):
             made.add_column(
-                name,
-                justify="right" if column.startswith(">") else "left",
+                column.name,
+                justify="right" if column.right else "left",
                 overflow="ellipsis" if self.cut else "fold",
                 no_wrap=self.cut,
                 width=width,
@@ -124,7 +175,7 @@ class Table:
     def _short(self, at: int) -> int:
         """The width that a column's cells need: of numbers and essential cells all of it, of others
         the longest word, or what is left of cells that may be cut."""
-        if self.columns[at].startswith(">") or self.names[at] in self.essential:
+        if self.columns[at].right or self.names[at] in self.essential:
             return _widest(self._cells(at))
         return min(_widest(self._cells(at)), _CUT) if self.cut else _longest(self._cells(at))
 
@@ -140,16 +191,56 @@ class Table:
             excess -= 1
         return found
 
-    # -- pages -------------------------------------------------------------------------------------
+    # -- pages and data ----------------------------------------------------------------------------
 
     def to_html(self) -> str:
-        """Return the table for a page; columns of `drop` give way on narrow ones."""
-        from ptosim.views.charts.page import html_table
-
+        """Return the table for a page; columns of `drop` give way on narrow ones, and a table that
+        is still too wide is scrolled by itself."""
+        kinds = [
+            ("n " if c.right else "") + ("may" if c.name in self.drop else "") for c in self.columns
+        ]
+        marks = [f' class="{kind.strip()}"' if kind else "" for kind in kinds]
+        head = "".join(
+            f"<th{m}>{_html(c.name)}</th>" for m, c in zip(marks, self.columns, strict=True)
+        )
         rows = [[cell.plain for cell in row] for row in self.rows]
-        blank = [""] * (len(self.columns) - 1)
-        more = [[f"… and {self.omitted} more", *blank]] if self.omitted else []
-        return html_table(self.columns, [*rows, *more], drop=self.drop, title=self.title)
+        if self.omitted:
+            rows.append([f"… and {self.omitted} more", *[""] * (len(self.columns) - 1)])
+        body = "".join(
+            f"<tr>{''.join(f'<td{m}>{_html(c)}</td>' for m, c in zip(marks, row, strict=True))}"
+            "</tr>\n"
+            for row in rows
+        )
+        kind = "scroll long" if len(rows) > LONG else "scroll"
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        return (
+            f'<div class="{kind}"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}'
+            "</tbody></table></div>\n"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as data: columns with their units, rows of values as they were given."""
+        return {
+            "title": self.title,
+            "columns": [{"name": c.name, "unit": c.unit} for c in self.columns],
+            "rows": [[_value(v) for v in row] for row in self.values],
+            "omitted": self.omitted,
+        }
+
+    def markdown(self) -> str:
+        """Return the table as Markdown."""
+        rule = "".join("--:|" if column.right else "---|" for column in self.columns)
+        lines = [f"| {' | '.join(self.names)} |", f"|{rule}"]
+        lines += [f"| {' | '.join(cell.plain for cell in row)} |" for row in self.rows]
+        return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> object:
+    return value.plain if isinstance(value, Text) else value
+
+
+def _html(text: str) -> str:
+    return escape(text).replace("\n", "<br>")
 
 
 def _widest(cells: Iterable[str]) -> int:
@@ -162,12 +253,12 @@ def _longest(cells: Iterable[str]) -> int:
 
 
 Part = Table | Text
-"""A part of a report."""
+"""A part of a report that is shown everywhere."""
 
 
 def table(
     title: str,
-    columns: Sequence[str],
+    columns: Sequence[str | Column],
     rows: Iterable[Sequence[object]] = (),
     *,
     essential: Collection[str] = (),
@@ -178,37 +269,26 @@ def table(
     edge: bool = True,
     tight: bool = False,
     marked: Collection[int] = (),
+    pipe: int | None = None,
 ) -> Table:
-    """Return a table; a cell is text or a number, None is empty.
+    """Return a table; a cell is a text, or a number in the format of its column; None is empty.
 
-    A column whose name begins with `>` is flush right, and its cells are never broken; neither are
-    those of `essential`. Where the rows do not fit the width, the columns of `drop` go, the first
-    one first; then other cells are continued below, at blanks only; with `cut` they end in an
-    ellipsis instead. `tight` puts the columns closer together. Of more than `shown` rows the rest
-    is counted. `marked` are the numbers of rows that are to be seen first.
+    A column whose name begins with `>` is flush right, as all of numbers are, and its cells are
+    never broken; neither are those of `essential`. Where the rows do not fit the width, the columns
+    of `drop` go, the first one first; then other cells are continued below, at blanks only; with
+    `cut` they end in an ellipsis instead. `tight` puts the columns closer together. Of more than
+    `shown` rows the rest is counted. `marked` are the numbers of rows that are to be seen first.
+    What reads a pipe gets lines of `pipe` columns, where that is given.
     """
-    every = [tuple(map(_cell, row)) for row in rows]
-    kept = every[:shown]
-    full = tuple(row + (_EMPTY,) * (len(columns) - len(row)) for row in kept)
+    made = tuple(map(column, columns))
+    every = list(map(tuple, rows))
+    values = tuple(row + (None,) * (len(made) - len(row)) for row in every[:shown])
+    cells = tuple(tuple(map(_cell, made, row)) for row in values)
     return Table(
-        title, tuple(columns), full, tuple(essential), tuple(drop), cut, head, edge, tight,
-        frozenset(marked), len(every) - len(kept),
+        title, made, values, tuple(essential), tuple(drop), cut, head, edge, tight,
+        frozenset(marked), len(every) - len(values), pipe, cells,
     )  # fmt: skip
 
 
-_EMPTY = Text("")
-
-
-def _cell(content: object) -> Text:
-    if isinstance(content, Text):
-        return content
-    return Text("" if content is None else str(content))
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as Markdown; columns as in `table`."""
-    names = " | ".join(column.removeprefix(">") for column in columns)
-    rule = "".join("--:|" if column.startswith(">") else "---|" for column in columns)
-    lines = [f"| {names} |", f"|{rule}"]
-    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
-    return "\n".join(lines) + "\n"
+def _cell(column: Column, value: object) -> Text:
+    return value if isinstance(value, Text) else Text(column.text(value))

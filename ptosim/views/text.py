@@ -5,15 +5,21 @@ command whose output is a file or a pipe does without loading rich: a tenth of a
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text as RichText
 
 _CONTROL: dict[int, None] = dict.fromkeys((7, 8, 11, 12, 13))
 """Characters that rich leaves out: bell, backspace, vertical tab, form feed, carriage return."""
 _NARROW = frozenset((*map(chr, range(32, 127)), *"─│█░▒▓·…µ±≤≥→✓✗∞\n"))
 """Characters of one column that reports are written with."""
+
+
+PASS, FAIL, DOUBT = "✓", "✗", "?"
+"""Signs beside the words of verdicts; colours only repeat them."""
 
 
 class Text:
@@ -51,6 +57,12 @@ class Text:
         return made
 
 
+def verdict(passed: bool, word: str) -> Text:
+    """Return a verdict as a cell: `✓ ok`, `✗ DIFFERS`."""
+    sign, style = (PASS, "green") if passed else (FAIL, "bold red")
+    return Text(f"{sign} {word}", style)
+
+
 def columns_of(text: str) -> int:
     """Return the columns that a line takes on a screen."""
     if _NARROW.issuperset(text):
@@ -58,3 +70,30 @@ def columns_of(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+def text_console(width: int, *, color: bool) -> tuple[Console, io.StringIO]:
+    """Return a console of `width` columns, and the buffer that it writes to.
+
+    Markup and emoji are off: `src[r, c]` and `:0:` in a cell are themselves.
+    """
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=width,
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    return console, buffer
+
+
+def text_of(buffer: io.StringIO, *, color: bool) -> str:
+    """Return what was written; without colours, blanks at the ends of lines are dropped."""
+    text = buffer.getvalue()
+    return text if color else "\n".join(line.rstrip() for line in text.split("\n"))

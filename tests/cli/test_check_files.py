@@ -49,7 +49,7 @@ def test_annotations_of_github(cli, folder) -> None:
     GitHub's documentation of workflow commands escapes them."""
     from ptosim.ground.diagnostics.model import finding
     from ptosim.ground.source import Source, Span
-    from ptosim.views.diagnostics.lines import github
+    from ptosim.views.finding_forms import github
 
     outcome = cli("check", "--format", "github", "b.pto")
     assert outcome.out.startswith("::error file=b.pto,line=2,endLine=2,")

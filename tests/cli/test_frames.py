@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptosim.shell.main import main
-from ptosim.views.diagnostics.render import Mark, excerpt
+from ptosim.views.frames import Mark, excerpt
 
 BROKEN = sorted(Path(__file__).parents[2].joinpath("programs/broken").glob("*.pto"))
 LONG = "    pto.tadd ins(%first, %second : !pto.tile_buf<vec, 64x64xf32>, !km) outs(%third : !km)"

@@ -14,7 +14,7 @@ from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.language.syntax.parser import parse
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.sources import source_path
-from ptosim.shell import differing
+from ptosim.shell import diff_command
 from tests.support.shipped import on_one_device
 
 pytestmark = pytest.mark.slow
@@ -53,8 +53,8 @@ def test_both_ways_between_targets_and_beside_itself(cli, monkeypatch, name):
             sides[target] = side(options, file, target)
         return sides[target]
 
-    side = differing.side
-    monkeypatch.setattr(differing, "side", once)
+    side = diff_command._side
+    monkeypatch.setattr(diff_command, "_side", once)
     reports = {}
     for one, two in (("a2a3", "a5"), ("a5", "a2a3")):
         outcome = cli("port", f"@{name}", "--from", one, "--to", two, "--format", "json")

@@ -13,8 +13,8 @@ from ptosim.ground import installed
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source, Span
-from ptosim.shell.check_command import FORMATS
 from ptosim.tools import verdicts
+from ptosim.views.render import FOR_FINDINGS
 
 CLEAN = "basics/vadd.pto"
 
@@ -49,7 +49,7 @@ def test_the_second_time_says_the_same(cli, counted, broken):
         assert len(counted) == number, path
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["text", *FOR_FINDINGS])
 def test_every_form_says_the_same(cli, counted, broken, form):
     first, again = (cli("check", *broken[:3], "--format", form) for _ in range(2))
     assert (first.code, first.out, first.err) == (again.code, again.out, again.err)

@@ -26,7 +26,7 @@ from random import Random
 from ptosim.shell import main as command_line
 from ptosim.shell.main import _Parser
 from ptosim.shell.options import NO_CACHE
-from ptosim.shell.quant_command import SUBCOMMANDS
+from ptosim.shell.quant_options import SUBCOMMANDS
 from tests.fuzz.corpus import seeds
 from tests.fuzz.limits import limit_addresses
 from tests.fuzz.session import Session

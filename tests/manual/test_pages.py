@@ -13,9 +13,10 @@ import ptosim
 from ptosim.ground.errors import PtosimError
 from ptosim.shell import main as assembler
 from ptosim.shell import main as command_line
-from ptosim.shell.quant_command import SUBCOMMANDS
-from ptosim.shell.terminal import Terminal
+from ptosim.shell.quant_options import SUBCOMMANDS
 from ptosim.views import manual
+from ptosim.views.render import text_of_parts
+from ptosim.views.report import Room
 from tests.manual.pages import README, ROOT, blocks, inline, texts
 from tests.unit.test_layering import ORDER
 
@@ -91,7 +92,7 @@ def test_the_front_page_is_short():
 @pytest.mark.parametrize("page", manual.pages())
 def test_a_page_fits_a_terminal(page):
     """Prose and tables have 80 columns; code is as it is written, so that it can be copied."""
-    text = Terminal(argparse.Namespace()).render([manual.rendered(page)], manual.WIDTH)
+    text = text_of_parts([manual.rendered(page)], Room(manual.WIDTH))
     verbatim = {s for b in all_blocks(manual.pages()[page]) for s in b.splitlines()}
     lines = text.splitlines()
     for line in lines:

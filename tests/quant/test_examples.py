@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import numpy as np
 
 from ptosim.machine.quant.quantize import quantize
 from ptosim.models.quant.diff import examples
-from ptosim.shell.quant_diff import FORMATS
-from ptosim.shell.terminal import Terminal
+from ptosim.shell.quant_diff import examples_report
 from ptosim.views.manual import pages
+from ptosim.views.render import render
+from ptosim.views.report import Room
 
 # Measured: onnxruntime, oneDNN, PyTorch, mlir-opt; worked from the header code and pto-spec.
 RESULTS = [
@@ -46,7 +45,7 @@ def test_the_clamp_to_nine_bits_costs_up_to_72():
 
 
 def test_the_manual_shows_the_generated_table():
-    table = FORMATS["markdown"](examples(), Terminal(Namespace()))
+    table = render(examples_report(), "markdown", Room())
     assert table in pages()["quant"], (
         "run `ptosim quant diff --examples --format markdown` and paste its table"
     )

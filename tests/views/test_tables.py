@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from ptosim.views.console import text_console, text_of
-from ptosim.views.signs import confidence, verdict
+from ptosim.views.cost_tables import confidence
 from ptosim.views.table import Table, table
+from ptosim.views.text import text_console, text_of, verdict
 
 REPORTS = {
     "run": "run @basics/softmax --target a5",
@@ -64,7 +64,7 @@ def test_a_report_fits_and_keeps_what_is_essential(cli, monkeypatch, name, width
         assert set(whole.names) - set(kept.names) <= set(whole.drop)
         assert not set(whole.drop) & set(whole.essential)
         for at, column in enumerate(kept.columns):
-            if column.startswith(">") or kept.names[at] in kept.essential:
+            if column.right or kept.names[at] in kept.essential:
                 cells = {row[at].plain for row in kept.rows}
                 assert all(c.rstrip() in out for cell in cells for c in cell.split("\n"))
 
@@ -143,7 +143,7 @@ def test_columns_go_in_the_order_that_is_asked_for():
 
 def test_names_and_statuses_of_operations_have_room_on_a_screen():
     from ptosim.ground.isa.rows import isa
-    from ptosim.shell.ops_command import _table
+    from ptosim.views.operations import _table
 
     every = [d for d in map(isa().get, isa().names()) if d is not None]
     made = _table(every)[0]

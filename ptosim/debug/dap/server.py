@@ -325,7 +325,7 @@ class Server:
         try:
             self.launched = launch(arguments, self._output, self.limits)
         except ProgramError as problem:
-            from ptosim.views.diagnostics.render import render_all
+            from ptosim.views.frames import render_all
 
             self.say(render_all(problem.diagnostics) + "\n", "stderr")
             raise

@@ -9,7 +9,7 @@ from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables.memory import core_name
 from ptosim.ground.ir.core import Operation
-from ptosim.views.diagnostics.render import plain, render
+from ptosim.views.frames import plain, render
 from ptosim.views.text import Text
 
 AROUND = 5

@@ -6,7 +6,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType
 from ptosim.tools.lsp.document import Document, Price
 from ptosim.tools.lsp.names import Kind, Made, Word, innermost
-from ptosim.views.op_card import card
+from ptosim.views.operations import card
 
 WIDTH = 88
 

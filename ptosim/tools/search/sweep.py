@@ -47,11 +47,13 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """Return the pictures of the sweep, for a notebook."""
-        from ptosim.views.charts.page import fragment, paragraph
-        from ptosim.views.sweep_page import pictures
+        from ptosim.views.render import fragment
+        from ptosim.views.report import Section
+        from ptosim.views.sweep_report import pictures
+        from ptosim.views.text import Text
 
         fronts = {target: self.pareto(target) for target in self.targets}
-        return fragment(paragraph(repr(self)), *pictures(self.rows, fronts))
+        return fragment([Section("", [Text(repr(self))]), *pictures(self.rows, fronts)])
 
     @property
     def targets(self) -> list[str]:

@@ -28,7 +28,7 @@ from ptosim.launch.sidecar import Sidecar, sidecar_of
 from ptosim.launch.sources import read_source
 from ptosim.launch.values import beside, in_file
 from ptosim.tools.api import check_source
-from ptosim.views.diagnostics.render import plain, render_all
+from ptosim.views.frames import plain, render_all
 
 # The content of files of golden arrays, as `--update` writes it.
 

@@ -81,6 +81,6 @@ def assert_clean(result: Result) -> None:
     try:
         result.raise_for_findings(Severity.WARNING.word)
     except FindingsError as problem:
-        from ptosim.views.diagnostics.render import plain, render_all
+        from ptosim.views.frames import plain, render_all
 
         raise AssertionError(render_all(problem.diagnostics, plain, 100)) from None

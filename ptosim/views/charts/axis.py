@@ -6,20 +6,12 @@ import math
 from collections.abc import Sequence
 
 from ptosim.ground.records import dataclass
+from ptosim.views.table import bytes_text
 
-UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _STEPS = (1, 2, 5, 10)
 _COUNTED = ("cycles", "steps")
 """Units without fractions."""
 _SHORT = ((1e9, "G"), (1e6, "M"), (1e4, "k"))
-
-
-def bytes_text(value: float) -> str:
-    """Return a number of bytes in the largest unit that it has at least one of."""
-    for size, unit in UNITS:
-        if value >= size:
-            return f"{value / size:.4g} {unit}"
-    return f"{value:.4g} B"
 
 
 def short_text(value: float) -> str:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 from html import escape
 
-from ptosim.ground.records import NamedTuple
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.chart import legend, said, tick_labels
 from ptosim.views.charts.marks import Key, colour
@@ -38,30 +38,34 @@ class Lane(NamedTuple):
     told: str = ""
 
 
-def lanes(
-    title: str,
-    x: Axis,
-    rows: Sequence[Lane],
-    *,
-    keys: Sequence[tuple[str, int]] = (),
-    group: str = "",
-    room: float = 0,
-    note: str = "",
-) -> str:
-    """Return a figure with a row for each lane over the axis `x`; `keys` are the names of series.
-    With `group` it can be zoomed and moved, with all figures of that name. `room` as in `chart`."""
-    kept = [row._replace(spans=_joined(row.spans, x)) if row.spans else row for row in rows]
-    room = max(room, room_of([row.name for row in rows if row.spans is not None]))
-    zoom = f' data-group="{escape(group)}" data-low="{x.low:g}" data-high="{x.high:.12g}"'
-    body = "".join(_row(row, x, alone=not group) for row in kept)
-    signs = [Key("■", colour(series), name) for name, series in keys]
-    return (
-        f'<figure class="lanes" style="--room:{room:.1f}em"{zoom if group else ""}>'
-        f"<figcaption>{escape(title)}</figcaption>{_TOOLS if group else ''}{body}"
-        f'<div class="lane"><div class="across">{tick_labels(x.ticks(), "left")}</div></div>'
-        f'<p class="axis x">{escape(x.title)}</p>{legend(signs)}{said(note)}'
-        f"{_data(kept) if group else ''}</figure>\n"
-    )
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A row for each lane over the axis `x`; `keys` are the names of series. With `group` it can be
+    zoomed and moved, with all figures of that name. `room` as of a chart."""
+
+    title: str
+    x: Axis
+    rows: Sequence[Lane]
+    keys: Sequence[tuple[str, int]] = ()
+    group: str = ""
+    room: float = 0
+    note: str = ""
+
+    def to_html(self) -> str:
+        """Return the figure."""
+        x, rows, group = self.x, self.rows, self.group
+        kept = [row._replace(spans=_joined(row.spans, x)) if row.spans else row for row in rows]
+        room = max(self.room, room_of([row.name for row in rows if row.spans is not None]))
+        zoom = f' data-group="{escape(group)}" data-low="{x.low:g}" data-high="{x.high:.12g}"'
+        body = "".join(_row(row, x, alone=not group) for row in kept)
+        signs = [Key("■", colour(series), name) for name, series in self.keys]
+        return (
+            f'<figure class="lanes" style="--room:{room:.1f}em"{zoom if group else ""}>'
+            f"<figcaption>{escape(self.title)}</figcaption>{_TOOLS if group else ''}{body}"
+            f'<div class="lane"><div class="across">{tick_labels(x.ticks(), "left")}</div></div>'
+            f'<p class="axis x">{escape(x.title)}</p>{legend(signs)}{said(self.note)}'
+            f"{_data(kept) if group else ''}</figure>\n"
+        )
 
 
 def room_of(names: Sequence[str]) -> float:

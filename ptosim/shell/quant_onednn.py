@@ -1,8 +1,10 @@
-"""`ptosim quant plan --src SPEC --weights SPEC …`"""
+"""`ptosim quant plan --src SPEC --weights SPEC …` and `ptosim quant reorder TENSOR`: what oneDNN
+computes, as PTO programs."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,19 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.whole_numbers import whole
 from ptosim.machine.quant.granularity import along
 from ptosim.machine.quant.storage import storage
-from ptosim.models import plan
+from ptosim.models import plan, reorder
 from ptosim.models.emit import write_programs
 from ptosim.models.plan import Convolution, Form, Plan, Task
-from ptosim.models.quant.onednn.attributes import Attributes
+from ptosim.models.quant.onednn.attributes import Attributes, Mask
 from ptosim.models.quant.onednn.primitives import Values
-from ptosim.shell import options as shared
+from ptosim.models.quant.statistics import symmetric_scale
+from ptosim.models.reorder import Reordered
+from ptosim.shell import launching
 from ptosim.shell import quant_options as given
-from ptosim.shell.formats import Formats, data
+from ptosim.shell.command import command
+from ptosim.shell.options import group, option, several, switch
 from ptosim.shell.terminal import Terminal
+from ptosim.views.report import Report, one_section
 from ptosim.views.table import Part, Table, table
 from ptosim.views.text import Text
 
@@ -33,58 +39,72 @@ TASK.toml holds the same options by their long names. The exit code is 1 if the 
 give oneDNN's result, and with --fail-on warning if the fixpipe form does not."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command."""
-    parser.epilog = _EPILOG
-    parser.add_argument("task", nargs="?", metavar="TASK.toml", help="options in a file")
-    parser.add_argument("--src", metavar="SPEC", help="randn:ui8:32x64, file.npy, file.npz:key, …")
-    parser.add_argument("--weights", metavar="SPEC")
-    parser.add_argument("--src-scale", default="1")
-    parser.add_argument("--src-zp", default="0")
-    parser.add_argument("--wei-scales", default="1", help="one value, a list or a file")
-    parser.add_argument("--wei-mask", type=int, help="mask of the weights' scales")
-    parser.add_argument("--dst-scale", default="1")
-    parser.add_argument("--dst-zp", default="0")
-    parser.add_argument("--bias", help="f32 values, one for each output channel")
-    parser.add_argument(
-        "--post-op", action="append", default=[], metavar="NAME[:A[:B]]",
-        help="relu[:slope], clip:low:high, gelu_erf, tanh, …; sum[:scale[:zero]]; "
-        "binary_add=SPEC, binary_mul=SPEC, …",
-    )  # fmt: skip
-    parser.add_argument("--dst-before", metavar="SPEC", help="what the destination holds: for sum")
-    parser.add_argument("--src-mask", type=int, default=0, help="mask of the scale of src (0)")
-    parser.add_argument("--dst-mask", type=int, default=0, help="mask of the scale of dst (0)")
-    parser.add_argument(
-        "--mask", action="append", default=[], metavar="NAME=MASK",
-        help="of src, weights, dst, or of the zero points src_zp, weights_zp, dst_zp",
-    )  # fmt: skip
-    parser.add_argument("--dst", default="ui8", metavar="TYPE", help="ui8, i8, i32, f32 or bf16")
-    conv = parser.add_argument_group("convolution")
-    conv.add_argument("--conv", action="store_true")
-    conv.add_argument("--strides", default="", metavar="H,W")
-    conv.add_argument("--padding", default="", metavar="T,L,B,R")
-    conv.add_argument("--dilation", default="", metavar="H,W", help="1 is dense")
-    conv.add_argument("--groups", type=int, default=1)
-    parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
-    parser.add_argument("--out", metavar="FILE", help="write the exact form's result: .npy, .bin")
-    parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
-    parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
-    shared.add_output(parser, FORMATS)
+_PLAN = (
+    option("--src", metavar="SPEC", help="randn:ui8:32x64, file.npy, file.npz:key, …"),
+    option("--weights", metavar="SPEC"),
+    option("--src-scale", default="1"),
+    option("--src-zp", default="0"),
+    option("--wei-scales", default="1", help="one value, a list or a file"),
+    option("--wei-mask", type=int, help="mask of the weights' scales"),
+    option("--dst-scale", default="1"),
+    option("--dst-zp", default="0"),
+    option("--bias", help="f32 values, one for each output channel"),
+    several(
+        "--post-op", "NAME[:A[:B]]",
+        "relu[:slope], clip:low:high, gelu_erf, tanh, …; sum[:scale[:zero]]; binary_add=SPEC, "
+        "binary_mul=SPEC, …",
+    ),
+    option("--dst-before", metavar="SPEC", help="what the destination holds: for sum"),
+    option("--src-mask", type=int, default=0, help="mask of the scale of src (0)"),
+    option("--dst-mask", type=int, default=0, help="mask of the scale of dst (0)"),
+    several(
+        "--mask", "NAME=MASK",
+        "of src, weights, dst, or of the zero points src_zp, weights_zp, dst_zp",
+    ),
+    option("--dst", default="ui8", metavar="TYPE", help="ui8, i8, i32, f32 or bf16"),
+)  # fmt: skip
+_CONVOLUTION = group(
+    "convolution",
+    switch("--conv"),
+    option("--strides", default="", metavar="H,W"),
+    option("--padding", default="", metavar="T,L,B,R"),
+    option("--dilation", default="", metavar="H,W", help="1 is dense"),
+    option("--groups", type=int, default=1),
+)
+_WRITTEN = (
+    given.TARGETS,
+    option("--out", metavar="FILE", help="write the exact form's result: .npy, .bin"),
+    given.EMIT,
+)
 
 
-def run(options: argparse.Namespace, terminal: Terminal) -> int:
+@command(
+    "quant plan",
+    option("task", nargs="?", metavar="TASK.toml", help="options in a file"),
+    _PLAN,
+    _CONVOLUTION,
+    _WRITTEN,
+    given.FAILS,
+    forms=("text", "json"),
+    epilog=_EPILOG,
+)
+def plan_(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Plan, run, compare."""
     if options.task is not None:
         _read(options)
-    targets = shared.architectures(options.target)
+    targets = launching.architectures(options.target)
     found = plan.make(_task(options), targets)
     if options.emit:
-        _emit(Path(options.emit), found)
+        _emit(Path(options.emit), found.forms, lambda f, i: f"{f.form}_{i:02}_{_PARTS[i % 2]}")
     if options.out:
         exact = next(f.output for f in found.forms if f.form == "exact")
         given.save(options.out, exact)
-    terminal.report(found)
-    return _code(found, options.fail_on)
+    return one_section(
+        lambda _: _parts(found, terminal),
+        lambda: _fields(found),
+        heads=[_title(found)],
+        exit_code=_code(found, options.fail_on),
+    )
 
 
 def _code(found: Plan, fail_on: str) -> int:
@@ -92,13 +112,7 @@ def _code(found: Plan, fail_on: str) -> int:
     return int(fail_on != "never" and ("exact" in wrong or (fail_on == "warning" and bool(wrong))))
 
 
-_TEXTS = (
-    "src", "weights", "src_scale", "src_zp", "wei_scales", "dst_scale", "dst_zp", "bias",
-    "dst_before", "dst", "strides", "padding", "dilation", "target", "out", "emit",
-)  # fmt: skip
-_NUMBERS = ("wei_mask", "src_mask", "dst_mask", "groups")
-_LISTS = ("post_op", "mask")
-_KEYS = (*_TEXTS, *_NUMBERS, *_LISTS, "conv")
+_KEYS = {option.dest: option for option in (*_PLAN, *_CONVOLUTION.options, *_WRITTEN)}
 """What a task file can say: options of the command line, with `-` or `_`."""
 
 
@@ -113,29 +127,11 @@ def _read(options: argparse.Namespace) -> None:
         if name not in _KEYS:
             known = ", ".join(sorted(k.replace("_", "-") for k in _KEYS))
             raise UsageError(f"{options.task}: unknown option `{key}`", help=known)
-        setattr(options, name, _told(options.task, key, name, value))
-
-
-def _told(task: str, key: str, name: str, value: Any) -> Any:
-    """Return the value of a key of the task file as the command line would have it."""
-    listed = value if isinstance(value, list) else [value]
-    plain = all(isinstance(v, (str, int, float)) and not isinstance(v, bool) for v in listed)
-    if name == "conv" and isinstance(value, bool):
-        return value
-    if name in _NUMBERS and plain and isinstance(value, int):
-        return value
-    if name in _LISTS and plain:
-        return [str(v) for v in listed]
-    if name in _TEXTS and plain:
-        return ",".join(map(str, listed))
-    wanted = (
-        "true or false"
-        if name == "conv"
-        else "a whole number"
-        if name in _NUMBERS
-        else ("a text, a number or a list of them")
-    )
-    raise UsageError(f"{task}: `{key}` takes {wanted}, not {str(value)[:40]}")
+        try:
+            setattr(options, name, _KEYS[name].taken(value))
+        except UsageError as wanted:
+            said = f"{options.task}: `{key}` takes {wanted}, not {str(value)[:40]}"
+            raise UsageError(said) from None
 
 
 # -- the task --------------------------------------------------------------------------------------
@@ -248,15 +244,17 @@ def _zero(spec: str, what: str) -> np.int32:
     return np.int32(given.zero_point(float(_one(spec, what)), what))
 
 
-def _emit(folder: Path, found: Plan) -> None:
-    write_programs(
-        folder,
-        [
-            (f"{form.target}_{form.form}_{i:02}_{'requantise' if i % 2 else 'product'}", ran)
-            for form in found.forms
-            for i, ran in enumerate(form.runner.ran)
-        ],
-    )
+_PARTS = ("product", "requantise")
+
+
+def _emit(folder: Path, forms: Iterable[Any], name: Callable[[Any, int], str]) -> None:
+    """Write the programs of forms, each under its target and name."""
+    programs = [
+        (f"{form.target}_{name(form, i)}", ran)
+        for form in forms
+        for i, ran in enumerate(form.runner.ran)
+    ]
+    write_programs(folder, programs)
 
 
 # -- report ----------------------------------------------------------------------------------------
@@ -264,27 +262,29 @@ def _emit(folder: Path, found: Plan) -> None:
 _SHOWN = 16
 
 
-def _text(found: Plan, terminal: Terminal) -> str:
+def _title(found: Plan) -> str:
+    shape = "x".join(map(str, found.reference.shape))
+    what = "convolution" if found.task.conv else "product"
+    return f"int8 {what} to {found.task.dst} {shape}, compared with oneDNN"
+
+
+def _parts(found: Plan, terminal: Terminal) -> Iterator[Part]:
     columns = ("target", "form", ">differ", ">ties", ">max diff", ">cycles", ">programs")
     rows = [
         (f.target, f.form, f.mismatches.sum(), f.ties.sum(), f"{f.worst.max(initial=0):g}",
          "-" if f.cycles is None else f.cycles, len(f.runner.ran))
         for f in found.forms
     ]  # fmt: skip
-    shape = "x".join(map(str, found.reference.shape))
-    what = "convolution" if found.task.conv else "product"
-    title = f"int8 {what} to {found.task.dst} {shape}, compared with oneDNN"
-    parts: list[Part] = [Text(title, style="bold"), table("", columns, rows)]
+    yield table("", columns, rows)
     n = found.numbers
     if not n.possible:
-        parts.append(Text(f"no fixpipe form: {n.why}"))
+        yield Text(f"no fixpipe form: {n.why}")
     if found.on_host:
-        parts.append(Text(f"the host computes the post-operations {', '.join(found.on_host)}"))
+        yield Text(f"the host computes the post-operations {', '.join(found.on_host)}")
     if not terminal.quiet:
-        parts.append(_channels(found, len(n.words) if terminal.verbose else _SHOWN))
+        yield _channels(found, len(n.words) if terminal.verbose else _SHOWN)
         if len(n.words) > _SHOWN and not terminal.verbose:
-            parts.append(Text(f"… {len(n.words) - _SHOWN} more channels: -v shows them"))
-    return terminal.render(parts)
+            yield Text(f"… {len(n.words) - _SHOWN} more channels: -v shows them")
 
 
 def _channels(found: Plan, count: int) -> Table:
@@ -345,4 +345,80 @@ def _fields(found: Plan) -> dict[str, object]:
     }
 
 
-FORMATS: Formats[Plan] = {"text": _text, "json": data(_fields)}
+# -- weights reordered -----------------------------------------------------------------------------
+
+_REORDER = """Computes weights_s8 <- weights_f32 / scale with a scale for each index of the
+dimensions that the mask names: bit d for dimension d, so that mask 1 of weights [O,I,H,W] has one
+for each output channel. The exit code is 1 if a target's result is not oneDNN's."""
+
+
+@command(
+    "quant reorder",
+    option("tensor", metavar="TENSOR", help="file.npy, randn:f32:8x4x3x3, …"),
+    option("--dst-scale", default="auto", help="number, list, file or auto (amax)"),
+    option("--dst-mask", type=int, default=0, help="dimensions with scales (0: one)"),
+    option("--dst-zp", type=int, default=0, help="zero point (0)"),
+    option("--dst", default="i8", metavar="TYPE", help="i8 or ui8"),
+    option("--out", metavar="FILE", help="write the result: .npy or .bin"),
+    given.TARGETS,
+    given.EMIT,
+    forms=("text", "json"),
+    epilog=_REORDER,
+)
+def reorder_(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """Reorder, compare, write."""
+    task = _reorder_task(options)
+    found = reorder.make(task, launching.architectures(options.target))
+    if options.out:
+        given.save(options.out, found.reference)
+    if options.emit:
+        _emit(Path(options.emit), found.forms, lambda form, i: f"{i:02}_reorder")
+    shape = "x".join(map(str, task.x.shape))
+    return one_section(
+        lambda _: [_verdicts(found)],
+        lambda: _reordered(found),
+        heads=[f"{shape} f32 to {task.dst}, {task.scale.size} scales (mask {task.mask.mask})"],
+        exit_code=int(any(form.mismatches for form in found.forms)),
+    )
+
+
+def _reorder_task(options: argparse.Namespace) -> reorder.Task:
+    x, out = given.filled(given.tensor(options.tensor), "the tensor"), storage(options.dst)
+    if x.dtype != np.float32:
+        raise UsageError(f"the tensor is {x.dtype}; weights are f32")
+    if out.name not in ("i8", "ui8"):
+        raise UsageError(f"--dst is i8 or ui8, not {out}")
+    mask = Mask(options.dst_mask)
+    if options.dst_scale == "auto":
+        chosen = tuple(d for d in range(x.ndim) if not options.dst_mask >> d & 1)
+        mask.shape(x.shape)  # says what is wrong with it
+        rows = np.moveaxis(x, chosen, range(-len(chosen), 0)) if chosen else x[..., None]
+        flat = rows.reshape(mask.count(x.shape), -1)
+        scale = symmetric_scale(flat, out, 0)
+    else:
+        scale = given.parameter(options.dst_scale, "--dst-scale").astype(np.float32)
+    return reorder.Task(x, mask, scale, given.zero_point(options.dst_zp, "--dst-zp"), out)
+
+
+def _verdicts(found: Reordered) -> Table:
+    rows = [
+        (f.target, "same as oneDNN" if not f.mismatches else f"{f.mismatches} differ",
+         "-" if f.runner.cycles is None else f.runner.cycles)
+        for f in found.forms
+    ]  # fmt: skip
+    return table("", ("target", "result", ">cycles"), rows)
+
+
+def _reordered(found: Reordered) -> dict[str, object]:
+    task = found.task
+    return {
+        "shape": list(task.x.shape),
+        "dst": task.dst.name,
+        "mask": task.mask.mask,
+        "scales": task.scale.reshape(-1).tolist(),
+        "zero_point": task.zero,
+        "forms": [
+            {"target": f.target, "mismatches": f.mismatches, "cycles": f.runner.cycles}
+            for f in found.forms
+        ],
+    }

@@ -1,16 +1,18 @@
-"""The cost report as data: JSON, and the CSV columns of the public performance simulator."""
+"""The report of `cost`: text, page, JSON, and CSV as the public performance simulator has it."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 
 from ptosim.ground.errors import ProgramError
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.totals import CostReport
-from ptosim.views.header import header
+from ptosim.views import cost_tables
+from ptosim.views.header import header, header_line
+from ptosim.views.known import Known
+from ptosim.views.report import Records, Report, Room, Section
+from ptosim.views.table import Part
 
 _PIPE_COLUMNS = {
     "S": "scalar_cycles",
@@ -23,8 +25,8 @@ _PIPE_COLUMNS = {
     "MTE3": "mte3_cycles",
 }
 COLUMNS = (
-    "op_name", "core_id", "unit", "total_cycles", "active_start_cycle", "active_end_cycle",
-    "active_cycles", "busy_cycles", *_PIPE_COLUMNS.values(),
+    "target", "op_name", "core_id", "unit", "total_cycles", "active_start_cycle",
+    "active_end_cycle", "active_cycles", "busy_cycles", *_PIPE_COLUMNS.values(),
 )  # fmt: skip
 
 
@@ -43,15 +45,38 @@ def to_json(
     return {**top, "what_if": dict(what_if), "targets": targets}
 
 
-def to_csv(reports: Sequence[CostReport]) -> str:
-    """Return a line for each core of each target: when it was active, and cycles of its pipes."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, ("target", *COLUMNS), lineterminator="\n")
-    writer.writeheader()
-    for report in reports:
-        for core in report.model.cores:
-            writer.writerow(_row(report, core))
-    return text.getvalue()
+def cost_report(
+    known: Known,
+    what_if: Mapping[str, float],
+    views: Sequence[str],
+    by: str | None,
+    file: str,
+    command: str,
+) -> Report:
+    """Return the report on a program that was timed; `views` are parts of its text, `by` what costs
+    are joined by instead, `file` names a program that every target rejects."""
+    timed = [(t.program, t.cost) for t in known.timed]
+    heads = [header_line(header(program, report.entry)) for program, report in timed]
+    targets = ", ".join([*(r.label for r in known.reports), *known.rejected])
+    chosen = views or ([] if by else cost_tables.DEFAULT_VIEWS)
+
+    def text(room: Room) -> list[Part]:
+        return cost_tables.renderables(timed, chosen, by, what_if, room.width, known.codes)
+
+    def page() -> list[Section]:
+        from ptosim.views.program_page import sections
+
+        return sections(known, heads, command, chains=True)
+
+    return Report(
+        [Section("", text)] if timed else [],
+        lambda: to_json(timed, known.rejected, what_if),
+        lambda: Records([_row(r, core) for r in known.reports for core in r.model.cores], COLUMNS),
+        page,
+        title=f"Cost of {timed[0][1].entry if timed else file} on {targets}",
+        heads=heads,
+        is_quiet=True,
+    )
 
 
 def _unit(report: CostReport, core: CoreTimer) -> str:

@@ -12,8 +12,8 @@ from ptosim.time.report.roofline import Roof
 from ptosim.time.report.spans import Busy, busy_spans
 from ptosim.time.report.totals import CostReport
 from ptosim.views.charts.axis import Axis, around
-from ptosim.views.charts.chart import chart
-from ptosim.views.charts.lanes import Lane, Span, lanes
+from ptosim.views.charts.chart import Chart
+from ptosim.views.charts.lanes import Lane, Lanes, Span
 from ptosim.views.charts.marks import OTHERS, SERIES, Line, Mark, Point, Points
 
 CORES = 16
@@ -34,7 +34,7 @@ def series_of(reports: Sequence[CostReport]) -> dict[str, int]:
     return {name: min(number, OTHERS) for number, name in enumerate(names)}
 
 
-def timeline(report: CostReport, group: str, series: Mapping[str, int]) -> str:
+def timeline(report: CostReport, group: str, series: Mapping[str, int]) -> Lanes:
     """Return lanes for the pipes of each core, equal cores in one, and for the critical path;
     `series` are the colours of operations."""
     alike = alike_cores(report)
@@ -48,7 +48,7 @@ def timeline(report: CostReport, group: str, series: Mapping[str, int]) -> str:
     if OTHERS in used.values():
         keys.append(("other operations", OTHERS))
     title = f"timeline, {report.label}"
-    return lanes(title, time_axis(report), rows, keys=keys, group=group, note=note)
+    return Lanes(title, time_axis(report), rows, keys=keys, group=group, note=note)
 
 
 def _path(report: CostReport, series: Mapping[str, int]) -> Lane:
@@ -87,12 +87,12 @@ def _span(busy: Busy, series: Mapping[str, int]) -> Span:
     return Span(busy.start, busy.end, text, series.get(site.mnemonic, OTHERS))
 
 
-def roofline(report: CostReport) -> str:
-    """Return the ceilings of each unit over operations a byte, and where the launch is; empty if
+def roofline(report: CostReport) -> list[Chart]:
+    """Return the ceilings of each unit over operations a byte, and where the launch is; none if
     nothing was computed, or nothing moved."""
     roofs = [roof for roof in report.roofline if roof.intensity and roof.bandwidth]
     if not roofs:
-        return ""
+        return []
     marks: list[Mark] = []
     places = [p for roof in roofs for p in (roof.intensity, roof.ridge)]
     x = Axis("intensity", min(places) / 4, max(places) * 4, "operations a byte", log=True)
@@ -101,7 +101,7 @@ def roofline(report: CostReport) -> str:
     heights = [p.y for mark in marks if isinstance(mark, Points) for p in mark.points]
     heights += [roof.ceiling for roof in roofs]
     y = around(heights, "rate", "operations a cycle", log=True)
-    return chart(f"roofline, {report.label}", x, y, marks, height=260)
+    return [Chart(f"roofline, {report.label}", x, y, marks, height=260)]
 
 
 def _roof(roof: Roof, number: int, x: Axis) -> list[Mark]:

@@ -1,17 +1,132 @@
-"""Findings as a SARIF 2.1.0 log (OASIS Static Analysis Results Interchange Format)."""
+"""Findings in the forms of other programs: lines for editors, annotations of GitHub Actions, JUnit
+XML for continuous integration, SARIF 2.1.0 (OASIS Static Analysis Results Interchange Format)."""
 
 from __future__ import annotations
 
-import hashlib
 import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
 from ptosim.ground.source import Span
 from ptosim.ground.version import __version__
+from ptosim.views.frames import count_line, render
+from ptosim.views.json_text import document
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from ptosim.views.report import Findings
+
+# -- lines -----------------------------------------------------------------------------------------
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def concise(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return `file:line:column: severity[code]: message` for each finding, and their count."""
+    lines = [_concise(diagnostic) for diagnostic in diagnostics]
+    return "".join(f"{line}\n" for line in [*lines, count_line(diagnostics)])
+
+
+def _concise(diagnostic: Diagnostic) -> str:
+    said = f"{diagnostic.severity.word}[{diagnostic.code}]: {_one_line(diagnostic.message)}"
+    return f"{diagnostic.span}: {said}" if diagnostic.span is not None else said
+
+
+def github(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return a workflow command of GitHub Actions for each finding, which shows it at its lines."""
+    return "".join(f"{_command(diagnostic)}\n" for diagnostic in diagnostics)
+
+
+def _command(diagnostic: Diagnostic) -> str:
+    fields = {"title": f"ptosim {diagnostic.code}"}
+    if diagnostic.span is not None:
+        span = diagnostic.span
+        line, column = span.source.line_column(span.start)
+        end_line, end_column = span.source.line_column(span.end)
+        fields = {"file": span.source.name, "line": str(line), "endLine": str(end_line), **fields}
+        if end_line == line:  # GitHub refuses columns of several lines
+            fields |= {"col": str(column), "endColumn": str(end_column)}
+    properties = ",".join(f"{key}={_property(value)}" for key, value in fields.items())
+    text = diagnostic.message + (f"\nhelp: {diagnostic.help}" if diagnostic.help else "")
+    return f"::{_COMMANDS[diagnostic.severity]} {properties}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# -- JUnit -----------------------------------------------------------------------------------------
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot carry."""
+
+
+def junit(
+    suites: Sequence[tuple[str, Sequence[Diagnostic]]], is_failure: Callable[[Diagnostic], bool]
+) -> str:
+    """Return a report with a suite for each (name, findings) and a test case for each finding; a
+    suite without findings has one case that passed."""
+    from xml.etree import ElementTree
+
+    root = ElementTree.Element("testsuites", name="ptosim")
+    for name, findings in suites:
+        failures = sum(map(is_failure, findings))
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=_clean(name),
+            tests=str(len(findings) or 1),
+            failures=str(failures),
+            errors="0",
+        )
+        if not findings:
+            ElementTree.SubElement(suite, "testcase", classname=_clean(name), name="no findings")
+        for finding in findings:
+            _case(suite, name, finding, is_failure(finding))
+    for key in ("tests", "failures"):
+        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def _case(suite: Element, name: str, finding: Diagnostic, failed: bool) -> None:
+    from xml.etree import ElementTree
+
+    place = f" line {finding.span.line}" if finding.span is not None else ""
+    case = ElementTree.SubElement(
+        suite, "testcase", classname=_clean(name), name=f"{finding.code}{place}"
+    )
+    if finding.span is not None:
+        case.set("file", _clean(finding.span.source.name))
+        case.set("line", str(finding.span.line))
+    text = _clean(render(finding))
+    if failed:
+        word = finding.severity.word
+        fault = ElementTree.SubElement(case, "failure", message=_clean(finding.message), type=word)
+        fault.text = text
+    else:
+        ElementTree.SubElement(case, "system-out").text = text
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+# -- SARIF -----------------------------------------------------------------------------------------
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -144,8 +259,18 @@ def artifact(name: str) -> dict[str, object]:
 def fingerprint(diagnostic: Diagnostic) -> str:
     """Return what identifies a finding when lines move: code, file and text of the line."""
     span = diagnostic.span
+    import hashlib
+
     if span is None:
         return hashlib.sha256(f"{diagnostic.code}|{diagnostic.message}".encode()).hexdigest()[:32]
     text = span.source.line_text(span.line).strip()
     name = artifact(span.source.name)["uri"]
     return hashlib.sha256(f"{diagnostic.code}|{name}|{text}".encode()).hexdigest()[:32]
+
+
+FORMS: dict[str, Callable[[Findings], str]] = {
+    "sarif": lambda found: document(sarif(found.shown, found.omitted)),
+    "junit": lambda found: junit(found.suites or [("ptosim", found.shown)], found.fails),
+    "concise": lambda found: concise(found.shown),
+    "github": lambda found: github(found.shown),
+}

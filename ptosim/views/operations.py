@@ -1,0 +1,317 @@
+"""Operations as reports: one as a card, all as a table, and their reference as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.profiles import SwitchDef, switches
+from ptosim.ground.isa.rows import TARGETS
+from ptosim.ground.isa.schema import (
+    AttrDef,
+    ConstraintDef,
+    ElementRule,
+    OpDef,
+    OperandDef,
+    Role,
+    Variant,
+)
+from ptosim.ground.version import __version__
+from ptosim.language.bind.bind import describe
+from ptosim.views.report import Line, Part, Report, Verbatim, one_section
+from ptosim.views.table import table
+
+_WIDE = 400
+"""Columns of the list in a pipe or a file: more than the longest line. One line for each operation
+is for grep; a screen cuts what it is to what fits."""
+
+
+def operation_report(definition: OpDef) -> Report:
+    """Return what is known of one operation."""
+    return one_section(
+        lambda room: [Verbatim(card(definition, room.width))],
+        lambda: _facts(definition),
+        own={"markdown": lambda: "\n".join(section(definition)) + "\n"},
+    )
+
+
+def operations_report(rows: list[OpDef]) -> Report:
+    """Return the table of operations."""
+    return one_section(
+        lambda _: _table(rows),
+        lambda: [_facts(d) for d in rows],
+        own={"markdown": lambda: reference(rows)},
+    )
+
+
+def _facts(definition: OpDef) -> dict[str, object]:
+    return {
+        "name": definition.name,
+        "family": definition.family,
+        "summary": definition.summary,
+        **definition.dates,
+        **({"means": definition.means} if definition.means else {}),
+        "status": {t: str(definition.status[t]) for t in TARGETS},
+        "basis": definition.basis,
+        "forms": [describe(v, definition) for v in definition.variants],
+        "attributes": {
+            a.name: {"type": a.type, "required": a.required, "default": a.default}
+            for a in definition.attrs.values()
+        },
+        "elements": [
+            {
+                "operands": list(e.operands),
+                **{t: [" ".join(x) for x in e.allowed.get(t, ())] for t in TARGETS},
+            }
+            for v in definition.variants
+            for e in v.elements
+        ],
+        "pipe": [{"pipe": p.pipe, "when": p.when} for p in definition.pipes],
+        "switches": list(definition.switches),
+        "notes": list(definition.notes),
+        "source": definition.source,
+    }
+
+
+def _table(rows: list[OpDef]) -> list[Part]:
+    cells = [
+        (d.mnemonic, d.family, *(d.status[t] for t in TARGETS), d.basis or "",
+         "/".join(dict.fromkeys(p.pipe for p in d.pipes)), d.summary)
+        for d in rows
+    ]  # fmt: skip
+    status = [f"status {t}" for t in TARGETS]
+    counts = []
+    for target in TARGETS:
+        number = Counter(str(d.status[target]) for d in rows)
+        counts.append(f"{target}: " + ", ".join(f"{n} {s}" for s, n in sorted(number.items())))
+    columns = ("operation", "family", *status, "basis", "pipe", "what")
+    essential, drop = ["operation", *status], ["pipe", "basis", "family"]
+    made = table("", columns, cells, essential=essential, drop=drop, cut=True, pipe=_WIDE)
+    return [made, Line("; ".join(counts))]
+
+
+# -- a card ----------------------------------------------------------------------------------------
+
+
+def card(definition: OpDef, width: int) -> str:
+    """Return the card of an operation, wrapped to `width` columns."""
+    lines = textwrap.wrap(f"{definition.name}: {definition.summary}", width)
+    if definition.doc:
+        lines += ["", *textwrap.wrap(definition.doc.strip(), width)]
+    for part in (_status, _forms, _attributes, _rules, _switches, _notes):
+        lines += ["", *(wrapped for line in part(definition) for wrapped in _wrap(line, width))]
+    return "\n".join(_single_blank(lines)) + "\n"
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    indent = len(line) - len(line.lstrip())
+    return textwrap.wrap(line, width, subsequent_indent=" " * (indent + 2)) or [""]
+
+
+def _single_blank(lines: list[str]) -> Iterator[str]:
+    previous = ""
+    for line in lines:
+        if line or previous:
+            yield line
+        previous = line
+
+
+def _status(definition: OpDef) -> Iterator[str]:
+    per_target = " · ".join(f"{t} {definition.status[t]}" for t in TARGETS)
+    pipes = ", ".join(p.pipe + (f" if {p.when}" if p.when else "") for p in definition.pipes)
+    yield f"status  {per_target} ({f'by {definition.basis}' if definition.basis else 'no basis'})"
+    yield f"family  {definition.family}"
+    if definition.means:
+        yield f"means   {definition.means}, of which it is an older spelling"
+    if definition.form == "generic":
+        yield f'syntax  the quoted form only, "{definition.name}"(…)'
+    if pipes:
+        yield f"pipe    {pipes}"
+    yield f"source  {definition.source}"
+
+
+def _forms(definition: OpDef) -> Iterator[str]:
+    for variant in definition.variants:
+        yield f"{variant.name or 'form'}  {definition.name} {describe(variant, definition)}"
+        for rule in variant.elements:
+            if applies(rule, variant):
+                yield from _elements(rule)
+        yield ""
+
+
+def applies(rule: ElementRule, variant: Variant) -> bool:
+    """A rule shared by all forms may name operands, or ask for one, that this form lacks."""
+    named = {o.name for o in variant.operands}
+    asked = (rule.when or "").split(" and ")[0]
+    return named.issuperset(rule.operands) and (not asked.isidentifier() or asked in named)
+
+
+def _elements(rule: ElementRule) -> Iterator[str]:
+    operands = ", ".join(rule.operands)
+    condition = f"   when {rule.when}" if rule.when else ""
+    listed = {t: _types(rule, t) for t in TARGETS if t in rule.allowed}
+    if len(listed) == len(TARGETS) and len(set(listed.values())) == 1:
+        yield f"    {operands}: {next(iter(listed.values()))}{condition}"
+        return
+    for target, types in listed.items():
+        yield f"    {operands} on {target}: {types or 'none'}{condition}"
+
+
+def _types(rule: ElementRule, target: str) -> str:
+    return " | ".join(" ".join(entry) for entry in rule.allowed[target])
+
+
+def _attributes(definition: OpDef) -> Iterator[str]:
+    if definition.attrs:
+        yield "attributes"
+    for attr in definition.attrs.values():
+        yield f"    {attr.name}: {_attribute_type(attr)}{_default(attr)}"
+
+
+def _attribute_type(attr: AttrDef) -> str:
+    known = enums().get(attr.type)
+    return f"{attr.type} ({', '.join(known.members)})" if known else attr.type
+
+
+def _default(attr: AttrDef) -> str:
+    if attr.required:
+        return ", required"
+    return f", default {attr.default}" if attr.default is not None else ""
+
+
+def _rules(definition: OpDef) -> Iterator[str]:
+    shown = dict.fromkeys(rule_text(r) for v in definition.variants for r in v.rules)
+    if shown:
+        yield "rules"
+    yield from (f"    {text}" for text in shown)
+
+
+def rule_text(rule: ConstraintDef) -> str:
+    """Return a rule in words, with the targets and the condition that it holds for."""
+    where = f" on {', '.join(rule.targets)}" if rule.targets else ""
+    condition = f", when {rule.when}" if rule.when else ""
+    return f"{rule.text or rule.expr}{where}{condition}"
+
+
+def _switches(definition: OpDef) -> Iterator[str]:
+    if definition.switches:
+        yield "switches (--set NAME=VALUE)"
+    for name in definition.switches:
+        switch = switches()[name]
+        yield f"    {name} = {' | '.join(switch.values)}{_switch_default(switch)}"
+        yield f"        {switch.text}"
+
+
+def _switch_default(switch: SwitchDef) -> str:
+    defaults = [f"{v} on {t}" for t, v in switch.default.items()]
+    same = len(set(switch.default.values())) == 1
+    return (
+        f", default {next(iter(switch.default.values()))}"
+        if same
+        else f", default {', '.join(defaults)}"
+    )
+
+
+def _notes(definition: OpDef) -> Iterator[str]:
+    if definition.notes:
+        yield "notes"
+    yield from (f"    {note}" for note in definition.notes)
+
+
+# -- the reference ---------------------------------------------------------------------------------
+
+_DOES = {Role.IN: "read", Role.OUT: "written", Role.INOUT: "read, written", Role.SCRATCH: "scratch"}
+_NO_MEANING = str.maketrans({"|": r"\|", "*": r"\*", "_": r"\_", "<": r"\<", "[": r"\["})
+
+
+def reference(rows: Iterable[OpDef]) -> str:
+    """Return the sections of the rows, family by family, each family under a heading."""
+    lines = ["# Operations", "", f"Written by ptosim {__version__} from the rows of `isa/ops`."]
+    ordered = sorted(rows, key=lambda d: (d.family, d.mnemonic))
+    for family, members in groupby(ordered, key=lambda d: d.family):
+        lines += ["", f"## Family {family}"]
+        for definition in members:
+            lines += ["", *section(definition)]
+    return "\n".join(lines) + "\n"
+
+
+def section(definition: OpDef) -> Iterator[str]:
+    """Return the lines of one operation."""
+    yield f"### `{definition.name}`"
+    yield from ("", _prose(definition.summary))
+    if definition.means:
+        yield from ("", f"An older spelling of `{definition.means}`.")
+    if definition.doc:
+        yield from ("", _prose(" ".join(definition.doc.split())))
+    yield from ("", *_grid(("", *TARGETS), _per_target(definition)))
+    for variant in definition.variants:
+        yield from ("", *_form(definition, variant))
+    attributes = [_attribute_row(a) for a in definition.attrs.values()]
+    if attributes:
+        yield from ("", *_grid(("attribute", "type", "default"), attributes))
+    yield from _list("Rules", _rule_texts(definition))
+    yield from _list("Switches", [_switch_text(name) for name in definition.switches])
+    yield from _list("Notes", [_prose(note) for note in definition.notes])
+    yield from ("", f"Basis: {definition.basis or 'none'}. Source: {_prose(definition.source)}.")
+
+
+def _per_target(definition: OpDef) -> list[tuple[str, ...]]:
+    pipes = ", ".join(p.pipe + (f" if `{p.when}`" if p.when else "") for p in definition.pipes)
+    rows = [("status", *(str(definition.status[t]) for t in TARGETS))]
+    return [*rows, ("pipe", *[pipes] * len(TARGETS))] if pipes else rows
+
+
+def _form(definition: OpDef, variant: Variant) -> Iterator[str]:
+    title = f"Form {variant.name}" if variant.name else "Form"
+    yield f"{title}: `{definition.name} {describe(variant, definition)}`"
+    operands = [_operand(o) for o in variant.operands]
+    if operands:
+        yield from ("", *_grid(("operand", "kind", "is", "needed"), operands))
+    elements = [_element_row(e) for e in variant.elements if applies(e, variant)]
+    if elements:
+        yield from ("", *_grid(("elements of", *TARGETS, "when"), elements))
+
+
+def _operand(operand: OperandDef) -> tuple[str, ...]:
+    needed = "no" if operand.optional else "any number" if operand.variadic else "yes"
+    return f"`{operand.name}`", " or ".join(operand.kinds), _DOES[operand.role], needed
+
+
+def _element_row(rule: ElementRule) -> tuple[str, ...]:
+    allowed = [" or ".join(" ".join(e) for e in rule.allowed.get(t, ())) or "none" for t in TARGETS]
+    return ", ".join(rule.operands), *allowed, f"`{rule.when}`" if rule.when else ""
+
+
+def _attribute_row(attr: AttrDef) -> tuple[str, ...]:
+    known = enums().get(attr.type)
+    kind = f"{attr.type}: {', '.join(known.members)}" if known else attr.type
+    default = "required" if attr.required else "" if attr.default is None else str(attr.default)
+    return f"`{attr.name}`", kind, default
+
+
+def _rule_texts(definition: OpDef) -> list[str]:
+    return list(dict.fromkeys(_prose(rule_text(r)) for v in definition.variants for r in v.rules))
+
+
+def _switch_text(name: str) -> str:
+    switch = switches()[name]
+    return f"`{name}` ({', '.join(switch.values)}): {_prose(switch.text)}"
+
+
+def _list(title: str, items: Sequence[str]) -> Iterator[str]:
+    if items:
+        yield from ("", f"{title}:", "", *(f"- {item}" for item in items))
+
+
+def _grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in (header, ["---"] * len(header), *rows):
+        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |"
+
+
+def _prose(text: str) -> str:
+    """Return text in which nothing outside of backticks is read as Markdown."""
+    parts = text.split("`")
+    return "`".join(p if n % 2 else p.translate(_NO_MEANING) for n, p in enumerate(parts))

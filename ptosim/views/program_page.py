@@ -1,0 +1,173 @@
+"""The sections of a page on a program: verdict, findings, values, time, memory, accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ptosim.ground.version import __version__
+from ptosim.launch.compare import Comparison
+from ptosim.time.report.chains import chains as chains_of
+from ptosim.time.report.totals import CostReport
+from ptosim.views import cast_chains, cost_tables
+from ptosim.views.cost_pictures import roofline, series_of, time_axis, timeline
+from ptosim.views.frames import count_line
+from ptosim.views.known import Known, Timed
+from ptosim.views.memory_charts import Clock, level, tile_lanes
+from ptosim.views.report import Figure, Frames, Lines, Pair, Part, Section, Verbatim
+from ptosim.views.table import Column, Table, number, table
+from ptosim.views.text import DOUBT, FAIL, PASS, Text
+
+
+def sections(
+    known: Known, heads: Sequence[str], command: str, *, chains: bool = False
+) -> list[Section]:
+    """Return the sections; with `chains` there is one for each cast chain."""
+    found = chains_of(known.reports) if chains else []
+    each = known.timed
+    return [
+        Section("Verdict", lambda _: verdict(known)),
+        Section("Findings", lambda _: [Frames(known.findings)] if known.findings else []),
+        Section("Values", known.values),
+        Section("Time", lambda _: _time(known)),
+        *(Section(*cast_chains.figures(chain, known.codes)) for chain in found),
+        *(Section(f"Timeline, {t.cost.label}", lambda _, t=t: _when(known, t)) for t in each),
+        Section("Stages", lambda _: _stages(known)),
+        Section("Roofline", lambda _: _roofs(known)),
+        *(Section(f"Memory, {t.cost.label}", lambda _, t=t: _memory(t)) for t in each),
+        Section("Hints", lambda _: _hints(known)),
+        Section("Accuracy", lambda _: _accuracy(known)),
+        Section(
+            "How this page was made", [Verbatim(command), Lines([f"ptosim {__version__}", *heads])]
+        ),
+    ]
+
+
+# -- verdict ---------------------------------------------------------------------------------------
+
+
+def verdict(known: Known) -> Iterator[Text]:
+    """Yield the lines that one decides by, each with its sign."""
+    for target, problem in known.rejected.items():
+        yield Text(f"{FAIL} {target} rejects the program: {problem}", "red")
+    if known.stopped is not None:
+        yield Text(f"{FAIL} the run stopped: {known.stopped}", "red")
+    if known.compared is not None:
+        yield _compared(known.compared)
+    worst = max((d.severity for d in known.findings), default=None)
+    if worst is not None:
+        style = {"error": "red", "warning": "yellow"}.get(worst.word, "dim")
+        sign = {"red": FAIL, "yellow": DOUBT}.get(style, "·")
+        yield Text(f"{sign} {count_line(known.findings)}", style)
+    elif not known.rejected and known.stopped is None:
+        yield Text(f"{PASS} no findings", "green")
+    yield from (Text(_cycles(cost)) for cost in known.reports)
+
+
+def _compared(comparisons: Sequence[Comparison]) -> Text:
+    wrong = [c.name for c in comparisons if not c.passed]
+    if wrong:
+        return Text(f"{FAIL} {', '.join(wrong)}: not what is expected", "red")
+    if comparisons:
+        some = f"{len(comparisons)} output{'s' if len(comparisons) > 1 else ''}"
+        return Text(f"{PASS} {some} as expected", "green")
+    return Text("the run came to its end; nothing was expected of its outputs")
+
+
+def _cycles(cost: CostReport) -> str:
+    busiest = f", busiest {cost.bound}" if cost.bound else ""
+    sign = f"{DOUBT} " if cost.confidence == "assumed" else ""
+    return (
+        f"{cost.label}: {cost.cycles:,} cycles, {cost.microseconds:,.2f} us at {cost.mhz:g} MHz"
+        f"{busiest}; figures at least {sign}{cost.confidence}"
+    )
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def _time(known: Known) -> list[Part]:
+    reports = known.reports
+    if not reports:
+        return []
+    each = [cost_tables.pipes(cost, _suffix(known, cost)) for cost in reports]
+    return [*cost_tables.summary(reports), cost_tables.operations(reports), *each]
+
+
+def _suffix(known: Known, cost: CostReport) -> str:
+    return f", {cost.label}" if len(known.timed) > 1 else ""
+
+
+def _stages(known: Known) -> list[Part]:
+    """One table of the stages of all targets."""
+    reports = known.reports
+    if not reports:
+        return []
+    rows: dict[tuple[str, str], list[object]] = {}
+    for at, report in enumerate(reports):
+        for use in report.stages:
+            empty: list[object] = ["-"] * (2 * len(reports))
+            row = rows.setdefault((use.op, use.stage), empty)
+            row[2 * at : 2 * at + 2] = [use.cycles, use.confidence]
+    columns: list[str | Column] = ["operation", "stage"]
+    for report in reports:
+        columns += [number(f"{report.label} cycles", ",.0f"), f"{report.label} figures"]
+    names = list(dict.fromkeys(op for op, _ in rows))  # the stages of an operation together
+    cells = sorted(rows.items(), key=lambda row: names.index(row[0][0]))
+    made = table(
+        "cycles of each stage, if nothing overlapped", columns, [(*k, *v) for k, v in cells],
+        drop=[f"{r.label} figures" for r in reports],
+    )  # fmt: skip
+    return [made]
+
+
+def _when(known: Known, timed: Timed) -> list[Part]:
+    series = series_of(known.reports)
+    return [timeline(timed.cost, _group(timed), series), cost_tables.path(timed.cost, "")]
+
+
+def _group(timed: Timed) -> str:
+    return f"cycles-{timed.cost.label}"
+
+
+def _roofs(known: Known) -> list[Part]:
+    drawn: list[Figure] = [picture for cost in known.reports for picture in roofline(cost)]
+    return [Pair(drawn)] if len(drawn) > 1 else [*drawn]
+
+
+def _memory(timed: Timed) -> list[Part]:
+    if timed.memory is None:
+        return []
+    clock = Clock(time_axis(timed.cost), lambda step: float(step - 1))
+    parts: list[Part] = []
+    for space in timed.memory.spaces:
+        parts += [Text(f"{FAIL} {line}", "red") for line in space.advice()]
+        parts += [level(space, clock), tile_lanes(space, clock, _group(timed))]
+    return parts
+
+
+# -- hints and accuracy ----------------------------------------------------------------------------
+
+
+def _hints(known: Known) -> list[Table]:
+    return [cost_tables.hints(c, _suffix(known, c)) for c in known.reports if c.hints]
+
+
+def _accuracy(known: Known) -> list[Part]:
+    rows = [
+        (cost.label, name, *_errors(error))
+        for cost in known.reports
+        for name, error in cost.accuracy.items()
+    ]
+    if not rows:
+        return []
+    percent = (number("mean error", ".1%"), number("worst", ".1%"))
+    columns = ("target", "class of operations", number("points", "d"), *percent)
+    note = "errors of single operations against published points; `ptosim help accuracy`"
+    return [table("", columns, rows, drop=["points"]), Text(note, "dim")]
+
+
+def _errors(error: Mapping[str, Any] | None) -> Sequence[object]:
+    if error is None:
+        return (None, "not published", None)
+    return (error["points"], error["mean"], error["worst"])

@@ -1,1 +1,0 @@
-"""What is known of a program as one page: verdict, findings, values, time, memory, accuracy."""
