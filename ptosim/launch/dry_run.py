@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.execute import executing
 from ptosim.engine.core.symbolic import Undecided
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
@@ -178,6 +179,7 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
     return result
 
 
+@executing()  # not for each instruction
 def _walk(engine: Engine, budget: int) -> str:
     """Execute to the end; return why it did not get there."""
     steps = 0

@@ -14,7 +14,7 @@ from ptosim.engine.batch.batches import Batches
 from ptosim.engine.core.binder import Binder
 from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.domain import Numbers
-from ptosim.engine.core.execute import executing
+from ptosim.engine.core.execute import executing, is_executing
 from ptosim.engine.core.meter import UNLIMITED, Meter
 from ptosim.engine.core.observers import Listener, Timing, listeners
 from ptosim.engine.core.pace import ProgramOrder
@@ -169,8 +169,11 @@ class Engine(Binder):
         self.executed += 1
         self.issued += 1
         try:
-            with executing():
+            if is_executing():
                 self._step(core, inst)
+            else:
+                with executing():
+                    self._step(core, inst)
         except NeedsValue as need:
             core.pc = self.domain.missing(self, core, inst, need)
         except (OpFault, ScalarFault) as fault:

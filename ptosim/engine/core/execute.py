@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,16 +19,32 @@ from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
 
 
+class _Executing(threading.local):
+    """How many runs of a thread are under way in one another."""
+
+    depth = 0
+
+
+_UNDER_WAY = _Executing()
+
+
 @contextmanager
 def executing() -> Iterator[None]:
     """Arithmetic reports through its results, not through NumPy's warnings, and the
     cycle collector comes rarely."""
     before = collector.seldom()
+    _UNDER_WAY.depth += 1
     try:
         with np.errstate(all="ignore"):
             yield
     finally:
+        _UNDER_WAY.depth -= 1
         gc.set_threshold(*before)
+
+
+def is_executing() -> bool:
+    """True inside of `executing`: a walk enters it once, not for each instruction."""
+    return _UNDER_WAY.depth > 0
 
 
 # -- instructions ----------------------------------------------------------------------------------

@@ -66,7 +66,11 @@ MOST_ROUNDS = 24
 """Rounds of the longest period that is looked for."""
 
 LEAST_LEFT = 64
-"""Rounds that a loop has to have left for a trial to pay."""
+"""Rounds that a loop has to have left for a trial to pay, if they are short."""
+
+FEW, LONG = 8, 20_000
+"""Rounds that any loop has to have left, and instructions that those of one with fewer rounds than
+LEAST_LEFT have together."""
 
 LEAST_PERIODS = 2
 """Periods that have to be left out for a jump to pay."""
@@ -117,10 +121,12 @@ class Trial:
 @dataclass(slots=True, eq=False)
 class Head:
     """The head of a loop on one core: what the launch was at its last rounds, the round that it is
-    at, and the visits until the next trial if this one fails."""
+    at, the visits until the next trial if this one fails, and whether its rounds turned out to be
+    short."""
 
     finder: Finder[State]
     round: int = 0
+    is_short: bool = False
     gap: int = 4 * MOST_ROUNDS
 
 
@@ -214,7 +220,7 @@ class Loops:
         """Keep what the launch is now, and begin a trial if it moves by the same amounts."""
         head, left = self._known[core.index][number], self._left
         bounds = bounds_of(self.engine, self.heads[number], core)
-        if bounds is not None and bounds.left < LEAST_LEFT:
+        if bounds is not None and not self._pays(head, bounds.left):
             head.finder.clear()
             left[number] = NEVER
             return
@@ -230,6 +236,15 @@ class Loops:
             self._begin(core, number, rounds, cores)
         elif len(states) > 2 * MOST_ROUNDS or _is_long(states):
             self._wait(core.index, number, "its rounds do not repeat")
+
+    def _pays(self, head: Head, left: int) -> bool:
+        """True if a loop has enough to execute in the rounds that are left."""
+        if left >= LEAST_LEFT:
+            return True
+        states = head.finder.states
+        if left >= FEW and states and not head.is_short:
+            head.is_short = (self.engine.executed - states[-1].executed) * left < LONG
+        return left >= FEW and not head.is_short
 
     def _wait(self, core: int, number: int, why: str) -> None:
         """Let a loop go on for a while."""
