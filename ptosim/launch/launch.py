@@ -13,8 +13,7 @@ from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import Retirement
-from ptosim.engine.watch.attach import attach
-from ptosim.engine.watch.monitor import Monitor
+from ptosim.engine.watch.monitor import Monitor, attach
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError
 from ptosim.ground.ir.program import Function, ResolvedModule

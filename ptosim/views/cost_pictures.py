@@ -9,8 +9,8 @@ from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.equal_cores import Alike, alike_cores
 from ptosim.time.report.roofline import Roof
-from ptosim.time.report.spans import Busy, busy_spans
 from ptosim.time.report.totals import CostReport
+from ptosim.time.report.trace import Busy, busy_spans
 from ptosim.views.charts.axis import Axis, around
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.lanes import Lane, Lanes, Span

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ptosim
-from ptosim.engine.period import loops
+from ptosim.engine.period import heads
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.machine.affine import ENDLESS, Affine, Horizon, now
 from ptosim.machine.unknown import NeedsValue
@@ -100,7 +100,7 @@ def test_random_nests(seed, monkeypatch):
     """Loops in loops, of which the inner ones leave out periods too: also where their trip counts
     depend on the round of the outer one. Loops of few rounds are tried, so that there can be three
     in one another."""
-    monkeypatch.setattr(loops, "LEAST_LEFT", 7)
+    monkeypatch.setattr(heads, "LEAST_LEFT", 7)
     made = Nest(seed)
     target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
     program = ptosim.load(made.text, target=target, sync=sync)

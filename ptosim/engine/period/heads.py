@@ -1,14 +1,63 @@
-"""Heads of loops: the branch that tests whether another round comes, and at which round a counted
-loop is."""
+"""Heads of loops: the branch that tests whether another round comes, at which round a counted loop
+is, and whether it pays to look for a period of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ptosim.engine.core.records import Inst, Kind
-from ptosim.ground.records import NamedTuple
+from ptosim.engine.period.state import State
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.affine import now
 from ptosim.machine.core import Core
+from ptosim.time.period.finder import Finder
+
+MOST_ROUNDS = 24
+"""Rounds of the longest period that is looked for."""
+
+LEAST_LEFT = 64
+"""Rounds that a loop has to have left for a trial to pay, if they are short."""
+
+FEW, LONG = 8, 20_000
+"""Rounds that any loop has to have left, and instructions that those of one with fewer rounds than
+LEAST_LEFT have together."""
+
+MOST_EXECUTED = 40_000
+"""Instructions of the longest period that is looked for."""
+
+START, NEVER = 2, 1 << 62
+SOON = 2
+"""Visits of a head until it is looked at next; a visit that looks counts again."""
+
+
+@dataclass(slots=True, eq=False)
+class Head:
+    """The head of a loop on one core: what the launch was at its last rounds, the round that it is
+    at, the visits until the next trial if this one fails, and whether its rounds turned out to be
+    short."""
+
+    finder: Finder[State]
+    round: int = 0
+    gap: int = 4 * MOST_ROUNDS
+    is_short: bool = False
+
+    def pays(self, left: int, executed: int) -> bool:
+        """True if a loop has enough to execute in the rounds that are left, now that so many
+        instructions were executed."""
+        if left >= LEAST_LEFT:
+            return True
+        states = self.finder.states
+        if left >= FEW and states and not self.is_short:
+            self.is_short = (executed - states[-1].executed) * left < LONG
+        return left >= FEW and not self.is_short
+
+    @property
+    def is_over(self) -> bool:
+        """True if a period would be too long, in rounds or in instructions."""
+        states = self.finder.states
+        if len(states) > 2 * MOST_ROUNDS:
+            return True
+        return len(states) > 1 and states[-1].executed - states[-2].executed > MOST_EXECUTED
 
 
 class Bounds(NamedTuple):

@@ -19,11 +19,12 @@ from typing import Any
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
-from ptosim.engine.period.heads import bounds_of, heads_of
+from ptosim.engine.period.heads import MOST_ROUNDS, NEVER, SOON, START, Head, bounds_of, heads_of
 from ptosim.engine.period.state import (
     State,
     affine_values,
     agrees,
+    distances_of,
     fifo_gains,
     held_back,
     is_even,
@@ -40,8 +41,6 @@ from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.ground.errors import LimitError
 from ptosim.ground.records import dataclass, replace
 from ptosim.machine.affine import (
-    NO_LINE,
-    Affine,
     Horizon,
     Opaque,
     later,
@@ -52,8 +51,6 @@ from ptosim.machine.affine import (
     step_of,
 )
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import NeedsValue
-from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.functions import EVENTS
 from ptosim.time.period.finder import Finder
 from ptosim.time.period.probe import ProbedOrder
@@ -62,28 +59,11 @@ from ptosim.time.pipes.state import Walk, Writing
 from ptosim.time.pipes.steps import MOST_TIME
 from ptosim.time.pipes.timers import CoreTimer
 
-MOST_ROUNDS = 24
-"""Rounds of the longest period that is looked for."""
-
-LEAST_LEFT = 64
-"""Rounds that a loop has to have left for a trial to pay, if they are short."""
-
-FEW, LONG = 8, 20_000
-"""Rounds that any loop has to have left, and instructions that those of one with fewer rounds than
-LEAST_LEFT have together."""
-
 LEAST_PERIODS = 2
 """Periods that have to be left out for a jump to pay."""
 
-MOST_EXECUTED = 40_000
-"""Instructions of the longest period that is looked for."""
-
 MOST_HELD = 256
 """Operations that may wait in the queues of the pipes: more are no state that repeats."""
-
-START, NEVER = 2, 1 << 62
-SOON = 2
-"""Visits of a head until it is looked at next; a visit that looks counts again."""
 
 
 class Pause(Exception):
@@ -116,18 +96,6 @@ class Trial:
     probes: list[ProbedOrder]
     left: list[int]
     visits: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Head:
-    """The head of a loop on one core: what the launch was at its last rounds, the round that it is
-    at, the visits until the next trial if this one fails, and whether its rounds turned out to be
-    short."""
-
-    finder: Finder[State]
-    round: int = 0
-    is_short: bool = False
-    gap: int = 4 * MOST_ROUNDS
 
 
 class Loops:
@@ -220,7 +188,7 @@ class Loops:
         """Keep what the launch is now, and begin a trial if it moves by the same amounts."""
         head, left = self._known[core.index][number], self._left
         bounds = bounds_of(self.engine, self.heads[number], core)
-        if bounds is not None and not self._pays(head, bounds.left):
+        if bounds is not None and not head.pays(bounds.left, self.engine.executed):
             head.finder.clear()
             left[number] = NEVER
             return
@@ -231,20 +199,10 @@ class Loops:
         cores = [c for c in self.engine.machine.cores if not c.halted]
         rounds = head.finder.look(core.pc, state_of(self.engine, cores))
         left[number] = SOON
-        states = head.finder.states
         if rounds:
             self._begin(core, number, rounds, cores)
-        elif len(states) > 2 * MOST_ROUNDS or _is_long(states):
+        elif head.is_over:
             self._wait(core.index, number, "its rounds do not repeat")
-
-    def _pays(self, head: Head, left: int) -> bool:
-        """True if a loop has enough to execute in the rounds that are left."""
-        if left >= LEAST_LEFT:
-            return True
-        states = head.finder.states
-        if left >= FEW and states and not head.is_short:
-            head.is_short = (self.engine.executed - states[-1].executed) * left < LONG
-        return left >= FEW and not head.is_short
 
     def _wait(self, core: int, number: int, why: str) -> None:
         """Let a loop go on for a while."""
@@ -351,7 +309,7 @@ class Loops:
             moved = [0 for _ in levels]
             for value in values if values.__class__ is tuple else (values,):
                 if moves(value):
-                    distances = _distances(value, numbers, free, levels)
+                    distances = distances_of(value, numbers, free, levels)
                     moved = [a + b for a, b in zip(moved, distances, strict=True)]
             if self.trials and self.trials[-1].probes:
                 self.trials[-1].probes[self._core].moved = tuple(moved)
@@ -515,22 +473,3 @@ class Loops:
             )
         )  # fmt: skip
         timer.firsts.append(first)
-
-
-def _is_long(states: list[State]) -> bool:
-    return len(states) > 1 and states[-1].executed - states[-2].executed > MOST_EXECUTED
-
-
-def _distances(value: Any, numbers: bool, free: bool, levels: range) -> list[int]:
-    """Return by how many bytes a window of global memory moves in a period of each level. Raises
-    NeedsValue for an operand that decides what an operation takes."""
-    kind = value.__class__
-    if free and kind in (GmView, Pointer) and value.memory.__class__ is int:
-        bits = value.spec.dtype.bits if kind is GmView else 8
-        place = value[-1]
-        gains = [step_of(place, level) * bits for level in levels]
-        if place.__class__ is Affine and not any(gain % 8 for gain in gains):
-            return [gain // 8 for gain in gains]
-    elif numbers and kind in (Affine, Opaque):
-        return [0 for _ in levels]
-    raise NeedsValue(NO_LINE)

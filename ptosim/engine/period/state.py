@@ -9,10 +9,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.affine import Affine, Opaque, is_same, later, line, moves, settled, step_of
+from ptosim.machine.affine import (
+    NO_LINE,
+    Affine,
+    Opaque,
+    is_same,
+    later,
+    line,
+    moves,
+    settled,
+    step_of,
+)
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import Fifos, PipeEnd, Share, ShareKey
-from ptosim.machine.unknown import Unknown
+from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 from ptosim.time.pipes.state import Reading
 from ptosim.time.pipes.timers import CoreTimer
@@ -264,3 +274,18 @@ def agrees(start: Any, end: Any, level: int) -> bool:
 def times_after(state: State, level: int, periods: int) -> list[Any]:
     """Return the times of a state so many periods later."""
     return [later(when, level, periods) for when in state.times]
+
+
+def distances_of(value: Any, numbers: bool, free: bool, levels: range) -> list[int]:
+    """Return by how many bytes a window of global memory moves in a period of each level. Raises
+    NeedsValue for an operand that decides what an operation takes."""
+    kind = value.__class__
+    if free and kind in (GmView, Pointer) and value.memory.__class__ is int:
+        bits = value.spec.dtype.bits if kind is GmView else 8
+        place = value[-1]
+        gains = [step_of(place, level) * bits for level in levels]
+        if place.__class__ is Affine and not any(gain % 8 for gain in gains):
+            return [gain // 8 for gain in gains]
+    elif numbers and kind in (Affine, Opaque):
+        return [0 for _ in levels]
+    raise NeedsValue(NO_LINE)

@@ -28,7 +28,7 @@ from ptosim.ops.simt.arithmetic import MixedPointers
 from ptosim.ops.simt.frame import Frame
 from ptosim.ops.simt.memory import LaneMemory
 from ptosim.ops.simt.table import uniform
-from ptosim.time.laws.simt import SimtWork
+from ptosim.time.laws.instructions import SimtWork
 
 if TYPE_CHECKING:
     from ptosim.engine.core.decode import Decoder

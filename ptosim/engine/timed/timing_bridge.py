@@ -42,9 +42,9 @@ from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.time.laws.cost import Cost, Stage
+from ptosim.time.laws.instructions import launch_cost
 from ptosim.time.laws.region import region_cost
 from ptosim.time.laws.shapes import VectorWork
-from ptosim.time.laws.simt import launch_cost
 from ptosim.time.period.folds import fold, fold_signals
 from ptosim.time.pipes.fast import issuer, ordered_issuer
 from ptosim.time.pipes.model import TimingModel

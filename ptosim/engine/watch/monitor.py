@@ -6,20 +6,21 @@ nothing, and one with them a few steps for each operand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ptosim.engine.core.bound import Bound, Moved
+from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.watch import quantisation as quant
 from ptosim.engine.watch.access import Access, Shadows, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks, with_count
 from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.marks import Marks
-from ptosim.engine.watch.options import Sanitize
+from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Footprint, Shadow, shadow_of
@@ -447,3 +448,27 @@ class Monitor(Marks):
                 self._check(self.clocks.agent(core, inst.pipe), access, inst)()
 
         return watched
+
+
+# -- its engine ------------------------------------------------------------------------------------
+
+
+def attach(engine: Engine, text: str, sync: str, inputs: Iterable[Value]) -> Monitor | None:
+    """Return the monitor of a run, or None if nothing is to be watched.
+
+    `inputs` are the tiles that have values from the start. Where ptosim itself orders the
+    pipes (`sync` is auto and the program has no flags), the order of the text counts as kept."""
+    chosen = parse(text)
+    if sync == "auto":
+        chosen = chosen.without_races()
+    if not chosen.is_needed:
+        return None
+    monitor = Monitor(
+        engine.program, engine.insts, engine.resolved, engine.machine, engine.sink, chosen
+    )
+    given = list(inputs)
+    for core in engine.machine.cores:
+        for value in given:
+            monitor.define(core, core.slots[engine.program.slots[value]], value)
+    engine.monitor = monitor
+    return monitor

@@ -10,7 +10,9 @@ from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.costs import CostTable, vector_entries
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.machine.simt import WARP
+from ptosim.time.laws.cost import NO_LAW, Cost, Stage
 from ptosim.time.laws.shapes import VectorStep
 
 
@@ -68,3 +70,34 @@ def _row(name: str) -> OpDef:
     row = isa().get(name) or isa().get(f"pto.{name}")
     assert row is not None, name
     return row
+
+
+# -- threads ---------------------------------------------------------------------------------------
+
+
+class SimtWork(NamedTuple):
+    """What a thread of a launch executes: operations by kind, bytes of global memory, and whether
+    the text says how often."""
+
+    counts: tuple[tuple[str, int], ...]
+    bytes: int
+    exact: bool
+
+
+def launch_cost(work: SimtWork, threads: int, table: CostTable) -> Cost:
+    """Return what a launch costs: its frame, and for each warp the slots that its operations
+    take."""
+    if "simt.launch" not in table.rows:
+        return NO_LAW
+    warps = -(-threads // WARP)
+    frame = table["simt.launch"]
+    stages = [Stage("launch", frame["cycles"], 1, frame.confidence)]
+    for kind, count in work.counts:
+        row = table[f"simt.{kind}"]
+        stages.append(Stage(kind, row["cycles"] * count * warps, count * warps, row.confidence))
+    if work.bytes:
+        row = table["simt.far"]
+        cycles = row["cycles"] + work.bytes * threads / row["bytes_per_cycle"]
+        stages.append(Stage("global memory", cycles, 1, row.confidence))
+    issued = sum(count for _, count in work.counts)
+    return Cost("simt", tuple(stages), "assumed", work=issued * threads)

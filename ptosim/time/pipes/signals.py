@@ -8,15 +8,11 @@ folded as in those of a core."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ptosim.time.pipes.records import Records
-from ptosim.time.pipes.steps import Flag
-
-if TYPE_CHECKING:
-    from ptosim.time.pipes.model import TimingModel
-    from ptosim.time.pipes.steps import Step
-    from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.pipes.steps import Flag, Model, Step
+from ptosim.time.pipes.timers import CoreTimer
 
 Signal = tuple[int, int]
 """The number of a buffer, and the first byte of the signal in it."""
@@ -53,7 +49,7 @@ class SignalRecords(Records):
 class SignalTimes:
     """The signals of a model."""
 
-    def __init__(self, model: TimingModel) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.given: dict[Signal, SignalRecords] = {}
 

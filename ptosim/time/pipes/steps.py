@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from ptosim.ground.errors import LimitError
 from ptosim.ground.records import dataclass, field, replace
@@ -168,3 +168,27 @@ class Spread:
 
 Issued = Step | Placed | Spread
 """What is issued where data order the program."""
+
+
+class Model(Protocol):
+    """What the pipes of a core and the signals ask of the timing model that they are in."""
+
+    scalar_cycles: int
+    cores: Any
+    pools: Any
+    flags: dict[Any, Flag]
+    ready: deque[Flag]
+
+    def flag(
+        self, key: Any, reason: str, credits: int = 0, group: int = 1, *, keeps: bool = False
+    ) -> Flag:
+        """Return the event of a key."""
+        ...
+
+    def give(self, flag: Flag, when: int, core: int, record: int) -> None:
+        """An event is given."""
+        ...
+
+    def pump(self) -> None:
+        """Let everything go on that events have made ready."""
+        ...

@@ -6,13 +6,9 @@ it gives its own events when it is done. All times are integer cycles."""
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from ptosim.time.pipes.records import NO_CAUSE, Records, foreign
-from ptosim.time.pipes.steps import PIPES, Flag, S, Step
-
-if TYPE_CHECKING:
-    from ptosim.time.pipes.model import TimingModel
+from ptosim.time.pipes.steps import PIPES, Flag, Model, S, Step
 
 
 class CoreTimer(Records):
@@ -28,7 +24,7 @@ class CoreTimer(Records):
         "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "stalled",
     )  # fmt: skip
 
-    def __init__(self, model: TimingModel, index: int, name: str) -> None:
+    def __init__(self, model: Model, index: int, name: str) -> None:
         super().__init__()
         count = len(PIPES)
         self.model = model
