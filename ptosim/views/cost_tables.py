@@ -15,7 +15,7 @@ from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.equal_cores import alike_cores, by_core, of_all
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.totals import CostReport, PipeUse, Use
-from ptosim.views.table import SHOWN, Part, Table, table
+from ptosim.views.table import SHOWN, Part, Table, number, table
 from ptosim.views.text import DOUBT, Text
 
 # The cost report as pictures in text: a timeline of the pipes, the roofline, and hints.
@@ -68,9 +68,9 @@ def _busy(until: float, length: int, times: Times) -> float:
     if not times:
         return min(until, length)
     (more, moved), *inner = times
-    number = min(int(until // moved), more) if moved else more
-    whole = length * prod(count + 1 for count, _ in inner)
-    return number * whole + _busy(until - number * moved, length, tuple(inner))
+    count = min(int(until // moved), more) if moved else more
+    whole = length * prod(rounds + 1 for rounds, _ in inner)
+    return count * whole + _busy(until - count * moved, length, tuple(inner))
 
 
 def _shade(share: float) -> str:
@@ -83,13 +83,13 @@ def _shade(share: float) -> str:
 
 def roofline(report: CostReport, suffix: str) -> Table:
     """Return the units with their ceilings."""
-    columns = ("unit", ">ops/byte", ">ridge", ">ceiling", ">attainable", ">achieved",
-               ">of it", "bound by")  # fmt: skip
+    figures = ("ops/byte", "ridge", "ceiling", "attainable", "achieved")
+    columns = ("unit", *(number(n, ",.2f") for n in figures), number("of it", ".0%"), "bound by")
     rows = []
     for roof in report.roofline:
         share = roof.achieved / roof.attainable if roof.attainable else 0.0
         numbers = (roof.intensity, roof.ridge, roof.ceiling, roof.attainable, roof.achieved)
-        rows.append((roof.unit, *(f"{n:,.2f}" for n in numbers), f"{share:.0%}", roof.bound))
+        rows.append((roof.unit, *numbers, share, roof.bound))
     title = f"roofline{suffix}: operations (ops) a cycle; ceilings are its own operations'"
     drop = ["ridge", "of it"]
     return table(title, columns, rows, essential=["unit"], drop=drop)
@@ -98,11 +98,11 @@ def roofline(report: CostReport, suffix: str) -> Table:
 def hints(report: CostReport, suffix: str) -> Table:
     """Return what may not have to take its time."""
     rows = [
-        (hint.kind, hint.line or "", f"{hint.cycles:,}", f"{hint.text}; {hint.cure}")
+        (hint.kind, hint.line or "", hint.cycles, f"{hint.text}; {hint.cure}")
         for hint in report.hints[:SHOWN]
     ]
-    return table(f"hints{suffix}", ("what", ">line", ">cycles at most", ""), rows or [("none",)],
-                 essential=["what"])  # fmt: skip
+    columns = ("what", ">line", number("cycles at most"), "")
+    return table(f"hints{suffix}", columns, rows or [("none",)], essential=["what"])
 
 
 VIEWS = (
@@ -313,14 +313,14 @@ def _uses(what: str, by: str, uses: Callable[[CostReport], Sequence[Use]]) -> Ma
 
 
 def _stages(report: CostReport, suffix: str) -> Table:
-    columns = ("operation", "stage", ">count", ">cycles", ">share", "figures")
+    shares = (number("count"), number("cycles", ",.0f"), number("share", ".1%"))
+    columns = ("operation", "stage", *shares, "figures")
     rows = []
     previous = ""
     for r in report.stages:
         name, previous = r.op if r.op != previous else "", r.op
         rows.append(
-            (name, r.stage, f"{r.count:,}", f"{r.cycles:,.0f}", f"{r.share:.1%}",
-             confidence(r.confidence))
+            (name, r.stage, r.count, r.cycles, r.share, confidence(r.confidence))
         )  # fmt: skip
     return table(
         f"by stage{suffix}", columns, rows, essential=["operation", "figures"],
@@ -358,10 +358,11 @@ def _without_core(use: PipeUse) -> tuple[object, ...]:
 
 def path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
-    columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
+    shares = (number("times"), number("cycles"), number("share", ".1%"))
+    columns = ("operation", ">line", "pipe", *shares)
     total = max(report.span, 1)
     rows = [
-        (r.op, r.line or "", r.pipe, f"{r.count:,}", f"{r.cycles:,}", f"{r.cycles / total:.1%}")
+        (r.op, r.line or "", r.pipe, r.count, r.cycles, r.cycles / total)
         for r in report.path_shares
     ]
     title = f"critical path{suffix}: what the total consists of"
