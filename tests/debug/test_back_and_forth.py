@@ -148,6 +148,7 @@ def _in_time(session: Debugger) -> list[Any]:
     return [session.position, session.cycle, [(s.title, s.rows, s.notes) for s in sheets]]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["tiles", "signals"])
 def test_what_is_shown_of_time_where_periods_are_kept_once(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ INSTALLATION = (
 """What comes before a command: `.ci/run` does it, in an environment of its own."""
 TESTS = ".venv/bin/python -m pytest -n auto"
 SHOWN = [
-    pytest.param(transcript, id=f"{page}-{number}")
+    pytest.param(transcript, id=f"{page}-{number}", marks=[pytest.mark.slow] * (page == "tune"))
     for page, text in texts().items()
     for number, transcript in enumerate(transcripts(text))
 ]

@@ -93,6 +93,7 @@ def test_waits_of_a_core_that_does_nothing_else(monkeypatch: pytest.MonkeyPatch)
     assert all(len(core.waits) < 1000 for core in folded.cost.model.cores)
 
 
+@pytest.mark.slow
 def test_values_of_signals_are_columns_with_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """When each value of a signal was given, by whom and after which record, is the same, and no
     event is left of those that nobody waits for."""

@@ -199,6 +199,7 @@ def test_pictures_say_what_repeats():
     assert lanes[0] == lanes[1]
 
 
+@pytest.mark.slow
 def test_every_round_where_rounds_differ():
     """A loop whose inner trip count is its own round repeats nothing, and the report says so."""
     body = add_loop().replace("scf.for %i = %c0 to %n step %c1 {", "scf.for %j = %c0 to %n step %c1 {\n"

@@ -91,6 +91,7 @@ def test_every_trait_is_asked_for():
     assert [name for name in known_traits() if f'"{name}"' not in code] == []
 
 
+@pytest.mark.slow  # reads every test
 def test_every_trait_is_of_an_operation_that_a_test_uses():
     for trait in known_traits():
         rows = [isa().get(name) for name in isa().names()]
