@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,14 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.clock import ticking  # which loads the debugger
 
     ticking(monkeypatch)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs one command line in this process and returns its exit code and texts."""
+    from tests.support.command import in_process  # which loads the commands
+
+    return in_process(capsys, monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)

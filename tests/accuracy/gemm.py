@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import ptosim
 from ptosim.time.report.totals import CostReport
-
-PROGRAMS = Path(__file__).parents[2] / "programs"
+from tests.support.paths import PROGRAMS
 
 
 @dataclass(frozen=True)

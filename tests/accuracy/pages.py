@@ -4,12 +4,12 @@ run of `python -m tests.accuracy --write` keeps."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from ptosim.ground.isa.costs import Accuracy, KernelAccuracy, accuracy
 from tests.accuracy.kernels import ASIDE, FEW
+from tests.support.paths import TREE
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = TREE
 PAGES = ("ptosim/manual/accuracy.md", "README.md")
 
 _ROWS = (  # what, target, the class of points that the fit saw, that of those left out

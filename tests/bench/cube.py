@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import ptosim
 from tests.bench.timing import Figure, best_wall, each
+from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel
-
-PROGRAMS = Path(__file__).parents[2] / "programs"
 
 
 def _repeated(k: Kernel, count: int, lines: tuple[str, ...]) -> None:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ import numpy as np
 import ptosim
 from ptosim.launch.parallel import wanted
 from tests.bench.timing import Figure, calibration, used
-
-PROGRAMS = Path(__file__).parents[2] / "programs"
+from tests.support.paths import PROGRAMS
 
 
 def window(rows: int, cols: int, count: int, elem: str = "bf16") -> str:

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,11 @@ from ptosim.shell.main import main
 from tests.bench.programs import add_loop, empty_loop, flag_loop
 from tests.bench.sanitizers import planned
 from tests.bench.timing import Figure, best_wall, used
+from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel
 
 NEVER = 1 << 60
 COUNT = 10_000
-PROGRAMS = Path(__file__).parents[2] / "programs"
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ import pytest
 
 from ptosim.ground import files
 from ptosim.ground.files import write_file
+from tests.support.paths import PROGRAMS
 
-PROGRAMS = Path(__file__).parents[2] / "programs"
 BEFORE = "what was there before\n"
 
 # Each command that writes a file, and the file: {0} is a program, {1} the file.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from ptosim.shell.main import main
 from ptosim.views.frames import Mark, excerpt
+from tests.support.paths import TREE
 
-BROKEN = sorted(Path(__file__).parents[2].joinpath("programs/broken").glob("*.pto"))
+BROKEN = sorted(TREE.joinpath("programs/broken").glob("*.pto"))
 LONG = "    pto.tadd ins(%first, %second : !pto.tile_buf<vec, 64x64xf32>, !km) outs(%third : !km)"
 
 

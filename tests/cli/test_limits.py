@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from ptosim.ground import alarm
 from ptosim.ground.alarm import OverLimit
 from ptosim.ground.limits import Limits, within
 from tests.support.clock import LIMIT
+from tests.support.paths import PROGRAMS
 
-PROGRAMS = Path(__file__).parents[2] / "programs"
 ENDLESS = """module attributes {pto.target_arch = "a5"} {
   func.func @kernel(%n: index) {
     %c0 = arith.constant 0 : index

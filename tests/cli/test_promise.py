@@ -7,11 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-PROGRAMS = Path(__file__).parents[2] / "programs"
+from tests.support.paths import PROGRAMS
+
 WATCHED = """
 import os, runpy, sys
 

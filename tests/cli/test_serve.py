@@ -17,6 +17,7 @@ import pytest
 
 from ptosim.ground.version import __version__
 from ptosim.shell.serve.protocol import line_of, request_of
+from tests.support.paths import TREE
 
 PTOSIM = [sys.executable, "-m", "ptosim"]
 ENDLESS = """
@@ -126,7 +127,7 @@ def test_a_program_gets_json_and_its_own_number(talk, folder):
 
 def test_text_where_a_command_has_no_json_and_input_as_text(talk):
     assert talk({"argv": ["help", "cost"]})["stdout"].startswith("#") is False
-    text = Path(__file__).parents[2].joinpath("programs/basics/vadd.pto").read_text()
+    text = TREE.joinpath("programs/basics/vadd.pto").read_text()
     answer = talk({"argv": ["fmt", "-"], "stdin": text})
     assert answer["exit"] == 0
     assert "func.func @vadd" in answer["stdout"]

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1] / "data" / "conformance"
+from tests.support.paths import DATA
+
+ROOT = DATA / "conformance"
 ARRAYS = "arrays.tar.xz"
 
 NAMES = {

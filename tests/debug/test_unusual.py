@@ -4,7 +4,6 @@ step, expressions that would fill the memory. Each is shown, or refused with one
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,9 @@ from ptosim.shell.main import main
 from tests.debug.dap_client import Client
 from tests.debug.helpers import LOOP, PROGRAMS, debug
 from tests.fuzz.files import KERNEL
+from tests.support import paths
 
-EXECUTED = Path(__file__).parents[1] / "fuzz" / "executed" / "a5.pto"
+EXECUTED = paths.TESTS / "fuzz" / "executed" / "a5.pto"
 ARGS = {"x": np.arange(64.0, dtype=np.float32).reshape(8, 8), "y": np.zeros((8, 8), np.float32)}
 HUGE = "2**30000"
 UNEQUAL = "[[1],[1,2]]"
@@ -256,7 +256,7 @@ def _debug(path, *words: str) -> int:
 def test_a_buffer_of_packed_elements(capsys, monkeypatch):
     """Their bits are shown; an editor lists it with the others."""
     monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
-    program = Path(__file__).parents[2] / "programs" / "quant" / "mxfp4_dn.pto"
+    program = paths.PROGRAMS / "quant" / "mxfp4_dn.pto"
     assert _debug(program, "continue", "diff", "tile %q", "why %q[0, 0]", "last-write %q") == 0
     assert "%q: !pto.f4E2M1x2 128x32 gm buffer 1:0x0..0xfff" in capsys.readouterr().out
     assert _debug(program, "quant %q", "lanes %q") == 2

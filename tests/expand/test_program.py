@@ -11,7 +11,6 @@ import ptosim
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.source import Source
 from ptosim.ops.lower.program import expand
-from tests.cli.conftest import cli  # noqa: F401
 from tests.support.text import Kernel, date_of
 
 
@@ -87,7 +86,7 @@ def test_another_target_a_snippet_and_a_wrong_program():
         expand(Source("tile.pto", k.text().replace("outs(%b", "outs(%nothing")))
 
 
-def test_the_command(cli, tmp_path):  # noqa: F811
+def test_the_command(cli, tmp_path):
     path = tmp_path / "tile.pto"
     k = unary()
     k.op("pto.tcolmax", [k.tile("c", "f32", 16, 16)], [k.tile("d", "f32", 1, 16)])

@@ -22,9 +22,9 @@ from typing import Any
 import ptosim
 from tests.conformance.data import arrays, document
 from tests.conformance.vmi_programs import PROGRAMS
+from tests.support.paths import TREE
 from tests.support.vmi_text import Text
 
-TREE = Path(__file__).parents[2]
 LAUNCHES = "tests/data/conformance/vmi"
 TEMPORARY = ("temp", "ui8", 256)
 TARGETS = ("a2a3", "a5")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ptosim.ground.isa.paths import programs_directory
+from tests.support.paths import TESTS
 
-_FILECHECK = Path(__file__).parents[1] / "filecheck"
+_FILECHECK = TESTS / "filecheck"
 _EXECUTED = Path(__file__).parent / "executed"
 """For nearly every operation the shortest text that executes it, of the tests' own programs: most
 texts that the assembler accepts have arguments that no launch can give."""

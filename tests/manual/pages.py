@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ptosim.views import manual
+from tests.support.paths import TREE
 
-ROOT = Path(__file__).parents[2]
+ROOT = TREE
 README = "README"
 PROMPT = "(ptosim) "
 ELISION = "…"

@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from tests.cli.conftest import cli
 from tests.support.micro import kernel
-
-__all__ = ["cli"]
 
 V, P, M = "!pto.vreg<64xf32>", "!pto.ptr<f32, ub>", "!pto.mask<b32>"
 TILE = "!pto.tile_buf<loc=vec, dtype=f32, rows=1, cols=64, v_row=1, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>"

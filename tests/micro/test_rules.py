@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import EXECUTED
+from tests.support.paths import TREE
 from tests.support.rules import cases_without_rule, check_rules, read_rules
 
 # Other spellings of what `test_scope` runs as sync.set and sync.wait; rules of A2/A3 in tests/semantics.
@@ -23,7 +24,7 @@ def texts() -> str:
 
 def micro_rows() -> list[str]:
     """Rows of the files of the micro level, for A5."""
-    folder = Path(__file__).parents[2] / "isa" / "ops"
+    folder = TREE / "isa" / "ops"
     named = re.compile(r'^name\s*=\s*"(\w+)"', re.MULTILINE)
     return [
         f"pto.{name}"

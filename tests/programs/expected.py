@@ -14,8 +14,7 @@ import numpy as np
 
 from tests.programs import logical, models
 from tests.programs.data import codes, randn
-
-PROGRAMS = Path(__file__).parents[2] / "programs"
+from tests.support.paths import PROGRAMS
 
 Arrays = dict[str, np.ndarray]
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,9 @@ import ptosim
 from ptosim.launch.values import parse_argument
 from ptosim.tools.search.prove import Followed, Launched, compare, follow, prove
 from ptosim.tools.search.prove_memory import Unprovable
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data" / "tune"
+DATA = DATA / "tune"
 
 OTHER = {
     "tadd": "tsub", "tsub": "tadd", "tmul": "tadd", "tmax": "tmin", "texp": "tneg", "trsqrt": "tsqrt",

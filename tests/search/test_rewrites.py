@@ -24,9 +24,9 @@ from ptosim.tools.search.rewrite import (
     split_rows,
 )
 from ptosim.tools.search.rewrite_buffers import double_buffered
+from tests.support.paths import DATA, PROGRAMS
 
-DATA = Path(__file__).parent.parent / "data" / "tune"
-PROGRAMS = Path(__file__).parent.parent.parent / "programs"
+DATA = DATA / "tune"
 
 ROUNDS = """
 module {{

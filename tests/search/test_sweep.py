@@ -21,8 +21,9 @@ from ptosim.tools.search.engines import InProcess, Processes
 from ptosim.tools.search.pareto import changes, front_of
 from ptosim.tools.search.sweep import Sweep
 from ptosim.tools.search.work import Lost
+from tests.support.paths import TREE
 
-ROOT = Path(__file__).parents[2]
+ROOT = TREE
 GEMM = "@search/gemm.pto.j2"
 SMALL = {
     "M": 128, "N": 128, "K": 128, "TM": [32, 64], "TN": [64, 128], "TK": [32, 96], "buffers": [1],

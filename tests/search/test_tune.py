@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,9 +9,9 @@ import ptosim
 from ptosim.tools.search.tune import Tuned
 from ptosim.tools.search.tune_space import _study
 from tests.search.slow_programs import redundant_barriers, serial_loads, tiles
+from tests.support.paths import DATA, PROGRAMS
 
-DATA = Path(__file__).parent.parent / "data" / "tune"
-PROGRAMS = Path(__file__).parent.parent.parent / "programs"
+DATA = DATA / "tune"
 
 
 def is_a_fifth_faster(found: Tuned) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.isa.rows import isa
+from tests.support.paths import TREE
 
-TREE = Path(__file__).parents[2]
 MOST = 24
 """Operations, or files of cases: of more than these every case is what the default tier runs."""
 _MAIN = ("origin/HEAD", "origin/main", "main")

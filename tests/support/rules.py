@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+from tests.support.paths import TESTS
+
 MARKS = {"golden", "executed", "checks", "documentation", "ours"}
 
 Rules = dict[str, list[str]]

@@ -11,9 +11,9 @@ import pytest
 
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.rows import isa
+from tests.support.paths import TESTS
 from tests.tile.test_rules import RULES
 
-TESTS = Path(__file__).parents[1]
 QUOTED = re.compile(r'"([^"]+)"')
 EXPECTED = re.compile(r"expected-\w+(?:@\S+)? *\{\{(.*?)\}\}")
 LATER = {

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import random
 import re
-from pathlib import Path
 
 import pytest
 
@@ -18,10 +17,10 @@ from ptosim.machine.unknown import NeedsValue
 from ptosim.time.pipes.steps import PIPES
 from ptosim.views.cost_tables import lane
 from tests.bench.programs import add_loop
+from tests.support.paths import PROGRAMS
 from tests.timing.loops import Loops, Nest, outer_loops, raised
 from tests.timing.test_fifo_times import both_ways, one_way
 
-PROGRAMS = Path(__file__).parents[2] / "programs"
 SHIPPED = sorted(
     p
     for p in PROGRAMS.glob("*/*.toml")

@@ -5,7 +5,6 @@ allow. Then what profiled operations of a board say otherwise, and each limit by
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -17,8 +16,8 @@ from ptosim.time.laws.shapes import VectorStep
 from ptosim.time.laws.window import out_of_order
 from tests.accuracy import vector_functions
 from tests.accuracy.window import both
+from tests.support.paths import PROGRAMS
 
-PROGRAMS = Path(__file__).parents[2] / "programs"
 TABLE = cost_table("a5")
 OWN = vector_functions.own_figures()
 LATENCIES = {

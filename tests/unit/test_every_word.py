@@ -15,8 +15,8 @@ from ptosim.debug.commands.table import load
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import isa, known_traits
 from ptosim.shell.main import COMMANDS
+from tests.support.paths import TESTS
 
-TESTS = Path(__file__).parents[1]
 TREE = TESTS.parent
 NUMBERED = {
     "pre_quant": "tests.micro.test_fixpipe:test_a_mode_gives_the_type_of_its_name",

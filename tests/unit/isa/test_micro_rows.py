@@ -13,8 +13,9 @@ from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, OperandDef, Status
+from tests.support.paths import TESTS
 
-PROGRAMS = Path(__file__).parents[2] / "filecheck" / "micro"
+PROGRAMS = TESTS / "filecheck" / "micro"
 SHARED_CODES = {"PTO2004", "PTO2006", "PTO2013", "PTO2014", "PTO2015"}  # of the verifier
 BASES = ("data", "rule", "documentation")
 

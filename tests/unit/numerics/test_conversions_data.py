@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ptosim.machine.numbers.convert import TARGETS, converter, pairs
 from ptosim.machine.numbers.formats import lookup
+from tests.support.paths import TREE
 
-PATH = Path(__file__).parents[3] / "isa" / "conversions.toml"
+PATH = TREE / "isa" / "conversions.toml"
 DATA = tomllib.loads(PATH.read_text(encoding="utf-8"))
 ROWS = DATA["conversion"]
 FIXED_ROUNDING = {"rne", "half_away", "exact"}

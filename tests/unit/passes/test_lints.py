@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import Origin, Severity
+from tests.support.paths import PROGRAMS
 
 HEAD = """func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index) attributes {pto.entry} {
   %c0 = arith.constant 0 : index
@@ -124,7 +123,7 @@ def test_a_load_that_a_loop_needs(body: tuple[str, ...]) -> None:
 
 
 def test_shipped_programs_have_nothing_to_be_told_but_notes() -> None:
-    programs = Path(__file__).parents[3] / "programs"
+    programs = PROGRAMS
     for path in sorted(programs.glob("quant/*.pto"))[:6]:
         found = ptosim.check(path)
         assert [d.code for d in found if d.code.startswith("PTO74")] == [], path.name

@@ -19,9 +19,10 @@ class Outcome:
     err: str
 
 
-@pytest.fixture
-def cli(capsys, monkeypatch) -> Callable[..., Outcome]:
-    """Run one command line; plain text, 100 columns."""
+def in_process(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Outcome]:
+    """Return a function that runs one command line; plain text, 100 columns."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.delenv("NO_COLOR", raising=False)
 

@@ -1,3 +1,0 @@
-"""Reports of the command line."""
-
-from tests.cli.conftest import cli as cli
