@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,16 @@ from ptosim.engine.watch.clocks import Clocks
 from ptosim.engine.watch.ordering import Notices
 from ptosim.machine import signals
 from ptosim.machine.core import Machine
-from ptosim.ops.base.orders import COMPARE, Signals
+from ptosim.ops.base.orders import Signals
+
+COMPARE = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "LT": operator.lt,
+    "LE": operator.le,
+}
 
 
 def cores(count: int) -> list[Any]:
