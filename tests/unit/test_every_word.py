@@ -85,12 +85,6 @@ def test_every_verb_of_the_debugger_is_typed():
     assert [name for name, words in aliases.items() if not words & typed] == []
 
 
-def test_every_trait_is_asked_for():
-    """By a module: a trait that nobody asks for does nothing. (What it does is what tests of that module see.)"""
-    code = "\n".join(p.read_text(encoding="utf-8") for p in (TREE / "ptosim").rglob("*.py"))
-    assert [name for name in known_traits() if f'"{name}"' not in code] == []
-
-
 @pytest.mark.slow  # reads every test
 def test_every_trait_is_of_an_operation_that_a_test_uses():
     for trait in known_traits():
