@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from ptosim.time.laws.shapes import OpShape
 from tests.accuracy.points import Point, make, operands, tile
 from tests.accuracy.statistics import Errors, errors, grouped
-from tests.conformance.data import document
+from tests.ops.conformance.data import document
 
 ROWS = range(1, 129)
 TAUGHT = (1, 4, 16, 64, 128)

@@ -22,7 +22,7 @@ from tests.accuracy import attention, kernel_fit, topk
 from tests.accuracy.attention import Attention
 from tests.accuracy.gemm import GRID, MXFP8, Gemm
 from tests.accuracy.kernel_fit import Figures
-from tests.conformance.data import document
+from tests.ops.conformance.data import document
 
 _PIPES = {"cube_pct": "M", "textract_pct": "MTE1", "tload_pct": "MTE2", "tstore_pct": "FIX"}
 Timed = Callable[[float, float], tuple[float, CostReport]]

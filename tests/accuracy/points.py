@@ -12,7 +12,7 @@ from ptosim.ground.isa.dtypes import dtype
 from ptosim.time.laws.cost import Cost
 from ptosim.time.laws.estimate import estimate
 from ptosim.time.laws.shapes import OpShape, TileShape
-from tests.conformance.data import document
+from tests.ops.conformance.data import document
 
 _WORDS = {
     "fp32": "f32", "fp16": "f16", "f32": "f32", "f16": "f16", "bf16": "bf16", "i16": "i16",

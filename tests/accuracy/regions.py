@@ -2,7 +2,7 @@
 instructions beside the model of the region that it becomes: every operation and element type, conversion,
 mode of TQUANT, on runs, rows of one repeat and of several, and tails.
 
-Within 5 % they are one claim. What is not has a reason in `REASONS`; `tests/timing/test_agreement.py` fails
+Within 5 % they are one claim. What is not has a reason in `REASONS`; `tests/time/test_agreement.py` fails
 for one that is not there, and for one that is no longer needed."""
 
 from __future__ import annotations

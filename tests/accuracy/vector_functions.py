@@ -15,7 +15,7 @@ from typing import Any
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.time.laws.region import region_cost
 from ptosim.time.laws.shapes import VectorStep, VectorWork
-from tests.conformance.data import document
+from tests.ops.conformance.data import document
 
 _NAMES = {"VBR": "vbr", "VCVT_F32_TO_F16": "vcvt", "VCVT_F16_TO_F32": "vcvt"}
 _INTEGER = ("VCVT_F32_TO_S32", "VCVT_S32_TO_F32")

@@ -75,7 +75,7 @@ def model() -> list[Figure]:
     except ImportError:
         return []
     from ptosim.models import onnx_model, onnx_run
-    from tests.lower.models import one
+    from tests.models.lower.models import one
 
     rng, size = np.random.default_rng(1), 1024
     inputs = {

@@ -22,9 +22,9 @@ from ptosim.launch import values
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.time.period import folds
 from ptosim.time.pipes import signals
-from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
-from tests.semantics.test_sync import A2A3, X, mixed, program
+from tests.ops.semantics.test_sync import A2A3, X, mixed, program
+from tests.shell.programs import TILE
 from tests.soak.programs import arguments as soak_arguments
 from tests.soak.programs import program as soak_program
 

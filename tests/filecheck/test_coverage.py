@@ -20,11 +20,11 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.verify import verify
 from ptosim.language.verify.operands import enum_member, is_word
 from ptosim.language.verify.rule_views import attribute
+from tests.engine.sanitize.test_races import ORDERED
 from tests.filecheck.conftest import sections
-from tests.sanitize.test_races import ORDERED
-from tests.semantics.operands import BUILDERS, Situation, case, preferred
-from tests.semantics.rows import executed
-from tests.semantics.test_sync import program
+from tests.ops.semantics.operands import BUILDERS, Situation, case, preferred
+from tests.ops.semantics.rows import executed
+from tests.ops.semantics.test_sync import program
 
 FOLDER = Path(__file__).parent
 MICRO = ("micro_", "vmi_")

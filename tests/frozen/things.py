@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import ptosim
-from tests.conformance.data import arrays, document
-from tests.conformance.vmi_programs import PROGRAMS
+from tests.ops.conformance.data import arrays, document
+from tests.ops.conformance.vmi_programs import PROGRAMS
 from tests.support.paths import TREE
 from tests.support.vmi_text import Text
 

@@ -27,8 +27,8 @@ def models() -> list[bytes]:
         import onnx  # noqa: F401
         from onnx import TensorProto
 
-        from tests.lower.models import multilayer, one
-        from tests.quant.convert.models import conv_net, exported, mlp
+        from tests.models.convert.models import conv_net, exported, mlp
+        from tests.models.lower.models import multilayer, one
     except ImportError:
         return []
     rng = np.random.default_rng(3)

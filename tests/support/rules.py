@@ -71,7 +71,7 @@ def cases_without_rule(folder: Path, rules: Rules, skip: Iterable[str]) -> set[s
     """The tests of a folder that no rule names."""
     named = {place for rule in rules.values() for place in rule[2].split()}
     cases = {
-        f"{folder.name}/{path.name}::{test}"
+        f"{path.relative_to(TESTS).as_posix()}::{test}"
         for path in folder.glob("test_*.py")
         if path.name not in skip
         for test in functions_of(path)

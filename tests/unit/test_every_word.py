@@ -19,7 +19,7 @@ from tests.support.paths import TESTS
 
 TREE = TESTS.parent
 NUMBERED = {
-    "pre_quant": "tests.micro.test_fixpipe:test_a_mode_gives_the_type_of_its_name",
+    "pre_quant": "tests.ops.micro.test_fixpipe:test_a_mode_gives_the_type_of_its_name",
     "pipe": "tests.unit.test_every_word:test_members_are_found_in_any_case",
     "func_core_type": "tests.unit.test_every_word:test_members_are_found_in_any_case",
     "module_core_type": "tests.unit.test_every_word:test_members_are_found_in_any_case",

@@ -1,0 +1,129 @@
+"""A tile, an input or what a pointer leads to is read after another one was written over a part of
+it (PTO7104)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from tests.engine.sanitize.test_micro import FILL, TAKE, P, V, flag, pointers, region, store
+from tests.engine.sanitize.test_micro import codes as micro_codes
+from tests.ops.semantics.test_sync import X, program
+from tests.shell.programs import TILE
+
+
+def codes(second: int, body: str) -> list[str]:
+    """Two tiles at level 3, %a at 0 and %b at `second`."""
+    text = program(body).replace(
+        f"%a = pto.alloc_tile : {TILE}",
+        f"%za = arith.constant 0 : i64\n%zb = arith.constant {second} : i64\n"
+        f"%a = pto.alloc_tile addr = %za : {TILE}\n%b = pto.alloc_tile addr = %zb : {TILE}\n"
+        "%one = arith.constant 1.0 : f32",
+    )
+    result = ptosim.load(text).run({"x": X, "y": np.zeros_like(X)})
+    return [d.code for d in result.findings]
+
+
+FILL_B = f"pto.texpands ins(%one : f32) outs(%b : {TILE})"
+ADD_B = f"pto.tadd ins(%b, %b : {TILE}, {TILE}) outs(%b : {TILE})"
+
+
+@pytest.mark.parametrize("second", [32, 2048, 4064])
+def test_part_of_a_live_tile_is_lost(second):
+    assert codes(second, f"LOAD\n{FILL_B}\nSTORE") == ["PTO7104"]
+
+
+def test_tiles_apart_and_tiles_whose_use_has_ended_are_fine():
+    assert codes(4096, f"LOAD\n{FILL_B}\nSTORE") == []
+    assert codes(2048, f"LOAD\nSTORE\n{FILL_B}\n{ADD_B}") == []
+    assert codes(2048, f"LOAD\n{FILL_B}\n{ADD_B}\nLOAD\nSTORE") == []  # loaded anew
+
+
+def test_two_names_of_the_same_bytes_are_meant():
+    assert codes(0, f"LOAD\n{ADD_B}\nSTORE") == []
+
+
+def test_a_loop_that_uses_shared_bytes_in_turn():
+    body = f"scf.for %i = %c0 to %c2 step %c1 {{\nLOAD\nSTORE\n{FILL_B}\n{ADD_B}\n}}"
+    assert codes(2048, body) == []
+
+
+# -- inputs ------------------------------------------------------------------------------------------
+
+INPUTS = """%zx = arith.constant 0 : i64
+%zy = arith.constant AT : i64
+pto.tassign %x, %zx : !pto.tile<16x64xf32>, i64
+pto.tassign %y, %zy : !pto.tile<16x64xf32>, i64
+%r = pto.tadd %x, %y : (!pto.tile<16x64xf32>, !pto.tile<16x64xf32>) -> !pto.tile<16x64xf32>
+"""
+
+
+def of_inputs(text: str) -> list[str]:
+    loaded = ptosim.load(text, target="a5", level=3)
+    given = {"x": X.reshape(16, 64), "y": X.reshape(16, 64)}
+    return [d.code for d in loaded.run(given).findings if d.code.startswith("PTO71")]
+
+
+@pytest.mark.parametrize(("at", "expected"), [(4096, []), (2048, ["PTO7104"]), (0, ["PTO7104"])])
+def test_inputs_on_each_other(at, expected):
+    """Both have values from the start, so the second one destroys the first."""
+    assert of_inputs(INPUTS.replace("AT", str(at))) == expected
+
+
+def test_a_tile_over_an_input():
+    filled = INPUTS.replace("AT", "4096").replace(
+        "%r =",
+        "%zt = arith.constant 2048 : i64\n%one = arith.constant 1.0 : f32\n"
+        f"%t = pto.alloc_tile addr = %zt : {TILE}\npto.texpands ins(%one : f32) outs(%t : {TILE})\n"
+        "%r =",
+    )
+    assert of_inputs(filled) == ["PTO7104"] * 2  # a half of %x, and a half of %y
+
+
+# -- pointers of a number ----------------------------------------------------------------------------
+
+
+def by_pointers(second: int, *lines: str) -> list[str]:
+    """%p at 0 is filled with 1024 bytes; %q at `second` is the program's other buffer."""
+    places = pointers(p=("f32", "ub", 0), q=("f32", "ub", second))
+    return micro_codes(*places, FILL, *flag("MTE2", "V"), *lines)
+
+
+ONE = "%one = arith.constant 1.0 : f32"
+FILL_Q = [ONE, *region(f"%x0 = pto.vbr %one : f32 -> {V}", store(0, 0))]
+TAKE_P = [*flag("V", "MTE3"), TAKE.replace("%q", "%p")]
+
+
+@pytest.mark.parametrize(("second", "expected"), [(1024, []), (512, ["PTO7104"]), (0, [])])
+def test_buffers_of_pointers_on_each_other(second, expected):
+    assert by_pointers(second, *FILL_Q, *TAKE_P) == expected
+
+
+def test_a_pointer_into_a_buffer_is_a_name_of_it():
+    """What is reached from %p by an offset belongs to %p."""
+    inside = [f"%c = arith.constant 128 : index\n%i = pto.addptr %p, %c : {P} -> {P}", ONE]
+    fill = region(f"%x0 = pto.vbr %one : f32 -> {V}", store(0, 0, "i"))
+    assert by_pointers(4096, *inside, *fill, *TAKE_P) == []
+
+
+def test_a_tile_over_a_buffer_of_a_pointer():
+    tile = [
+        ONE,
+        f"%zt = arith.constant 512 : i64\n%t = pto.alloc_tile addr = %zt : {TILE}",
+        f"pto.texpands ins(%one : f32) outs(%t : {TILE})",
+    ]
+    assert by_pointers(8192, *tile, *TAKE_P) == ["PTO7104"]
+
+
+def test_a_buffer_of_a_pointer_over_a_tile():
+    tile = "!pto.tile_buf<vec, 1x64xf32>"
+    lines = [
+        ONE,
+        f"%zt = arith.constant 4096 : i64\n%t = pto.alloc_tile addr = %zt : {tile}",
+        f"pto.texpands ins(%one : f32) outs(%t : {tile})",
+        *FILL_Q[1:],
+        f"pto.tadd ins(%t, %t : {tile}, {tile}) outs(%t : {tile})",
+    ]
+    assert by_pointers(4224, *lines) == ["PTO7104"]
+    assert by_pointers(4096 + 256, *lines) == []

@@ -1,0 +1,109 @@
+"""Generated data of large arguments are made where a run reads them, and are what they would be if
+all were made."""
+
+from __future__ import annotations
+
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.ground.isa.dtypes import dtype
+from ptosim.launch import values
+from ptosim.launch.arguments import random_pages
+from ptosim.launch.generated import LazyArray
+from ptosim.machine.pages import LARGE, PAGE, Pages
+from tests.launch.programs.test_large_arguments import COLS, WINDOW
+
+FAR = WINDOW.replace("shape = [%rows, %c1024]", "shape = [%c4096, %c1024]").replace(
+    "    %c16 =", "    %c4096 = arith.constant 4096 : index\n    %c16 ="
+)
+SCALARS = {"rows": 4096, "from": 1024, "to": 2048}
+
+
+def far() -> ptosim.Program:
+    return ptosim.load(FAR, target="a5", sync="auto")
+
+
+def test_only_what_is_read_is_made():
+    result = far().run(SCALARS)
+    part = result.outputs.part("x")
+    assert part is not None
+    assert sum(piece.size for piece in part.pieces()) == 16 * COLS
+    assert "4096x1024 random elements of f32" in result.generated["x"]
+
+
+def test_the_run_read_what_the_whole_array_has():
+    """The window, doubled by the program, is where the whole array has it."""
+    result = far().run(SCALARS)
+    x, y = result.outputs["x"], result.outputs["y"]
+    assert x.shape == y.shape == (4096, COLS)
+    np.testing.assert_array_equal(y[2048:2064], 2 * x[1024:1040])
+    assert result.outputs.part("x") is None
+    assert 0.99 < x.std() < 1.01
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_is_read_first():
+    first, again, other = (far().run(SCALARS, seed=seed).outputs for seed in (3, 3, 4))
+    moved = far().run({**SCALARS, "from": 0}, seed=3).outputs
+    assert first["x"].tobytes() == again["x"].tobytes() == moved["x"].tobytes()
+    assert first["x"].tobytes() != other["x"].tobytes()
+    assert first["x"].tobytes() != first["y"].tobytes()
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "i8", "!pto.f8E8M0", "i4", "!pto.f4E2M1x2"])
+def test_pages_of_every_width(name):
+    elem = dtype(name)
+    count = LARGE * 8 // elem.bits + 1000
+    pages = Pages(random_pages(elem, (count,), "x", 1))
+    pages.bring(pages.origin.size - 3, pages.origin.size)
+    last = pages.memory[-PAGE // 2 :].copy()
+    pages.bring(0, pages.origin.size)
+    assert pages.brought == len(pages.missing)
+    assert not pages.is_changed()
+    reached = pages.memory[pages.origin.size // PAGE * PAGE :]
+    assert last[-len(reached) :].tobytes() == reached.tobytes()
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_spec_is_the_sequence_of_its_seed(backwards):
+    """What NumPy's generator gives, wherever one begins to read."""
+    lazy = values.parse_argument("randn:bf16:1100x2048:9")
+    assert isinstance(lazy, LazyArray)
+    plain = np.random.default_rng(9).standard_normal(1100 * 2048).astype(np.float32)
+    expected = plain.astype(ml_dtypes.bfloat16)
+    pages = Pages(lazy.origin())
+    starts = range(0, pages.origin.size, 5 * PAGE)
+    for start in reversed(starts) if backwards else starts:
+        pages.bring(start, start + 1)
+        end = start + PAGE
+        assert pages.memory[start:end].tobytes() == expected.view(np.uint8)[start:end].tobytes()
+    np.testing.assert_array_equal(np.asarray(lazy).reshape(-1), expected)
+    assert isinstance(values.parse_argument("randn:bf16:16x16:9"), np.ndarray)
+
+
+def test_a_spec_as_an_argument_is_like_its_array():
+    program = far()
+    lazy = {**SCALARS, "x": values.parse_argument("randn:f32:4096x1024:7")}
+    whole = {**SCALARS, "x": values.parse_spec("randn:f32:4096x1024:7")}
+    one, two = program.run(lazy).outputs, program.run(whole).outputs
+    np.testing.assert_array_equal(one["y"], two["y"])
+    np.testing.assert_array_equal(one["x"], two["x"])
+
+
+def test_outputs_are_a_dictionary():
+    outputs = far().run(SCALARS).outputs
+    assert list(outputs) == ["x", "y"]
+    assert "x" in outputs
+    assert outputs.get("z") is None
+    with pytest.raises(KeyError):
+        outputs["z"]
+    for copied in (dict(outputs), {**outputs}, outputs | {}, pickle.loads(pickle.dumps(outputs))):
+        assert type(copied) is dict
+        assert [a.shape for a in copied.values()] == [(4096, COLS)] * 2
+    outputs["y"] = np.zeros(1)
+    assert outputs.pop("x").shape == (4096, COLS)
+    assert [(n, a.size) for n, a in outputs.items()] == [("y", 1)]
+    assert len(outputs) == 1

@@ -1,0 +1,33 @@
+"""Sweep on a local cluster of two processes and kill one of them in the middle: a program of its
+own, because it starts processes. Writes the rows to the file that is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from ptosim.tools.search import engines_dask
+from ptosim.tools.search.sweep import work
+from tests.tools.search.test_sweep import small
+
+
+class Killing(engines_dask.Cluster):
+    """Kills a worker when two results are there."""
+
+    def map(self, work_, jobs):  # type: ignore[no-untyped-def]
+        """Yield results as the cluster does."""
+        pids = sorted(self._client.run(os.getpid).values())
+        for count, found in enumerate(super().map(work_, jobs)):
+            yield found
+            if count == 1:
+                os.kill(pids[0], signal.SIGKILL)
+                print("killed", pids[0])
+
+
+if __name__ == "__main__":
+    assert work
+    engines_dask.Cluster = Killing  # type: ignore[misc]
+    Path(sys.argv[1]).write_text(json.dumps(small(cluster="local:2").rows))

@@ -1,0 +1,190 @@
+"""`tune` finds a program that is a fifth faster and equal for all inputs, and says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.tools.search.tune import Tuned
+from ptosim.tools.search.tune_space import _study
+from tests.support.paths import DATA, PROGRAMS
+from tests.tools.search.slow_programs import redundant_barriers, serial_loads, tiles
+
+TUNE = DATA / "tune"
+
+
+def is_a_fifth_faster(found: Tuned) -> None:
+    """The best program takes 80 % of the cycles at most, is proven, and gives the same bytes."""
+    (best,) = found.best
+    assert best.candidate.cycles <= 0.8 * found.reference.cycles
+    assert best.verdict.is_proven
+    assert "equal for all inputs, same values on 3 seeds" in str(best.verdict)
+    assert best.verdict.proof.elements > 0
+    assert found.reference.bound <= found.reference.cycles
+
+
+def as_shipped(folder: str, name: str, target: str) -> ptosim.Program:
+    """A program as it was shipped before there was `tune`, with its sidecar."""
+    today = ptosim.load(PROGRAMS / folder / f"{name}.pto", target=target)
+    text = (TUNE / f"{name}.pto").read_text()
+    return type(today).of(ptosim.load(text, target=target).front, "hw", sidecar=today.sidecar)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "target"), [("softmax", "a5"), ("rmsnorm", "a2a3")])
+def test_shipped_vector_programs(name: str, target: str) -> None:
+    found = ptosim.tune(as_shipped("basics", name, target))
+    is_a_fifth_faster(found)
+    assert found.best[0].candidate.how[-1] == "double buffering"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_the_shipped_gemm_in_pieces_of_another_width(target: str) -> None:
+    pytest.importorskip("jinja2")
+    found = ptosim.tune(
+        "@search/gemm_pieces.pto.j2",
+        "@search/gemm_pieces.toml",
+        reference=as_shipped("cube", "gemm_f16", target),
+        rewrites=False,
+    )
+    is_a_fifth_faster(found)
+    assert found.best[0].candidate.launch.block_num == found.reference.launch.block_num == 2
+
+
+@pytest.mark.slow
+def test_serial_loads() -> None:
+    is_a_fifth_faster(ptosim.tune(ptosim.load(serial_loads(), target="a2a3")))
+
+
+@pytest.mark.slow
+def test_redundant_barriers() -> None:
+    is_a_fifth_faster(ptosim.tune(ptosim.load(redundant_barriers(), target="a2a3")))
+
+
+@pytest.mark.slow
+def test_a_bad_tile_shape() -> None:
+    space = {"rows": [8, 16, 32, 64], "cols": [16, 32, 64, 128]}
+    reference = ptosim.load(tiles(), target="a2a3")
+    found = ptosim.tune(tiles, space, reference=reference, rewrites=False)
+    is_a_fifth_faster(found)
+    assert found.best[0].candidate.params["cols"] == 128
+
+
+# -- what is not equal -----------------------------------------------------------------------------
+
+
+def test_a_faster_program_that_computes_something_else_is_rejected() -> None:
+    def make_wrong(rows: int, wrong: int) -> str:
+        return tiles(rows, 128).replace("pto.texp", "pto.tabs") if wrong else tiles(rows, 128)
+
+    reference = ptosim.load(tiles(8, 128), target="a2a3")
+    space = {"rows": [64], "wrong": [1, 0]}
+    found = ptosim.tune(make_wrong, space, reference=reference, rewrites=False)
+    assert [one.candidate.params["wrong"] for one in found.best] == [0]
+    (rejected,) = found.rejected
+    assert "not equal: 32,768 of 32,768 elements of %y are other expressions" in str(
+        rejected.verdict
+    )
+
+
+def test_sums_in_another_order_need_the_tolerance_by_name() -> None:
+    """Row sums of 128 columns, or of two halves that are added."""
+
+    def sums(halves: int) -> str:
+        full = f"!pto.tile_buf<vec, 8x{128 // halves}xf32>"
+        column = "!pto.tile_buf<vec, 8x1xf32, blayout=col_major>"
+        row = "!pto.tile_buf<vec, 1x8xf32>"
+        width = 128 // halves
+        lines = [f"%c{n} = arith.constant {n} : index" for n in sorted({0, 1, 8, 128, width})]
+        lines.append(
+            "%vx = pto.make_tensor_view %x, shape = [%c8, %c128], strides = [%c128, %c1] : !pto.tensor_view<8x128xf32>"
+        )
+        lines.append(
+            "%vy = pto.make_tensor_view %y, shape = [%c1, %c8], strides = [%c8, %c1] : !pto.tensor_view<1x8xf32>"
+        )
+        lines.append(
+            "%py = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c1, %c8] : !pto.tensor_view<1x8xf32> -> !pto.partition_tensor_view<1x8xf32>"
+        )
+        for half in range(halves):
+            lines += [
+                f"%p{half} = pto.partition_view %vx, offsets = [%c0, %c{half * width}], sizes = [%c8, %c{width}] : !pto.tensor_view<8x128xf32> -> !pto.partition_tensor_view<8x{width}xf32>",
+                f"%t{half} = pto.alloc_tile : {full}",
+                f"%tmp{half} = pto.alloc_tile : {full}",
+                f"%s{half} = pto.alloc_tile : {column}",
+                f"%r{half} = pto.treshape %s{half} : {column} -> {row}",
+                f"pto.tload ins(%p{half} : !pto.partition_tensor_view<8x{width}xf32>) outs(%t{half} : {full})",
+                f"pto.trowsum ins(%t{half}, %tmp{half} : {full}, {full}) outs(%s{half} : {column})",
+            ]
+        if halves == 2:
+            lines.append(f"pto.tadd ins(%r0, %r1 : {row}, {row}) outs(%r0 : {row})")
+        lines.append(f"pto.tstore ins(%r0 : {row}) outs(%py : !pto.partition_tensor_view<1x8xf32>)")
+        body = "\n    ".join([*lines, "return"])
+        return f"module {{\n  func.func @sums(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {{\n    {body}\n  }}\n}}\n"
+
+    from ptosim.tools.search.prove import REASSOCIATED, Launched, prove
+
+    one, two = (Launched(ptosim.load(sums(n), target="a2a3")) for n in (1, 2))
+    assert prove(one, two).verdict == "unequal"
+    loose = prove(one, two, tolerance=REASSOCIATED)
+    assert loose.is_equal
+    assert loose.tolerance == REASSOCIATED
+    assert prove(one, one, tolerance=REASSOCIATED).tolerance == ""
+    other = Launched(ptosim.load(sums(2).replace("pto.tadd", "pto.tsub"), target="a2a3"))
+    assert prove(one, other, tolerance=REASSOCIATED).verdict == "unequal"
+
+
+# -- the search ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_search_by_optuna_is_the_same_for_the_same_seed() -> None:
+    pytest.importorskip("optuna")
+    space = {"rows": [1, 2, 4, 8, 16, 32, 64, 128], "cols": [8, 16, 32, 64, 128]}
+    reference = ptosim.load(tiles(), target="a2a3")
+    options = {"reference": reference, "trials": 12, "rewrites": False, "seeds": 1}
+    first, second = (ptosim.tune(tiles, space, **options).to_dict() for _ in range(2))
+    assert first == second
+    assert first["trials"] <= 12
+    assert first["best"][0]["speed_up"] > 1.2
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_any_seed_is_one_of_a_sampler(sampler: str) -> None:
+    pytest.importorskip("optuna")
+    _study(sampler, 2**40)
+
+
+def test_what_no_order_can_make_faster_is_not_rewritten() -> None:
+    """Tiles of one element each work longer on their busiest pipe than the best takes in all."""
+    space = {"rows": [128, 1], "cols": [128, 8]}
+    found = ptosim.tune(tiles, {**space, "conditions": ["rows * cols != 128"]}, target="a2a3")
+    assert found.pruned > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tolerance": "1e-3"}, "PTO7622"),
+        ({"sampler": "magic", "space": {"rows": [8]}}, "no sampler `magic`"),
+        ({"space": {"rows": [8], "conditions": ["rows > 8"]}}, "PTO7602"),
+        ({"space": {"rows": [7], "cols": [3]}}, "PTO7623"),
+        ({}, "makes programs of a space"),
+    ],
+)
+def test_what_means_nothing_is_one_line(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ptosim.UsageError, match=message) as told:
+        ptosim.tune(tiles, **arguments)
+    assert "\n" not in str(told.value)
+
+
+def test_the_data_of_seeds_leave_whole_numbers() -> None:
+    from ptosim.tools.search.tune import _data
+
+    index = np.arange(4, dtype=np.int32)
+    given = {"x": np.zeros(4, np.float32), "at": index, "n": 3}
+    drawn = _data(given)(1)
+    assert not np.array_equal(drawn["x"], given["x"])
+    assert drawn["at"] is index
+    assert drawn["n"] == 3
