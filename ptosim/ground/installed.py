@@ -7,7 +7,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.isa.data import isa_directory
 
 Files = tuple[tuple[str, int, int], ...]
 """Name, time of the last change and size of each."""

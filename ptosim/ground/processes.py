@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -12,7 +13,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.whole_numbers import whole
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -134,3 +139,34 @@ def _on_its_own() -> None:
     them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+# -- how many threads a product of matrices runs on: `PTOSIM_THREADS`, one unless it is set --------
+
+
+VARIABLE = "PTOSIM_THREADS"
+OF_BLAS = (
+    "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+)  # fmt: skip
+"""What the usual libraries read when they are loaded."""
+
+
+@cache
+def wanted_threads() -> int:
+    """Return the threads of a product. Raises UsageError for what is no positive number."""
+    word = os.environ.get(VARIABLE, "1")
+    number = whole(word)
+    if not number:
+        raise UsageError(f"{VARIABLE} is `{word}`", help="give the number of threads: 1 or more")
+    return number
+
+
+def tell_blas() -> None:
+    """Tell BLAS how many threads to have, if it is not loaded yet and nobody has told it. Raises
+    UsageError for a variable that is no positive number."""
+    threads = str(wanted_threads())
+    for name in OF_BLAS:
+        if VARIABLE in os.environ:
+            os.environ[name] = threads
+        else:
+            os.environ.setdefault(name, threads)

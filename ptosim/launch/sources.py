@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_text
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.source import Source
 from ptosim.language.syntax.cpp import from_cpp
 from ptosim.launch.parts import part_named, the_only

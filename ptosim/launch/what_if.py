@@ -10,7 +10,7 @@ from textwrap import fill
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import CostTable, cost_table
-from ptosim.ground.isa.figures import wanted_instead
+from ptosim.ground.isa.overlay import wanted_instead
 
 Costs = str | PathLike[str] | CostTable | None
 """Whose figures: those of the chip (None), a file of `ptosim calibrate` on top of them, or a

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from ptosim.launch import values
 from ptosim.launch.chain import chain as chains
 from ptosim.launch.chain.file import ChainFile, read_chain

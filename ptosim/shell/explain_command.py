@@ -18,7 +18,7 @@ from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Report, Verbatim, one_section
 
 if TYPE_CHECKING:
-    from ptosim.ground.diagnostics.device_errors import DeviceError
+    from ptosim.ground.diagnostics.catalog import DeviceError
 
 
 @command(
@@ -89,7 +89,7 @@ def _stage(topic: str) -> _Told | None:
 
 def _device_error(topic: str) -> _Told | None:
     """What a pasted error of a board means; None if nothing in it is known."""
-    from ptosim.ground.diagnostics.device_errors import matching, set_bits
+    from ptosim.ground.diagnostics.catalog import matching, set_bits
 
     entries, bits = matching(topic), set_bits(topic)
     if not entries and not bits:

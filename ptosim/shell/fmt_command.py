@@ -13,7 +13,7 @@ from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
-from ptosim.language.rewrite.dates import to_date
+from ptosim.language.rewrite.forms import to_date
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
 from ptosim.launch.parts import by_part

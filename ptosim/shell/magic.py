@@ -13,7 +13,7 @@ import shlex
 from typing import Any, NoReturn
 
 from ptosim.debug.program import Program
-from ptosim.ground.diagnostics.findings import Findings
+from ptosim.ground.diagnostics.model import Findings
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.tools import api
 

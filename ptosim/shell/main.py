@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import Limits
+from ptosim.ground.processes import tell_blas, wanted_threads
 from ptosim.ground.records import dataclass
-from ptosim.ground.threads import tell_blas, wanted_threads
 from ptosim.ground.version import __version__
 from ptosim.shell import streams
 from ptosim.shell.command import COMMANDS, about, load

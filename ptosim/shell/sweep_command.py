@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.limits import Limits
 from ptosim.ground.whole_numbers import number_in
 from ptosim.language.targets import check_target_word

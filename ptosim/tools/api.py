@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.diagnostics.findings import Findings
-from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.model import Diagnostic, Findings
 from ptosim.ground.diagnostics.select import without_repeats
 from ptosim.ground.errors import BudgetError
 from ptosim.ground.isa.profiles import make_profile

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
-from ptosim.ground.diagnostics.findings import Findings
-from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.model import Diagnostic, Findings
 from ptosim.launch.analysis.memory_map import MemoryMap
 from ptosim.launch.chain.runner import ChainResult
 from ptosim.launch.program import LoadedProgram

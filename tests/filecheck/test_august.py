@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.isa.dates import DATES
-from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions, run_frontend
 from tests.filecheck.conftest import sections

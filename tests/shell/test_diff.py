@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from tests.engine.sanitize.test_races import ADD, LOAD_ADD_STORE, pair
 from tests.ops.semantics.test_sync import program
 from tests.shell.programs import TILE, copy_program
@@ -135,8 +135,7 @@ def test_bits_of_an_error_code_are_named_but_not_guessed(cli):
 
 
 def test_every_code_to_look_for_exists():
-    from ptosim.ground.diagnostics.catalog import catalog
-    from ptosim.ground.diagnostics.device_errors import device_errors
+    from ptosim.ground.diagnostics.catalog import catalog, device_errors
 
     assert {c for e in device_errors() for c in e.look_for} <= set(catalog())
 

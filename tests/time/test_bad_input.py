@@ -8,7 +8,7 @@ import json
 import pytest
 
 from ptosim.ground.isa import costs
-from ptosim.ground.isa.figures import wanted_instead
+from ptosim.ground.isa.overlay import wanted_instead
 from ptosim.ground.isa.targets import chips
 from tests.launch.programs.expected import PROGRAMS
 from tests.time.test_reports import added, loaded

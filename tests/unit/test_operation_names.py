@@ -30,7 +30,7 @@ EXCEPTIONS = {
     "engine/simt/launch.py": HANDLERS,
     "language/rewrite/strip_quant.py": "reads a program that is parsed only: nothing has its row yet",
     "language/verify/checks/functions.py": SYNTAX,
-    "language/verify/checks/fifos.py": "a message says what the assembler makes of an operation",
+    "language/verify/checks/fifo_pairs.py": "a message says what the assembler makes of an operation",
     "language/same_blocks.py": "follows numbers of the scalar unit: what adds, multiplies and compares",
     "machine/quant/mlir/ops.py": "the functions of the quant dialect, by name",
     "tools/search/prove_ops.py": "rules of the proof of equality, by name, as functions of operations are",

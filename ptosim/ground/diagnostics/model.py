@@ -265,3 +265,10 @@ def _standing(code: str) -> Standing:
     if standing is None:
         raise IsaDataError(f"isa/diagnostics.toml has no code {code}")
     return standing
+
+
+# -- several findings as one thing that can be shown -----------------------------------------------
+
+
+class Findings(list[Diagnostic], Shown):
+    """A list of findings; a notebook shows them with their frames of code."""

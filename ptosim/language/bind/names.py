@@ -11,16 +11,65 @@ from ptosim.ground.diagnostics.model import Fix, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value, token_value
 from ptosim.ground.ir.core import Block, Module, Node, Operand, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.ir.types import AbstractTileType, ErrorType, MaskType, TileType, Type, VRegType
+from ptosim.ground.ir.types import (
+    AbstractTileType,
+    ErrorType,
+    MaskType,
+    PtrType,
+    TileType,
+    Type,
+    VectorType,
+    VRegType,
+)
 from ptosim.ground.isa.dates import DATES, comes_later, holds
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.blocks import dominated, labels_of
-from ptosim.language.bind.compatible import compatible, type_difference
 from ptosim.language.syntax.type_parts import DatedPart
 from ptosim.language.syntax.types import ParsedType, parse_type
+
+
+def compatible(actual: Type, declared: Type) -> bool:
+    """True if a value of one type can be used where the other is written.
+
+    Old programs drop the space of a pointer; the two spellings of a tile type mean the same; a type
+    that was reported agrees with every other, an abstract tile with every tile.
+    """
+    if actual == declared or isinstance(actual, ErrorType) or isinstance(declared, ErrorType):
+        return True
+    if isinstance(actual, AbstractTileType) or isinstance(declared, AbstractTileType):
+        tiles = (AbstractTileType, TileType, VectorType)
+        return isinstance(actual, tiles) and isinstance(declared, tiles)
+    if isinstance(actual, PtrType) and isinstance(declared, PtrType):
+        return actual.elem.family == declared.elem.family
+    if isinstance(actual, TileType) and isinstance(declared, TileType):
+        return replace(actual, ssa=False) == replace(declared, ssa=False)
+    return False
+
+
+def type_difference(actual: Type, declared: Type) -> str:
+    """Return what differs between two types of one kind, to be added to a sentence: `: cols is 64
+    there and 32 here`; "" where the kinds differ."""
+    from dataclasses import fields, is_dataclass  # brings `inspect`
+
+    if type(actual) is not type(declared) or not is_dataclass(actual):
+        return ""
+    told = [
+        f"{field.name} is {_shown(actual, field)} there and {_shown(declared, field)} here"
+        for field in fields(actual)
+        if field.compare and getattr(actual, field.name) != getattr(declared, field.name)
+    ]
+    return f": {', '.join(told[:2])}" if told else ""
+
+
+def _shown(type_: Type, field: Any) -> str:
+    part = getattr(type_, field.name)
+    if isinstance(part, tuple):
+        return "x".join("?" if each is None else str(each) for each in part)
+    return "?" if part is None else str(part)
+
 
 _HINTS = 40
 """Undefined values of a module for which a name like theirs is looked for."""

@@ -25,10 +25,8 @@ from ptosim.ground.records import replace
 from ptosim.ground.source import Span
 from ptosim.ground.whole_numbers import whole
 from ptosim.language.bind import bind
-from ptosim.language.bind.compatible import compatible, type_difference
-from ptosim.language.bind.listed import Listed
-from ptosim.language.bind.meaning import take_meaning
-from ptosim.language.bind.names import named_results
+from ptosim.language.bind.listed import Listed, take_meaning
+from ptosim.language.bind.names import compatible, named_results, type_difference
 from ptosim.language.bind.structured import WITHOUT_OPERAND_LISTS, Structured
 from ptosim.language.bind.units import declare, entries_of, symbol_of
 from ptosim.language.bind.unknown import unknown_operation

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Sink, finding
 from ptosim.ground.ir.core import Operation, Tok
-from ptosim.ground.isa.announced import Coming, coming
+from ptosim.ground.isa.announced import Coming, coming, version_of
 from ptosim.ground.isa.dates import comes_later
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
-from ptosim.ground.isa.versions import version_of
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span

@@ -13,7 +13,7 @@ from typing import Any
 
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import isa
-from ptosim.language.syntax.grammar import load_tables
+from ptosim.language.syntax.driver import load_tables
 
 FOLDER = Path(__file__).parents[2] / "editors"
 _ELEMENTS = r"(?:[su]?i\d+|ui\d+|f16|f32|f64|bf16|tf32|hif8|f8E\w+|f4E\w+|index|none)"

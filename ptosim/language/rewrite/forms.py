@@ -13,17 +13,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.diagnostics.fix import repair
+from ptosim.ground.diagnostics.model import OLD_SPELLINGS, Diagnostic, Sink
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Tok, Value
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.schema import Variant
 from ptosim.ground.isa.targets import DEFAULT_TARGET
-from ptosim.ground.records import replace
+from ptosim.ground.records import NamedTuple, replace
 from ptosim.ground.source import Source
 from ptosim.language.bind.names import for_target
 from ptosim.language.bind.resolve import resolve
+from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
 from ptosim.language.syntax.types import parse_type
@@ -331,3 +333,28 @@ class _ToSsa(_Rewriter):
 
 def _paren(types: list[Any]) -> Any:
     return Node("paren_types", types, 0)
+
+
+# -- a program moved to another date of the language: the edits that its findings there carry ------
+
+
+_OF_DATES = (*OLD_SPELLINGS, "PTO1003", "PTO8004")
+"""Codes of what a date does not read."""
+
+
+class Moved(NamedTuple):
+    """The text at the date, and the findings on what could not be moved."""
+
+    text: str
+    left: tuple[Diagnostic, ...]
+
+
+def to_date(source: Source, options: FrontOptions, date: str) -> Moved:
+    """Move a program to a date of the language, as far as findings carry edits."""
+
+    def check(text: Source) -> list[Diagnostic]:
+        front = run_frontend(text, replace(options, compat=date, legacy=False))
+        return [d for d in front.sink if d.code in _OF_DATES]
+
+    moved = repair(source, check).source
+    return Moved(moved.text, tuple(check(moved)))

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Region, Tok
-from ptosim.language.syntax.dps import sorted_list
-from ptosim.language.syntax.quoted import to_core
+from ptosim.language.syntax.quoted import sorted_list, to_core
 
 Callback = Callable[[Any, list[Any]], Node]
 

@@ -7,9 +7,12 @@ from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Tok
+from ptosim.ground.isa.cache import cached
+from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
-from ptosim.language.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing, too_deep
+from ptosim.language.syntax import tables
+from ptosim.language.syntax.balance import MAX_DEPTH, TOO_DEEP, closing, too_deep
 from ptosim.language.syntax.scanner import END, UNKNOWN, Scanner
 from ptosim.language.syntax.tables import Rule, Tables
 
@@ -414,3 +417,20 @@ def _ends_early(source: Source, start: int, expected: str) -> Diagnostic:
         Span(source, max(end - 1, 0), end),
         label=f"expected {expected} after this",
     )
+
+
+# -- grammars of `isa/` as tables and drivers ------------------------------------------------------
+
+
+def load_tables(grammar: str) -> tables.Tables:
+    """Return the LALR tables of a grammar file of `isa/`, from the cache after the first time."""
+    path = isa_directory() / grammar
+    text = path.read_text(encoding="utf-8")
+    plain = cached(path.stem, text.encode(), lambda: tables.to_plain(tables.build(text)))
+    return tables.from_plain(plain)
+
+
+def grammar_driver(grammar: str, builder: Any) -> tuple[Driver, tables.Tables]:
+    """Return a driver without error recovery, and its tables, for a small grammar of `isa/`."""
+    found = load_tables(grammar)
+    return Driver(found, builder), found

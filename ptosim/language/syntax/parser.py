@@ -14,8 +14,7 @@ from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import REFUSED, TOO_LONG, Attr, Module, Node, Operation, Tok
 from ptosim.ground.source import Source, Span
 from ptosim.language.syntax.builder import Builder, node, placed
-from ptosim.language.syntax.driver import VALUE, Driver, Recovery
-from ptosim.language.syntax.grammar import load_tables
+from ptosim.language.syntax.driver import VALUE, Driver, Recovery, load_tables
 from ptosim.language.syntax.scanner import PatternScanner, ProgramScanner
 from ptosim.language.syntax.types import parse_type
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
 
 from ptosim.ground.ir.core import Tok
-from ptosim.language.syntax.brackets import closing
+from ptosim.language.syntax.balance import closing
 from ptosim.language.syntax.tables import Tables
 
 PUNCTUATION = {

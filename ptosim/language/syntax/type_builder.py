@@ -30,7 +30,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.dtypes import dtype_dates, dtypes
-from ptosim.language.syntax import tile_types, virtual_types
+from ptosim.language.syntax import tile_types
 from ptosim.language.syntax.tile_types import Fields
 from ptosim.language.syntax.type_parts import (
     DatedPart,
@@ -270,14 +270,14 @@ class TypeBuilder:
     def vmi_vreg(self, parts: list[Any]) -> Type:
         self._constructor("vmi.vreg")
         lanes, elem = _lanes(parts[1]), element(parts[2])
-        virtual_types.check_element(elem)
-        return VirtualVRegType(lanes, elem, virtual_types.layout(_layout(parts[3:]), lanes=lanes))
+        tile_types.check_element(elem)
+        return VirtualVRegType(lanes, elem, tile_types.layout(_layout(parts[3:]), lanes=lanes))
 
     def vmi_mask(self, parts: list[Any]) -> Type:
         self._constructor("vmi.mask")
         lanes, granule = _lanes(parts[1]), parts[2].value
-        virtual_types.check_granule(granule)
-        layout = virtual_types.layout(_layout(parts[3:]), granule=granule)
+        tile_types.check_granule(granule)
+        layout = tile_types.layout(_layout(parts[3:]), granule=granule)
         return VirtualMaskType(lanes, granule, layout)
 
     def vector(self, parts: list[Any]) -> Type:

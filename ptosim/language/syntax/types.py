@@ -12,8 +12,7 @@ from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source
-from ptosim.language.syntax.driver import Driver
-from ptosim.language.syntax.grammar import grammar_driver, load_tables
+from ptosim.language.syntax.driver import Driver, grammar_driver, load_tables
 from ptosim.language.syntax.scanner import PatternScanner
 from ptosim.language.syntax.type_builder import TypeBuilder
 from ptosim.language.syntax.type_parts import DatedPart, TypeFault

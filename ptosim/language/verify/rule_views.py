@@ -34,15 +34,12 @@ from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
 from ptosim.language.verify import (  # noqa: F401 - register predicates
-    cast_rules,
-    cube_rules,
-    view_rules,
-    virtual_conversions,
-    virtual_rules,
+    tile_rules,
+    vector_rules,
 )
 from ptosim.language.verify.operands import enum_member, is_word
 from ptosim.language.verify.rules import PREDICATES, lane_pair, major_bytes, simt_kind
-from ptosim.language.verify.scratch_sizes import SIZES
+from ptosim.language.verify.tile_rules import SIZES
 
 
 class _Any:
@@ -358,6 +355,6 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "slot_count": _slot_count,
     "lane_pair": lane_pair,
     **SIZES,
-    **virtual_rules.FUNCTIONS,
+    **vector_rules.FUNCTIONS,
 }
 """What an expression can call; `written(name)` is true for an attribute that the text has."""

@@ -41,11 +41,10 @@ from ptosim.language.place.sides import (
     pipe_of,
     votes,
 )
+from ptosim.language.verify.checks.fifo_pairs import peer_of
+from ptosim.language.verify.checks.fifos import VERBS as OF_PIPES
+from ptosim.language.verify.checks.fifos import End, Use, ends_of, header_faults
 from ptosim.language.verify.checks.functions import callees_of
-from ptosim.language.verify.checks.pipe_ends import End, Use, ends_of
-from ptosim.language.verify.checks.pipe_pairs import peer_of
-from ptosim.language.verify.checks.pipes import VERBS as OF_PIPES
-from ptosim.language.verify.checks.pipes import header_faults
 from ptosim.language.verify.checks.quantised import VERBS as OF_QUANTISATION
 from ptosim.language.verify.checks.shapes import VERBS as OF_SHAPES
 from ptosim.language.verify.checks.simt import VERBS as OF_THREADS

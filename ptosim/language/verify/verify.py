@@ -28,8 +28,7 @@ from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.clauses import is_complete
 from ptosim.language.verify.attributes import legacy_spelling, notes_on_attributes, wrong_attributes
-from ptosim.language.verify.elements import wrong_elements
-from ptosim.language.verify.labels import operand_labels, rule_source
+from ptosim.language.verify.elements import operand_labels, rule_source, wrong_elements
 from ptosim.language.verify.operands import (
     check_commas,
     check_form,

@@ -5,7 +5,7 @@ little is gained, on a shared one a product of 128 x 128 x 128 takes fifty times
 products run on as many threads as `PTOSIM_THREADS` says, one unless it is set; several cores are
 used by blocks that run side by side.
 
-The command line says so to BLAS before NumPy is loaded (`ptosim.ground.threads`). As a library,
+The command line says so to BLAS before NumPy is loaded (`ptosim.ground.processes`). As a library,
 where NumPy and its threads are the caller's, the number is set around each product that BLAS would
 divide and set back after it, with threadpoolctl (`ptosim[speed]`); without that package a product
 is made in pieces that are too small to be divided."""
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.threads import OF_BLAS, wanted_threads
+from ptosim.ground.processes import OF_BLAS, wanted_threads
 
 UNDIVIDED = 64**3
 """m x n x k up to which OpenBLAS keeps a product on one thread (interface/gemm.c: four times its

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from ptosim.ground import collector
 from ptosim.ground.errors import UsageError
-from ptosim.ground.threads import OF_BLAS
+from ptosim.ground.processes import OF_BLAS
 from ptosim.tools.search.source import missing_extra
 from ptosim.tools.search.work import AHEAD, Lost, Work
 

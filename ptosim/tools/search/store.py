@@ -21,7 +21,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.cache import cache_directory
-from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.version import __version__
 from ptosim.launch.values import beside, in_file
 from ptosim.tools.search.pareto import row_in

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.records import replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import open_source, source_path, split_part

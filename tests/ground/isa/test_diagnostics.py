@@ -15,7 +15,7 @@ from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.diagnostics.model import Origin, Severity, Sink, finding
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.announced import coming
-from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.isa.rows import isa
 from tests.support.modules import Call, Module, modules
 from tests.support.text import Kernel

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, OperandDef, Status
 from tests.support.paths import TESTS

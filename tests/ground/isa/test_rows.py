@@ -11,10 +11,10 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
-from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.profiles import switches
 from ptosim.ground.isa.rows import TARGETS, isa, known_traits
 from ptosim.ground.isa.schema import OpDef, PipeChoice, Status

@@ -17,7 +17,7 @@ import ptosim
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa import targets
 from ptosim.ground.isa.costs import cost_table
-from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.isa.targets import architectures, chips, machine
 from ptosim.shell.main import main
 

@@ -10,7 +10,7 @@ from ptosim.ground.isa import announced
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
-from ptosim.language.rewrite.dates import to_date
+from ptosim.language.rewrite.forms import to_date
 
 APRIL, AUGUST = DATES
 TILE = "!pto.tile_buf<vec, 32x64xf32>"

@@ -16,9 +16,8 @@ from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.rows import known_traits
 from ptosim.ground.source import Source
 from ptosim.language.frontend import CODED, FrontOptions, run_frontend
-from ptosim.language.verify.structure import checks
+from ptosim.language.verify.structure import WALKS, checks
 from ptosim.language.verify.verbs import Verbs
-from ptosim.language.verify.walks import WALKS
 
 CHECKS = read_toml("structure.toml")["check"]
 THINGS = {

@@ -8,7 +8,7 @@ import string
 import pytest
 
 import ptosim
-from ptosim.language.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing
+from ptosim.language.syntax.balance import MAX_DEPTH, TOO_DEEP, closing
 from ptosim.language.syntax.printer import print_module
 from tests.language.syntax.helpers import parsed
 

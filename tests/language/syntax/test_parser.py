@@ -7,8 +7,8 @@ import logging
 import lark
 import pytest
 
-from ptosim.ground.isa.paths import isa_directory
-from ptosim.language.syntax.grammar import load_tables
+from ptosim.ground.isa.data import isa_directory
+from ptosim.language.syntax.driver import load_tables
 from ptosim.language.syntax.parser import MAX_BYTES
 from ptosim.language.syntax.scanner import ProgramScanner
 from tests.language.syntax.helpers import clean, only_op, parsed

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from ptosim.ground import threads
+from ptosim.ground import processes
 from ptosim.ground.errors import UsageError
 from ptosim.machine.numbers import blas
 
@@ -33,8 +33,8 @@ class Library:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.delenv(threads.VARIABLE, raising=False)
-    kept = (threads.wanted_threads, blas._libraries)
+    monkeypatch.delenv(processes.VARIABLE, raising=False)
+    kept = (processes.wanted_threads, blas._libraries)
     for function in kept:
         function.cache_clear()
     yield
@@ -79,7 +79,7 @@ def test_no_piece_is_large_enough_to_be_divided(shape, monkeypatch):
 )
 def test_threads_are_set_around_a_product(wanted, had, told, monkeypatch):
     library = Library(had)
-    monkeypatch.setenv(threads.VARIABLE, wanted)
+    monkeypatch.setenv(processes.VARIABLE, wanted)
     monkeypatch.setattr(blas, "_libraries", lambda: (library,))
     blas.multiply(*factors(128, 128, 128))
     assert library.set_to == told
@@ -103,13 +103,13 @@ def test_the_threads_of_numpy_stay_the_callers():
 
 @pytest.mark.parametrize("word", ["0", "-1", "two", "", "1.5", "²"])
 def test_a_number_of_threads_is_a_positive_one(word, monkeypatch):
-    monkeypatch.setenv(threads.VARIABLE, word)
+    monkeypatch.setenv(processes.VARIABLE, word)
     with pytest.raises(UsageError, match="PTOSIM_THREADS"):
-        threads.wanted_threads()
+        processes.wanted_threads()
 
 
 def test_the_command_line_says_what_is_no_number_of_threads():
-    environment = os.environ | {threads.VARIABLE: "two"}
+    environment = os.environ | {processes.VARIABLE: "two"}
     command = [sys.executable, "-m", "ptosim", "targets"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -122,7 +122,7 @@ def test_the_command_line_says_what_is_no_number_of_threads():
      ({"OPENBLAS_NUM_THREADS": "4", "PTOSIM_THREADS": "2"}, "2")],
 )  # fmt: skip
 def test_the_command_line_tells_blas_before_it_is_loaded(given, expected, monkeypatch):
-    for name in threads.OF_BLAS:
+    for name in processes.OF_BLAS:
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
         monkeypatch.setenv(name, value)

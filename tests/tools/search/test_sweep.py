@@ -16,7 +16,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from ptosim.tools.search.engines import InProcess, Processes
 from ptosim.tools.search.pareto import changes, front_of
 from ptosim.tools.search.sweep import Sweep

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from ptosim.shell.main import main
 from ptosim.tools.search.engines_dask import Cluster
 

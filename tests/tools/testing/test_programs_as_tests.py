@@ -16,7 +16,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import FindingsError, UsageError
-from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.isa.data import programs_directory
 from ptosim.shell.main import main
 from tests.launch.programs.data import randn
 

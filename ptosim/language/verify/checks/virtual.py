@@ -15,9 +15,9 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, Type, VectorType, VirtualMaskType, VirtualVRegType
 from ptosim.language.bind.structured import constant_value
 from ptosim.language.place.sides import VIRTUAL
+from ptosim.language.syntax.tile_types import layout
 from ptosim.language.syntax.type_parts import TypeFault
 from ptosim.language.syntax.types import parse_type
-from ptosim.language.syntax.virtual_types import layout
 
 
 def is_surface(type_: Type) -> bool:

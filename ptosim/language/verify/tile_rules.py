@@ -3,8 +3,12 @@ True, or a `Fault` whose words are the message."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
+from ptosim.ground.ir.types import TileType, Type
+from ptosim.ground.records import replace
 from ptosim.language.verify.rules import Fault, predicate
 
 
@@ -222,3 +226,166 @@ def clip_fits(dst: Any, clip: Any) -> bool | Fault:
         )
     fits = clip.family in ("i4", "i8", "i16") and not clip.dtype.startswith("ui")
     return fits or Fault("clip for signed integer destination requires i4/i8/i16 payload")
+
+
+# -- predicates of rules about views of global memory, lists of them, and the tiles that data pass -
+
+
+def _each(operands: tuple[Any, ...]) -> Iterator[Any]:
+    for operand in operands:
+        if isinstance(operand, tuple):
+            yield from operand
+        elif operand is not None:
+            yield operand
+
+
+def _views(operands: tuple[Any, ...]) -> Iterator[Any]:
+    return (v for v in _each(operands) if v.kind == "view")
+
+
+@predicate("PTO2015", "expects {names} to be a tensor_view or partition_view")
+def gm_views(*operands: Any) -> bool:
+    """All are views of global memory of one dimension or more."""
+    return all(v.kind == "error" or (v.kind == "view" and v.rank >= 1) for v in _each(operands))
+
+
+@predicate("PTO2048", "expects every static dimension of {names} to be positive")
+def positive_dims(*operands: Any) -> bool:
+    """No extent that the type fixes is 0."""
+    return all(dim is None or dim > 0 for v in _views(operands) for dim in v.dims)
+
+
+@predicate("PTO2048", "does not support dynamic dimensions on {names}")
+def static_dims(*operands: Any) -> bool:
+    """The types fix all extents."""
+    return all(v.static for v in _views(operands))
+
+
+@predicate("PTO2048", "expects {names} to have a static shape")
+def static_shape(*operands: Any) -> bool:
+    """The same, in the words of asynchronous transfers."""
+    return all(v.static for v in _views(operands))
+
+
+@predicate("PTO2048", "allows dynamic dimensions on {names} only for partition_tensor_view")
+def dynamic_parts(*operands: Any) -> bool:
+    """Whole views are static; parts of them need not be."""
+    return all(v.static or v.is_part for v in _views(operands))
+
+
+@predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM view")
+def flat_view(*operands: Any) -> bool:
+    """All dimensions but the last are 1."""
+    return all(all(dim == 1 for dim in v.dims[:-1]) for v in _views(operands) if v.static)
+
+
+@predicate("PTO2015", "expects {names} to be in vec address space")
+def staging(*operands: Any) -> bool:
+    """Data pass through tiles of the vector core."""
+    return all(v.kind == "error" or (v.kind == "tile" and v.loc == "vec") for v in _each(operands))
+
+
+@predicate("PTO2014", "expects {names} to have the same element type")
+def elements_of(tiles: Any, views: Any) -> bool:
+    """Operands of both lists hold the same elements (integers by width)."""
+    families = [v.family for v in _each((tiles, views)) if v.family is not None]
+    return all(a == b for a, b in pairwise(families))
+
+
+@predicate("PTO2029", "expects {names} to have the same type")
+def one_type(*operands: Any) -> bool:
+    """All have one type, however it is spelled."""
+    types = [_spelled_alike(v.type) for v in _each(operands) if v.type is not None]
+    return all(a == b for a, b in pairwise(types))
+
+
+@predicate("PTO2029", "expects {names} to be the tile and its multi buffer")
+def is_slot(tile: Any, buffer: Any) -> bool:
+    """A tile has the type of the slots, however it is spelled."""
+    slot = getattr(buffer.type, "slot", None)
+    return slot is None or _spelled_alike(tile.type) == _spelled_alike(slot)
+
+
+def _spelled_alike(type_: Type) -> Type:
+    return replace(type_, ssa=False) if isinstance(type_, TileType) else type_
+
+
+# -- how much scratch the library of A2/A3 takes, for rules and planner. Arguments are views of ----
+
+
+_REPEAT = 256  # bytes
+_BLOCK = 32  # bytes
+_MOST_REPEATS = 255
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def arg_stride(count: Any, bits: int) -> Any:
+    """Columns of scratch for the positions of the largest of `count` elements: of each repeat a
+    value and a position, then the same of those."""
+    if not isinstance(count, int):
+        return count
+    per_block = _BLOCK * 8 // bits
+    repeats = -(-count * bits // (8 * _REPEAT))
+    return _up(2 * repeats, per_block) + _up(repeats, per_block)
+
+
+def known_cols(view: Any) -> int:
+    """Valid columns where the type says them, else all that the tile has."""
+    return view.v_col if isinstance(view.v_col, int) else view.cols
+
+
+def columns(tiles: Sequence[Any]) -> int:
+    """Columns of all tiles together; what is no tile, in a snippet, has none."""
+    return sum(tile.cols or 0 for tile in tiles)
+
+
+def transposes_in_blocks(src: Any, dst: Any) -> bool:
+    """True for shapes that the library transposes block by block, by way of a tile."""
+    if src.cols is None or dst.cols is None:
+        return False  # no tiles
+    per_block = _BLOCK * 8 // src.bits
+    return (
+        dst.cols % (32 if src.bits == 8 else 16) == 0
+        and src.cols % per_block == 0
+        and src.cols // per_block <= _MOST_REPEATS
+    )
+
+
+_WRAPPED = {("f32", "i16"), ("f16", "i16"), ("f16", "i8")}
+
+
+def wraps_by_scratch(src: Any, dst: Any, sat_mode: str | None) -> bool:
+    """True for a conversion into fewer bits that wraps, by way of a tile."""
+    return sat_mode != "ON" and (src.dtype, dst.dtype) in _WRAPPED
+
+
+def wrap_scratch(src: Any, dst: Any) -> Any:
+    """Bytes of scratch of such a conversion."""
+    rows, cols = src.v_row, src.v_col
+    if not isinstance(rows, int) or not isinstance(cols, int):
+        return cols if isinstance(rows, int) else rows
+    if src.bits == 32:
+        size = _REPEAT * min(cols // 64, _MOST_REPEATS)
+        if cols % 64:
+            last = -(-(cols % 64) // 8)
+            size = max(size, _BLOCK * ((min(rows, _MOST_REPEATS) - 1) * (src.cols // 8) + last))
+    else:
+        width = min(cols, 64)
+        size = _BLOCK * -(-width // 8)
+        if dst.bits == 8:
+            size = max(size, 128 + _BLOCK * -(-width // 16))
+    return _up(max(size, _BLOCK), _BLOCK)
+
+
+SIZES: dict[str, Callable[..., Any]] = {
+    "arg_stride": arg_stride,
+    "columns": columns,
+    "known_cols": known_cols,
+    "transposes_in_blocks": transposes_in_blocks,
+    "wrap_scratch": wrap_scratch,
+    "wraps_by_scratch": wraps_by_scratch,
+}
+"""What an expression can call."""

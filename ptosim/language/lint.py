@@ -1,4 +1,4 @@
-"""Values that nothing uses, and storage whose content nobody reads."""
+"""What works and could be better, as far as the text alone shows it: notes of origin `lint`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import PtrType, TileType
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source
 from ptosim.machine.effects.operands import named_values
-from ptosim.machine.effects.storage import Roots, joined
+from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of
 
 
 def unused(function: Function, source: Source) -> Iterator[Diagnostic]:
@@ -140,3 +140,114 @@ def _lost(first: Operation, second: Operation, tile: Value, source: Source) -> D
         more=(Label(second.span(source), "and here"),),
         help="remove the first, or give one of them another tile",
     )
+
+
+# -- loads in a loop that bring the same bytes each time -------------------------------------------
+
+
+def invariant_loads(function: Function, source: Source) -> Iterator[Diagnostic]:
+    """Report loads whose view and tile are made outside a counted loop that changes neither."""
+    for op in function.ops:
+        if op.has("counted") and op.regions:
+            inside = op.walk()[1:]
+            if not any(each.has("call") for each in inside):
+                yield from _of_loop(op, inside, source)
+
+
+def _of_loop(loop: Operation, inside: list[Operation], source: Source) -> Iterator[Diagnostic]:
+    defined = {id(v) for op in inside for v in op.results}
+    defined |= {
+        id(v) for op in (loop, *inside) for r in op.regions for b in r.blocks for v in b.values
+    }
+    stored = {argument_of(v) for op in inside for v in _written(op) if isinstance(v.type, ViewType)}
+    filled = [id(root_of(v)) for op in inside for v in _written(op)]
+    for op in loop.regions[0].ops:
+        view, tile = _load(op)
+        if view is None or tile is None or {id(view), id(tile)} & defined:
+            continue
+        argument = argument_of(view)
+        if argument == "?" or stored & {argument, "?"} or filled.count(id(root_of(tile))) > 1:
+            continue
+        if any(id(v) in defined for v in op.operand_values()):
+            continue
+        yield finding(
+            "PTO7406",
+            f"'{op.name}' brings the same bytes in every round of the loop",
+            op.span(source),
+            more=(Label(loop.span(source), "the loop"),),
+            notes=("its view and its tile are made outside, and nothing in the loop changes them",),
+            help="move it before the loop",
+        )
+
+
+def _load(op: Operation) -> tuple[Value | None, Value | None]:
+    """The view and the tile of an operation that fills a tile from global memory."""
+    named = list(named_values(op))
+    views = [v for _, role, v in named if role is Role.IN and isinstance(v.type, ViewType)]
+    tiles = [v for _, role, v in named if role is Role.OUT and isinstance(v.type, TileType)]
+    if len(views) != 1 or len(tiles) != 1 or op.definition is None:
+        return None, None
+    return (views[0], tiles[0]) if op.definition.family == "memory" else (None, None)
+
+
+def _written(op: Operation) -> list[Value]:
+    if op.has("same_storage") or op.has("window") or op.has("view"):
+        return []
+    return [value for _, role, value in named_values(op) if role is not Role.IN]
+
+
+# -- stores of the scalar unit to global memory that others are told of while its cache has them ---
+
+
+def unpublished(function: Function, source: Source) -> Iterator[Diagnostic]:
+    """Report the last scalar store before a signal to other cores or ranks, in the order of the
+    text, where nothing between them writes the scalar data cache back."""
+    stored: Operation | None = None
+    for op in function.ops:
+        if op.has("writes_back"):
+            stored = None
+        elif _stores_to_gm(op):
+            stored = op
+        elif stored is not None and (op.has("signals") or op.has("publishes")):
+            yield _unpublished(stored, op, source)
+            stored = None
+
+
+def _stores_to_gm(op: Operation) -> bool:
+    if not op.has("writes_memory") or op.has("atomic_update"):
+        return False
+    place = operand_value(op, "ptr")
+    type_ = place.type if place is not None else None
+    return isinstance(type_, ViewType) or (isinstance(type_, PtrType) and type_.space == "gm")
+
+
+def _unpublished(store: Operation, signal: Operation, source: Source) -> Diagnostic:
+    return finding(
+        "PTO6110",
+        f"'{store.name}' is in the scalar unit's cache when '{signal.name}' tells others of it",
+        store.span(source),
+        more=(Label(signal.span(source), "told here"),),
+        notes=(
+            "on hardware they may read what was there before; here memory is always up to date",
+        ),
+        help="write `pto.cmo.cacheinvalid %pointer single_cache_line : …` between them",
+    )
+
+
+# -- all of them --------------------------------------------------------------------------------
+
+_LINTS = (
+    unused,
+    unread,
+    overwritten,
+    invariant_loads,
+    unpublished,
+)
+
+
+def lints(resolved: ResolvedModule) -> list[Diagnostic]:
+    """Return what could be better in the functions of a module that has no errors."""
+    source = resolved.module.source
+    functions = [f for f in resolved.functions.values() if f.has_body and not f.implicit]
+    found = [each for lint in _LINTS for function in functions for each in lint(function, source)]
+    return [*arguments(functions, source), *found]
