@@ -37,8 +37,8 @@ class Program(LoadedProgram):
         limits = Limits(max_instructions, max_seconds, max_memory)
         chosen = RunOptions(**options)
         with within(limits):
-            launch = Launch(self.front, self.profile, chosen)
-            return Debugger(launch.prepare(self.entry(entry), args), limits)
+            launch = Launch.of(self.front, self.profile, chosen, self.entry(entry), args)
+            return Debugger(launch, limits)
 
     def map(self, args: Mapping[str, Any] | None = None, *, entry: str | None = None) -> MemoryMap:
         """Return what is where in the memories on chip, and when; `args` are scalars that decide a

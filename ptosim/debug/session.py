@@ -59,9 +59,7 @@ def session_of(choices: Choices) -> Debugger:
     program = choices.program()
     options = RunOptions(**choices.run_options())
     entry = program.entry(choices.entry)
-    return Debugger(
-        Launch(program.front, program.profile, options).prepare(entry, choices.arguments())
-    )
+    return Debugger(Launch.of(program.front, program.profile, options, entry, choices.arguments()))
 
 
 class Debugger:

@@ -1,11 +1,10 @@
-"""Arguments of a run: what a function takes, whether what the caller gives fits, and what is made
-up."""
+"""Arguments of a run: what a function takes, whether what the caller gives fits, and whose
+memory it is."""
 
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,11 @@ from ptosim.ground.ir.types import (
     PtrType,
     ScalarType,
     TileType,
-    Type,
     VectorType,
 )
-from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass
-from ptosim.ground.whole_numbers import MOST_BITS
-from ptosim.launch.generated import CHUNK, LazyArray, RandomPages, is_lazy
+from ptosim.ground.whole_numbers import MOST_BITS, whole
+from ptosim.launch.generated import LazyArray
 from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
 from ptosim.ops.scalar.numbers import rounder, wrap
 from ptosim.ops.tile.quant_casts import uniform
@@ -256,61 +253,107 @@ def tensor_shape(function: Function, value: Value, type_: VectorType) -> tuple[i
     return tuple(_TENSOR_SIZE if d is None else d for d in dims)
 
 
-def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Return seeded data of an element type: normal floats, small integers, mid-range scales.
-    Raises LimitError for more than `MOST_BYTES`."""
-    is_lazy(dtype, shape)
-    current().reserve(
-        dtype.bytes_for(math.prod(shape)), f"{math.prod(shape):,} elements of {dtype}"
-    )
-    return by_chunks(lambda rng, count: _random(dtype, (count,), rng), rng, shape)
+# Whose memory an argument is: that of an array of its own, of another argument's (`@name`), of
+# another rank's (`@R:name`), or one that several arrays of the caller share.
 
 
-def random_pages(dtype: DType, shape: tuple[int, ...], name: str, seed: int) -> RandomPages:
-    """Return the same kind of data for a large argument, to be made where it is read."""
-    count = math.prod(shape)
-    return RandomPages(name, seed, dtype, count, lambda rng, n: _random(dtype, (n,), rng))
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An argument in the place of another: of the same rank, or of the rank that is named."""
+
+    name: str
+    rank: int | None = None
 
 
-def by_chunks(
-    make: Callable[[np.random.Generator, int], np.ndarray],
-    rng: np.random.Generator,
-    shape: tuple[int, ...],
-) -> np.ndarray:
-    """Return an array of generated data. It is what `make` would give for all of it at once: a
-    generator's numbers come one after the other."""
-    count = math.prod(shape)
-    if count <= CHUNK:
-        return make(rng, count).reshape(shape)
-    first = make(rng, CHUNK)
-    whole = np.empty(count, first.dtype)
-    whole[:CHUNK] = first
-    for at in range(CHUNK, count, CHUNK):
-        some = min(CHUNK, count - at)
-        whole[at : at + some] = make(rng, some)
-    return whole.reshape(shape)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where an array is in the memory that several share: a number for the memory, its bytes, and
+    the first of the array's."""
+
+    group: int
+    size: int
+    offset: int
 
 
-def _random(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    kind = argument_dtype(dtype)
-    if isinstance(dtype, PackedDType):
-        parts = _random(dtype.part, (math.prod(shape) * dtype.count,), rng)
-        return to_bytes(parts, dtype.part).view(kind).reshape(shape)
-    if dtype.kind == "scale":
-        return rng.integers(120, 135, shape, dtype=np.uint8).view(kind)
-    if dtype.is_integer:
-        low, high = (0, 8) if dtype.bits == 4 or dtype.kind == "uint" else (-8, 8)
-        return rng.integers(low, high, shape).astype(kind)
-    if dtype.array == "codes":
-        return rng.integers(0, 1 << min(dtype.bits, 6), shape, dtype=np.uint8)
-    return rng.standard_normal(shape).astype(np.float32).astype(kind)
+def parse_alias(text: str) -> Alias:
+    """Return what `@name` or `@R:name` says; raises UsageError for other text."""
+    rank, colon, name = text.removeprefix("@").rpartition(":")
+    number = whole(rank) if colon else None
+    if not name or (colon and number is None):
+        raise UsageError(f"`{text}` names no argument", help="@NAME, or @R:NAME for that of rank R")
+    return Alias(name.lstrip("%"), number)
 
 
-def positive(array: np.ndarray) -> np.ndarray:
-    """Return generated data as scales: above a quarter, of the array's type."""
-    return (np.abs(array.astype(np.float32)) + np.float32(0.25)).astype(array.dtype)
+def by_rank(args: Any, ranks: int) -> Any:
+    """Return arguments of several ranks by `name@rank`: of a list with one mapping for each rank.
+    Raises UsageError if their number is another."""
+    if args is None or isinstance(args, Mapping):
+        return args
+    listed = list(args)
+    if not listed or not all(isinstance(one, Mapping) for one in listed):
+        return args
+    if len(listed) != ranks:
+        raise UsageError(
+            f"arguments of {len(listed)} ranks are given, and {ranks} are launched",
+            help=f"pass ranks={len(listed)}",
+        )
+    return {
+        f"{name}@{rank}": value for rank, one in enumerate(listed) for name, value in one.items()
+    }
 
 
-def random_scalar(type_: Type) -> Any:
-    """Return the value of a scalar argument that is left out."""
-    return 1.0 if isinstance(type_, ScalarType) and type_.dtype.is_float else 1
+def by_name(functions: Sequence[Function], args: Any, ranks: int) -> dict[str, Any]:
+    """Return arguments by name, those of one rank by `name@rank`. Raises UsageError for what does
+    not fit the functions that are launched together."""
+    args = by_rank(args, ranks)
+    if not isinstance(args, Mapping):
+        return match(functions, args)
+    named = {name: split_rank(name, ranks) for name in args}
+    match(functions, {plain: None for plain, _ in named.values()})
+    return {
+        plain if rank is None else f"{plain}@{rank}": args[name]
+        for name, (plain, rank) in named.items()
+    }
+
+
+def split_rank(name: str, ranks: int) -> tuple[str, int | None]:
+    """Return the name of an argument and the rank that it says. Raises UsageError for a rank that
+    is not launched."""
+    plain, at, rank = name.rpartition("@")
+    if not at:
+        return name, None
+    number = whole(rank)
+    if number is None or number >= ranks:
+        raise UsageError(
+            f"argument `{name}`: there is no rank `{rank}`",
+            help=f"ranks are 0 to {ranks - 1}; launch more with --ranks",
+        )
+    return plain, number
+
+
+def shared_parts(arrays: Mapping[str, Any]) -> dict[str, Part]:
+    """Return the place of each array that shares memory with another: the same object, or
+    contiguous views that overlap."""
+    spans = []
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray) and array.nbytes and array.flags.c_contiguous:
+            start = array.__array_interface__["data"][0]
+            spans.append((start, start + array.nbytes, name))
+    spans.sort()
+    found: dict[str, Part] = {}
+    group: list[tuple[int, int, str]] = []
+    end = 0
+    for span in [*spans, None]:
+        if group and (span is None or span[0] >= end):
+            if len(group) > 1:
+                found |= _parts(len(found), group, end)
+            group, end = [], 0
+        if span is not None:
+            group.append(span)
+            end = max(end, span[1])
+    return found
+
+
+def _parts(number: int, group: Sequence[tuple[int, int, str]], end: int) -> dict[str, Part]:
+    low = group[0][0]
+    return {name: Part(number, end - low, start - low) for start, _, name in group}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,21 +11,23 @@ import numpy as np
 
 from ptosim.engine.core.records import DecodedProgram
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.ir.core import Value
-from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, TileType, VectorType
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple
-from ptosim.launch import arguments, results, sharing
+from ptosim.launch import arguments, generated, results
 from ptosim.launch.extents import Needed, missing_scalars, needed_elements, squeezed
 from ptosim.launch.generated import LazyArray, is_lazy
 from ptosim.launch.options import RunOptions
-from ptosim.launch.outputs import Unmade
-from ptosim.machine.core import Machine
+from ptosim.launch.prepared import Prepared
+from ptosim.launch.results import Unmade
+from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import LARGE, Origin
 from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
+from ptosim.machine.tile_values import store_tile
+from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.scalar.global_views import default_value, memref_view
 
@@ -53,19 +55,31 @@ def _own(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-class ArgumentBinding:
-    """What a launch does with its arguments: the part of `Launch` that is about them."""
+class Binding:
+    """The arguments of a launch, in its machine: those that are left out are generated."""
 
-    options: RunOptions
-    sink: Sink
-    generated: dict[str, str]
-    tile_inputs: dict[str, np.ndarray]
-    function: Function
-    launched: Sequence[Function]
-    machine: Machine
-    program: DecodedProgram
-    arrays: dict[str, Argument]
-    rank_slots: list[dict[int, Any]]
+    def __init__(
+        self,
+        prepared: Prepared,
+        program: DecodedProgram,
+        machine: Machine,
+        options: RunOptions,
+        sink: Sink,
+    ) -> None:
+        self.function, self.launched = prepared.function, prepared.launched
+        self.program, self.machine, self.options, self.sink = program, machine, options, sink
+        self.generated = dict(prepared.assumed)
+        """What was left out, and what stands for it in words."""
+        self.tile_inputs: dict[str, np.ndarray] = {}
+        """The tiles that have content from the start."""
+        self.arrays: dict[str, Argument] = {}
+        """Where the arrays of arguments are, by name (of several ranks `name@rank`)."""
+        self.rank_slots: list[dict[int, Any]] = []
+        """What the cores of each rank begin with, where that differs from the program's values."""
+        self._rank = 0
+        self._parts: dict[str, arguments.Part] = {}
+        self._shared: dict[int, int] = {}
+        self._aliases: list[tuple[int, Value, arguments.Alias]] = []
 
     @cached_property
     def rng(self) -> np.random.Generator:
@@ -73,17 +87,12 @@ class ArgumentBinding:
         load what makes them."""
         return np.random.default_rng(self.options.seed)
 
-    def begin_binding(self) -> None:
-        self._rank = 0
-        self._parts: dict[str, sharing.Part] = {}
-        self._shared: dict[int, int] = {}
-        self._aliases: list[tuple[int, Value, sharing.Alias]] = []
-
-    def _bind_arguments(self, given: dict[str, Any]) -> None:
+    def bind(self, given: Mapping[str, Any]) -> None:
+        """Take the arguments, by name. Raises UsageError for what does not fit."""
         args = [dict(given) for _ in range(self.options.ranks)]
         if len(args) > 1:
             args = [_of_rank(given, rank) for rank in range(len(args))]
-        self._parts = sharing.shared_parts(
+        self._parts = arguments.shared_parts(
             {self._key(n, r): a for r, one in enumerate(args) for n, a in one.items()}
         )
         for rank, one in enumerate(args):
@@ -95,6 +104,12 @@ class ArgumentBinding:
                 self.generated[self._key(name, rank)] = self.generated.pop(name)
         self._bind_aliases()
         self._report_shared()
+
+    def fill_tiles(self, core: Core) -> None:
+        """Put the content of tiles into a core."""
+        for name, array in self.tile_inputs.items():
+            slot = self.program.tiles[name][0]
+            store_tile(core, core.slots[slot], array)
 
     def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
         """What the functions that are launched together reach of each pointer: the most of them."""
@@ -122,7 +137,7 @@ class ArgumentBinding:
                 slots[slot] = bound[value.name]
                 continue
             alias = given.get(value.name)
-            if isinstance(alias, sharing.Alias):
+            if isinstance(alias, arguments.Alias):
                 self._aliases.append((self._rank, value, alias))
                 continue
             if isinstance(type_, ScalarType):
@@ -132,7 +147,7 @@ class ArgumentBinding:
                 # Of an array that is given only what the text alone fixes is asked for: that a view
                 # whose extents are values reaches beyond it is what the program does.
                 known = fixed if value.name in given else reached
-                needed = _whole(type_) or known.get(value.name)
+                needed = _all_of(type_) or known.get(value.name)
                 self._buffer(value, type_, given, needed)
                 slots[slot] = self._pointer(type_, self._key(value.name, self._rank))
             elif isinstance(type_, TileType):
@@ -141,11 +156,7 @@ class ArgumentBinding:
                 slots[slot] = self._tensor(value, type_, given)
             else:
                 raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
-            initial = self.program.initial
-            bound[value.name] = slots.get(slot, initial[slot])
-        if self._rank == 0:
-            for slot, held in slots.items():
-                self.program.initial[slot] = held
+            bound[value.name] = slots.get(slot, self.program.initial[slot])
         return slots
 
     def _pointer(self, type_: PtrType | MemRefType, key: str) -> Any:
@@ -171,8 +182,6 @@ class ArgumentBinding:
             for function in self.launched:
                 for same in (v for v in function.args if v.name == value.name):
                     self.rank_slots[rank][self.program.slots[same]] = held
-                    if rank == 0:
-                        self.program.initial[self.program.slots[same]] = held
 
     def _report_shared(self) -> None:
         """Say which arguments share memory; what points to a rank that the caller names is meant
@@ -191,7 +200,7 @@ class ArgumentBinding:
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
         if value.name in given:
             return arguments.scalar_argument(value.name, type_, given[value.name])
-        chosen = arguments.random_scalar(type_)
+        chosen = generated.random_scalar(type_)
         self.generated[value.name] = f"{chosen}"
         return chosen
 
@@ -200,7 +209,7 @@ class ArgumentBinding:
         if value.name not in given:
             shape = arguments.tensor_shape(self.function, value, type_)
             self.generated[value.name] = f"random elements of {type_}"
-            return arguments.random_array(type_.elem, shape, self.rng)
+            return generated.random_array(type_.elem, shape, self.rng)
         array = arguments.array_argument(value.name, type_.elem, given[value.name])
         if type_.is_unranked:
             return array
@@ -219,7 +228,7 @@ class ArgumentBinding:
     ) -> None:
         elem = type_.elem
         if value.name not in given:
-            self._make_up(value, elem, given, needed)
+            self._generate(value, elem, given, needed)
             return
         held = given[value.name]
         is_lazy = isinstance(held, LazyArray) and held.elem == elem
@@ -239,7 +248,7 @@ class ArgumentBinding:
         is_own |= self.options.in_place and data.flags.writeable
         self._add_buffer(value, elem, data, array.shape, is_own=is_own)
 
-    def _make_up(
+    def _generate(
         self, value: Value, elem: DType, given: dict[str, Any], needed: Needed | None
     ) -> None:
         """Make the data of an array that is left out: of a large one where something reads it."""
@@ -249,12 +258,12 @@ class ArgumentBinding:
                 help=self._to_paste(value, elem, given),
             )
         key = self._key(value.name, self._rank)
-        self.generated[value.name] = _made_up(needed, elem)
+        self.generated[value.name] = _in_words(needed, elem)
         if is_lazy(elem, needed.shape):
-            origin = arguments.random_pages(elem, needed.shape, key, self.options.seed)
+            origin = generated.random_pages(elem, needed.shape, key, self.options.seed)
             self._add_lazy(value, elem, origin, needed.shape)
         else:
-            array = arguments.random_array(elem, needed.shape, self.rng)
+            array = generated.random_array(elem, needed.shape, self.rng)
             self._add_buffer(value, elem, as_bytes(array, elem), array.shape, is_own=True)
         self.machine.buffers[self.arrays[key].number].made_up = True
 
@@ -314,7 +323,7 @@ class ArgumentBinding:
         self.machine.buffers.append(GmBuffer.lazy(number, key, origin, elem, shape))
         self.arrays[key] = Argument(number, 0, origin.size, elem, shape)
 
-    def _held(self, argument: Argument, *, at_end: bool) -> np.ndarray | Unmade:
+    def held(self, argument: Argument, *, at_end: bool) -> np.ndarray | Unmade:
         """Return what the array of an argument holds: a copy, except of a large one. Of that it is
         at the end the memory of the launch and, where nothing was written, the caller's own,
         read-only; of generated data it makes what the run did not reach when it is asked for."""
@@ -347,13 +356,99 @@ class ArgumentBinding:
         elif results.is_output(self.function, value):
             return
         else:
-            array = arguments.random_array(type_.dtype, (rows, cols), self.rng)
+            array = generated.random_array(type_.dtype, (rows, cols), self.rng)
             kind = "random"
             if type_.dtype.is_float and results.is_scale(self.function, value):
-                array = arguments.positive(array)
+                array = generated.positive(array)
                 kind = "positive random"
             self.generated[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
         self.tile_inputs[value.name] = array
+
+
+ASSUMED_BYTES = 4 << 20
+"""Size of a buffer that is not given and whose size no view fixes."""
+
+
+class UnknownBinding(Binding):
+    """Arguments of a launch without values: buffers and tiles hold nothing, and scalars are those
+    given. `told` names a scalar that is not, in words."""
+
+    told = "argument `{0}`, which is not given (--arg {0}=…)"
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.assumed: set[str] = set()  # buffers whose size nothing fixes
+        self.reached: dict[str, Needed] = {}  # of buffers that are not given: what views reach
+
+    def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
+        is_given = value.name in given
+        return super()._scalar(value, type_, given) if is_given else self._unknown(value)
+
+    def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> Any:
+        is_given = value.name in given
+        return super()._tensor(value, type_, given) if is_given else self._unknown(value)
+
+    def _unknown(self, value: Value) -> Unknown:
+        return Unknown(self.told.format(value.name), value.name)
+
+    def _buffer(
+        self,
+        value: Value,
+        type_: PtrType | MemRefType,
+        given: dict[str, Any],
+        needed: Needed | None,
+    ) -> None:
+        if value.name in given:
+            super()._buffer(value, type_, given, needed)
+            return
+        if needed is None or not needed.is_whole:
+            self.assumed.add(value.name)
+        if needed is not None:
+            self.reached[value.name] = needed
+        size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
+        current().reserve(size, f"`{value.name}`")
+        try:
+            content = np.zeros(size, np.uint8)
+        except (MemoryError, ValueError) as problem:
+            raise LimitError(f"`{value.name}` would have {size:,} bytes") from problem
+        self._add_buffer(value, type_.elem, content, (0,), is_own=True)
+
+    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
+        if value.name in given:
+            super()._tile_input(value, type_, given)
+        elif not results.is_output(self.function, value):
+            self.tile_inputs[value.name] = np.empty(0)  # its bytes have a value, nobody knows which
+
+    def fill_tiles(self, core: Core) -> None:
+        """Tiles have no content."""
+
+
+class ShapeBinding(UnknownBinding):
+    """Arguments of a launch of which only the time is asked for: content does not matter, not even
+    where it is given."""
+
+    told = "the scalar argument `{0}`"
+
+    def _buffer(
+        self,
+        value: Value,
+        type_: PtrType | MemRefType,
+        given: dict[str, Any],
+        needed: Needed | None,
+    ) -> None:
+        self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,), is_own=True)
+
+    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
+        """A tile holds nothing."""
+
+
+class RunShapeBinding(ShapeBinding):
+    """The same with the scalars that a run would have."""
+
+    def _unknown(self, value: Value) -> Any:
+        if isinstance(value.type, ScalarType):
+            return Binding._scalar(self, value, value.type, {})
+        return super()._unknown(value)
 
 
 def _unmade(buffer: GmBuffer, argument: Argument) -> Unmade:
@@ -373,13 +468,13 @@ def _unmade(buffer: GmBuffer, argument: Argument) -> Unmade:
     )
 
 
-def _made_up(needed: Needed, elem: DType) -> str:
+def _in_words(needed: Needed, elem: DType) -> str:
     if not needed.elements:
         return "nothing: the program does not use it"
     return f"{'x'.join(map(str, needed.shape))} random elements of {elem.name}"
 
 
-def _whole(type_: PtrType | MemRefType) -> Needed | None:
+def _all_of(type_: PtrType | MemRefType) -> Needed | None:
     """The elements that a memref of a known shape reaches; None for anything else."""
     if not isinstance(type_, MemRefType) or None in type_.dims:
         return None

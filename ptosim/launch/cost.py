@@ -2,102 +2,172 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping
+from difflib import get_close_matches
+from itertools import product
+from os import PathLike
+from pathlib import Path
+from textwrap import fill
 
-import numpy as np
-
-from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.observers import Observer
-from ptosim.engine.core.records import Depth
-from ptosim.engine.core.symbolic import Undecided
-from ptosim.engine.period.loops import NotFollowed
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.host import Host
+from ptosim.engine.core.records import Depth, Inst
+from ptosim.engine.core.symbolic import Undecided, is_unplaced
 from ptosim.engine.timed.shapes import Shapes
-from ptosim.engine.timed.timing_bridge import TimingBridge
+from ptosim.engine.period.loops import NotFollowed
 from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
+from ptosim.engine.watch.reach import Dependent
 from ptosim.ground.errors import InternalError, UsageError
-from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
-from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.overlay import wanted_instead
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass, field, replace
+from ptosim.ground.records import dataclass, replace
 from ptosim.language.frontend import Front
-from ptosim.launch.blocks import all_blocks, blocks_to_time
-from ptosim.launch.costing import bridge_of, in_waves, report_of
-from ptosim.launch.extents import Needed
-from ptosim.launch.launch import Launch
+from ptosim.language.same_blocks import difference
+from ptosim.launch.binding import RunShapeBinding, ShapeBinding
+from ptosim.launch.costing import all_blocks, bridge_of, in_waves, report_of
+from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.options import Args, RunOptions
-from ptosim.launch.symbolic import SymbolicLaunch
-from ptosim.launch.what_if import Costs, changed_table
-from ptosim.machine.unknown import Unknown
+from ptosim.launch.prepared import Prepared, prepare
+from ptosim.machine.core import Core
+from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks
 from ptosim.time.pipes.last_uses import Forgotten
 from ptosim.time.report.totals import CostReport
 
+# Figures of a target that are changed for one estimate.
+
+Costs = str | PathLike[str] | CostTable | None
+"""Whose figures: those of the chip (None), a file of `ptosim calibrate` on top of them, or a
+table."""
+
+BUFFERS = "buffers"
+"""The what-if key that is no figure: buffers after every hand-back flag, besides those written."""
+
+OUT_OF_ORDER = "out-of-order"
+"""The what-if key that times vector regions by the issue window (1) or in order (0)."""
+
+SHORT_KEYS = {
+    "clock": "machine.clock.mhz",
+    "bandwidth": "machine.read_total.gib_per_second",
+    "hbm": "machine.hbm.gib_per_second",
+    "l2": "machine.l2.mib",
+    "launch": "machine.launch.us",
+    "barriers": "machine.drain.waits",
+    OUT_OF_ORDER: "window.switch.value",
+}
+"""Names for the figures that are changed most."""
+
+MAY_BE_ZERO = ("barriers", OUT_OF_ORDER)
+
+
+def chosen_table(chip: str, costs: Costs = None) -> CostTable:
+    """Return the figures of a chip, with those of a board in their places if a file of them is
+    given. Raises UsageError for a file that is none, or is of another chip."""
+    if isinstance(costs, CostTable):
+        return costs
+    if costs is None:
+        return cost_table(chip)
+    from ptosim.ground.isa.overlay import overlaid, read_overlay
+
+    return overlaid(cost_table(chip), read_overlay(Path(costs)))
+
+
+def changed_table(
+    chip: str, what_if: Mapping[str, float], costs: Costs = None
+) -> tuple[CostTable, int]:
+    """Return the figures of a chip with some changed, and the buffers to add. Raises UsageError
+    for an unknown key or a value that makes no sense."""
+    table, buffers = chosen_table(chip, costs), 0
+    for key, value in what_if.items():
+        name = key if key == BUFFERS else figure_name(table, key)
+        wanted = wanted_instead(name, value)
+        if value == 0 and key in SHORT_KEYS and key not in MAY_BE_ZERO:
+            wanted = wanted or "a positive number"
+        if wanted:
+            raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give {wanted}")
+        if key == BUFFERS:
+            buffers = int(value)
+        else:
+            table = table.changed(name, value)
+    return table, buffers
+
+
+def figure_name(table: CostTable, key: str) -> str:
+    """Return the full name of a figure. Raises UsageError, with the keys, if there is none."""
+    keys = table.keys()
+    name = SHORT_KEYS.get(key, key)
+    if name in keys:
+        return name
+    raise UsageError(
+        f"PTO6503: there is no figure `{key}` on {table.chip}", help=_listed(keys, key)
+    )
+
+
+def _listed(keys: list[str], key: str) -> str:
+    """Return the keys that are most like an unknown one, and below them all, a section a line."""
+    words = [*SHORT_KEYS, BUFFERS]
+    near = [k for k in keys if key in k][:4] or get_close_matches(key, [*words, *keys], 4, 0.5)
+    lines = [f"nearest: {', '.join(near)}"] if near else []
+    sections: dict[str, dict[str, list[str]]] = {}
+    for name in keys:
+        section, row, number = name.split(".", 2)
+        sections.setdefault(section, {}).setdefault(row, []).append(number)
+    lines.append(f"keys: {', '.join(words)}; or a figure of the target:")
+    for section, rows in sections.items():
+        figures = (f"{row}.{'|'.join(numbers)}" for row, numbers in rows.items())
+        lines.append(
+            fill(
+                f"{section}. {', '.join(figures)}",
+                100,
+                initial_indent="    ",
+                subsequent_indent=" " * 6,
+            )
+        )
+    return "\n".join(lines)
+
+
 MANY = 50_000
 """Instructions after which a report says why loops were executed in full."""
+SHAPES = Extent(Depth.SHAPES, ShapeBinding)
 
 
-@dataclass(eq=False)
-class TimedLaunch(SymbolicLaunch):
-    """A launch of which only the time is asked for."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A launch of which only the time is asked for. `active` blocks run at the same time as one
+    that is timed for all; None: as many as can."""
 
-    depth = Depth.SHAPES
-    domain: Shapes = field(init=False)  # type: ignore[assignment]
-
+    prepared: Prepared
+    options: RunOptions
+    args: Args
     figures: tuple[CostTable, int]
-    each: bool = False
-    """Time every block, also of those that do the same."""
+    blocks: Blocks
     active: int | None = None
-    """Blocks that run at the same time as one that is timed for all; None: as many as can."""
-    steady: bool = True
-    """Execute a period of a loop that repeats once."""
+    extent: Extent = SHAPES
+    domain: type[Shapes] = Shapes
 
-    @cached_property
-    def blocks(self) -> Blocks:
-        """The blocks, and whether one is timed for all."""
-        return all_blocks(self, "as asked for") if self.each else blocks_to_time(self)
-
-    def _block_count(self) -> int:
-        return self.blocks.timed
-
-    def start(self, observers: Sequence[Observer] = ()) -> None:
-        """Make the engine; nothing is executed yet."""
+    def timed(self, *, steady: bool) -> tuple[Launch, dict[int, str]]:
+        """Execute it; with `steady` of a loop that repeats one period. Where something depends on
+        rounds that were left out, once more with all of them. Returns the launch, and which loops
+        were executed in full, and why, by line."""
+        clusters = product(range(self.options.ranks), range(self.blocks.timed))
+        launch = Launch(self.prepared, self.options, self.args, self.extent, clusters)
         copies = 1
         if self.blocks.is_one_for_all:
             copies = self.blocks.at_once if self.active is None else self.active
-        self.domain = Shapes()
-        timing = bridge_of(self, *self.figures, copies)
-        self.engine = Engine(*self.parts(), observers, timing=timing, domain=self.domain)
-        in_waves(self, self.blocks)
-        if self.steady:
-            self.domain.watch_loops(self.engine)
-
-    def _not_given(self, value: Value) -> Unknown:
-        return Unknown(f"the scalar argument `{value.name}`", value.name)
-
-    def _buffer(
-        self,
-        value: Value,
-        type_: PtrType | MemRefType,
-        given: dict[str, Any],
-        needed: Needed | None,
-    ) -> None:
-        self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,), is_own=True)
-
-    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
-        """Content does not matter."""
-
-
-@dataclass(eq=False)
-class ValuedLaunch(Launch):
-    """A launch on values of which only the time is asked for: data decide its path."""
-
-    figures: tuple[CostTable, int]
-
-    def _timing(self) -> TimingBridge:
-        return bridge_of(self, *self.figures)
+        domain = self.domain()
+        timing = bridge_of(launch, self.figures, copies)
+        engine = launch.begin(timing=timing, domain=domain)
+        in_waves(launch, self.blocks)
+        if steady:
+            domain.watch_loops(engine)
+        try:
+            engine.run(self.options.most_instructions)
+        except (Forgotten, NotFollowed) as problem:
+            launch, _ = self.timed(steady=False)
+            return launch, {0: str(problem)}
+        return launch, domain.in_full
 
 
 def cost_of(
@@ -116,63 +186,64 @@ def cost_of(
     given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
     not known, InternalError if time stops where the program goes on."""
     figures = changed_table(front.chip, what_if or {}, costs)
-    launch = TimedLaunch(front, profile, options, figures, each_block, steady=steady)
+    prepared = prepare(front, profile, entry, args, options.ranks)
+    blocks = _blocks_to_time(prepared, options)
+    if each_block:
+        blocks = all_blocks(prepared, options, "as asked for")
+    estimate = Estimate(prepared, options, args, figures, blocks)
     try:
-        launch = timed(launch, entry, args)
+        launch, in_full = estimate.timed(steady=steady)
     except Undecided as open_:
-        if open_.unknown.argument or not _has_arrays(launch, args):
+        if open_.unknown.argument or not _has_arrays(prepared, args):
             raise _asked(open_) from open_
-        return _on_values(ValuedLaunch(front, profile, options, figures), entry, args)
-    report = report_of(launch, launch.blocks, _last_wave(launch, entry, args))
+        return _on_values(estimate)
+    report = report_of(launch, blocks, _last_wave(estimate, launch, steady=steady))
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
     if steady and launch.engine.executed > MANY:
-        report.in_full = dict(launch.domain.in_full)
+        report.in_full = dict(in_full)
     return report
 
 
-def timed(launch: TimedLaunch, entry: str, args: Args) -> TimedLaunch:
-    """Execute a launch; where something depends on rounds of a loop that were left out, once more
-    with all of them."""
-    launch.prepare(entry, args).start()
-    try:
-        launch.engine.run(launch.options.most_instructions)
-    except (Forgotten, NotFollowed) as problem:
-        launch = timed(replace(launch, steady=False), entry, args)
-        launch.domain.in_full[0] = str(problem)
-    return launch
+def _blocks_to_time(prepared: Prepared, options: RunOptions) -> Blocks:
+    """The blocks of a launch without values: one is timed for all where they do the same."""
+    every = all_blocks(prepared, options)
+    if every.count == 1:
+        return every
+    if options.ranks > 1:
+        return replace(every, differ="ranks may wait for each other")
+    differ = difference(prepared.functions, by_data=prepared.is_ordered)
+    return replace(every, differ=differ) if differ else replace(every, timed=1)
 
 
-def _last_wave(launch: TimedLaunch, entry: str, args: Args) -> int | None:
+def _last_wave(estimate: Estimate, launch: Launch, *, steady: bool) -> int | None:
     """Return the cycles of a last wave of fewer blocks, which have more bandwidth each; None where
     it is like the others."""
-    blocks = launch.blocks
+    blocks, bridge = estimate.blocks, engine_bridge(launch.engine)
     rest = blocks.count % blocks.at_once
-    bridge = engine_bridge(launch.engine)
     shares = bridge.model.shares or bridge.memory.is_shared
     if not blocks.is_one_for_all or not rest or not shares:
         return None
-    last = TimedLaunch(
-        launch.front, launch.profile, launch.options, launch.figures,
-        active=rest, steady=launch.steady,
-    )  # fmt: skip
-    return report_of(timed(last, entry, args)).span
+    return report_of(replace(estimate, active=rest).timed(steady=steady)[0]).span
 
 
-def _has_arrays(launch: Launch, args: Args) -> bool:
-    """True if no array would have to be made up."""
+def _has_arrays(prepared: Prepared, args: Args) -> bool:
+    """True if no array would have to be generated."""
     if not isinstance(args, Mapping):
         return False
     names = {name.rpartition("@")[0] or name for name in args}
     arrays = (PtrType, MemRefType, TileType)
-    taken = (v for f in launch.launched for v in f.args if isinstance(v.type, arrays))
+    taken = (v for f in prepared.launched for v in f.args if isinstance(v.type, arrays))
     return all(value.name in names for value in taken)
 
 
-def _on_values(launch: ValuedLaunch, entry: str, args: Args) -> CostReport:
-    launch.options = replace(launch.options, sanitize="none", timing=True)
-    report = launch.prepare(entry, args).run().cost
+def _on_values(estimate: Estimate) -> CostReport:
+    """The cost of a launch whose data decide its path."""
+    options = replace(estimate.options, sanitize="none", timing=True)
+    launch = Launch(estimate.prepared, options, estimate.args)
+    launch.figures = estimate.figures
+    report = launch.run().cost
     report.on_values = True
     return report
 
@@ -186,3 +257,44 @@ def _asked(open_: Undecided) -> UsageError:
         if name
         else "give every array (`--arg`, or args={…} in Python): then it is timed on values",
     )
+
+
+# The cycles of a run, without its values: while the blocks compute these, or afterwards. They are
+# those of the timed run wherever the program can be followed without data to the end, and every
+# place that it uses is known.
+
+ON_DATA = "its cycles depend on data"
+LONG = 1 << 17
+"""Instructions of a run of which not every round of a loop is kept."""
+
+
+class _Certain(Shapes):
+    """Goes on only where nothing is unknown that time may depend on."""
+
+    def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
+        if inst.window is not None and is_unplaced(inst.getter(core.slots)[inst.window]):
+            raise Dependent(ON_DATA)
+        return super().bind(engine, core, inst)
+
+    def missing(self, engine: Host, core: Core, inst: Inst, need: NeedsValue) -> int:
+        raise Dependent(ON_DATA)
+
+
+def cost_of_run(
+    prepared: Prepared, options: RunOptions, args: Args, instructions: int
+) -> CostReport:
+    """Return what a run of so many instructions costs; of a long one periods of its loops are kept
+    once. Raises Dependent where only its values decide that."""
+    estimate = Estimate(
+        prepared, options, args, changed_table(prepared.front.chip, {}),
+        all_blocks(prepared, options),
+        extent=Extent(Depth.SHAPES, RunShapeBinding), domain=_Certain,
+    )  # fmt: skip
+    try:
+        launch, _ = estimate.timed(steady=instructions >= LONG)
+    except Undecided as open_:
+        raise Dependent(ON_DATA) from open_
+    found = report_of(launch, estimate.blocks)
+    if any(True for _ in found.model.stuck()):
+        raise Dependent(ON_DATA)
+    return found

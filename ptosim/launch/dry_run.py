@@ -1,4 +1,8 @@
-"""What following a program without values brings out, and where it has to stop."""
+"""A dry run: a program is followed without values, and what that brings out is told.
+
+Buffers and tiles hold nothing, and scalars are those given. Control flow, addresses and
+synchronisation are followed as far as scalars are known. Races, deadlocks, flags, and reads of
+bytes that nothing wrote need no data."""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import numpy as np
 
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.execute import executing
-from ptosim.engine.core.symbolic import Undecided
+from ptosim.engine.core.records import Depth
+from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
@@ -26,9 +31,11 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
+from ptosim.launch.binding import UnknownBinding
 from ptosim.launch.extents import Needed
+from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.options import RunOptions
-from ptosim.launch.symbolic import SymbolicLaunch
+from ptosim.launch.prepared import prepare
 
 # Outputs that a run without values reached in part: what a grid of tiles leaves out.
 
@@ -36,15 +43,17 @@ _MOST = 0.5
 """An output that is written to a smaller part than this is updated, not filled."""
 
 
-def partly_written(launch: SymbolicLaunch, monitor: Monitor) -> Iterator[Diagnostic]:
+def partly_written(
+    launch: Launch, binding: UnknownBinding, monitor: Monitor
+) -> Iterator[Diagnostic]:
     """Report arrays of which most elements are written, and the rest neither written nor read. Only
     arrays that views of constant shape describe row after row count, and only programs that do the
     same whichever core executes them: a launch on more cores would reach more."""
     if any(op.has("tells_core") for op in launch.front.resolved.ops):
         return
     for value in launch.function.args:
-        needed = launch.reached.get(value.name)
-        argument = launch.arrays.get(value.name)
+        needed = binding.reached.get(value.name)
+        argument = binding.arrays.get(value.name)
         if needed is None or argument is None or not (needed.is_whole and needed.in_order):
             continue
         shadow = monitor.shadow(launch.machine.cores[0], argument.number)
@@ -64,7 +73,7 @@ def _left(shadow: Shadow, needed: Needed) -> np.ndarray | None:
     return of_bytes[: needed.elements * each : each]
 
 
-def _finding(launch: SymbolicLaunch, value: Value, needed: Needed, left: np.ndarray) -> Diagnostic:
+def _finding(launch: Launch, value: Value, needed: Needed, left: np.ndarray) -> Diagnostic:
     first = tuple(int(i) for i in np.unravel_index(int(np.argmax(left)), needed.shape))
     return finding(
         "PTO7407",
@@ -76,6 +85,7 @@ def _finding(launch: SymbolicLaunch, value: Value, needed: Needed, left: np.ndar
     )
 
 
+PLACES = Extent(Depth.PLACES, UnknownBinding)
 BUDGET = 20_000
 """Instructions that `check` follows unless it is told to follow to the end."""
 MAX_STEPS = 200_000
@@ -135,7 +145,8 @@ def follow(
     UsageError for arguments that do not fit."""
     options = RunOptions(block_num, timing=False)
     try:
-        launch = SymbolicLaunch(front, profile, options).prepare(entry, args or {})
+        prepared = prepare(front, profile, entry, args or {})
+        launch = Launch(prepared, options, args or {}, PLACES)
     except UsageError as problem:
         if args:
             raise
@@ -148,12 +159,14 @@ def follow(
         raise
     except PtosimError as problem:
         return Followed(ended=f"not begun: {problem}", begun=False)
-    launch.start(observers)
-    return _followed(launch, budget)
+    domain = Unknowns()
+    launch.begin(observers, domain=domain)
+    return _followed(launch, domain, budget)
 
 
-def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
-    engine, monitor = launch.engine, launch.sanitizers()
+def _followed(launch: Launch, domain: Unknowns, budget: int | None) -> Followed:
+    engine, monitor, binding = launch.engine, launch.sanitizers(), launch.binding
+    assert isinstance(binding, UnknownBinding)
     result, stop = Followed(), None
     try:
         result.ended = _walk(engine, budget or launch.options.most_instructions)
@@ -165,17 +178,17 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
         place = f" at {stop.spans[0]}" if stop.spans else ""
         result.ended, result.stopped = f"stopped by {stop.code}{place}", True
     except BudgetError as reached:
-        reached.findings = [_certain(d, launch.assumed) for d in launch.sink if _is_kept(d)]
+        reached.findings = [_certain(d, binding.assumed) for d in launch.sink if _is_kept(d)]
         raise
     if monitor is not None and not result.ended:
         monitor.finish()
-        launch.sink.extend(partly_written(launch, monitor))
+        launch.sink.extend(partly_written(launch, binding, monitor))
     found = [d for d in launch.sink if d is stop or _is_kept(d)]
-    result.findings = [_certain(d, launch.assumed) for d in found]
-    unplaced = dict(launch.domain.unplaced)
+    result.findings = [_certain(d, binding.assumed) for d in found]
+    unplaced = dict(domain.unplaced)
     for core in launch.machine.cores:
         unplaced |= core.ub.unplaced if core.ub is not None else {}
-    result.unplaced, result.unchecked = tuple(unplaced), tuple(launch.domain.unchecked)
+    result.unplaced, result.unchecked = tuple(unplaced), tuple(domain.unchecked)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Large arrays of generated data that are made where something reads them.
+"""Generated data in the place of arguments; of large arrays it is made where something reads it.
 
 What a caller leaves out is made page by page: each page has a generator of its own, from the seed
 of the run, the name of the argument and the number of the page. What a SPEC asks for
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.errors import LimitError
-from ptosim.ground.ir.types import DType
+from ptosim.ground.ir.types import DType, PackedDType, ScalarType, Type
 from ptosim.ground.limits import current
 from ptosim.machine.pages import LARGE, PAGE
-from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
+from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes, to_bytes
 
 MOST_BYTES = 1 << 32
 """Of one array that is made where it is read."""
@@ -123,3 +123,63 @@ class LazyArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.array().astype(dtype or self.dtype, copy=False)
+
+
+def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Return seeded data of an element type: normal floats, small integers, mid-range scales.
+    Raises LimitError for more than `MOST_BYTES`."""
+    is_lazy(dtype, shape)
+    current().reserve(
+        dtype.bytes_for(math.prod(shape)), f"{math.prod(shape):,} elements of {dtype}"
+    )
+    return by_chunks(lambda rng, count: _random(dtype, (count,), rng), rng, shape)
+
+
+def random_pages(dtype: DType, shape: tuple[int, ...], name: str, seed: int) -> RandomPages:
+    """Return the same kind of data for a large argument, to be made where it is read."""
+    count = math.prod(shape)
+    return RandomPages(name, seed, dtype, count, lambda rng, n: _random(dtype, (n,), rng))
+
+
+def by_chunks(
+    make: Callable[[np.random.Generator, int], np.ndarray],
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+) -> np.ndarray:
+    """Return an array of generated data. It is what `make` would give for all of it at once: a
+    generator's numbers come one after the other."""
+    count = math.prod(shape)
+    if count <= CHUNK:
+        return make(rng, count).reshape(shape)
+    first = make(rng, CHUNK)
+    whole = np.empty(count, first.dtype)
+    whole[:CHUNK] = first
+    for at in range(CHUNK, count, CHUNK):
+        some = min(CHUNK, count - at)
+        whole[at : at + some] = make(rng, some)
+    return whole.reshape(shape)
+
+
+def _random(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    kind = argument_dtype(dtype)
+    if isinstance(dtype, PackedDType):
+        parts = _random(dtype.part, (math.prod(shape) * dtype.count,), rng)
+        return to_bytes(parts, dtype.part).view(kind).reshape(shape)
+    if dtype.kind == "scale":
+        return rng.integers(120, 135, shape, dtype=np.uint8).view(kind)
+    if dtype.is_integer:
+        low, high = (0, 8) if dtype.bits == 4 or dtype.kind == "uint" else (-8, 8)
+        return rng.integers(low, high, shape).astype(kind)
+    if dtype.array == "codes":
+        return rng.integers(0, 1 << min(dtype.bits, 6), shape, dtype=np.uint8)
+    return rng.standard_normal(shape).astype(np.float32).astype(kind)
+
+
+def positive(array: np.ndarray) -> np.ndarray:
+    """Return generated data as scales: above a quarter, of the array's type."""
+    return (np.abs(array.astype(np.float32)) + np.float32(0.25)).astype(array.dtype)
+
+
+def random_scalar(type_: Type) -> Any:
+    """Return the value of a scalar argument that is left out."""
+    return 1.0 if isinstance(type_, ScalarType) and type_.dtype.is_float else 1

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import DecodedProgram, Depth
+from ptosim.engine.core.records import Depth
 from ptosim.engine.core.retire import Retirement
 from ptosim.engine.watch.monitor import Monitor, attach
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError
-from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.errors import LimitError, Trap, UnsupportedError
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.ground.limits import current
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
-from ptosim.language.place.cores import (
-    CoreRole,
-    Plan,
-    has_abstract,
-    peer_functions,
-    plan,
-    reached_functions,
-)
-from ptosim.language.place.planner import Placement
-from ptosim.language.rewrite import abstract
-from ptosim.launch import arguments, results, sharing
-from ptosim.launch.binding import Argument, ArgumentBinding
+from ptosim.language.place.cores import CoreRole
+from ptosim.launch import arguments, results
+from ptosim.launch.binding import Binding
 from ptosim.launch.options import Args, RunOptions
-from ptosim.launch.outputs import Outputs
+from ptosim.launch.prepared import Prepared, prepare
 from ptosim.machine.core import (
     SLOT_BLOCK,
     SLOT_BLOCK_NUM,
@@ -47,94 +35,73 @@ from ptosim.machine.core import (
     Machine,
 )
 from ptosim.machine.tile import TileRef
-from ptosim.machine.tile_values import load_tile, store_tile
+from ptosim.machine.tile_values import load_tile
 
 if TYPE_CHECKING:
-    from ptosim.engine.timed.timing_bridge import TimingBridge
+    from ptosim.ground.isa.costs import CostTable
     from ptosim.time.chip import Blocks
     from ptosim.time.report.totals import CostReport
 
 
-@dataclass(eq=False)
-class Launch(ArgumentBinding):
-    """One run: arguments in buffers and tiles, cores, an engine."""
+class Extent(NamedTuple):
+    """How much of a program a launch executes, and what its arguments are for that."""
 
-    depth = Depth.VALUES
-    """How much of the program is executed."""
+    depth: Depth
+    binding: type[Binding]
 
-    front: Front
-    profile: Profile
-    options: RunOptions
-    sink: Sink = field(default_factory=Sink, init=False)
-    generated: dict[str, str] = field(default_factory=dict, init=False)
-    tile_inputs: dict[str, np.ndarray] = field(default_factory=dict, init=False)
-    resolved: ResolvedModule = field(init=False)
-    function: Function = field(init=False)
-    launched: Sequence[Function] = field(init=False)
-    roles: Sequence[CoreRole] = field(init=False)
-    functions: Sequence[Function] = field(init=False)
-    placement: Placement = field(init=False)
-    machine: Machine = field(init=False)
-    program: DecodedProgram = field(init=False)
-    engine: Engine = field(init=False)
-    is_timed: bool = field(default=False, init=False)  # cycles are counted beside the values
-    arrays: dict[str, Argument] = field(default_factory=dict, init=False)
-    """Where the arrays of arguments are, by name (of several ranks `name@rank`)."""
-    rank_slots: list[dict[int, Any]] = field(default_factory=list, init=False)
-    """What the cores of each rank begin with, where that differs from the program's values."""
 
-    def __post_init__(self) -> None:
-        self.begin_binding()
+VALUES = Extent(Depth.VALUES, Binding)
 
-    def prepare(self, entry: str, args: Args) -> Self:
-        """Place and decode an entry, bind its arguments and make the cores. Raises UsageError for
-        arguments that do not fit, ProgramError and UnsupportedError for what these bring out."""
-        given, known = self._resolve(entry, args)
-        self.function = self.resolved.functions[entry]
+
+class Launch:
+    """A prepared program, decoded, with arguments on the cores of a machine. `prepare` of a front
+    end and an engine (`start`, or `begin` with parts of one's own) are all that differs between
+    runs, dry runs and estimates."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        options: RunOptions,
+        args: Args,
+        extent: Extent = VALUES,
+        clusters: Iterable[tuple[int, int]] | None = None,
+    ) -> None:
+        """Decode the program, bind its arguments and make the cores: those of all blocks of every
+        rank, or of `clusters` (rank and block of each). Raises UsageError for arguments that do not
+        fit, LimitError for too many blocks, UnsupportedError for what cannot be executed."""
+        self.prepared, self.options = prepared, options
+        self.front, self.profile = prepared.front, prepared.profile
+        self.resolved, self.function = prepared.resolved, prepared.function
+        self.sink = Sink()
+        self.sink.extend(prepared.findings)
         self.machine = Machine(machine_of(self.front.chip))
         self._check_blocks()
-        launched = peer_functions(self.resolved, self.function)
-        reached = known.reached if known else reached_functions(self.resolved, launched)
-        arguments.refuse_open(reached)
-        if known is None:
-            known = plan(self.resolved, entry)
-            self.sink.extend(known.findings)
-            self._reject_errors()
-        self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
-        self.functions = known.reached
-        parts = (self.resolved, self.placement, self.machine, self.profile, self._warn, self.sink)
-        self.program = Decoder(*parts, self.depth).run(self.launched)
-        self._refuse_unsupported()
-        self._bind_arguments(given)
-        self._make_cores()
-        return self
+        self.program = Decoder(
+            self.resolved, prepared.placement, self.machine, self.profile, self._warn, self.sink,
+            extent.depth,
+        ).run(prepared.launched)  # fmt: skip
+        if self.sink.has_errors:
+            raise UnsupportedError([*self.front.sink, *self.sink])
+        self.binding = extent.binding(prepared, self.program, self.machine, options, self.sink)
+        self.binding.bind(arguments.by_name(prepared.launched, args, options.ranks))
+        self.engine: Engine
+        self.figures: tuple[CostTable, int] | None = None
+        """Whose figures time goes by, and buffers to add; None: those of the chip."""
+        self.is_timed = False  # cycles are counted beside the values
+        every = product(range(options.ranks), range(options.block_num))
+        for rank, block in every if clusters is None else clusters:
+            current().look()
+            cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
+            self.machine.clusters.append(cluster)
+            for role in prepared.roles:
+                self.machine.cores.append(self._make_core(cluster, role))
 
-    def _resolve(self, entry: str, args: Args) -> tuple[dict[str, Any], Plan | None]:
-        """Match the arguments, and make abstract types concrete by them. Returns the arguments by
-        name, and the plan of the entry if it does not depend on them."""
-        self.resolved = self.front.resolved
-        known = self.front.plans.get(entry)
-        function = self.resolved.functions[entry]
-        launched = known.launched if known else peer_functions(self.resolved, function)
-        given = self._named(launched, args)
-        if known is None and has_abstract(function):
-            self.resolved, assumed = abstract.concrete(self.front, given, self.sink)
-            self.generated.update(assumed)
-            self._reject_errors()
-        return given, known
-
-    def _named(self, launched: Sequence[Function], args: Args) -> dict[str, Any]:
-        """Arguments by name, those of one rank by `name@rank`."""
-        ranks = self.options.ranks
-        args = sharing.by_rank(args, ranks)
-        if not isinstance(args, Mapping):
-            return arguments.match(launched, args)
-        named = {name: sharing.split_rank(name, ranks) for name in args}
-        arguments.match(launched, {plain: None for plain, _ in named.values()})
-        return {
-            plain if rank is None else f"{plain}@{rank}": args[name]
-            for name, (plain, rank) in named.items()
-        }
+    @classmethod
+    def of(
+        cls, front: Front, profile: Profile, options: RunOptions, entry: str, args: Args
+    ) -> Launch:
+        """Return the launch of an entry with values. Raises what `prepare` and a launch raise."""
+        return cls(prepare(front, profile, entry, args, options.ranks), options, args)
 
     def _check_blocks(self) -> None:
         blocks, most = self.options.block_num, self.machine.definition.max_blocks
@@ -146,34 +113,8 @@ class Launch(ArgumentBinding):
                 f"there may be {most:,} blocks in all"
             )
 
-    def _reject_errors(self) -> None:
-        if self.sink.has_errors:
-            raise ProgramError([*self.front.sink, *self.sink])
-
-    def _refuse_unsupported(self) -> None:
-        if self.sink.has_errors:
-            raise UnsupportedError([*self.front.sink, *self.sink])
-
     def _warn(self, op: Any, code: str, message: str, help: str | None = None) -> None:
         self.engine.report(op, code, message, help)
-
-    # -- run --------------------------------------------------------------------------------------
-
-    def _make_cores(self) -> None:
-        for rank, block in self._clusters():
-            current().look()
-            cluster = Cluster(block, rank=rank, has_ranks=self.options.ranks > 1)
-            self.machine.clusters.append(cluster)
-            for role in self.roles:
-                self.machine.cores.append(self._make_core(cluster, role))
-
-    def _clusters(self) -> Iterable[tuple[int, int]]:
-        """The clusters that there are cores of: their ranks and blocks."""
-        return product(range(self.options.ranks), range(self._block_count()))
-
-    def _block_count(self) -> int:
-        """Return how many blocks there are to execute."""
-        return self.options.block_num
 
     def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
         options = self.options
@@ -187,7 +128,7 @@ class Launch(ArgumentBinding):
             options.seed,
         )
         core.slots = list(self.program.initial)
-        for slot, held in self.rank_slots[cluster.rank].items():
+        for slot, held in self.binding.rank_slots[cluster.rank].items():
             core.slots[slot] = held
         core.slots[SLOT_KIND] = role.kind
         core.slots[SLOT_BLOCK] = cluster.block
@@ -195,34 +136,29 @@ class Launch(ArgumentBinding):
         core.slots[SLOT_SUBBLOCK] = role.sub_block
         core.slots[SLOT_SUBBLOCK_NUM] = role.sub_blocks
         core.pc = self.program.functions[role.function].pc
-        self._fill_tiles(core)
+        self.binding.fill_tiles(core)
         return core
 
-    def _fill_tiles(self, core: Core) -> None:
-        for name, array in self.tile_inputs.items():
-            slot = self.program.tiles[name][0]
-            store_tile(core, core.slots[slot], array)
+    # -- run --------------------------------------------------------------------------------------
 
-    def parts(self) -> tuple[DecodedProgram, ResolvedModule, Machine, Profile, Sink]:
-        """What every engine of this launch is made of."""
-        return self.program, self.resolved, self.machine, self.profile, self.sink
+    def begin(self, observers: Sequence[Any] = (), **parts: Any) -> Engine:
+        """Make an engine of these parts (`domain`, `pace`, `timing`); nothing is executed yet."""
+        self.engine = Engine(
+            self.program, self.resolved, self.machine, self.profile, self.sink, observers,
+            in_order=self.prepared.is_ordered, **parts,
+        )  # fmt: skip
+        return self.engine
 
     def start(self, observers: Sequence[Any] = ()) -> None:
-        """Make the engine; nothing is executed yet."""
+        """Make the engine that the options ask for; nothing is executed yet."""
         retires = self.options.commit == "retire"
         self.is_timed = self.options.timing and not retires
-        self.engine = Engine(
-            *self.parts(),
-            observers,
-            in_order=self.front.sync == "auto",
-            pace=Retirement() if retires else None,
-            timing=self._timing() if self.is_timed else None,
-        )
+        timing = None
+        if self.is_timed:
+            from ptosim.launch.costing import bridge_of  # brings the laws of time
 
-    def _timing(self) -> TimingBridge:
-        from ptosim.launch.costing import bridge_of
-
-        return bridge_of(self)
+            timing = bridge_of(self, self.figures)
+        self.begin(observers, pace=Retirement() if retires else None, timing=timing)
 
     def run(self, observers: Sequence[Any] = ()) -> results.Result:
         """Execute and collect."""
@@ -246,7 +182,7 @@ class Launch(ArgumentBinding):
             outputs=self.outputs(at_end=True),
             findings=[*self.front.sink, *self.sink],
             prints=self.engine.prints,
-            generated=self.generated,
+            generated=self.binding.generated,
             executed=self.engine.executed,
             cycles=cost.cycles if cost is not None else None,
             cost=cost,
@@ -272,22 +208,24 @@ class Launch(ArgumentBinding):
     @cached_property
     def blocks(self) -> Blocks:
         """How the blocks share the cores of the chip: all of them are executed and timed."""
-        from ptosim.launch.blocks import all_blocks
+        from ptosim.launch.costing import all_blocks
 
-        return all_blocks(self)
+        return all_blocks(self.prepared, self.options)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
-        tiles = (v for v in self.function.args if v.name in self.tile_inputs)
+        tiles = (v for v in self.function.args if v.name in self.binding.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
 
     def has_values(self) -> bool:
         """True if tiles or numbers are among what it gives."""
         return bool(results.output_tiles(self.function) or results.output_values(self.function))
 
-    def outputs(self, *, at_end: bool = False) -> Outputs:
+    def outputs(self, *, at_end: bool = False) -> results.Outputs:
         """Return what every pointer argument and output tile holds now, by name."""
-        outputs = Outputs({n: self._held(a, at_end=at_end) for n, a in self.arrays.items()})
+        held = self.binding.held
+        arrays = {n: held(a, at_end=at_end) for n, a in self.binding.arrays.items()}
+        outputs = results.Outputs(arrays)
         core = self.machine.cores[0]
         for value in results.output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,3 +53,20 @@ class RunOptions:
 Args = Mapping[str, Any] | Sequence[Any] | None
 """Arguments by name (of one rank `name@rank`), in the order of the entry, or one mapping for each
 rank; what is left out is generated or unknown."""
+
+FEWEST = 4
+"""Blocks for which it is worth to execute them independently in one process."""
+
+
+def wants(options: RunOptions, observers: Sequence[Any]) -> bool:
+    """True for a launch whose blocks may be worth executing independently."""
+    count = options.block_num * options.ranks
+    fewest = 2 if options.jobs > 1 else FEWEST
+    return count >= fewest and options.commit == "program" and not observers
+
+
+def available_cores() -> int:
+    """Return how many cores of the machine this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -19,14 +19,13 @@ from ptosim.launch import arguments
 from ptosim.launch.arguments import Arg
 from ptosim.launch.case import kept_arguments, kept_expectations
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import Args, RunOptions
-from ptosim.launch.parallel.wanted import wants
+from ptosim.launch.options import Args, RunOptions, wants
 from ptosim.launch.results import Result
 from ptosim.launch.sidecar import Sidecar
 from ptosim.launch.tolerance import Tolerance
 
 if TYPE_CHECKING:
-    from ptosim.launch.what_if import Costs
+    from ptosim.launch.cost import Costs
     from ptosim.time.report.totals import CostReport
 
 
@@ -179,15 +178,13 @@ class LoadedProgram(Shown):
         """Execute blocks independently where that is worth trying and holds, else in order."""
         why = ""
         if wants(options, observers):
-            from ptosim.launch.parallel.attempt import (
-                attempt,  # brings processes and the laws of time
-            )
+            from ptosim.launch.parallel import attempt  # brings processes and the laws of time
 
             outcome = attempt(self.front, self.profile, options, entry, args)
             if isinstance(outcome, Result):
                 return outcome
             why = outcome if options.jobs > 1 else ""
-        launch = Launch(self.front, self.profile, options).prepare(entry, args)
+        launch = Launch.of(self.front, self.profile, options, entry, args)
         result = launch.run(observers)
         if not observers:  # which may look at the machine afterwards
             launch.release()

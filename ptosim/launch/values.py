@@ -20,10 +20,9 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.ground.limits import current
 from ptosim.ground.whole_numbers import number_in
-from ptosim.launch.arguments import by_chunks
+from ptosim.launch.arguments import parse_alias
 from ptosim.launch.array_files import load_npy, load_npz
-from ptosim.launch.generated import LazyArray, Make, is_lazy
-from ptosim.launch.sharing import parse_alias
+from ptosim.launch.generated import LazyArray, Make, by_chunks, is_lazy
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 
 _IN_FILE = re.compile(r"(?P<name>.+?\.(?:npy|npz|bin|py))(?::(?P<rest>.*))?", re.DOTALL)

@@ -14,7 +14,7 @@ from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
 from ptosim.launch.analysis.calibrate.calibration import calibrate
 from ptosim.launch.analysis.calibrate.kernels import Kernel
-from ptosim.launch.what_if import chosen_table
+from ptosim.launch.cost import chosen_table
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import READING, group, inputs, option, several, switch

@@ -27,7 +27,7 @@ from ptosim.ground.progress import Progress, part_done, watched
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
-from ptosim.launch.parallel.wanted import available_cores
+from ptosim.launch.options import available_cores
 from ptosim.launch.parts import parts
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.sources import files_of, open_file, source_path

@@ -114,7 +114,7 @@ def _greet(shell: Shell, stop: Stop | None) -> None:
     launch = shell.session.launch
     fields = header_fields(launch.front, launch.profile, launch.function.name)
     shell.say(header_line(fields))
-    for name, what in launch.generated.items():
+    for name, what in launch.binding.generated.items():
         shell.say(f"left out, data generated: {name}: {what}")
     if stop is not None:
         shell.stopped(stop)

@@ -13,7 +13,7 @@ from ptosim.ground.errors import ProgramError, Trap, UsageError
 from ptosim.language.frontend import Front
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
-from ptosim.launch.parallel.wanted import available_cores
+from ptosim.launch.options import available_cores
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import open_source

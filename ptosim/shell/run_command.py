@@ -14,7 +14,7 @@ from ptosim.ground.isa.dtypes import dtypes
 from ptosim.launch import values
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
-from ptosim.launch.parallel.wanted import available_cores
+from ptosim.launch.options import available_cores
 from ptosim.launch.results import Result
 from ptosim.launch.tolerance import Tolerance
 from ptosim.shell import launching

@@ -11,9 +11,8 @@ import numpy as np
 from ptosim.engine.core.dump import Dump
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.launch.compare import Comparison
-from ptosim.launch.outputs import Outputs, Unmade
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.results import Result
+from ptosim.launch.results import Outputs, Result, Unmade
 from ptosim.views import cost_tables
 from ptosim.views.header import header, header_line
 from ptosim.views.report import Findings, Report, Section

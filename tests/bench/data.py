@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import ptosim
-from ptosim.launch.parallel import wanted
+from ptosim.launch import options as launch_options
 from tests.bench.timing import Figure, calibration, used
 from tests.support.paths import PROGRAMS
 
@@ -105,11 +105,11 @@ def _grid(rows: int, columns: int, pieces: int, k: int) -> tuple[ptosim.Program,
 
 def _in_order(run: Callable[[], Any]) -> Any:
     """Run with every block on cores of its own, in this process."""
-    kept, wanted.FEWEST = wanted.FEWEST, sys.maxsize
+    kept, launch_options.FEWEST = launch_options.FEWEST, sys.maxsize
     try:
         return run()
     finally:
-        wanted.FEWEST = kept
+        launch_options.FEWEST = kept
 
 
 def _family_seconds(run: Callable[[], Any]) -> tuple[float, float]:

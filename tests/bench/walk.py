@@ -62,7 +62,7 @@ def walk() -> list[Figure]:
     def launch() -> Launch:
         options = RunOptions(timing=False, sanitize="none")
         program = load()
-        made = Launch(program.front, program.profile, options).prepare(program.entry(), None)
+        made = Launch.of(program.front, program.profile, options, program.entry(), None)
         made.start()
         return made
 
@@ -71,7 +71,7 @@ def walk() -> list[Figure]:
     options = RunOptions(timing=False, sanitize="none")
 
     def again() -> None:
-        Launch(program.front, program.profile, options).prepare(program.entry(), None).start()
+        Launch.of(program.front, program.profile, options, program.entry(), None).start()
 
     return [
         _counted("load", load, 35, 1000),

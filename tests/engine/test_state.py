@@ -35,7 +35,7 @@ def launch(text: str) -> Launch:
     """A run that has not begun."""
     loaded = ptosim.load(text)
     front, profile = loaded.front, loaded.profile
-    started = Launch(front, profile, RunOptions()).prepare("k", {"x": X, "y": np.zeros_like(X)})
+    started = Launch.of(front, profile, RunOptions(), "k", {"x": X, "y": np.zeros_like(X)})
     started.start()
     return started
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from ptosim.launch.parallel import attempt
+from ptosim.launch import parallel
 from tests.launch.programs.test_blocks_apart import COPY, HEAD, TAIL, TO_ONE
 
 
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch):
-    monkeypatch.setattr(attempt, "LEAST_SECONDS", 1e-9)
+    monkeypatch.setattr(parallel, "LEAST_SECONDS", 1e-9)
 
 
 def launch(cli, tmp_path, body, *words):

@@ -117,7 +117,7 @@ class Variables:
         core = self.session.core
         found = []
         for name, space in core.machine_def.spaces.items():
-            used = self.session.launch.placement.used(name)
+            used = self.session.launch.prepared.placement.used(name)
             entry = self._plain(name, f"{used} of {space.bytes} bytes in use", space.alias)
             entry["memoryReference"] = reference_of(Place(name, core.index, 0, space.bytes))
             found.append(entry)

@@ -127,7 +127,7 @@ def memory_map(session: Debugger, text: str) -> Sheet:
     """What is where: every tile of the program by space and address, and how full the space
     is."""
     machine = session.launch.machine.definition
-    placed = session.launch.placement.placed
+    placed = session.launch.prepared.placement.placed
     wanted = space_of(text, session.launch.machine) if text.strip() else None
     live = {(r.type.loc, r.addr): name for name, r in live_tiles(session)}
     sheet = Sheet(
@@ -150,7 +150,7 @@ def memory_map(session: Debugger, text: str) -> Sheet:
                 name, f"{p.addr:#07x}..{end - 1:#07x}", p.bytes, what, ", ".join(state),
                 mark=bool(shared),
             )  # fmt: skip
-        used = session.launch.placement.used(name)
+        used = session.launch.prepared.placement.used(name)
         filled = round(40 * used / definition.bytes)
         bar = "#" * filled + "." * (40 - filled)
         percent = 100 * used / definition.bytes

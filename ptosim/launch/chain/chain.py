@@ -17,14 +17,13 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.source import Span
 from ptosim.language.place.cores import peer_functions
 from ptosim.launch import values
-from ptosim.launch.arguments import array_argument, scalar_argument
+from ptosim.launch.arguments import Alias, array_argument, scalar_argument
 from ptosim.launch.chain.expressions import ExpressionError, value_of, window_of
 from ptosim.launch.chain.file import ChainFile, KernelEntry, LaunchEntry, read_chain
 from ptosim.launch.chain.ledger import Stage
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Tolerance
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sharing import Alias
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import native
 

@@ -196,9 +196,9 @@ class _Run:
         kernel = bound.kernel
         blocks = bound.launch.block_num or kernel.block_num or 1
         options = replace(self.options, block_num=blocks)
-        launch = Launch(kernel.program.front, kernel.program.profile, options)
+        program = kernel.program
         try:
-            launch.prepare(kernel.entry, bound.args)
+            launch = Launch.of(program.front, program.profile, options, kernel.entry, bound.args)
         except UsageError as problem:
             raise self._unfit(bound, problem) from problem
         try:
@@ -243,7 +243,7 @@ class _Run:
         uses = global_uses(monitor) if isinstance(monitor, Monitor) else {}
         for name, (buffer, offset, place) in bound.parts.items():
             self.ledger.take(buffer)
-            argument = launch.arrays[name]
+            argument = launch.binding.arrays[name]
             use = uses.pop(argument.number, None)
             if isinstance(use, GlobalUse):
                 self.ledger.note(bound.stage, buffer, offset - argument.offset, use, place)

@@ -45,8 +45,8 @@ def test_other_shapes_may_follow():
 def test_global_memory_goes_at_once():
     """What is left of a run refers to itself and waits for the collector; its arrays do not."""
     program = ptosim.load(EMPTY, level=3, sync="manual")
-    launch = Launch(program.front, program.profile, RunOptions())
-    launch.prepare("kernel", {"x": np.ones(512, np.float32)})
+    args = {"x": np.ones(512, np.float32)}
+    launch = Launch.of(program.front, program.profile, RunOptions(), "kernel", args)
     gc.disable()
     try:
         memory = weakref.ref(launch.machine.buffers[0].content)

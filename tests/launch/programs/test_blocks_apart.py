@@ -13,9 +13,10 @@ import pytest
 
 import ptosim
 from ptosim.engine.watch import reach
+from ptosim.launch import cost as cost_of_launches
+from ptosim.launch import options as launch_options
+from ptosim.launch import parallel
 from ptosim.launch.choices import Choices
-from ptosim.launch.parallel import attempt, cycles, wanted
-from ptosim.launch.parallel import attempt as workers
 from ptosim.machine.effects.account import Effects
 from tests.launch.programs.expected import PROGRAMS
 
@@ -59,9 +60,9 @@ TAIL = "    return\n  }\n}\n"
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch):
     """Small programs are as good as large ones, and threads that other tests left do not matter."""
-    monkeypatch.setattr(attempt, "LEAST_SECONDS", 1e-9)
-    monkeypatch.setattr(attempt, "LEAST_SHARE", -1.0)
-    monkeypatch.setattr(attempt, "can_fork", lambda: True)
+    monkeypatch.setattr(parallel, "LEAST_SECONDS", 1e-9)
+    monkeypatch.setattr(parallel, "LEAST_SHARE", -1.0)
+    monkeypatch.setattr(parallel, "can_fork", lambda: True)
 
 
 def arrays() -> dict[str, np.ndarray]:
@@ -86,9 +87,9 @@ def both(
     program: ptosim.Program, args: Any, monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> str:
     """Compare 1 and 3 processes with the launch in order; return why it was in order."""
-    monkeypatch.setattr(wanted, "FEWEST", 10**9)
+    monkeypatch.setattr(launch_options, "FEWEST", 10**9)
     expected, _ = told(program, args, 1, **options)
-    monkeypatch.setattr(wanted, "FEWEST", 2)
+    monkeypatch.setattr(launch_options, "FEWEST", 2)
     assert told(program, args, 1, **options)[0] == expected
     got, why = told(program, args, 3, **options)
     assert got == expected
@@ -108,7 +109,7 @@ def test_blocks_that_share_every_row(monkeypatch, sanitize, timing):
 
 
 def test_arrays_that_are_handed_over(monkeypatch):
-    monkeypatch.setattr(wanted, "FEWEST", 2)
+    monkeypatch.setattr(launch_options, "FEWEST", 2)
     program = ptosim.load(HEAD + COPY + TAIL, target="a5", sync="auto")
     args = arrays()
     result = program.run(args, jobs=2, block_num=BLOCKS, in_place=True)
@@ -118,7 +119,7 @@ def test_arrays_that_are_handed_over(monkeypatch):
 
 
 def test_a_large_array_of_which_windows_are_reached(monkeypatch):
-    monkeypatch.setattr(wanted, "FEWEST", 2)
+    monkeypatch.setattr(launch_options, "FEWEST", 2)
     program = ptosim.load(HEAD + COPY + TAIL, target="a5", sync="auto")
     args = arrays() | {"x": np.resize(arrays()["x"], (20000, 96))}
     kept = args["x"].copy()
@@ -237,9 +238,7 @@ def test_writes_that_no_account_has_are_noticed(monkeypatch):
 
 
 def test_one_process_where_none_can_be_made(monkeypatch):
-    from ptosim.launch.parallel import attempt
-
-    monkeypatch.setattr(attempt, "can_fork", lambda: False)
+    monkeypatch.setattr(parallel, "can_fork", lambda: False)
     assert run(COPY, monkeypatch) == ""
 
 
@@ -249,8 +248,8 @@ def _ended() -> None:
 
 def test_a_process_that_is_ended_from_outside(monkeypatch):
     """What it had taken is executed in order, with all the others."""
-    monkeypatch.setattr(workers, "_work", _ended)
-    assert run(COPY, monkeypatch, sanitize="none", timing=False) == workers.LOST
+    monkeypatch.setattr(parallel, "_work", _ended)
+    assert run(COPY, monkeypatch, sanitize="none", timing=False) == parallel.LOST
 
 
 def test_rounds_that_repeat_are_timed_once(monkeypatch):
@@ -259,7 +258,7 @@ def test_rounds_that_repeat_are_timed_once(monkeypatch):
     program = ptosim.load(HEAD + rounds + COPY + "    }\n" + TAIL, target="a5", sync="auto")
     found = []
     for long in (1 << 60, 1):
-        monkeypatch.setattr(cycles, "LONG", long)
+        monkeypatch.setattr(cost_of_launches, "LONG", long)
         found.append(program.run(arrays(), block_num=BLOCKS, jobs=1).cost)
     whole, folded = found
     kept = [len(core.steps) for core in folded.model.cores]

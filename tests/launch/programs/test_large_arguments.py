@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.launch import arguments
+from ptosim.launch import generated
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import RunOptions
 from ptosim.machine.gm import GmBuffer
@@ -57,7 +57,7 @@ def test_pages_that_nothing_reaches_are_not_copied():
     x, y = arrays()
     program = window()
     args = {"x": x, "y": y, "rows": ROWS, "from": 512, "to": 1024}
-    launch = Launch(program.front, program.profile, RunOptions()).prepare("window", args)
+    launch = Launch.of(program.front, program.profile, RunOptions(), "window", args)
     launch.start()
     launch.engine.run(100)
     for buffer in launch.machine.buffers:
@@ -133,9 +133,9 @@ def test_generated_data_do_not_depend_on_the_chunks(monkeypatch):
     for name in ("f32", "i8", "ui8", "bf16"):
         made = []
         for chunk in (1 << 20, 1000):
-            monkeypatch.setattr(arguments, "CHUNK", chunk)
+            monkeypatch.setattr(generated, "CHUNK", chunk)
             rng = np.random.default_rng(3)
-            made.append(arguments.random_array(dtype(name), (7, 1001), rng))
+            made.append(generated.random_array(dtype(name), (7, 1001), rng))
         np.testing.assert_array_equal(made[0].view(np.uint8), made[1].view(np.uint8))
 
 

@@ -12,8 +12,7 @@ import pytest
 import ptosim
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.launch import values
-from ptosim.launch.arguments import random_pages
-from ptosim.launch.generated import LazyArray
+from ptosim.launch.generated import LazyArray, random_pages
 from ptosim.machine.pages import LARGE, PAGE, Pages
 from tests.launch.programs.test_large_arguments import COLS, WINDOW
 

@@ -373,8 +373,8 @@ def test_state_of_a_fifo_is_restored():
     from ptosim.launch.options import RunOptions
 
     program = ptosim.load(pushing("a5", 6, 6, 6).text())
-    launch = Launch(program.front, program.profile, RunOptions(uninit="zero"))
-    launch.prepare("cube_kernel", {})
+    options = RunOptions(uninit="zero")
+    launch = Launch.of(program.front, program.profile, options, "cube_kernel", {})
     launch.start()
     engine = launch.engine
     for _ in range(12):

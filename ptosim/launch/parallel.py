@@ -8,7 +8,7 @@ the reason is told. So the results are those of the launch in order, for any num
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.pace import ProgramOrder
 from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
 from ptosim.engine.watch.reset import begin_again
@@ -26,15 +25,17 @@ from ptosim.ground.processes import Turns, can_fork, forked
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
 from ptosim.language.place.cores import has_abstract
+from ptosim.launch.cost import cost_of_run
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import Args, RunOptions
-from ptosim.launch.parallel import cycles
+from ptosim.launch.prepared import Prepared, prepare
 from ptosim.launch.results import Result
 from ptosim.machine.core import SLOT_BLOCK, MachineState, restore, snapshot
 from ptosim.machine.effects.intervals import EMPTY, contains, meeting, union
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import WORD, Change, Overlay, apply, publish, shared_contents
 from ptosim.machine.pages import PAGE
+from ptosim.time.report.totals import CostReport
 
 # The blocks of a launch one after the other on the same cores.
 #
@@ -62,21 +63,6 @@ class Done:
     prints: list[tuple[int, str]]
 
 
-class OneBlock(Launch):
-    """A launch with the cores of one block, which all blocks use; time is counted elsewhere."""
-
-    pace: ProgramOrder
-
-    def _clusters(self) -> Iterable[tuple[int, int]]:
-        return [(0, 0)]
-
-    def start(self, observers: Sequence[Any] = ()) -> None:
-        """Make the engine; nothing is executed yet."""
-        in_order = self.front.sync == "auto"
-        self.pace = ProgramOrder()
-        self.engine = Engine(*self.parts(), observers, in_order=in_order, pace=self.pace)
-
-
 class _Counters(dict):  # type: ignore[type-arg]
     """Counters between blocks: whoever uses them does not stand alone."""
 
@@ -92,24 +78,21 @@ class Blocks:
     """The blocks of a launch. Raises Dependent where one cannot be executed alone, or has
     findings: these depend on what was found before."""
 
-    def __init__(
-        self, front: Front, profile: Profile, options: RunOptions, entry: str, args: Args
-    ) -> None:
-        if has_abstract(front.resolved.functions[entry]):
-            raise Dependent("types depend on the arguments")
-        launch = self.launch = OneBlock(front, profile, options).prepare(entry, args)
-        if launch.tile_inputs or launch.has_values():
+    def __init__(self, prepared: Prepared, options: RunOptions, args: Args) -> None:
+        # The cores of one block, which all blocks use; time is counted elsewhere.
+        launch = self.launch = Launch(prepared, options, args, clusters=[(0, 0)])
+        if launch.binding.tile_inputs or launch.has_values():
             raise Dependent("arguments or results are tiles")
         self.per_rank = options.block_num
         self.count = options.block_num * options.ranks
         machine = launch.machine
         self.overlay = Overlay(machine.buffers)
         machine.global_counters = _Counters()
-        launch.start()
-        engine = self.engine = launch.engine
+        self.pace = ProgramOrder()
+        engine = self.engine = launch.begin(pace=self.pace)
         self._told = len(launch.sink)
         self.monitor = launch.sanitizers()
-        self.reach = GlobalReach(engine, machine, front.target, self.monitor)
+        self.reach = GlobalReach(engine, machine, prepared.front.target, self.monitor)
         engine.monitor = self.reach  # type: ignore[assignment]  # it passes on what it is told
         self._begin: MachineState = snapshot(machine, with_buffers=False)
         self.reaches: list[Reach] = []
@@ -124,7 +107,7 @@ class Blocks:
             self.monitor.finish()
         if len(self.launch.sink) > self._told:
             raise Dependent("there are findings, which are told in order")
-        if self.launch.pace.has_released and self.engine.prints:
+        if self.pace.has_released and self.engine.prints:
             raise Dependent("a block prints after it has waited for another pipe")
         self.prints += [(block, text) for text in self.engine.prints]
         self.reaches.append(Reach(block, *self.reach.taken()))
@@ -143,12 +126,12 @@ class Blocks:
             core.number = block * each + core.index
         restore(machine, self._begin)
         for core in machine.cores:
-            for slot, held in launch.rank_slots[rank].items():
+            for slot, held in launch.binding.rank_slots[rank].items():
                 core.slots[slot] = held
             core.slots[SLOT_BLOCK] = number
             for pc in self.reach.to_forget:
                 core.bounds[pc] = None
-        self.launch.pace.has_released = False
+        self.pace.has_released = False
         if self.monitor is not None:
             begin_again(self.monitor)
 
@@ -299,19 +282,21 @@ def attempt(
 ) -> Result | str:
     """Return the result of a launch whose blocks are independent, else why they are not. Raises
     UsageError, ProgramError and UnsupportedError for arguments, as an execution in order does."""
+    if has_abstract(front.resolved.functions[entry]):
+        return "types depend on the arguments"
+    prepared = prepare(front, profile, entry, args, options.ranks)
     try:
-        blocks = Blocks(front, profile, options, entry, args)
+        blocks = Blocks(prepared, options, args)
         try:
-            return _executed(blocks, front, profile, options, entry, args)
+            return _executed(blocks, args)
         finally:
             blocks.launch.release()
     except Dependent as why:
         return str(why)
 
 
-def _executed(
-    blocks: Blocks, front: Front, profile: Profile, options: RunOptions, entry: str, args: Args
-) -> Result:
+def _executed(blocks: Blocks, args: Args) -> Result:
+    options = blocks.launch.options
     begin = time.process_time()
     _run(blocks, 0)
     rest = range(1, blocks.count)
@@ -319,22 +304,25 @@ def _executed(
     jobs = min(options.jobs, int(seconds * len(rest) / LEAST_SECONDS))
     if jobs < 2 and blocks.bound * SECONDS_TO_BIND < LEAST_SHARE * seconds:
         raise Dependent("")
-    cost = None
     instructions = blocks.engine.executed * blocks.count
+
+    def cost() -> CostReport | None:
+        if not options.timing:
+            return None
+        return cost_of_run(blocks.launch.prepared, options, args, instructions)
+
     if jobs > 1 and can_fork():
         first = blocks.taken()
         with at_work(blocks, rest, jobs) as team:
-            if options.timing:
-                cost = cycles.report(front, profile, options, entry, args, instructions)
+            found = cost()
             done = [first, *team.finish()]
         shared = team.shared
     else:
-        if options.timing:
-            cost = cycles.report(front, profile, options, entry, args, instructions)
+        found = cost()
         for block in rest:
             _run(blocks, block)
         done, shared = [blocks.done()], []
-    return _together(blocks, done, shared, cost)
+    return _together(blocks, done, shared, found)
 
 
 def _run(blocks: Blocks, block: int) -> None:
@@ -362,7 +350,7 @@ def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: 
         outputs=launch.outputs(at_end=True),
         findings=[*launch.front.sink, *launch.sink],
         prints=[text for _, text in sorted((p for one in done for p in one.prints), key=_block_of)],
-        generated=launch.generated,
+        generated=launch.binding.generated,
         executed=executed,
         cycles=cost.cycles if cost is not None else None,
         cost=cost,

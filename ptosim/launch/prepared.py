@@ -1,0 +1,82 @@
+"""From a checked program to one that is ready to be launched: its functions, cores and addresses.
+
+Every launch goes this way, whatever is asked of it:
+
+    source -> Front (checked) -> Prepared (placed) -> Launch (decoded, with arguments) -> Engine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ptosim.ground.diagnostics.model import Diagnostic, Sink
+from ptosim.ground.errors import ProgramError
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass, field
+from ptosim.language.frontend import Front
+from ptosim.language.place.cores import (
+    CoreRole,
+    has_abstract,
+    peer_functions,
+    plan,
+    reached_functions,
+)
+from ptosim.language.place.planner import Placement
+from ptosim.language.rewrite import abstract
+from ptosim.launch import arguments
+from ptosim.launch.options import Args
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """An entry of a program, placed. Any number of launches may share it."""
+
+    front: Front
+    profile: Profile
+    resolved: ResolvedModule
+    """The module of the front end, with concrete types where the text leaves them to arguments."""
+    function: Function
+    launched: Sequence[Function]
+    """The function of the entry, and its peer where two are launched together."""
+    functions: Sequence[Function]
+    """Those and what they call."""
+    roles: Sequence[CoreRole]
+    """The cores of a block."""
+    placement: Placement
+    findings: Sequence[Diagnostic] = ()
+    """What placing it brought out."""
+    assumed: Mapping[str, str] = field(default_factory=dict)
+    """What was taken for types that neither the text nor an argument gives, in words."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if nothing in the program synchronises, so that its data do."""
+        return self.front.sync == "auto"
+
+
+def prepare(front: Front, profile: Profile, entry: str, args: Args, ranks: int = 1) -> Prepared:
+    """Make abstract types concrete by the arguments, and place an entry. Raises UsageError for
+    arguments that it does not have, ProgramError for what its types and places bring out."""
+    known, resolved, assumed = front.plans.get(entry), front.resolved, dict[str, str]()
+    function, sink = resolved.functions[entry], Sink()
+    given = arguments.by_name(peer_functions(resolved, function), args, ranks)
+    if known is None and has_abstract(function):
+        resolved, assumed = abstract.concrete(front, given, sink)
+        _refuse_errors(front, sink)
+        function = resolved.functions[entry]
+    launched = peer_functions(resolved, function)
+    arguments.refuse_open(known.reached if known else reached_functions(resolved, launched))
+    if known is None:
+        known = plan(resolved, entry)
+        sink.extend(known.findings)
+        _refuse_errors(front, sink)
+    return Prepared(
+        front, profile, resolved, function, known.launched, known.reached, known.roles,
+        known.placement, list(sink), assumed,
+    )  # fmt: skip
+
+
+def _refuse_errors(front: Front, sink: Sink) -> None:
+    if sink.has_errors:
+        raise ProgramError([*front.sink, *sink])
