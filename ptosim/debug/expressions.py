@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.debug.budget import MOST_ELEMENTS, one_evaluation, weight
+from ptosim.debug.budget import MOST_ELEMENTS, is_number, one_evaluation, weight
 from ptosim.debug.guarded import STEPS, Whole, function, guarded, numpy_names, rounded
+from ptosim.debug.sheet import short_number
 from ptosim.ground.errors import PtosimError, UsageError
 
 _VALUE, _KNOWN = "ƒ", "ß"  # letters in place of % and $ in Python text, one for one
@@ -174,3 +175,28 @@ def _plain(text: str) -> str:
 def _pointed(text: str, offset: int | None, message: str) -> str:
     caret = " " * max((offset or 1) - 1, 0) + "^"
     return f"{_plain(message)}\n  {text}\n  {caret}"
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text of a few lines. Raises UsageError for one that has none."""
+    return (
+        _array_text(value) if isinstance(value, np.ndarray) and value.ndim else _number_text(value)
+    )
+
+
+def _array_text(value: np.ndarray) -> str:
+    is_narrow = value.dtype.kind == "V" and is_number(value.dtype)
+    shown = value.astype(np.float32) if is_narrow else value
+    head = f"{'x'.join(map(str, value.shape))} {value.dtype}"
+    return f"{head}\n{written(shown, _summary)}"
+
+
+def _summary(array: np.ndarray) -> str:
+    return np.array2string(array, precision=6, threshold=64, max_line_width=96)
+
+
+def _number_text(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)).lower()
+    is_real = isinstance(value, np.generic) and is_number(value.dtype) and value.dtype.kind != "c"
+    return written(value, short_number if is_real or isinstance(value, (int, float)) else str)

@@ -10,15 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.debug.commands.looking import INFO_WORDS
 from ptosim.debug.commands.table import ALIASES, COMMANDS, TOPICS, find
-from ptosim.debug.shell import PROMPT
+from ptosim.debug.shell import PROMPT, Shell
 from ptosim.ground.errors import UsageError
-
-if TYPE_CHECKING:
-    from ptosim.debug.shell import Shell
 
 HISTORY = 1000
 

@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.debug import clock
 from ptosim.debug.expressions import Expression, Unavailable, truth
-from ptosim.debug.locations import LocationParser, memory_range, number
 from ptosim.debug.motion import Motion
-from ptosim.debug.names import Names, depth, is_tile_op
+from ptosim.debug.names import LocationParser, Names, depth, is_tile_op, memory_range, number
 from ptosim.debug.reading import (
     Place,
     Reading,
@@ -33,6 +31,7 @@ from ptosim.debug.reading import (
 from ptosim.debug.registers import read_register
 from ptosim.debug.stops import Breakpoint, Points, Stop
 from ptosim.debug.walker import Walker
+from ptosim.debug.watches import watch
 from ptosim.debug.writes import Write, WriteIndex
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -49,6 +48,7 @@ from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.time.pipes.timers import CoreTimer
 
+NO_TIMING = "no timing: this run counts instructions, not cycles"
 EXPRESSION_SECONDS = 10.0
 """What an expression may take, if the caller does not say less."""
 
@@ -109,11 +109,11 @@ class Debugger:
     def cycle(self) -> int | None:
         """The cycle at which everything that the core has executed so far is done; None if the run
         counts no cycles."""
-        return clock.cycle(self.walker, self.core) if self.timer() is not None else None
+        return self.walker.cycle(self.core) if self.timer() is not None else None
 
     def timer(self) -> CoreTimer | None:
         """Return the pipes of the core in time; None if the run counts no cycles."""
-        return clock.timer(self.walker, self.core)
+        return self.walker.timer(self.core)
 
     @property
     def core(self) -> Core:
@@ -185,10 +185,10 @@ class Debugger:
                 raise UsageError(f"#{target} is not ahead; the run is at #{self.position}")
             return self._forward(lambda: self.position >= target, missed=True)
         if text.split()[:1] == ["cycle"]:
-            cycle = clock.cycle_in(self.walker, text, "until #N")
+            cycle = self._cycle_in(text, "until #N")
             if cycle < (self.cycle or 0):
                 raise UsageError(f"cycle {cycle} is not ahead; the core is at cycle {self.cycle}")
-            stop = self._forward(lambda: clock.cycle(self.walker, self.core) > cycle, missed=True)
+            stop = self._forward(lambda: self.walker.cycle(self.core) > cycle, missed=True)
             return self.goto(stop.position - 1) if stop.reason == "step" else stop
         location = self.locations.parse(text)
         if location.kind == "code":
@@ -203,7 +203,7 @@ class Debugger:
         """Go to a position or to `cycle N`, forwards or backwards, breakpoints unseen."""
         text = str(target).strip().lstrip("#")
         if text.split()[:1] == ["cycle"]:
-            return self._goto_cycle(clock.cycle_in(self.walker, text, "goto #N"))
+            return self._goto_cycle(self._cycle_in(text, "goto #N"))
         wanted = number(text, "position")
         if wanted < 0:
             raise UsageError("the run begins at #0")
@@ -213,10 +213,19 @@ class Debugger:
             return self._arrive(self.motion.forward(None, missed=True))
         return self._arrive(Stop("goto", self.position))
 
+    def _cycle_in(self, text: str, instead: str) -> int:
+        """The number of `cycle N`. Raises UsageError if the run counts no cycles."""
+        if self.timer() is None:
+            raise UsageError(NO_TIMING, help=f"`{instead}` goes to a number of instructions")
+        found = number(text.removeprefix("cycle").strip(), "cycle")
+        if found < 0:
+            raise UsageError("the run begins at cycle 0")
+        return found
+
     def _goto_cycle(self, cycle: int) -> Stop:
         """Go to the last position at which everything executed is done by a cycle."""
         core = self.core
-        if not self.walker.goto_first(lambda: clock.cycle(self.walker, core) > cycle):
+        if not self.walker.goto_first(lambda: self.walker.cycle(core) > cycle):
             return self._arrive(self.motion.forward(None, missed=True))
         self.walker.goto(max(self.position - 1, 0))
         self._focus = core.index
@@ -350,8 +359,6 @@ class Debugger:
     def watch(self, what: str) -> Breakpoint:
         """Stop when a value changes, or a condition comes to hold: a tile, an expression,
         `SPACE ADDR..LAST`, `gm NAME[i, j]`, `nan %x`, `outside LIMIT %x`, `flag SRC DST ID`."""
-        from ptosim.debug.watches import watch
-
         return watch(self, what)
 
     def catch_nan(self) -> Breakpoint:

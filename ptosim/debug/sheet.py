@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
 
 from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.views.text import text_console, text_of
 from ptosim.views.table import Table, table
 from ptosim.views.text import Text
 
@@ -75,3 +76,34 @@ def short_number(value: Any) -> str:
         return str(int(value))
     number = float(value)
     return f"{number:.6g}"
+
+
+# Where the tables and lines of the debugger go: standard output, in the colours and the width it
+# has.
+
+
+def rendered(parts: Sequence[Part], width: int, *, color: bool) -> str:
+    """Return tables and lines as text; lines are not broken, blanks at line ends are dropped where
+    there are no colours."""
+    console, buffer = text_console(width, color=color)
+    for part in parts:
+        if isinstance(part, Unbroken):
+            console.print(part.text, soft_wrap=True)
+        else:
+            console.print(part)
+    return text_of(buffer, color=color)
+
+
+@dataclass(eq=False)
+class Screen:
+    """Writes to a stream; width and colours are asked for each time, so that a terminal may change
+    its size."""
+
+    stream: TextIO
+    width: Callable[[], int]
+    uses_color: Callable[[], bool]
+
+    def __call__(self, parts: Sequence[Part]) -> None:
+        """Write tables and lines."""
+        self.stream.write(rendered(parts, self.width(), color=self.uses_color()))
+        self.stream.flush()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.debug.commands.table import COMMANDS, Command, find, load
+from ptosim.debug.expressions import text_of
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Part, Sheet, Unbroken
 from ptosim.debug.stops import Stop
@@ -194,8 +195,6 @@ class Shell:
 
     def show_displays(self) -> None:
         """Print the expressions that are to be shown at every stop."""
-        from ptosim.debug.commands.asking import text_of
-
         for number, text in self.displays.items():
             try:
                 value = text_of(self.session.evaluate(text))

@@ -22,6 +22,8 @@ from ptosim.ground.records import NamedTuple
 from ptosim.launch.launch import Launch
 from ptosim.machine.core import Core
 from ptosim.ops.base.binding import Binding
+from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.report.totals import CostReport
 
 CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""
@@ -126,6 +128,33 @@ class Walker:
             for found in several
         }
         return [found for found in self.launch.sink if id(found) not in later]
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def timer(self, core: Core) -> CoreTimer | None:
+        """Return the pipes of a core in time; None if the run counts no cycles."""
+        engine = self.engine
+        return bridge_of(engine).model.cores[core.index] if engine.timing is not None else None
+
+    def cycle(self, core: Core) -> int:
+        """Return the cycle at which everything that a core has executed so far is done; 0 if the
+        run counts no cycles."""
+        engine = self.engine
+        if engine.timing is None:
+            return 0
+        return bridge_of(engine).cycle(core, engine.scalars[core.index])
+
+    @contextmanager
+    def settled(self) -> Iterator[CostReport]:
+        """Give the cost of what has been executed, transfers that compete placed; the run stays as
+        it is. Only for a run with timing."""
+        engine = self.engine
+        bridge, before = bridge_of(engine), engine.save_time()
+        bridge.model.settle()
+        try:
+            yield CostReport(bridge.model, bridge.table, self.launch.function.name)
+        finally:
+            engine.restore_time(before, forget=True)
 
     def upcoming(self) -> Inst | None:
         """Return the instruction that the next step executes; None at the end."""

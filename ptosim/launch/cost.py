@@ -157,9 +157,9 @@ class Estimate:
         if self.blocks.is_one_for_all:
             copies = self.blocks.at_once if self.active is None else self.active
         domain = self.domain()
-        timing = bridge_of(launch, self.figures, copies)
+        timing = bridge_of(self.prepared, launch.program, launch.machine, self.figures, copies)
         engine = launch.begin(timing=timing, domain=domain)
-        in_waves(launch, self.blocks)
+        in_waves(engine, self.blocks)
         if steady:
             domain.watch_loops(engine)
         try:
@@ -197,7 +197,7 @@ def cost_of(
         if open_.unknown.argument or not _has_arrays(prepared, args):
             raise _asked(open_) from open_
         return _on_values(estimate)
-    report = report_of(launch, blocks, _last_wave(estimate, launch, steady=steady))
+    report = report_of(prepared, launch.engine, blocks, _last_wave(estimate, launch, steady=steady))
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
@@ -225,7 +225,8 @@ def _last_wave(estimate: Estimate, launch: Launch, *, steady: bool) -> int | Non
     shares = bridge.model.shares or bridge.memory.is_shared
     if not blocks.is_one_for_all or not rest or not shares:
         return None
-    return report_of(replace(estimate, active=rest).timed(steady=steady)[0]).span
+    last, _ = replace(estimate, active=rest).timed(steady=steady)
+    return report_of(estimate.prepared, last.engine).span
 
 
 def _has_arrays(prepared: Prepared, args: Args) -> bool:
@@ -294,7 +295,7 @@ def cost_of_run(
         launch, _ = estimate.timed(steady=instructions >= LONG)
     except Undecided as open_:
         raise Dependent(ON_DATA) from open_
-    found = report_of(launch, estimate.blocks)
+    found = report_of(prepared, launch.engine, estimate.blocks)
     if any(True for _ in found.model.stuck()):
         raise Dependent(ON_DATA)
     return found

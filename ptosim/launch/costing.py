@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.records import DecodedProgram
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.ground.isa.costs import CostTable, cost_table
-from ptosim.ground.isa.targets import machine
+from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.launch.options import RunOptions
 from ptosim.launch.prepared import Prepared
+from ptosim.machine.core import Machine
 from ptosim.time.chip import Blocks, at_once
 from ptosim.time.report.totals import CostReport
-
-if TYPE_CHECKING:
-    from ptosim.launch.launch import Launch
 
 
 def all_blocks(prepared: Prepared, options: RunOptions, differ: str = "") -> Blocks:
@@ -22,43 +20,46 @@ def all_blocks(prepared: Prepared, options: RunOptions, differ: str = "") -> Blo
     count = options.block_num
     kinds = [role.kind for role in prepared.roles]
     pipes = {op.queue for function in prepared.functions for op in function.ops}
-    room = at_once(machine(prepared.front.chip).cores, kinds, pipes)
+    room = at_once(machine_of(prepared.front.chip).cores, kinds, pipes)
     return Blocks(count, min(room, count), count, differ)
 
 
 def bridge_of(
-    launch: Launch, figures: tuple[CostTable, int] | None = None, copies: int = 1
+    prepared: Prepared,
+    program: DecodedProgram,
+    machine: Machine,
+    figures: tuple[CostTable, int] | None = None,
+    copies: int = 1,
 ) -> TimingBridge:
     """Return the timing model of a launch, fed from its instructions; by these figures, with so
     many buffers more."""
-    table, buffers = figures or (cost_table(launch.front.chip), 0)
+    table, buffers = figures or (cost_table(prepared.front.chip), 0)
     return TimingBridge(
-        launch.program,
-        launch.resolved,
-        launch.machine,
+        program,
+        prepared.resolved,
+        machine,
         table,
-        is_ordered=launch.prepared.is_ordered,
+        is_ordered=prepared.is_ordered,
         buffers=buffers,
         copies=copies,
     )
 
 
-def begin(launch: Launch, blocks: Blocks) -> None:
-    """Begin the timing of a launch that was started, with values: what repeats is kept once."""
-    in_waves(launch, blocks)
-    engine_bridge(launch.engine).folds = True
+def begin(engine: Engine, blocks: Blocks) -> None:
+    """Begin the timing of a launch with values: what repeats is kept once."""
+    in_waves(engine, blocks)
+    engine_bridge(engine).folds = True
 
 
-def in_waves(launch: Launch, blocks: Blocks) -> None:
-    """Let the blocks of a launch that was started run as many at a time as the chip has room
-    for."""
+def in_waves(engine: Engine, blocks: Blocks) -> None:
+    """Let the blocks of a launch run as many at a time as the chip has room for."""
     if blocks.timed > blocks.at_once:
-        engine_bridge(launch.engine).in_waves(blocks.at_once)
+        engine_bridge(engine).in_waves(blocks.at_once)
 
 
 def report_of(
-    launch: Launch, blocks: Blocks | None = None, last_wave: int | None = None
+    prepared: Prepared, engine: Engine, blocks: Blocks | None = None, last_wave: int | None = None
 ) -> CostReport:
     """Return the cost of a launch that was executed with timing."""
-    bridge = engine_bridge(launch.engine)
-    return CostReport(bridge.model, bridge.table, launch.function.name, blocks, last_wave)
+    bridge = engine_bridge(engine)
+    return CostReport(bridge.model, bridge.table, prepared.function.name, blocks, last_wave)

@@ -157,7 +157,7 @@ class Launch:
         if self.is_timed:
             from ptosim.launch.costing import bridge_of  # brings the laws of time
 
-            timing = bridge_of(self, self.figures)
+            timing = bridge_of(self.prepared, self.program, self.machine, self.figures)
         self.begin(observers, pace=Retirement() if retires else None, timing=timing)
 
     def run(self, observers: Sequence[Any] = ()) -> results.Result:
@@ -166,7 +166,7 @@ class Launch:
         if self.is_timed:
             from ptosim.launch.costing import begin
 
-            begin(self, self.blocks)
+            begin(self.engine, self.blocks)
         monitor = self.sanitizers()
         try:
             self.engine.run(self.options.most_instructions)
@@ -203,7 +203,7 @@ class Launch:
             return None
         from ptosim.launch.costing import report_of
 
-        return report_of(self, self.blocks)
+        return report_of(self.prepared, self.engine, self.blocks)
 
     @cached_property
     def blocks(self) -> Blocks:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.records import dataclass, field
+from ptosim.launch.compare import Tolerance
 from ptosim.launch.description import (
     COUNT,
     LEVEL,
@@ -30,7 +31,7 @@ from ptosim.launch.description import (
     TableReader,
     read_description,
 )
-from ptosim.launch.tolerance import Tolerance
+from ptosim.launch.values import parse_argument, parse_expectation
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,21 @@ def sidecar_of(program: Path) -> Sidecar | None:
         table.get("exit_code", 0),
         tuple(table.get("codes", ())),
     )
+
+
+# The arguments and expectations that a sidecar file keeps with a program, as arrays.
+
+
+def kept_arguments(sidecar: Sidecar) -> dict[str, Any]:
+    """Return the arguments by name. Raises UsageError for a SPEC that means nothing or a file that
+    cannot be read."""
+    return {name: parse_argument(spec, sidecar.folder) for name, spec in sidecar.args.items()}
+
+
+def kept_expectations(sidecar: Sidecar) -> dict[str, tuple[Any, Tolerance]]:
+    """Return the values that outputs are expected to have with those arguments, and how far they
+    may be from them."""
+    return {
+        name: (parse_expectation(spec, sidecar.folder), sidecar.tolerance.get(name, Tolerance()))
+        for name, spec in sidecar.expect.items()
+    }

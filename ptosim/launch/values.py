@@ -21,7 +21,6 @@ from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.ground.limits import current
 from ptosim.ground.whole_numbers import number_in
 from ptosim.launch.arguments import parse_alias
-from ptosim.launch.array_files import load_npy, load_npz
 from ptosim.launch.generated import LazyArray, Make, by_chunks, is_lazy
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 
@@ -186,10 +185,10 @@ _MAKERS = {
 def _file(spec: str, base: Path | None) -> np.ndarray:
     name, rest = in_file(spec)
     path = Path(name) if base is None else beside(base, name)
-    if name.endswith(".npz"):
-        return load_npz(path, rest)
-    if name.endswith(".npy"):
-        return load_npy(path)
+    if name.endswith((".npy", ".npz")):
+        from ptosim.launch.array_files import load_npy, load_npz  # most runs read no file
+
+        return load_npy(path) if name.endswith(".npy") else load_npz(path, rest)
     if name.endswith(".bin"):
         return _raw(path, spec, rest)
     raise UsageError(

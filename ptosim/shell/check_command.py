@@ -28,7 +28,6 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.launch.options import available_cores
-from ptosim.launch.parts import parts
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.sources import files_of, open_file, source_path
 from ptosim.shell import launching

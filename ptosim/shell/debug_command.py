@@ -73,7 +73,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _full_screen(session: Debugger) -> int:
     try:
-        from ptosim.debug.tui.app import View
+        from ptosim.debug.tui import View
     except ImportError:
         raise UsageError(
             "the full screen needs Textual", help="pip install 'ptosim[tui]'"
@@ -90,7 +90,7 @@ def converse(
     """Execute scripted commands, then those of the user; return the exit code. `stop` is what is
     said first, where the session is not at its start."""
     from ptosim.debug.prompt import Prompt
-    from ptosim.debug.screen import Screen
+    from ptosim.debug.sheet import Screen
     from ptosim.debug.shell import Shell
 
     prompt = Prompt()

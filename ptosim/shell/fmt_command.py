@@ -16,7 +16,6 @@ from ptosim.language.frontend import FrontOptions
 from ptosim.language.rewrite.forms import to_date
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
-from ptosim.launch.parts import by_part
 from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.sources import open_file, source_path
 from ptosim.shell import launching

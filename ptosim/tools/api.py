@@ -16,9 +16,8 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
 from ptosim.language.verify.structure import ask_profile
-from ptosim.launch.parts import parts, the_only
 from ptosim.launch.sidecar import sidecar_of
-from ptosim.launch.sources import path_of, read_source
+from ptosim.launch.sources import parts, path_of, read_source, the_only
 from ptosim.ops.lower.logical.spills import spills
 
 if TYPE_CHECKING:

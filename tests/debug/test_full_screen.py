@@ -12,7 +12,7 @@ from tests.debug.helpers import LOOP, debug
 
 pytest.importorskip("textual")
 
-from ptosim.debug.tui.app import View
+from ptosim.debug.tui import View
 
 
 async def ended(app, pilot):

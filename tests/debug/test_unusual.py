@@ -10,8 +10,8 @@ import pytest
 
 import ptosim
 from ptosim.debug import budget
-from ptosim.debug.screen import rendered
 from ptosim.debug.session import Debugger
+from ptosim.debug.sheet import rendered
 from ptosim.debug.shell import Shell
 from ptosim.ground.errors import UsageError
 from ptosim.shell.main import main

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.debug.budget import is_number
 from ptosim.debug.commands.table import command
-from ptosim.debug.expressions import Expression, written
-from ptosim.debug.sheet import short_number
+from ptosim.debug.expressions import Expression, text_of
+from ptosim.debug.shell import Shell
 from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.user_code import of_the_caller
-
-if TYPE_CHECKING:
-    from ptosim.debug.shell import Shell
 
 
 @command("print", "asking", "print EXPR", "p", example="print abs(%x).max()", completes="values")
@@ -27,29 +22,6 @@ def print_(shell: Shell, args: str) -> None:
     """The value of an expression: Python over `%values` (NumPy arrays of what elements mean) and
     `$names`."""
     shell.say(text_of(shell.session.evaluate(args)))
-
-
-def text_of(value: Any) -> str:
-    """Return a value as text of a few lines. Raises UsageError for one that has none."""
-    return _array_text(value) if isinstance(value, np.ndarray) and value.ndim else _plain(value)
-
-
-def _array_text(value: np.ndarray) -> str:
-    is_narrow = value.dtype.kind == "V" and is_number(value.dtype)
-    shown = value.astype(np.float32) if is_narrow else value
-    head = f"{'x'.join(map(str, value.shape))} {value.dtype}"
-    return f"{head}\n{written(shown, _summary)}"
-
-
-def _summary(array: np.ndarray) -> str:
-    return np.array2string(array, precision=6, threshold=64, max_line_width=96)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value)).lower()
-    is_real = isinstance(value, np.generic) and is_number(value.dtype) and value.dtype.kind != "c"
-    return written(value, short_number if is_real or isinstance(value, (int, float)) else str)
 
 
 @command(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ptosim.debug.commands.table import COMMANDS, TOPICS, command, find
 from ptosim.debug.sheet import Sheet
+from ptosim.debug.shell import Shell
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.errors import UsageError
 from ptosim.views.text import Text
-
-if TYPE_CHECKING:
-    from ptosim.debug.shell import Shell
 
 
 @command("help", "session", "help [TOPIC|COMMAND]", "h", "?", completes="commands")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ptosim.debug.commands.table import command
-from ptosim.debug.locations import number
-from ptosim.debug.names import brief
+from ptosim.debug.names import brief, number
 from ptosim.debug.session import Debugger
+from ptosim.debug.shell import Shell
 from ptosim.debug.stops import Stop
 from ptosim.ground.errors import UsageError
-
-if TYPE_CHECKING:
-    from ptosim.debug.shell import Shell
 
 
 def _count(args: str) -> int:

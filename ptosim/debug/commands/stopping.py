@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ptosim.debug.commands.table import command
-from ptosim.debug.filters import FILTERS, catch
-from ptosim.debug.locations import number
+from ptosim.debug.names import number
+from ptosim.debug.shell import Shell
 from ptosim.debug.stops import Breakpoint
+from ptosim.debug.watches import FILTERS, catch
 from ptosim.ground.errors import UsageError
-
-if TYPE_CHECKING:
-    from ptosim.debug.shell import Shell
 
 _BREAK_USAGE = "break LINE|OP|PIPE|@FUNCTION|pc N|CODE [core N] [if CONDITION]"
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass
 
-if TYPE_CHECKING:
-    from ptosim.debug.shell import Shell
-
-Action = Callable[["Shell", str], None]
+Action = Callable[[Any, str], None]
+"""A function of the shell and the arguments as text."""
 TOPICS = {
     "moving": "run, step and go back",
     "stopping": "breakpoints, watchpoints, what to do there",
@@ -69,7 +67,7 @@ def command(
 @cache
 def load() -> None:
     """Import all commands, once."""
-    for module in ("moving", "stopping", "looking", "vector", "threads", "asking", "general"):
+    for module in ("moving", "stopping", "looking", "threads", "asking", "general"):
         import_module(f"ptosim.debug.commands.{module}")
 
 

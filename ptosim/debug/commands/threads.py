@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ptosim.debug.commands.table import command
 from ptosim.debug.sheet import Sheet, short_number
+from ptosim.debug.shell import Shell
 from ptosim.engine.simt.record import Recorder
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
@@ -18,10 +19,6 @@ from ptosim.ground.whole_numbers import whole
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.private import Fragment
 from ptosim.machine.simt import WARP
-
-if TYPE_CHECKING:
-    from ptosim.debug.shell import Shell
-
 
 # Threads of a SIMT launch in the debugger: where each is and went, what it holds, the lanes of a
 # warp as rows. What is shown is the last launch that the core has begun.

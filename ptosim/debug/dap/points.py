@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from ptosim.debug.dap.variables import Variables
 from ptosim.debug.dap.wire import Message
-from ptosim.debug.filters import catch
-from ptosim.debug.shell import expression_limits
-from ptosim.debug.stops import Breakpoint
+from ptosim.debug.expressions import text_of
+from ptosim.debug.session import Debugger
+from ptosim.debug.shell import Shell, expression_limits
+from ptosim.debug.stops import Breakpoint, Stop
+from ptosim.debug.watches import catch
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.whole_numbers import whole
 
-if TYPE_CHECKING:
-    from ptosim.debug.dap.server import Server
+
+@dataclass(slots=True)
+class Launched:
+    """A session, and what the protocol needs as well."""
+
+    session: Debugger
+    shell: Shell
+    variables: Variables
+    stop_on_entry: bool
+    stop_on_exit: bool
+    last: Stop | None = None
+    paused: bool = False  # the last stop answered a pause that is still to come
+    ids: dict[str, list[int]] = field(default_factory=dict)  # breakpoints by request and source
+
+
+class Serving(Protocol):
+    """What requests ask of the server."""
+
+    @property
+    def run(self) -> Launched:
+        """The run. Raises UsageError before there is one."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Write text to the console of the editor."""
+        ...
+
+    def moved_by_command(self) -> None:
+        """Tell the editor that the run is elsewhere."""
+        ...
 
 
 class PointRequests:
     """Breakpoints on lines, functions, data and findings."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Serving) -> None:
         self.server = server
 
     def handlers(self) -> dict[str, Callable[[Message], Message | None]]:
@@ -100,8 +136,6 @@ class PointRequests:
 
     def _logger(self, message: str) -> Callable[[], None]:
         """Write a message with `{expressions}` in it instead of stopping."""
-        from ptosim.debug.commands.asking import text_of
-
         session = self.server.run.session
         parts = message.split("{")
 
@@ -161,3 +195,94 @@ class PointRequests:
     def _exceptions(self, arguments: Message) -> Message:
         session = self.server.run.session
         return self._answers("exceptions", lambda n: catch(session, n), arguments["filters"])
+
+
+# Requests that can be broken off: `cancel`, or a request to stop, comes while an expression is
+# evaluated.
+
+
+PATIENCE = 1.0
+"""Seconds that a request has once the editor wants to stop."""
+
+
+class Cancelled(Exception):
+    """The editor does not want the answer any more."""
+
+
+class Breaker:
+    """Interrupts the main thread while it answers a request; elsewhere a request is not broken off.
+    `cancel` and `stop` are called by the thread that listens."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answering: Any = None
+        self._unwanted: set[Any] = set()
+        self._is_broken = False
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """An interrupt that comes when its request has just been answered is no news."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self._is_broken:
+                raise
+        self._is_broken = False
+
+    @contextmanager
+    def breaking(self, number: Any) -> Iterator[None]:
+        """Answer a request. Raises Cancelled if it is broken off."""
+        with self._lock:
+            if number in self._unwanted:
+                self._unwanted.discard(number)
+                raise Cancelled
+            is_main = threading.current_thread() is threading.main_thread()
+            self._answering = number if is_main else None
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self._is_broken:
+                raise
+            raise Cancelled from None
+        finally:
+            with self._lock:
+                self._answering = None
+
+    def cancel(self, message: dict[str, Any]) -> None:
+        """Break off the request that a `cancel` names, or let it be refused when its turn comes."""
+        arguments = message.get("arguments")
+        number = arguments.get("requestId") if isinstance(arguments, dict) else None
+        if not isinstance(number, int):
+            return
+        with self._lock:
+            if number == self._answering:
+                self._interrupt()
+            elif len(self._unwanted) < 1000:
+                self._unwanted.add(number)
+
+    def stop(self) -> None:
+        """Break off the request that is being answered, if it goes on for long: what is answered
+        soon is answered, however fast a script writes its requests."""
+        with self._lock:
+            number = self._answering
+        if number is None:
+            return
+        timer = threading.Timer(PATIENCE, self._if_still, (number,))
+        timer.daemon = True
+        timer.start()
+
+    def _if_still(self, number: Any) -> None:
+        with self._lock:
+            if self._answering == number:
+                self._interrupt()
+
+    def _interrupt(self) -> None:
+        self._is_broken = True
+        main = threading.main_thread().ident
+        if hasattr(signal, "pthread_kill") and main is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pthread_kill(main, signal.SIGINT)
+        else:
+            import _thread
+
+            _thread.interrupt_main()

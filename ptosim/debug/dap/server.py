@@ -9,20 +9,18 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
-from ptosim.debug.dap.breaker import Breaker, Cancelled
-from ptosim.debug.dap.points import PointRequests
+from ptosim.debug.dap.points import Breaker, Cancelled, Launched, PointRequests
 from ptosim.debug.dap.state import StateRequests
 from ptosim.debug.dap.variables import Variables
 from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, Pieces, read_message
-from ptosim.debug.filters import FILTERS
-from ptosim.debug.screen import rendered
 from ptosim.debug.session import Debugger, session_of
+from ptosim.debug.sheet import rendered
 from ptosim.debug.shell import Shell
 from ptosim.debug.stops import Stop
+from ptosim.debug.watches import FILTERS
 from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import NO_LIMITS, Limits
-from ptosim.ground.records import dataclass, field
 from ptosim.launch.choices import Choices
 
 # From the attributes of a launch to a session.
@@ -42,20 +40,6 @@ _EDITOR = frozenset(
      "preLaunchTask", "postDebugTask", "internalConsoleOptions", "debugServer", "console",
      "serverReadyAction", "__configurationTarget")
 )  # fmt: skip
-
-
-@dataclass(slots=True)
-class Launched:
-    """A session, and what the protocol needs as well."""
-
-    session: Debugger
-    shell: Shell
-    variables: Variables
-    stop_on_entry: bool
-    stop_on_exit: bool
-    last: Stop | None = None
-    paused: bool = False  # the last stop answered a pause that is still to come
-    ids: dict[str, list[int]] = field(default_factory=dict)  # breakpoints by request and source
 
 
 def launch(arguments: Message, output: Callable[[str], None], limits: Limits) -> Launched:

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ptosim.debug.commands.asking import text_of
 from ptosim.debug.commands.table import find
+from ptosim.debug.dap.points import Serving
 from ptosim.debug.dap.variables import read_memory
 from ptosim.debug.dap.wire import Message
+from ptosim.debug.expressions import text_of
 from ptosim.debug.names import brief, callers
 from ptosim.debug.prompt import completions
-from ptosim.debug.screen import rendered
-from ptosim.debug.sheet import Part
+from ptosim.debug.sheet import Part, rendered
 from ptosim.debug.shell import expression_limits
 from ptosim.debug.tables.memory import core_name
 from ptosim.ground.errors import UsageError
-
-if TYPE_CHECKING:
-    from ptosim.debug.dap.server import Server
 
 
 class StateRequests:
     """Threads (cores), frames, scopes, variables, memory, expressions."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Serving) -> None:
         self.server = server
 
     def handlers(self) -> dict[str, Callable[[Message], Message | None]]:

@@ -3,9 +3,8 @@ operations as bars."""
 
 from __future__ import annotations
 
-from ptosim.debug.clock import NO_TIMING, settled
 from ptosim.debug.names import brief
-from ptosim.debug.session import Debugger
+from ptosim.debug.session import NO_TIMING, Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import memory
 from ptosim.ground.records import NamedTuple
@@ -101,7 +100,7 @@ def cost(session: Debugger) -> list[Sheet]:
     """Cycles so far, by pipe and by operation."""
     if session.timer() is None:
         return [Sheet("", notes=[NO_TIMING, f"{session.position} instructions so far"])]
-    with settled(session.walker) as report:
+    with session.walker.settled() as report:
         return [_cost_of_pipes(session, report), _cost_of_operations(report)]
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.debug.clock import NO_TIMING
-from ptosim.debug.locations import number, space_of
-from ptosim.debug.names import brief
+from ptosim.debug.names import brief, number, space_of
 from ptosim.debug.reading import Place, numbers_of, read_bytes
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number

@@ -32,6 +32,7 @@ from typing import Any
 
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
+from ptosim.launch.compare import Tolerance
 from ptosim.launch.description import (
     COUNT,
     LEVEL,
@@ -42,12 +43,11 @@ from ptosim.launch.description import (
     TEXT,
     VALUE,
     Check,
+    KeyPath,
+    Places,
     TableReader,
     read_description,
 )
-from ptosim.launch.places import Path as KeyPath
-from ptosim.launch.places import Places
-from ptosim.launch.tolerance import Tolerance
 from ptosim.launch.values import beside
 
 SCHEMA = 1

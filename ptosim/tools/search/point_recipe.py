@@ -11,6 +11,7 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field, replace
+from ptosim.launch.compare import Tolerance
 from ptosim.launch.description import (
     LEVEL,
     SYNC,
@@ -22,7 +23,6 @@ from ptosim.launch.description import (
     TableReader,
     read_description,
 )
-from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.conditions import evaluate
 from ptosim.tools.search.request import Request
 from ptosim.tools.search.space import SPACE_KEYS, Params, Space, space_in

@@ -11,10 +11,9 @@ import numpy as np
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.user_code import of_the_caller
-from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.compare import Comparison, Tolerance, compare
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
-from ptosim.launch.tolerance import Tolerance
 from ptosim.launch.values import beside, parse_argument, parse_expectation
 from ptosim.tools.search.request import Refused, Request, line_of, refused_by
 from ptosim.tools.search.source import function_of

@@ -280,7 +280,7 @@ def _compared(program: LoadedProgram, changed: Source, launch: Launch) -> str:
 
 def launch_args(sidecar: Sidecar | None) -> Mapping[str, Any] | None:
     """Return the arguments that a sidecar keeps, None if there is none."""
-    from ptosim.launch.case import kept_arguments
+    from ptosim.launch.sidecar import kept_arguments
 
     return kept_arguments(sidecar) if sidecar is not None else None
 

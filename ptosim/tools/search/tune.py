@@ -11,9 +11,9 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.launch.case import kept_arguments
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
+from ptosim.launch.sidecar import kept_arguments
 from ptosim.tools.search.point import load_text
 from ptosim.tools.search.point_recipe import Recipe
 from ptosim.tools.search.point_values import arguments

@@ -7,7 +7,7 @@ import random
 import ptosim
 from ptosim.language.place.liveness import _united
 from ptosim.launch.analysis.insert_sync import planner
-from ptosim.launch.analysis.insert_sync.accesses import Touch
+from ptosim.launch.analysis.insert_sync.planner import Touch
 from ptosim.machine.effects import storage
 
 TILES = 4000

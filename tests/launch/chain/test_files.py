@@ -8,8 +8,8 @@ import pytest
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.launch.chain.expressions import ExpressionError, value_of, window_of
-from ptosim.launch.places import Places
+from ptosim.launch.chain.chain import ExpressionError, value_of, window_of
+from ptosim.launch.description import Places
 from ptosim.shell.main import main
 
 GOOD = """\

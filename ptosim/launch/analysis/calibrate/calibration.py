@@ -18,9 +18,8 @@ from ptosim.ground.isa.overlay import Overlay
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OperandDef, Role, Variant
 from ptosim.ground.records import dataclass, replace
-from ptosim.launch.analysis.calibrate.fit import Refit, refit, split
+from ptosim.launch.analysis.calibrate.fit import Point, Refit, joined, operation, refit, split
 from ptosim.launch.analysis.calibrate.kernels import Kernel
-from ptosim.launch.analysis.calibrate.points import Point, joined, operation
 from ptosim.launch.analysis.calibrate.profiler import (
     OP_SUMMARY,
     TRACE,

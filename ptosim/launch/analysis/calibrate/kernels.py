@@ -8,7 +8,7 @@ from statistics import mean
 
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
-from ptosim.launch.analysis.calibrate.points import HELD_OUT, Point, Prediction
+from ptosim.launch.analysis.calibrate.fit import HELD_OUT, Point, Prediction
 from ptosim.launch.analysis.calibrate.profiler import TRACE, Reading
 from ptosim.launch.choices import Choices
 from ptosim.launch.program import LoadedProgram

@@ -14,8 +14,7 @@ from ptosim.language.place.cores import has_abstract, reached_functions
 from ptosim.language.place.planner import Placement, called_functions, place
 from ptosim.language.verify.checks.simt import ENTRY
 from ptosim.language.verify.verbs import HELPER
-from ptosim.launch.analysis.insert_sync.accesses import Accesses
-from ptosim.launch.analysis.insert_sync.planner import Plan, Planner, number
+from ptosim.launch.analysis.insert_sync.planner import Accesses, Plan, Planner, number
 
 
 class Edits:

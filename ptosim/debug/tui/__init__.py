@@ -1,1 +1,0 @@
-"""The debugger as a full screen; needs `ptosim[tui]`."""
