@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ptosim.debug.clock import NO_TIMING
 from ptosim.debug.names import brief, callers
-from ptosim.debug.session import Debugger
+from ptosim.debug.session import NO_TIMING, Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables.memory import core_name

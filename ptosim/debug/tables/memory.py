@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.debug.clock import NO_TIMING
 from ptosim.debug.names import brief, number, space_of
 from ptosim.debug.reading import Place, numbers_of, read_bytes
-from ptosim.debug.session import Debugger
+from ptosim.debug.session import NO_TIMING, Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.tiles import live_tiles
 from ptosim.engine.core.bound import Bound, Region
