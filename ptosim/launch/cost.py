@@ -13,8 +13,8 @@ from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Depth, Inst
 from ptosim.engine.core.symbolic import Undecided, is_unplaced
-from ptosim.engine.timed.shapes import Shapes
 from ptosim.engine.period.loops import NotFollowed
+from ptosim.engine.timed.shapes import Shapes
 from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.engine.watch.reach import Dependent
 from ptosim.ground.errors import InternalError, UsageError
