@@ -29,7 +29,7 @@ from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.launch.options import available_cores
 from ptosim.launch.sidecar import sidecar_of
-from ptosim.launch.sources import files_of, open_file, source_path
+from ptosim.launch.sources import files_of, open_file, parts, source_path
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (

@@ -18,7 +18,7 @@ from ptosim.shell.options import THRESHOLDS
 if TYPE_CHECKING:
     from ptosim.engine.core.dump import Dump
     from ptosim.launch.choices import Choices
-    from ptosim.launch.tolerance import Tolerance
+    from ptosim.launch.compare import Tolerance
 
 
 def choices(options: argparse.Namespace, file: str | None = None) -> Choices:
@@ -54,7 +54,7 @@ def command_line(options: argparse.Namespace) -> str:
 
 def tolerance(options: argparse.Namespace) -> Tolerance:
     """Return the tolerance that the options ask for."""
-    from ptosim.launch.tolerance import Tolerance
+    from ptosim.launch.compare import Tolerance
 
     return Tolerance(options.rtol, options.atol, options.ulp)
 

@@ -30,8 +30,7 @@ class Timed:
     def memory(self) -> MemoryMap | None:
         """Its memory over cycles; None without tiles. It is followed for that once."""
         if not self._memory:
-            from ptosim.launch.analysis.memory_map import memory_map
-            from ptosim.launch.analysis.memory_time import in_cycles
+            from ptosim.launch.analysis.memory_map import in_cycles, memory_map
 
             steps = memory_map(self.program.front, self.program.profile, self.cost.entry, self.args)
             self._memory.append(in_cycles(steps, self.cost) if steps.spaces else None)
