@@ -200,6 +200,15 @@ class Builder:
             )
         return self.append(op)
 
+    def flag(self, name: str, source: str, target: str, number: int) -> Operation:
+        """Append `pto.set_flag` or `pto.wait_flag` between two pipes."""
+        words = [f"<PIPE_{source}>", f"<PIPE_{target}>", f"<EVENT_ID{number}>"]
+        return self.op(name, [self.listed(words)])
+
+    def barrier(self, pipe: str) -> Operation:
+        """Append a barrier of a pipe."""
+        return self.op("pto.barrier", [f"<PIPE_{pipe}>"])
+
     # -- regions ----------------------------------------------------------------------------------
 
     @contextmanager

@@ -19,6 +19,7 @@ from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder, Typed, renamed, text_of
 from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.rewrite.edits import Edit, edited, indent_of
 from ptosim.language.rewrite.forms import convert
 from ptosim.language.syntax.type_parts import quantised
 from ptosim.machine.quant.fake_quant import fake_quant_type
@@ -45,14 +46,12 @@ def as_casts(source: Source, options: FrontOptions) -> Source:
     front = run_frontend(source, options)
     if front.sink.is_rejected:
         raise rejected(list(front.sink))
-    text = source.text
     found = [op for op in front.module.walk() if op.name in FAKE and op.bound]
-    for op in reversed(found):
-        start = min([op.start, *(at for _, _, at in op.result_tokens)])
-        line = text.rfind("\n", 0, start) + 1
-        indent = text[line:start] if text[line:start].isspace() else ""
-        text = text[:start] + text_of(_casts(op), indent) + text[op.end :]
-    return source.changed(text)
+    return source.changed(edited(source.text, [_replaced(source, op, _casts(op)) for op in found]))
+
+
+def _replaced(source: Source, op: Operation, made: list[Operation]) -> Edit:
+    return Edit(op.start, op.end, text_of(made, indent_of(source.text, op.start)))
 
 
 def _casts(op: Operation) -> list[Operation]:
@@ -112,16 +111,11 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     front = run_frontend(source, options)
     if front.sink.is_rejected:
         raise rejected(list(front.sink))
-    text, edits = source.text, []
+    edits: list[Edit] = []
     for op in front.module.walk():
         if op.name.startswith("quant.") and op.bound:
-            made = _cast(op, front.target, form, len(edits))
-            start = text.rfind("\n", 0, op.start) + 1
-            indent = text[start : op.start] if text[start : op.start].isspace() else ""
-            edits.append((op.start, op.end, text_of(made, indent)))
-    for start, end, new in reversed(edits):
-        text = text[:start] + new + text[end:]
-    text = _without_types(text)
+            edits.append(_replaced(source, op, _cast(op, front.target, form, len(edits))))
+    text = _without_types(edited(source.text, edits))
     if front.module.kind != "snippet":
         return text
     return convert(Source(source.name, text), "ssa", front.target)  # results are its outputs

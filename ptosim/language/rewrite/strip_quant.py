@@ -12,6 +12,8 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.source import Source
+from ptosim.language.build import Builder
+from ptosim.language.rewrite.edits import Edit, after, before, edited
 from ptosim.language.syntax.parser import parse
 from ptosim.machine.quant.mlir.passes import rewritten
 from ptosim.machine.quant.mlir.types import QuantType
@@ -46,16 +48,13 @@ class _Stripper:
         self.module = module
         self.source = module.source.text
         self.functions = [op for op in module.walk() if op.name == "func.func"]
-        self.edits: list[tuple[int, int, str]] = []
+        self.edits: list[Edit] = []
 
     def text(self) -> str:
         """Return the text with everything replaced."""
         for function in self.functions:
             self._function(function)
-        text = self.source
-        for start, end, new in sorted(self.edits, reverse=True):
-            text = text[:start] + new + text[end:]
-        return text
+        return edited(self.source, self.edits)
 
     def _function(self, function: Operation) -> None:
         twins: dict[str, str] = {}
@@ -69,10 +68,8 @@ class _Stripper:
             if token is not None and body:
                 twins[token.value] = f"{token.value}_stored"
                 self._replace(token, twins[token.value])
-                cast = (
-                    f"{token.value} = quant.scast {twins[token.value]} : {changed} to {type_.value}"
-                )
-                self._before(body[0], cast)
+                cast = _cast(token.value, twins[token.value], changed, type_.value)
+                self.edits.append(before(self.source, body[0], [cast]))
         results = _types(function.arrow)
         for type_ in results:
             self._replace(type_, self._stored(type_.value))
@@ -88,10 +85,11 @@ class _Stripper:
             return
         made = [(t.value, self._stored(t.value)) for t in _types(callee.arrow)]
         new = {}
-        for (name, _, _), (before, after) in zip(op.result_tokens, made, strict=False):
-            if before != after:
+        for (name, _, _), (was, became) in zip(op.result_tokens, made, strict=False):
+            if was != became:
                 new[f"%{name}"] = f"%{name}_stored"
-                self._after(op, f"%{name} = quant.scast %{name}_stored : {after} to {before}")
+                cast = _cast(f"%{name}", f"%{name}_stored", became, was)
+                self.edits.append(after(self.source, op, [cast]))
         types = [type_.value for _, type_ in map(_argument, callee.ins) if type_ is not None]
         self._uses(op, types, twins, new)
 
@@ -111,13 +109,13 @@ class _Stripper:
             twin = twins.get(token.value)
             if twin is None:
                 twin = f"{token.value}_out"
-                self._before(op, f"{twin} = quant.scast {token.value} : {type_} to {changed}")
+                cast = _cast(twin, token.value, type_, changed)
+                self.edits.append(before(self.source, op, [cast]))
             names[token.value] = twin
-        start = min([op.start, *(at for _, _, at in op.result_tokens)])
         text = re.sub(
-            r"%[\w.$-]+", lambda m: names.get(m.group(), m.group()), self.source[start : op.end]
+            r"%[\w.$-]+", lambda m: names.get(m.group(), m.group()), self.source[op.start : op.end]
         )
-        self.edits.append((start, op.end, self._stored(text)))
+        self.edits.append(Edit(op.start, op.end, self._stored(text)))
 
     def _stored(self, text: str) -> str:
         return stored(text, self.module)
@@ -125,20 +123,11 @@ class _Stripper:
     # -- edits ------------------------------------------------------------------------------------
 
     def _replace(self, token: Any, text: str) -> None:
-        start = token.start
-        self.edits.append((start, start + len(token.value), text))
+        self.edits.append(Edit(token.start, token.end, text))
 
-    def _before(self, op: Operation, line: str) -> None:
-        start = min([op.start, *(at for _, _, at in op.result_tokens)])
-        self.edits.append((start, start, f"{line}\n{self._indent(start)}"))
 
-    def _after(self, op: Operation, line: str) -> None:
-        start = min([op.start, *(at for _, _, at in op.result_tokens)])
-        self.edits.append((op.end, op.end, f"\n{self._indent(start)}{line}"))
-
-    def _indent(self, at: int) -> str:
-        head = self.source[self.source.rfind("\n", 0, at) + 1 : at]
-        return head if head.isspace() else ""
+def _cast(result: str, value: str, given: str, made: str) -> Operation:
+    return Builder().op("quant.scast", [value], [given, "to", made], results=[result])
 
 
 def _symbol(op: Operation) -> str:

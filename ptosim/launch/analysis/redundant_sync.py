@@ -14,6 +14,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.rewrite.edits import Edit, edited, line_of
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 
@@ -128,7 +129,7 @@ def flag_key(op: Operation) -> FlagKey:
 
 def _removal(source: Source, candidate: _Candidate) -> _Change:
     return _Change(
-        tuple(Fix(_line_of(source, op), "") for op in candidate.ops),
+        tuple(Fix(Span(source, *line_of(source.text, op)), "") for op in candidate.ops),
         "PTO5301",
         "orders nothing that is not ordered without it",
         f"remove the {candidate.what}",
@@ -142,7 +143,7 @@ def _moves(source: Source, candidate: _Candidate) -> Iterator[_Change]:
     loop = op.parent
     if not op.has("barrier") or loop is None or not loop.has("loop"):
         return
-    removed = Fix(_line_of(source, op), "")
+    removed = Fix(Span(source, *line_of(source.text, op)), "")
     text = source.text[op.start : op.end]
     line = source.text.rfind("\n", 0, loop.start) + 1
     margin = source.text[line : loop.start]
@@ -163,8 +164,7 @@ def _changed(program: LoadedProgram, change: _Change) -> LoadedProgram | None:
     """The program after the edits, under manual synchronisation; None if it is refused."""
     front = program.front
     text = front.source.text
-    for fix in sorted(change.fixes, key=lambda fix: -fix.span.start):
-        text = text[: fix.span.start] + fix.replacement + text[fix.span.end :]
+    text = edited(text, [Edit(f.span.start, f.span.end, f.replacement) for f in change.fixes])
     options = FrontOptions(
         front.chip, front.level, "manual", front.compat, front.entry, front.legacy
     )
@@ -210,16 +210,6 @@ def _finding(
         fixes=change.fixes,
         context=price,
     )
-
-
-def _line_of(source: Source, op: Operation) -> Span:
-    """The line of an operation if it has that line for itself."""
-    start = source.text.rfind("\n", 0, op.start) + 1
-    end = source.text.find("\n", op.end)
-    end = len(source.text) if end < 0 else end + 1
-    if source.text[start : op.start].strip() or source.text[op.end : end].strip():
-        return Span(source, op.start, op.end)
-    return Span(source, start, end)
 
 
 def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:

@@ -13,7 +13,9 @@ from ptosim.ground.ir.core import Block, Operation
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source
+from ptosim.language.build import Builder
 from ptosim.language.frontend import Front, FrontOptions
+from ptosim.language.rewrite.edits import Edit, before, edited, indent_of, loop_head
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sidecar import Sidecar
 from ptosim.time.report.totals import CostReport
@@ -27,12 +29,9 @@ from ptosim.tools.search.rewrite_sync import (
     without_sync,
 )
 from ptosim.tools.search.rewrite_text import (
-    Edit,
     NotApplicable,
     bodies,
-    edited,
     fresh,
-    indent_of,
     read,
 )
 
@@ -73,34 +72,20 @@ def _split(front: Front, count: int) -> str:
         raise NotApplicable(f"no window of global memory has {rows} rows")
     first, last = windows[0], stores[-1]
     edits = [e for op in windows for e in _window(text, op, suffix)]
-    margin = indent_of(text, first)
-    lines = [
-        f"%zero{suffix} = arith.constant 0 : index",
-        f"%all{suffix} = arith.constant {rows} : index",
-        f"%rows{suffix} = arith.constant {rows // count} : index",
-        f"scf.for %row{suffix} = %zero{suffix} to %all{suffix} step %rows{suffix} {{",
-    ]
-    edits.append(Edit(first.start, first.start, "".join(f"{line}\n{margin}" for line in lines)))
-    edits.append(Edit(last.end, last.end, f"\n{margin}}}"))
-    made = edited(text, _one_insertion(edits))
+    margin = indent_of(text, first.start)
+    b = Builder()
+    for name, number in (("zero", 0), ("all", rows), ("rows", rows // count)):
+        b.constant(f"%{name}{suffix}", number, "index")
+    bounds = [f"%{name}{suffix}" for name in ("zero", "all", "rows")]
+    head = before(text, first, b.ops)
+    opened = Edit(first.start, first.start, f"{loop_head(f'%row{suffix}', bounds)}\n{margin}")
+    made = edited(text, [head, opened, *edits, Edit(last.end, last.end, f"\n{margin}}}")])
     return _TYPE.sub(lambda m: f"{m[1]}{_fewer(m[2], rows, count)}x", made)
 
 
 def _fewer(written: str, rows: int, count: int) -> str:
     """The rows of a piece where all are written; a comment may write thousands of digits."""
     return str(rows // count) if written == str(rows) else written
-
-
-def _one_insertion(edits: list[Edit]) -> Iterator[Edit]:
-    """Insertions at one place as one, in their order: the head of the loop first."""
-    places: dict[int, list[str]] = {}
-    for edit in sorted(edits, key=lambda e: "scf.for" not in e.text):
-        if edit.start == edit.end:
-            places.setdefault(edit.start, []).append(edit.text)
-        else:
-            yield edit
-    for at, texts in places.items():
-        yield Edit(at, at, "".join(texts))
 
 
 def _block(front: Front) -> Block:
@@ -148,8 +133,8 @@ def _window(text: str, op: Operation, suffix: str) -> Iterator[Edit]:
     if offsets is None or sizes is None:
         raise NotApplicable("a window whose offsets are not values")
     name = f"%at_{op.results[0].name}{suffix}"
-    line = f"{name} = arith.addi {offsets[1]}, %row{suffix} : index\n{indent_of(text, op)}"
-    yield Edit(op.start, op.start, line)
+    offset = [offsets[1], f"%row{suffix}"]
+    yield before(text, op, [Builder().op("arith.addi", offset, ["index"], results=[name])])
     yield Edit(op.start + offsets.start(1), op.start + offsets.end(1), name)
     yield Edit(op.start + sizes.start(1), op.start + sizes.end(1), f"%rows{suffix}")
 

@@ -16,19 +16,18 @@ from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
+from ptosim.language.build import Builder, text_of
 from ptosim.language.frontend import Front, FrontOptions
+from ptosim.language.rewrite.edits import Edit, edited, indent_of, loop_head
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.machine.effects.storage import operand_value, root_of
 from ptosim.machine.layout import round_up
 from ptosim.tools.search.rewrite_sync import first_of, with_sync, without_sync
 from ptosim.tools.search.rewrite_text import (
-    Edit,
     NotApplicable,
     bodies,
     constant_of,
-    edited,
     fresh,
-    indent_of,
     operations,
     read,
     renamed,
@@ -196,6 +195,10 @@ def _address_of(op: Operation) -> Tok:
     return operand.tok
 
 
+def _line(op: Operation) -> str:
+    return text_of([op])
+
+
 # -- one loop --------------------------------------------------------------------------------------
 
 
@@ -209,13 +212,13 @@ class _Twice:
         self.rooms = rooms
         self.suffix = suffix
         self.block = loop.regions[0].blocks[0]
-        self.margin = indent_of(self.text, loop)
+        self.margin = indent_of(self.text, loop.start)
         first, last = self.block.ops[0], self.block.ops[-1]
         self.head = self.text.index("{", self._after_operands(first)) + 1
         self.tail = self.text.rindex("}", last.end, loop.end)
         if self.text[self.tail + 1 : loop.end].strip():
             raise NotApplicable("a loop with attributes")
-        self.addresses: list[str] = []
+        self.addresses = Builder()
         self.outside: list[str] = []
 
     def _after_operands(self, first: Operation) -> int:
@@ -234,16 +237,19 @@ class _Twice:
         moved = self._moved_inside(twins)
         shift = self.head
         copy = edited(body, [Edit(e.start - shift, e.end - shift, e.text) for e in moved])
-        before, header, rest = self._bounds()
+        bounds = Builder()
+        header, rest = self._bounds(bounds)
         step = self._word("step")
         inner = f"{self.margin}  "
         counter = self.block.values[0].name
-        second = f"{inner}%{names[counter]} = arith.addi %{counter}, {step} : index\n"
-        lines = [*self.addresses, *self.outside, *before]
+        b = Builder()
+        b.op("arith.addi", [f"%{counter}", step], ["index"], results=[f"%{names[counter]}"])
+        second = f"{inner}{text_of(b.ops)}\n"
+        lines = [*map(_line, self.addresses.ops), *self.outside, *map(_line, bounds.ops)]
         made = "".join(f"{line}\n{self.margin}" for line in lines)
-        made += f"{header} {{{body.rstrip()}\n\n{second}{renamed(copy, names).strip(chr(10))}}}"
+        made += f"{header}{body.rstrip()}\n\n{second}{renamed(copy, names).strip(chr(10))}}}"
         if rest:
-            made += f"\n{self.margin}{rest} {{{body}}}"
+            made += f"\n{self.margin}{rest}{body}}}"
         return [Edit(self.loop.start, self.loop.end, made)]
 
     def _defined(self) -> Iterator[Value]:
@@ -262,46 +268,47 @@ class _Twice:
         assert isinstance(operand, Operand)
         return operand.tok.value if hasattr(operand.tok, "value") else str(operand.const)  # type: ignore[union-attr]
 
-    def _bounds(self) -> tuple[list[str], str, str]:
-        """The lines before the loop, its head, and the head of the loop over what is left."""
+    def _bounds(self, b: Builder) -> tuple[str, str]:
+        """Build what the new bounds are; return the head of the loop, and that of the loop over
+        what is left."""
         low, high, step = (constant_of(self.loop, n) for n in ("lower", "upper", "step"))
-        counter = self.block.values[0].name
+        counter = f"%{self.block.values[0].name}"
         lower, upper, stride = (self._word(n) for n in ("lower", "upper", "step"))
-        two = f"%two{self.suffix}"
-        lines = [f"{two} = arith.addi {stride}, {stride} : index"]
-        if step is not None and step > 0:
-            lines = [f"{two} = arith.constant {2 * step} : index"]
-        if low is not None and high is not None and step is not None and step > 0:
+        two, even = f"%two{self.suffix}", f"%even{self.suffix}"
+        step = step if step is not None and step > 0 else None
+        if step is not None:
+            b.constant(two, 2 * step, "index")
+        else:
+            b.op("arith.addi", [stride, stride], ["index"], results=[two])
+        if low is not None and high is not None and step is not None:
             rounds = max(0, -(-(high - low) // step))
             if rounds < 2:
                 raise NotApplicable("a loop of one round")
-            end = low + rounds // 2 * 2 * step
             if rounds % 2 == 0:
-                return lines, f"scf.for %{counter} = {lower} to {upper} step {two}", ""
-            lines.append(f"%even{self.suffix} = arith.constant {end} : index")
+                return loop_head(counter, [lower, upper, two]), ""
+            b.constant(even, low + rounds // 2 * 2 * step, "index")
         else:
-            lines += self._even(lower, upper, stride, two)
-        even = f"%even{self.suffix}"
-        return (
-            lines,
-            f"scf.for %{counter} = {lower} to {even} step {two}",
-            f"scf.for %{counter} = {even} to {upper} step {stride}",
-        )
+            self._even(b, lower, upper, stride)
+        return loop_head(counter, [lower, even, two]), loop_head(counter, [even, upper, stride])
 
-    def _even(self, lower: str, upper: str, stride: str, two: str) -> list[str]:
-        """The end of the rounds that have a second one: `lower` and as many whole pairs of steps
-        as there are rounds."""
-        s = self.suffix
-        return [
-            f"%zero{s} = arith.constant 0 : index",
-            f"%length{s} = arith.subi {upper}, {lower} : index",
-            f"%span{s} = arith.maxsi %length{s}, %zero{s} : index",
-            f"%rounds{s} = arith.ceildivsi %span{s}, {stride} : index",
-            f"%number{s} = arith.constant 2 : index",
-            f"%pairs{s} = arith.divsi %rounds{s}, %number{s} : index",
-            f"%whole{s} = arith.muli %pairs{s}, {two} : index",
-            f"%even{s} = arith.addi {lower}, %whole{s} : index",
-        ]
+    def _even(self, b: Builder, lower: str, upper: str, stride: str) -> None:
+        """Build the end of the rounds that have a second one: `lower` and as many whole pairs of
+        steps as there are rounds."""
+
+        def name(stem: str) -> str:
+            return f"%{stem}{self.suffix}"
+
+        def step(word: str, one: str, two: str, result: str) -> str:
+            b.op(f"arith.{word}", [one, two], ["index"], results=[name(result)])
+            return name(result)
+
+        b.constant(name("zero"), 0, "index")
+        length = step("subi", upper, lower, "length")
+        span = step("maxsi", length, name("zero"), "span")
+        rounds = step("ceildivsi", span, stride, "rounds")
+        b.constant(name("number"), 2, "index")
+        pairs = step("divsi", rounds, name("number"), "pairs")
+        step("addi", lower, step("muli", pairs, name("two"), "whole"), "even")
 
     # -- twins ------------------------------------------------------------------------------------
 
@@ -362,7 +369,7 @@ class _Twice:
         assert op is not None
         name = op.results[0].name
         twin = f"{name}{self.suffix}"
-        self.addresses.append(f"%addr_{twin} = arith.constant {base} : i64")
+        self.addresses.constant(f"%addr_{twin}", base, "i64")
         at = _address_of(op)
         text = edited(self.text, [Edit(at.start, at.end, f"%addr_{twin}")])
         longer = len(text) - len(self.text)
@@ -381,6 +388,6 @@ class _Twice:
                 continue
             at = _address_of(op)
             name = f"%addr_{op.results[0].name}{self.suffix}"
-            self.addresses.append(f"{name} = arith.constant {self.bases[op.results[0]]} : i64")
+            self.addresses.constant(name, self.bases[op.results[0]], "i64")
             edits.append(Edit(at.start, at.end, name))
         return edits

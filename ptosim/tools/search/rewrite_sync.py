@@ -11,11 +11,12 @@ from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
+from ptosim.language.rewrite.edits import Edit, edited, line_of
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.launch.analysis.redundant_sync import redundant_sync
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
-from ptosim.tools.search.rewrite_text import Edit, NotApplicable, bodies, edited, line_of, read
+from ptosim.tools.search.rewrite_text import NotApplicable, bodies, read
 
 ROUNDS = 8
 """How often what is redundant is looked for again: of two that do the same one has to stay."""

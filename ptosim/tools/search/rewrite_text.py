@@ -1,14 +1,13 @@
-"""Texts of programs in pieces: names that are changed, lines that go, loops with their parts."""
+"""What rewrites of programs have in common: names, constants, the program that is read again."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 
@@ -17,22 +16,6 @@ _NAME = re.compile(r"%([\w.$-]+)")
 
 class NotApplicable(UsageError):
     """A rewrite has nothing to do in a program, or cannot do it; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """The characters [start, end) of a text that become other ones."""
-
-    start: int
-    end: int
-    text: str
-
-
-def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text with edits that do not overlap."""
-    for edit in sorted(edits, key=lambda e: (e.start, e.end), reverse=True):
-        text = text[: edit.start] + edit.text + text[edit.end :]
-    return text
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
@@ -57,22 +40,6 @@ def bodies(resolved: ResolvedModule) -> list[Function]:
 def operations(op: Operation) -> list[Operation]:
     """Return all operations inside one, in order."""
     return [inner for inner in op.walk() if inner is not op]
-
-
-def line_of(text: str, op: Operation) -> tuple[int, int]:
-    """Return where the line of an operation is, if it has one for itself, else the operation."""
-    start = text.rfind("\n", 0, op.start) + 1
-    end = text.find("\n", op.end)
-    end = len(text) if end < 0 else end + 1
-    alone = not text[start : op.start].strip() and not text[op.end : end].strip()
-    return (start, end) if alone else (op.start, op.end)
-
-
-def indent_of(text: str, op: Operation) -> str:
-    """Return the blanks before an operation on its line."""
-    start = text.rfind("\n", 0, op.start) + 1
-    head = text[start : op.start]
-    return head[: len(head) - len(head.lstrip())]
 
 
 def fresh(front: Front, stem: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.ir.core import Operand, Operation
@@ -9,53 +11,14 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MultiTileType, TileType
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
+from ptosim.language.build import Builder
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import has_abstract, reached_functions
 from ptosim.language.place.planner import Placement, called_functions, place
+from ptosim.language.rewrite.edits import Edit, after, before, edited
 from ptosim.language.verify.checks.simt import ENTRY
 from ptosim.language.verify.verbs import HELPER
 from ptosim.launch.analysis.insert_sync.planner import Accesses, Plan, Planner, number
-
-
-class Edits:
-    """Lines to insert into a text, in the order in which they are asked for at each place."""
-
-    def __init__(self, source: Source) -> None:
-        self.text = source.text
-        self._edits: list[tuple[int, int, int, str]] = []
-
-    def before(self, op: Operation, line: str) -> None:
-        """Insert a line before an operation."""
-        self._add(op.start, 1, f"{line}\n{self._indent(op)}")
-
-    def after(self, op: Operation, line: str) -> None:
-        """Insert a line after an operation."""
-        self._add(self._end(op), 0, f"\n{self._indent(op)}{line}")
-
-    def inside(self, at: int, text: str) -> None:
-        """Insert text at an offset."""
-        self._add(at, 1, text)
-
-    def _add(self, at: int, kind: int, text: str) -> None:
-        self._edits.append((at, kind, len(self._edits), text))
-
-    def _end(self, op: Operation) -> int:
-        """The end of an operation, or of the comment that follows it on its line."""
-        end = self.text.find("\n", op.end)
-        rest = self.text[op.end : end if end >= 0 else len(self.text)]
-        return op.end + len(rest) if rest.strip().startswith(("//", "#")) else op.end
-
-    def _indent(self, op: Operation) -> str:
-        start = self.text.rfind("\n", 0, op.start) + 1
-        head = self.text[start : op.start]
-        return head[: len(head) - len(head.lstrip())]
-
-    def apply(self) -> str:
-        """Return the text with everything inserted."""
-        text = self.text
-        for at, _, _, piece in sorted(self._edits, reverse=True):
-            text = text[:at] + piece + text[at:]
-        return text
 
 
 def rewritten(
@@ -72,13 +35,13 @@ def rewritten(
             help="write shape and element type into the types",
         )
     sink = Sink()
-    edits = Edits(source)
+    edits: list[Edit] = []
     if insert_sync:
         for function in _bodies(front.resolved):
             _synchronise(front, function, edits, sink)
     if plan:
         _addresses(front, edits)
-    return edits.apply(), sink
+    return edited(source.text, edits), sink
 
 
 def _bodies(resolved: ResolvedModule) -> list[Function]:
@@ -100,7 +63,7 @@ def plan_of(front: Front, function: Function) -> Plan:
     return planner.plan
 
 
-def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> None:
+def _synchronise(front: Front, function: Function, edits: list[Edit], sink: Sink) -> None:
     if HELPER in function.op.attrs or ENTRY in function.op.attrs:
         return  # its caller orders it, as one operation
     written = next((op for op in function.op.walk() if op.has("sync")), None)
@@ -112,30 +75,32 @@ def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> 
             help="remove it all to have it inserted",
         )
         return
-    _write_plan(plan_of(front, function), edits)
+    edits += _write_plan(plan_of(front, function), front.source.text)
 
 
-def _write_plan(plan: Plan, edits: Edits) -> None:
-    wall = "pto.barrier <PIPE_ALL>"
+def _write_plan(plan: Plan, text: str) -> Iterator[Edit]:
+    b = Builder()
     for op in plan.walls_after:
-        edits.after(op, wall)
+        yield after(text, op, [b.barrier("ALL")])
     for flag in plan.flags:
-        name = f"[<PIPE_{flag.source}>, <PIPE_{flag.target}>, <EVENT_ID{flag.number}>]"
-        edits.after(flag.first, f"pto.set_flag{name}")
+        assert flag.number is not None, "the plan is numbered"
+        pipes = flag.source, flag.target, flag.number
+        give, take = b.flag("pto.set_flag", *pipes), b.flag("pto.wait_flag", *pipes)
+        yield after(text, flag.first, [give])
         if flag.loop is not None:
-            edits.before(flag.loop, f"pto.set_flag{name}")
-            edits.after(flag.loop, f"pto.wait_flag{name}")
-        edits.before(flag.second, f"pto.wait_flag{name}")
+            yield before(text, flag.loop, [give])
+            yield after(text, flag.loop, [take])
+        yield before(text, flag.second, [take])
     for op, pipe in plan.barriers:
-        edits.before(op, f"pto.barrier <PIPE_{pipe}>")
+        yield before(text, op, [b.barrier(pipe)])
     for op in dict.fromkeys(plan.walls_before):
-        edits.before(op, wall)
+        yield before(text, op, [b.barrier("ALL")])
 
 
 # -- addresses ------------------------------------------------------------------------------------
 
 
-def _addresses(front: Front, edits: Edits) -> None:
+def _addresses(front: Front, edits: list[Edit]) -> None:
     """What calls a function decides where its tiles are: beside those of the caller."""
     planned: dict[Operation, tuple[int, str]] = {}
     for function in _roots(front.resolved):
@@ -154,8 +119,9 @@ def _addresses(front: Front, edits: Edits) -> None:
             if at != placement.values[op.results[0]]:
                 raise _two_places(front, op, root, function.name)
     for count, (op, (at, _)) in enumerate(planned.items()):
-        edits.before(op, f"%ptosim_addr{count} = arith.constant {at} : i64")
-        edits.inside(op.name_end, f" addr = %ptosim_addr{count}")
+        name = f"%ptosim_addr{count}"
+        edits.append(before(front.source.text, op, [Builder().constant(name, at, "i64")]))
+        edits.append(Edit(op.name_end, op.name_end, f" addr = {name}"))
 
 
 def _roots(resolved: ResolvedModule) -> list[Function]:
