@@ -13,7 +13,7 @@ of that text: its maker sets `at` before what it appends, and makes the `Module`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -200,10 +200,10 @@ class Builder:
             )
         return self.append(op)
 
-    def flag(self, name: str, source: str, target: str, number: int) -> Operation:
-        """Append `pto.set_flag` or `pto.wait_flag` between two pipes."""
+    def flag(self, word: str, source: str, target: str, number: int) -> Operation:
+        """Append a flag between two pipes: `word` is set or wait."""
         words = [f"<PIPE_{source}>", f"<PIPE_{target}>", f"<EVENT_ID{number}>"]
-        return self.op(name, [self.listed(words)])
+        return self.op(f"pto.{word}_flag", [self.listed(words)])
 
     def barrier(self, pipe: str) -> Operation:
         """Append a barrier of a pipe."""
@@ -276,6 +276,43 @@ class Builder:
 
 def _in_order(given: Mapping[str, Named], names: Sequence[OperandDef]) -> list[Named]:
     return [given[d.name] for d in names if d.name in given]
+
+
+def copied(op: Operation, name: Callable[[str], str], *, inside: bool = True) -> Operation:
+    """Return an operation as it is written, with other names of its values: `name` gives them, with
+    `%`. Without what is `inside` its regions are empty."""
+    made = Operation(op.name, op.form, op.start, op.end, op.name_end)
+    made.result_tokens = [(name(f"%{n}")[1:], count, at) for n, count, at in op.result_tokens]
+    for field in (
+        "ins",
+        "ins_types",
+        "outs",
+        "outs_types",
+        "items",
+        "types",
+        "type_list",
+        "clauses",
+    ):
+        setattr(made, field, _copy(getattr(op, field), name))
+    made.arrow, made.attrs, made.props = op.arrow, op.attrs, op.props
+    made.is_listed, made.bare_arrow = op.is_listed, op.bare_arrow
+    made.regions = [
+        Region([_block(b, name, inside=inside) for b in r.blocks], r.end) for r in op.regions
+    ]
+    return made
+
+
+def _block(block: Block, name: Callable[[str], str], *, inside: bool) -> Block:
+    ops = [copied(op, name) for op in block.ops] if inside else []
+    return Block(ops, _copy(block.args, name), block.label)
+
+
+def _copy(part: Any, name: Callable[[str], str]) -> Any:
+    if isinstance(part, Tok):
+        return Tok(part.type, name(part.value), part.start) if part.type == "SSA" else part
+    if isinstance(part, Node):
+        return Node(part.kind, _copy(part.parts, name), part.start)
+    return type(part)(_copy(p, name) for p in part) if isinstance(part, (list, tuple)) else part
 
 
 def renamed(ops: Iterable[Operation], names: Mapping[str, str]) -> None:

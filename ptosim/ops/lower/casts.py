@@ -12,7 +12,7 @@ from ptosim.ground.records import dataclass
 from ptosim.ops.lower import fp4
 from ptosim.ops.lower.expansions import expansion
 from ptosim.ops.lower.operands import NotExpandable, TileUse, row_major, tile, valid
-from ptosim.ops.lower.writer import Writer, bits, vreg
+from ptosim.ops.lower.writer import MASK, Writer, bits, vreg
 
 _LETTERS = {
     "RINT": "R", "CAST_RINT": "R", "ROUND": "A", "FLOOR": "F", "CEIL": "C", "TRUNC": "Z",
@@ -102,8 +102,8 @@ def _store(
 ) -> None:
     lanes, (pointer, elem) = register_type(request.dst), to
     if bits(request.dst) == 64:  # the first 32 of the mask
-        types = f"{vreg(lanes)}, !pto.ptr<{elem}, ub>, !pto.mask<b32>"
-        out.op("vsts", f"{value}, {pointer}[{at}], {chosen}", types)
+        types = [vreg(lanes), f"!pto.ptr<{elem}, ub>", MASK]
+        out.op("vsts", [value, out.at(pointer, at), chosen], types)
         return
     spread = bits(request.src) == 64 and request.dst == "f32"
     out.store(
@@ -116,9 +116,7 @@ def _value(out: Writer, given: str, request: Request) -> str:
     src, dst, letter = request.src, request.dst, request.letter
     a, b = register_type(src), register_type(dst)
     if src == dst:
-        return out.op(
-            "vtrc", f'{given}, {out.every()}, "{letter}"', f"{vreg(a)}, !pto.mask<b32>", vreg(a)
-        )
+        return out.op("vtrc", [given, out.every(), f'"{letter}"'], [vreg(a), MASK], vreg(a))
     if (src, dst) == ("i64", "i32"):
         return _low_words(out, given, request.saturates)
     # From f16 to a 32-bit integer an instruction always saturates; f32 says whether.
@@ -159,8 +157,7 @@ def _low_words(out: Writer, given: str, saturates: bool) -> str:
         return low
     v = vreg("si32")
     sign = out.shift("vshrs", low, 31, "si32")
-    operands = f'{high}, {sign}, {out.every()}, "ne"'
-    lost = out.op("vcmp", operands, f"{v}, {v}, !pto.mask<b32>", "!pto.mask<b32>")
+    lost = out.op("vcmp", [high, sign, out.every(), '"ne"'], [v, v, MASK], MASK)
     # All ones for a negative number: its opposite is the largest one, its neighbor the smallest.
     negative = out.shift("vshrs", high, 31, "si32")
     largest = out.everywhere(0x7FFFFFFF, "si32")

@@ -83,8 +83,7 @@ def fills(op: Operation, out: Writer) -> None:
     value, type_ = _scalar(op, target.elem)
 
     def body(w: Writer, _: list[str], mask: str, elem: str) -> str:
-        types = f"{type_}, !pto.mask<b{bits(elem)}>"
-        return w.op(name, f"{value}, {mask}", types, vreg(elem))
+        return w.op(name, [value, mask], [type_, f"!pto.mask<b{bits(elem)}>"], vreg(elem))
 
     _each(out, [], target, body)
 
@@ -124,5 +123,5 @@ def _each(out: Writer, sources: list[TileUse], target: TileUse, body: Body) -> N
             ]
             value = body(out, registers, mask, elem)
             at = out.place((row, target.type.cols), (column, 1))
-            types = f"{vreg(elem)}, !pto.ptr<{elem}, ub>, !pto.mask<b{width}>"
-            out.op("vsts", f"{value}, {result}[{at}], {mask}", types)
+            types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{width}>"]
+            out.op("vsts", [value, out.at(result, at), mask], types)

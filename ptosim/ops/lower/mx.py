@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import dataclass
+from ptosim.language.build import Typed
 from ptosim.ops.lower import fp4
 from ptosim.ops.lower.expansions import expansion
 from ptosim.ops.lower.int8 import int8
@@ -90,10 +91,9 @@ def _write(mx: Mx, out: Writer, op: Operation, along_columns: bool) -> None:
         _flat(mx, out, pointers)
     else:
         _rows(mx, out, pointers)
-    out.after += [
-        f"%{out.prefix}ctrl = arith.constant {_CTRL_AFTER} : i64",
-        f"pto.set_ctrl %{out.prefix}ctrl : i64",
-    ]
+    control = Typed(f"%{out.prefix}ctrl", "i64")
+    out.after.constant(control.name, _CTRL_AFTER, control.type)
+    out.after.op("pto.set_ctrl", [control])
 
 
 def _described(op: Operation) -> Mx:
@@ -267,7 +267,7 @@ def _scale_of_each(mx: Mx, out: Writer, p: Pointers, place: str) -> str:
 
 
 def _barrier(out: Writer) -> None:
-    out.op("mem_bar", '"VST_VLD"')
+    out.op("mem_bar", ['"VST_VLD"'])
 
 
 def _maxima(mx: Mx, out: Writer, p: Pointers, groups: int) -> None:
@@ -342,7 +342,7 @@ def _windows(mx: Mx, out: Writer, p: Pointers, per_row: int) -> None:
         with out.loop(mx.rows) as row:
             scale = _load_words(mx, out, p.scaling, out.place((row, per_row)))
             start = out.place((row, mx.exp.type.cols), (out.index(_SCRATCH_IN_EXPONENTS), 1))
-            halves = out.op("castptr", p.exp, "!pto.ptr<ui8, ub>", "!pto.ptr<ui16, ub>")
+            halves = out.op("castptr", [p.exp], ["!pto.ptr<ui8, ub>"], "!pto.ptr<ui16, ub>")
             _store_words(mx, out, halves, scale, out.half(start), out.first(per_row))
         return
     for start in range(0, per_row, _WINDOW):

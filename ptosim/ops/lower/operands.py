@@ -28,10 +28,10 @@ class TileUse:
     def pointer(self, out: Writer, elem: str = "") -> str:
         """Write a pointer to the tile's first byte, of its own element type or `elem`."""
         own = f"!pto.ptr<{self.elem}, ub>"
-        name = out.op("tile_buf_addr", self.name, str(self.type), own)
+        name = out.op("tile_buf_addr", [self.name], [str(self.type)], own)
         if elem in ("", self.elem):
             return name
-        return out.op("castptr", name, own, f"!pto.ptr<{elem}, ub>")
+        return out.op("castptr", [name], [own], f"!pto.ptr<{elem}, ub>")
 
 
 def tile(op: Operation, name: str) -> TileUse:

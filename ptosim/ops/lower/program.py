@@ -11,7 +11,9 @@ from ptosim.ground.errors import UnsupportedError, UsageError, rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
+from ptosim.language.build import text_of
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.rewrite.edits import Edit, edited, indent_of
 from ptosim.ops.lower import casts as convert
 from ptosim.ops.lower import elementwise, mx
 from ptosim.ops.lower.expansions import EXPANSIONS
@@ -83,12 +85,11 @@ def _default(source: Source) -> str | None:
 
 
 def _rewritten(front: Front) -> Expanded:
-    text, result = front.source.text, Expanded("")
+    text, result, edits = front.source.text, Expanded(""), list[Edit]()
     result.names_target = _default(front.source) is None
     if has_logical(front.resolved.ops):
         return _of_logical(front, result)
     prefix = _unused(text)
-    parts, at = [], 0
     for number, op in enumerate(sorted(_operations(front), key=lambda o: o.start)):
         maker = EXPANSIONS.get(op.name)
         if maker is None:
@@ -101,26 +102,23 @@ def _rewritten(front: Front) -> Expanded:
         except NotExpandable as reason:
             result.kept.append(Kept(op.name, line, str(reason)))
             continue
-        parts += [text[at : op.start], _region(op, writer, _indent(text, op.start))]
-        at = op.end
+        edits.append(Edit(op.start, op.end, _region(op, writer, indent_of(text, op.start))))
         result.stages.append(Stage(op.name, line, _executed(writer)))
-    result.text = "".join(parts) + text[at:]
+    result.text = edited(text, edits)
     return result
 
 
 def _of_logical(front: Front, result: Expanded) -> Expanded:
     """A program of logical vectors, with the registers that they are."""
-    text, at, parts = front.source.text, 0, []
-    replaced = replacements(front.resolved, front.source)
-    for start, end, new, scope in sorted(replaced, key=lambda r: r[0]):
-        parts += [text[at:start], new]
-        at = end
+    text = front.source.text
+    replaced = sorted(replacements(front.resolved, front.source), key=lambda r: r[0].start)
+    for _, scope in replaced:
         for op, lines in scope.counts().items() if scope is not None else ():
             counts = Counter(line.name for line in lines if line.name not in VIEWS)
             result.stages.append(Stage(op.name, text.count("\n", 0, op.start) + 1, dict(counts)))
         for op, note in scope.notes if scope is not None else ():
             result.kept.append(Kept(op.name, text.count("\n", 0, op.start) + 1, note))
-    result.text = "".join(parts) + text[at:]
+    result.text = edited(text, (edit for edit, _ in replaced))
     return result
 
 
@@ -150,11 +148,6 @@ def _unused(text: str) -> str:
     return prefix
 
 
-def _indent(text: str, start: int) -> str:
-    line = text[text.rfind("\n", 0, start) + 1 : start]
-    return line[: len(line) - len(line.lstrip())]
-
-
 def _executed(writer: Writer) -> dict[str, int]:
     return {n: c for n, c in writer.counts.items() if n not in ADDRESSES}
 
@@ -169,13 +162,7 @@ def _summary(op: Operation, writer: Writer) -> list[str]:
 
 
 def _region(op: Operation, writer: Writer, indent: str) -> str:
-    if not writer.lines:
+    region = writer.region()
+    if not region:
         return f"// {op.name}: no elements"
-    lines = [
-        *_summary(op, writer),
-        "pto.vecscope {",
-        *writer.text(),
-        "}",
-        *writer.after,
-    ]
-    return f"\n{indent}".join(lines)
+    return f"\n{indent}".join([*_summary(op, writer), text_of(region, indent)])

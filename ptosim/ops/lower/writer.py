@@ -1,19 +1,20 @@
-"""Lines of a vector region, with names that nothing else in the program has, and a count of what
+"""Builds vector regions, with names that nothing else in the program has, and a count of what
 they execute.
 
 What does not change in a loop (constants, masks of a fixed number of lanes, broadcast constants)
-is written once, in front of everything else."""
+is built once, in front of everything else."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ptosim.ground.ir.core import Node, Operation
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.conversions import lane_conversion
 from ptosim.ground.isa.dtypes import dtype
-from ptosim.ground.records import dataclass, field
+from ptosim.language.build import Builder, Item, Typed, Words
 
 VREG_BITS = 8 * REGISTER_BYTES
 MASK = "!pto.mask<b32>"
@@ -35,61 +36,64 @@ def mask_of(elem: str) -> str:
     return f"!pto.mask<b{min(bits(elem), 32)}>"
 
 
-@dataclass(slots=True)
 class Writer:
-    """Writes one region. `counts` holds how often each instruction is executed."""
+    """Builds one region. `counts` holds how often each instruction is executed, `after` what
+    follows the region."""
 
-    prefix: str
-    lines: list[str] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)  # what follows the region
-    counts: Counter[str] = field(default_factory=Counter)
-    _head: list[str] = field(default_factory=list)
-    _known: dict[tuple[str, ...], str] = field(default_factory=dict)
-    _depth: int = 1
-    _times: int = 1
-    _number: int = 0
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.body, self.head, self.after = Builder(), Builder(), Builder()
+        self.counts: Counter[str] = Counter()
+        self._known: dict[tuple[object, ...], str] = {}
+        self._times = 1
+        self._number = 0
 
-    def text(self) -> list[str]:
-        """Return the lines of the region."""
-        return [f"  {line}" for line in self._head] + self.lines
+    def region(self) -> list[Operation]:
+        """Return the region, and what follows it; nothing if there is nothing in it."""
+        b = Builder()
+        if self.body.ops:
+            with b.scope():
+                b.ops += [*self.head.ops, *self.body.ops]
+            b.ops += self.after.ops
+        return b.ops
 
     def name(self) -> str:
         """Return a fresh value name."""
         self._number += 1
         return f"%{self.prefix}{self._number}"
 
-    def line(self, text: str) -> None:
-        """Write a line as it is."""
-        self.lines.append("  " * self._depth + text)
-
-    def op(self, mnemonic: str, operands: str, types: str = "", result: str | None = None) -> str:
-        """Write an instruction; return the name of its result if it has one."""
+    def op(
+        self,
+        mnemonic: str,
+        items: Sequence[Item | Words],
+        types: Sequence[str] = (),
+        result: str = "",
+    ) -> str:
+        """Append an instruction; return the name of its result if it has one."""
         name = self.name() if result else ""
-        self.line(self._written(mnemonic, operands, types, name, result))
+        _append(self.body, mnemonic, items, types, [name] if result else [], [result])
         self.counts[mnemonic] += self._times
         return name
 
-    def pair(self, mnemonic: str, operands: str, types: str, results: str) -> tuple[str, str]:
-        """Write an instruction with two results."""
+    def pair(
+        self, mnemonic: str, items: Sequence[Item], types: Sequence[str], results: Sequence[str]
+    ) -> tuple[str, str]:
+        """Append an instruction with two results."""
         first, second = self.name(), self.name()
-        self.line(f"{first}, {second} = pto.{mnemonic} {operands} : {types} -> {results}")
+        _append(self.body, mnemonic, items, types, [first, second], results)
         self.counts[mnemonic] += self._times
         return first, second
 
-    def once(self, mnemonic: str, operands: str, types: str, result: str) -> str:
-        """Write an instruction in front of everything else, unless it is there."""
-        key = (mnemonic, operands, result)
+    def once(self, mnemonic: str, items: Sequence[str], types: Sequence[str], *results: str) -> str:
+        """Append an instruction in front of everything else, unless it is there; return the name of
+        its first result."""
+        key = (mnemonic, *items, *results)
         if key not in self._known:
-            self._known[key] = self.name()
-            self._head.append(self._written(mnemonic, operands, types, self._known[key], result))
+            names = [self.name() for _ in results]
+            self._known[key] = names[0]
+            _append(self.head, mnemonic, items, types, names, results)
             self.counts[mnemonic] += 1
         return self._known[key]
-
-    @staticmethod
-    def _written(mnemonic: str, operands: str, types: str, name: str, result: str | None) -> str:
-        head = f"{name} = " if result else ""
-        ends = [part for part in (types, result) if part]
-        return f"{head}pto.{mnemonic} {operands}" + (f" : {' -> '.join(ends)}" if ends else "")
 
     # -- numbers and loops ------------------------------------------------------------------------
 
@@ -98,7 +102,7 @@ class Writer:
         key = ("constant", str(value), type_)
         if key not in self._known:
             self._known[key] = self.name()
-            self._head.append(f"{self._known[key]} = arith.constant {value} : {type_}")
+            self.head.constant(self._known[key], value, type_)
         return self._known[key]
 
     def index(self, value: int) -> str:
@@ -108,12 +112,10 @@ class Writer:
     @contextmanager
     def loop(self, count: int, step: int = 1) -> Iterator[str]:
         """A loop over 0, step, … below `count`; gives the name of its variable."""
-        low, high, by = self.index(0), self.index(count), self.index(step)
+        bounds = [self.index(0), self.index(count), self.index(step)]
         variable = self.name()
-        self.line(f"scf.for {variable} = {low} to {high} step {by} {{")
-        with self._inside(-(-count // step)):
+        with self.body.loop(variable, bounds), self._often(-(-count // step)):
             yield variable
-        self.line("}")
 
     @contextmanager
     def rows(self, count: int) -> Iterator[str]:
@@ -127,24 +129,21 @@ class Writer:
     def fold(self, count: int, start: str, elem: str, body: Callable[[str, str], str]) -> str:
         """A loop that carries a register; `body` makes the next from the variable and the last.
         Return the name of the final one."""
-        low, high, by = self.index(0), self.index(count), self.index(1)
-        result, variable, carried = self.name(), self.name(), self.name()
-        self.line(
-            f"{result} = scf.for {variable} = {low} to {high} step {by} "
-            f"iter_args({carried} = {start}) -> ({vreg(elem)}) {{"
-        )
-        with self._inside(count):
-            self.line(f"scf.yield {body(variable, carried)} : {vreg(elem)}")
-        self.line("}")
+        bounds = [self.index(0), self.index(count), self.index(1)]
+        result, variable, carried = self.name(), self.name(), Typed(self.name(), vreg(elem))
+        with (
+            self.body.loop(variable, bounds, [(carried, start)], [result]),
+            self._often(count),
+        ):
+            made = body(variable, carried.name)
+            self.body.typed("scf.yield", [Typed(made, carried.type)])
         return result
 
     @contextmanager
-    def _inside(self, times: int) -> Iterator[None]:
+    def _often(self, times: int) -> Iterator[None]:
         before = self._times
         self._times *= times
-        self._depth += 1
         yield
-        self._depth -= 1
         self._times = before
 
     def columns(self, count: int, lanes: int) -> Iterator[tuple[str, int]]:
@@ -173,56 +172,53 @@ class Writer:
         """Return the name of half an index."""
         return self._index_op("divui", value, self.index(2))
 
+    def at(self, pointer: str, offset: str) -> Node:
+        """Return a place in memory: a pointer with an offset in elements."""
+        return self.body.indexed(pointer, offset)
+
     def _index_op(self, op: str, a: str, b: str) -> str:
         name = self.name()
-        self.line(f"{name} = arith.{op} {a}, {b} : index")
+        self.body.op(f"arith.{op}", [a, b], ["index"], results=[name])
         return name
 
     # -- instructions of every expansion ----------------------------------------------------------
 
     def every(self, width: int = 32) -> str:
         """Return the mask of all lanes of a width."""
-        return self.once(f"pset_b{width}", '"PAT_ALL"', "", f"!pto.mask<b{width}>")
+        return self.once(f"pset_b{width}", ['"PAT_ALL"'], [], f"!pto.mask<b{width}>")
 
     def first(self, count: int, width: int = 32) -> str:
         """Return the mask of the first `count` lanes of a width."""
         left = self.constant(count, "i32")
-        key = ("plt", left, str(width))
-        if key not in self._known:
-            self._known[key], rest = self.name(), self.name()
-            type_ = f"!pto.mask<b{width}>"
-            text = f"{self._known[key]}, {rest} = pto.plt_b{width} {left} : i32 -> {type_}, i32"
-            self._head.append(text)
-            self.counts[f"plt_b{width}"] += 1
-        return self._known[key]
+        return self.once(f"plt_b{width}", [left], ["i32"], f"!pto.mask<b{width}>", "i32")
 
     def everywhere(self, value: int | str, type_: str = "i32") -> str:
         """Return a constant in every lane."""
-        return self.once("vbr", self.constant(value, type_), type_, vreg(type_))
+        return self.once("vbr", [self.constant(value, type_)], [type_], vreg(type_))
 
     def load(self, pointer: str, elem: str, at: str, dist: str = "NORM", lanes: str = "") -> str:
         """Return a register loaded from `pointer`, elements of `elem`, at an element offset."""
-        operands = f'{pointer}[{at}] {{dist = "{dist}"}}'
-        return self.op("vlds", operands, f"!pto.ptr<{elem}, ub>", vreg(lanes or elem))
+        items = [self.at(pointer, at), {"dist": f'"{dist}"'}]
+        return self.op("vlds", items, [f"!pto.ptr<{elem}, ub>"], vreg(lanes or elem))
 
     def store(self, value: str, lanes: str, pointer: str, elem: str, at: str, mask: str, dist: str):
         """Store a register of `lanes` by a mask of 32-bit lanes."""
-        types = f"{vreg(lanes)}, !pto.ptr<{elem}, ub>, {MASK}"
-        self.op("vsts", f'{value}, {pointer}[{at}], {mask} {{dist = "{dist}"}}', types)
+        types = [vreg(lanes), f"!pto.ptr<{elem}, ub>", MASK]
+        self.op("vsts", [value, self.at(pointer, at), mask, {"dist": f'"{dist}"'}], types)
 
     def unary(self, name: str, a: str, mask: str, elem: str) -> str:
         """Return the result of an instruction of one register."""
-        return self.op(name, f"{a}, {mask}", f"{vreg(elem)}, {mask_of(elem)}", vreg(elem))
+        return self.op(name, [a, mask], [vreg(elem), mask_of(elem)], vreg(elem))
 
     def binary(self, name: str, a: str, b: str, mask: str, elem: str) -> str:
         """Return the result of an instruction of two registers."""
         v = vreg(elem)
-        return self.op(name, f"{a}, {b}, {mask}", f"{v}, {v}, {mask_of(elem)}", v)
+        return self.op(name, [a, b, mask], [v, v, mask_of(elem)], v)
 
     def scalar(self, name: str, a: str, value: str, type_: str, mask: str, elem: str) -> str:
         """Return the result of an instruction of a register and a scalar."""
         v = vreg(elem)
-        return self.op(name, f"{a}, {value}, {mask}", f"{v}, {type_}, {mask_of(elem)}", v)
+        return self.op(name, [a, value, mask], [v, type_, mask_of(elem)], v)
 
     def with_constant(self, name: str, a: str, value: int | str, elem: str = "i32") -> str:
         """Return the result of an instruction of a register and a constant, in all lanes."""
@@ -235,28 +231,28 @@ class Writer:
 
     def cast(self, value: str, elem: str, to: str) -> str:
         """Return the same bytes as other lanes."""
-        return value if elem == to else self.op("vbitcast", value, vreg(elem), vreg(to))
+        return value if elem == to else self.op("vbitcast", [value], [vreg(elem)], vreg(to))
 
     def compare(self, a: str, value: int, word: str, within: str = "", elem: str = "i32") -> str:
         """Return the mask of lanes that compare so with a constant, of all or those of `within`."""
-        operands = f'{a}, {self.constant(value, elem)}, {within or self.every()}, "{word}"'
-        return self.op("vcmps", operands, f"{vreg(elem)}, {elem}, {MASK}", MASK)
+        items = [a, self.constant(value, elem), within or self.every(), f'"{word}"']
+        return self.op("vcmps", items, [vreg(elem), elem, MASK], MASK)
 
     def select(self, a: str, b: str, mask: str, elem: str) -> str:
         """Return a where the mask is set, else b."""
         v = vreg(elem)
-        return self.op("vsel", f"{a}, {b}, {mask}", f"{v}, {v}, {mask_of(elem)}", v)
+        return self.op("vsel", [a, b, mask], [v, v, mask_of(elem)], v)
 
     def nan(self, value: str, elem: str) -> str:
         """Return the mask of lanes that are NaN."""
         every, v = self.every(bits(elem)), vreg(elem)
-        types = f"{v}, {v}, {mask_of(elem)}"
-        return self.op("vcmp", f'{value}, {value}, {every}, "ne"', types, mask_of(elem))
+        types = [v, v, mask_of(elem)]
+        return self.op("vcmp", [value, value, every, '"ne"'], types, mask_of(elem))
 
     def spread(self, name: str, a: str, b: str, elem: str) -> tuple[str, str]:
         """Return both results of an instruction that rearranges two registers."""
         v = vreg(elem)
-        return self.pair(name, f"{a}, {b}", f"{v}, {v}", f"{v}, {v}")
+        return self.pair(name, [a, b], [v, v], [v, v])
 
     def convert(
         self, value: str, src: str, dst: str, part: str = "", rnd: str = "R", sat: str = "SAT"
@@ -264,11 +260,25 @@ class Writer:
         """Return all lanes of a register in another type; rounding and saturation are written where
         the pair of types takes them."""
         taken = lane_conversion(dtype(src), dtype(dst))
-        words = [
-            *([f'rnd = "{rnd}"'] if taken is None or taken.rnd else []),
-            *([f'sat = "{sat}"'] if taken is None or taken.sat else []),
-            *([f'part = "{part}"'] if part else []),
-        ]
-        attributes = f" {{{', '.join(words)}}}" if words else ""
-        operands = f"{value}, {self.every(min(bits(src), 32))}{attributes}"
-        return self.op("vcvt", operands, f"{vreg(src)}, {mask_of(src)}", vreg(dst))
+        words = {
+            "rnd": rnd if taken is None or taken.rnd else "",
+            "sat": sat if taken is None or taken.sat else "",
+            "part": part,
+        }
+        attrs = {key: f'"{word}"' for key, word in words.items() if word}
+        items = [value, self.every(min(bits(src), 32)), *([attrs] if attrs else [])]
+        return self.op("vcvt", items, [vreg(src), mask_of(src)], vreg(dst))
+
+
+def _append(
+    b: Builder,
+    mnemonic: str,
+    items: Sequence[Item | Words],
+    types: Sequence[str],
+    names: Sequence[str],
+    results: Sequence[str],
+) -> None:
+    """Append an instruction; without operands that have a type its list is that of its result."""
+    listed, arrow = (types, results) if types else ([r for r in results if r], ())
+    arrow = arrow if names else ()
+    b.op(f"pto.{mnemonic}", items, listed, results=names, arrow=arrow, bare=True)

@@ -28,7 +28,7 @@ def test_insertions_at_one_place_are_in_their_order():
 def test_what_comes_after_an_operation_is_after_its_comment_and_indented_as_it_is():
     first, second, *_ = operations()
     b = Builder()
-    give = b.flag("pto.set_flag", "V", "MTE3", 2)
+    give = b.flag("set", "V", "MTE3", 2)
     made = edited(TEXT, [after(TEXT, first, [give]), before(TEXT, second, [b.barrier("ALL")])])
     assert made.splitlines()[1:5] == [
         "    pto.barrier <PIPE_V>   // of vectors",

@@ -85,7 +85,7 @@ def _write_plan(plan: Plan, text: str) -> Iterator[Edit]:
     for flag in plan.flags:
         assert flag.number is not None, "the plan is numbered"
         pipes = flag.source, flag.target, flag.number
-        give, take = b.flag("pto.set_flag", *pipes), b.flag("pto.wait_flag", *pipes)
+        give, take = b.flag("set", *pipes), b.flag("wait", *pipes)
         yield after(text, flag.first, [give])
         if flag.loop is not None:
             yield before(text, flag.loop, [give])

@@ -72,13 +72,14 @@ def _instruction(
     every = low.out.every(bits_of(src))
 
     def one(value: Register, word: str) -> Register:
-        words = [
-            *([f'rnd = "{rounding}"'] if pair.rnd else []),
-            *([f'sat = "{saturate}"'] if pair.sat else []),
-            *([f'part = "{word}"'] if word else []),
-        ]
-        text = f" {{{', '.join(words)}}}" if words else ""
-        return low.out.one("vcvt", [low.out.view(value, src), every], vector_type(dst), text)
+        words = {
+            "rnd": rounding if pair.rnd else "",
+            "sat": saturate if pair.sat else "",
+            "part": word,
+        }
+        attrs = {key: f'"{text}"' for key, text in words.items() if text}
+        items = [low.out.view(value, src), every, *([attrs] if attrs else [])]
+        return low.out.one("vcvt", items, vector_type(dst))
 
     return one
 
@@ -261,12 +262,12 @@ def compare(op: Operation, low: Lowering) -> None:
     every, type_ = low.out.every(bits), mask_type(bits)
     mask = low.mask(op)
     a = low.views(low.at(source, layout), elem)
-    words = f', "{_compared(op)}"'
+    word = f'"{_compared(op)}"'
     if is_scalar:
         other = [low.as_lanes(low.number(op, "scalar"), elem)] * len(a)
     else:
         other = low.views(low.at(names.vector(op, "rhs"), layout), elem)
-    made = [low.out.one("vcmp", [x, y, every], type_, words) for x, y in zip(a, other, strict=True)]
+    made = [low.out.one("vcmp", [x, y, every, word], type_) for x, y in zip(a, other, strict=True)]
     lanes = names.lanes_of(source)
     if not is_full(mask):
         held = predicates(low.out, mask, lanes, layout, bits)
@@ -353,7 +354,7 @@ def long_product(op: Operation, low: Lowering) -> None:
     masks = predicates(low.out, low.mask(op), names.lanes_of(result), layout, 32)
     type_ = vector_type(elem)
     pairs = [
-        low.out.emit("vmull", "{0}, {1}, {2}", [x, y, m], [type_, type_])
+        low.out.emit("vmull", [x, y, m], [type_, type_])
         for x, y, m in zip(a, b, masks, strict=True)
     ]
     low.define(result, layout, [p[0] for p in pairs])
@@ -374,8 +375,7 @@ def carries(op: Operation, low: Lowering) -> None:
         inner = predicates(low.out, low.mask(op, "carry_in"), lanes, layout, 32)
         uses = [[x, y, c, m] for (x, y, m), c in zip(uses, inner, strict=True)]
     types = [vector_type(elem), mask_type(32)]
-    text = ", ".join(f"{{{i}}}" for i in range(len(uses[0])))
-    pairs = [low.out.emit(word, text, u, types) for u in uses]
+    pairs = [low.out.emit(word, u, types) for u in uses]
     low.define(result, layout, [p[0] for p in pairs])
     carry: Value = names.result(op, "carry")
     low.known[carry] = Image(lanes, layout, 32, [p[1] for p in pairs])
@@ -392,7 +392,7 @@ def exponential(op: Operation, low: Lowering) -> None:
         a, b = (low.at(names.vector(op, n), layout)[which] for n in ("src", "max"))
         masks = predicates(low.out, mask, lanes, layout, bits)[which]
         uses = zip(a, b, masks, strict=True)
-        return [low.out.one("vexpdif", [x, y, m], type_, f', "{word}"') for x, y, m in uses]
+        return [low.out.one("vexpdif", [x, y, m, f'"{word}"'], type_) for x, y, m in uses]
 
     if bits == 32:
         layout = low.layout(result)

@@ -1,4 +1,4 @@
-"""Writes physical instructions: names, types, constants in front of everything, numbers."""
+"""Builds physical instructions: names, types, constants in front of everything, numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import register_lanes
 from ptosim.ground.isa.dtypes import dtype
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.language.build import Builder, Item, Words
 from ptosim.ops.lower.logical.physical import Instruction, Node, Register
 from ptosim.ops.lower.operands import NotExpandable
 
@@ -38,9 +39,20 @@ def _spelled(elem: str) -> str:
     return "i32" if elem.endswith("bf16x2") else str(dtype(elem))
 
 
+class At(NamedTuple):
+    """A place in memory: a pointer, and an offset in elements."""
+
+    base: Register
+    offset: Register
+
+
+Part = Register | At | str | Words
+"""An operand of an instruction: a register, a place, a word as it is written, attributes."""
+
+
 @dataclass(slots=True)
 class Emitter:
-    """Writes one region. `op` is the logical operation that is being written."""
+    """Builds one region. `op` is the logical operation that is being lowered."""
 
     prefix: str
     head: list[Instruction] = field(default_factory=list)
@@ -83,72 +95,73 @@ class Emitter:
     def emit(
         self,
         name: str,
-        operands: str,
-        uses: Sequence[Register],
+        items: Sequence[Part],
         results: Sequence[str] = (),
-        types: Sequence[str] | None = None,
         *,
         once: bool = False,
     ) -> list[Register]:
-        """Write an instruction: its operands as text with `{0}` for the first of `uses`; `types` of
-        what the text lists, those of the uses unless given. Return its results. One that is written
-        `once` goes in front of everything."""
+        """Append an instruction; return its results. One that is made `once` goes in front of
+        everything."""
         made = [self.register(t) for t in results]
-        listed = ", ".join(types if types is not None else [u.type for u in uses])
-        arrow = ", ".join(results)
-        ends = f"{listed} -> {arrow}" if listed and arrow else listed or arrow
-        head = ", ".join(r.name for r in made)
-        text = f"{head} = " if made else ""
-        text += f"pto.{name} {operands.format(*(u.name for u in uses))} : {ends}"
-        bits, integer = _widest(uses, made)
-        line = Instruction(
-            name, text, tuple(uses), tuple(made), self.op, once, bits, integer
+        uses = [r for item in items for r in _registers(item)]
+        types = [t for item in items for t in _types(item)]
+        listed, arrow = (types, results) if types else (results, ())
+        built = Builder().op(
+            f"pto.{name}", [_item(i) for i in items], listed, results=[r.name for r in made],
+            arrow=arrow, bare=True,
         )  # fmt: skip
+        bits, integer = _widest(uses, made)
+        line = Instruction(name, built, tuple(uses), tuple(made), self.op, once, bits, integer)
         (self.head if once else self.body).append(line)
         return made
 
-    def one(self, name: str, uses: Sequence[Register], result: str, words: str = "") -> Register:
-        """Write an instruction of registers in a row; return its result."""
-        operands = ", ".join(f"{{{i}}}" for i in range(len(uses))) + words.replace(
-            "{", "{{"
-        ).replace("}", "}}")
-        return self.emit(name, operands, uses, [result])[0]
+    def one(self, name: str, items: Sequence[Part], result: str) -> Register:
+        """Append an instruction; return its only result."""
+        return self.emit(name, items, [result])[0]
 
     def view(self, value: Register, elem: str) -> Register:
         """Return the same bytes as other lanes."""
-        type_ = vector_type(elem)
-        if value.type == type_:
-            return value
-        key = ("view", value, type_)
-        if key not in self.local:
-            made = self.register(type_, value)
-            text = f"{made.name} = pto.vbitcast {value.name} : {value.type} -> {type_}"
-            self.body.append(Instruction("vbitcast", text, (value,), (made,), self.op))
-            self.local[key] = made
-        return self.local[key]
+        return self._viewed("vbitcast", value, vector_type(elem))
 
     def mask_view(self, value: Register, bits: int) -> Register:
         """Return the same image as a predicate of another granularity."""
-        type_ = mask_type(bits)
+        return self._viewed("pbitcast", value, mask_type(bits))
+
+    def _viewed(self, name: str, value: Register, type_: str) -> Register:
         if value.type == type_:
             return value
         key = ("view", value, type_)
         if key not in self.local:
             made = self.register(type_, value)
-            text = f"{made.name} = pto.pbitcast {value.name} : {value.type} -> {type_}"
-            self.body.append(Instruction("pbitcast", text, (value,), (made,), self.op))
+            built = Builder().op(f"pto.{name}", [value], results=[made.name], arrow=[type_])
+            self.body.append(Instruction(name, built, (value,), (made,), self.op))
             self.local[key] = made
         return self.local[key]
 
     # -- numbers ----------------------------------------------------------------------------------
 
-    def scalar(self, text: str, uses: Sequence[Register], type_: str) -> Register:
-        """Write an operation of the scalar unit: `text` with `{0}` for the first of `uses`."""
-        key = ("scalar", text, *uses)
+    def scalar(self, name: str, uses: Sequence[Register], type_: str, to: str = "") -> Register:
+        """Append an operation of the scalar unit on numbers of a type; `to` is the type that a
+        conversion makes of it."""
+        key = ("scalar", name, to, *uses)
         if key not in self.local:
-            made = self.register(type_.rpartition(" to ")[2].rpartition(" -> ")[2])
-            line = f"{made.name} = {text.format(*(u.name for u in uses))} : {type_}"
-            self.body.append(Instruction("", line, tuple(uses), (made,), self.op))
+            made = self.register(to or type_)
+            types = [type_, "to", to] if to else [type_]
+            built = Builder().op(name, uses, types, results=[made.name])
+            self.body.append(Instruction("", built, tuple(uses), (made,), self.op))
+            self.local[key] = made
+        return self.local[key]
+
+    def moved(self, pointer: Register, by: Register) -> Register:
+        """Return a pointer moved by a number of elements."""
+        key = ("moved", pointer, by)
+        if key not in self.local:
+            made = self.register(pointer.type)
+            built = Builder().op(
+                "pto.addptr", [pointer, by], [pointer.type], results=[made.name],
+                arrow=[pointer.type],
+            )  # fmt: skip
+            self.body.append(Instruction("", built, (pointer, by), (made,), self.op))
             self.local[key] = made
         return self.local[key]
 
@@ -157,8 +170,8 @@ class Emitter:
         key = ("constant", str(value), type_)
         if key not in self._known:
             made = self.register(type_)
-            line = f"{made.name} = arith.constant {value} : {type_}"
-            self.head.append(Instruction("", line, (), (made,), self.op, True))
+            built = Builder().constant(made.name, value, type_)
+            self.head.append(Instruction("", built, (), (made,), self.op, True))
             self._known[key] = made
         return self._known[key]
 
@@ -167,15 +180,13 @@ class Emitter:
         if by == 0:
             return value
         other = self.constant(by, value.type) if isinstance(by, int) else by
-        return self.scalar("arith.addi {0}, {1}", (value, other), value.type)
+        return self.scalar("arith.addi", (value, other), value.type)
 
     def times(self, value: Register, by: int) -> Register:
         """Return a multiple of a number."""
         if by == 1:
             return value
-        return self.scalar(
-            "arith.muli {0}, {1}", (value, self.constant(by, value.type)), value.type
-        )
+        return self.scalar("arith.muli", (value, self.constant(by, value.type)), value.type)
 
     # -- predicates and constants -----------------------------------------------------------------
 
@@ -198,9 +209,7 @@ class Emitter:
         key = ("first", count, bits)
         if key not in self._known:
             number = self.constant(count, "i32")
-            made = self.emit(
-                f"plt_b{bits}", "{0}", [number], [mask_type(bits), "i32"], ["i32"], once=True
-            )
+            made = self.emit(f"plt_b{bits}", [number], [mask_type(bits), "i32"], once=True)
             self._known[key] = made[0]
         return self._known[key]
 
@@ -208,7 +217,7 @@ class Emitter:
         key = (word, bits)
         if key not in self._known:
             name = f"pge_b{bits}" if "VL" in word else f"pset_b{bits}"
-            made = self.emit(name, f'"{word}"', [], [mask_type(bits)], once=True)
+            made = self.emit(name, [f'"{word}"'], [mask_type(bits)], once=True)
             self._known[key] = made[0]
         return self._known[key]
 
@@ -218,7 +227,7 @@ class Emitter:
         if key not in self._known:
             plain = plain_type(elem)
             number = self.constant(value, plain)
-            made = self.emit("vbr", "{0}", [number], [vector_type(plain)], once=True)
+            made = self.emit("vbr", [number], [vector_type(plain)], once=True)
             self._known[key] = made[0]
         return self.view_of_constant(self._known[key], elem)
 
@@ -227,12 +236,26 @@ class Emitter:
         key = ("ramp", elem)
         if key not in self._known:
             number = self.constant(0, elem)
-            self._known[key] = self.emit("vci", "{0}", [number], [vector_type(elem)], once=True)[0]
+            self._known[key] = self.emit("vci", [number], [vector_type(elem)], once=True)[0]
         return self._known[key]
 
     def view_of_constant(self, value: Register, elem: str) -> Register:
         """Return a constant as lanes of a type of the same width."""
         return self.view(value, elem)
+
+
+def _registers(item: Part) -> tuple[Register, ...]:
+    if isinstance(item, Register):
+        return (item,)
+    return tuple(item) if isinstance(item, At) else ()
+
+
+def _types(item: Part) -> tuple[str, ...]:
+    return tuple(r.type for r in _registers(item)[:1])
+
+
+def _item(item: Part) -> Item | Words:
+    return Builder().indexed(item.base.name, item.offset.name) if isinstance(item, At) else item
 
 
 def _widest(uses: Sequence[Register], made: Sequence[Register]) -> tuple[int, bool]:

@@ -152,9 +152,8 @@ def broadcast(op: Operation, low: Lowering) -> None:
     if held.uniform:
         low.define(result, CONTIGUOUS, held.registers, uniform=True)
     elif held.lanes == 1:
-        words = ' {position = "LOWEST"}'
-        uses = [held.registers[0], low.out.every(bits_of(elem))]
-        one = low.out.one("vdup", uses, vector_type(elem), words)
+        items = [held.registers[0], low.out.every(bits_of(elem)), {"position": '"LOWEST"'}]
+        one = low.out.one("vdup", items, vector_type(elem))
         low.define(result, CONTIGUOUS, [one], uniform=True)
     else:
         spread_results(low, held, result, names.lanes_of(result) // held.lanes)

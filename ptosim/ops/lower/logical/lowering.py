@@ -84,7 +84,7 @@ class Lowering:
         key = ("broadcast", number, elem)
         if key not in self.out.local:
             plain = plain_type(elem) if number.type == plain_type(elem) else elem
-            made = self.out.emit("vbr", "{0}", [number], [vector_type(plain)])[0]
+            made = self.out.one("vbr", [number], vector_type(plain))
             self.out.local[key] = self.out.view(made, elem)
         return self.out.local[key]
 

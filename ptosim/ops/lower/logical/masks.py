@@ -148,22 +148,22 @@ def _prefix(
     if isinstance(count, int):
         return [out.first(min(count - number * step, step), bits) for number in range(registers)]
     found: list[Register] = []
-    left = out.scalar("arith.index_cast {0}", (count,), "index to i32")
+    left = out.scalar("arith.index_cast", (count,), "index", "i32")
     for number in range(registers):
         if step < register_lanes(bits):
             capped = _clamped(out, count, number * step, step)
-            left = out.scalar("arith.index_cast {0}", (capped,), "index to i32")
-        mask, left = out.emit(f"plt_b{bits}", "{0}", [left], [mask_type(bits), "i32"], ["i32"])
+            left = out.scalar("arith.index_cast", (capped,), "index", "i32")
+        mask, left = out.emit(f"plt_b{bits}", [left], [mask_type(bits), "i32"])
         found.append(mask)
     return found
 
 
 def _clamped(out: Emitter, count: Register, start: int, size: int) -> Register:
     """Return how many of `size` items from `start` on are below a count."""
-    lower = out.scalar("arith.maxsi {0}, {1}", (count, out.constant(start)), "index")
-    upper = out.scalar("arith.minsi {0}, {1}", (lower, out.constant(start + size)), "index")
+    lower = out.scalar("arith.maxsi", (count, out.constant(start)), "index")
+    upper = out.scalar("arith.minsi", (lower, out.constant(start + size)), "index")
     return upper if not start else out.scalar(
-        "arith.subi {0}, {1}", (upper, out.constant(start)), "index"
+        "arith.subi", (upper, out.constant(start)), "index"
     )  # fmt: skip
 
 
@@ -178,8 +178,8 @@ def _in_part(
     turn = factor * run
     if isinstance(count, int):
         return count // turn * run + min(max(count % turn - part * run, 0), run)
-    turns = out.scalar("arith.divui {0}, {1}", (count, out.constant(turn)), "index")
-    rest = out.scalar("arith.remui {0}, {1}", (count, out.constant(turn)), "index")
+    turns = out.scalar("arith.divui", (count, out.constant(turn)), "index")
+    rest = out.scalar("arith.remui", (count, out.constant(turn)), "index")
     return out.plus(out.times(turns, run), _clamped(out, rest, part * run, run))
 
 
@@ -225,10 +225,10 @@ def _periodic(out: Emitter, count: int | Register, size: int, bits: int) -> Regi
         bound = out.constant(count, plain)
     else:
         capped = _clamped(out, count, 0, size)
-        bound = out.scalar("arith.index_cast {0}", (capped,), f"index to {plain}")
+        bound = out.scalar("arith.index_cast", (capped,), "index", plain)
         if bits == 8 and size == 256:
             raise refuse("no row for this group size")
-    return out.one("vcmps", [out.view(index, elem), bound, every], mask_type(bits), ', "lt"')
+    return out.one("vcmps", [out.view(index, elem), bound, every, '"lt"'], mask_type(bits))
 
 
 # -- other masks -----------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def _converted(out: Emitter, mask: Image, layout: LaneLayout, bits: int) -> list
 
 def _wider(out: Emitter, masks: list[Register], bits: int, count: int) -> list[Register]:
     found = [
-        out.one("punpack", [m], mask_type(bits), f', "{half}"')
+        out.one("punpack", [m, f'"{half}"'], mask_type(bits))
         for m in masks
         for half in ("LOWER", "HIGHER")[: 1 if len(masks) * 2 > count and m is masks[-1] else 2]
     ]
@@ -293,9 +293,9 @@ def _wider(out: Emitter, masks: list[Register], bits: int, count: int) -> list[R
 def _narrower(out: Emitter, masks: list[Register], bits: int) -> list[Register]:
     found, type_ = [], mask_type(bits)
     for at in range(0, len(masks), 2):
-        one = out.one("ppack", [masks[at]], type_, ', "LOWER"')
+        one = out.one("ppack", [masks[at], '"LOWER"'], type_)
         if at + 1 < len(masks):
-            other = out.one("ppack", [masks[at + 1]], type_, ', "HIGHER"')
+            other = out.one("ppack", [masks[at + 1], '"HIGHER"'], type_)
             one = out.one("por", [one, other, out.every(bits)], type_)
         found.append(one)
     return found

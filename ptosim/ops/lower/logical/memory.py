@@ -155,7 +155,7 @@ def scatter(op: Operation, low: Lowering) -> None:
     index = low.at(indices, CONTIGUOUS)
     pointer = low.number(op, "base")
     for a, i, m in zip(in_layout(low.out, value, CONTIGUOUS), index, masks, strict=True):
-        low.out.emit("vscatter", "{0}, {1}, {2}, {3}", [a, pointer, i, m])
+        low.out.emit("vscatter", [a, pointer, i, m])
 
 
 @lowers("masked_load")

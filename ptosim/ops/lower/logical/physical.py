@@ -1,5 +1,5 @@
 """Physical instructions that a region of logical operations becomes: registers, instructions and
-the control flow around them, and their text."""
+the control flow around them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Register:
 
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """One line. `name` is the mnemonic of a vector instruction, empty for numbers and for text that
-    is copied; `op` the logical operation that it is of; `hoisted`: written before everything else.
-    """
+    """One instruction: as it is `built`, None for one that is only counted. `name` is the mnemonic
+    of a vector instruction, empty for numbers and for what is copied; `op` the logical operation
+    that it is of; `hoisted`: it is before everything else."""
 
     name: str
-    text: str
+    built: Operation | None
     uses: tuple[Register, ...] = ()
     results: tuple[Register, ...] = ()
     op: Operation | None = None
@@ -44,15 +44,12 @@ class Instruction:
 
 @dataclass(slots=True, eq=False)
 class Control:
-    """A loop or a branch: the text before its first body, between bodies, and at the end. `starts`
-    are the registers that go in, `arguments` and `yields` those of each body, `results` what comes
-    out."""
+    """A loop or a branch, `built` without what is in it. `starts` are the registers that go in,
+    `arguments` and `yields` those of each body, `results` what comes out."""
 
     op: Operation
-    head: str
+    built: Operation
     bodies: list[list[Node]] = field(default_factory=list)
-    between: Sequence[str] = ()
-    end: str = "}"
     uses: tuple[Register, ...] = ()
     starts: tuple[Register, ...] = ()
     arguments: tuple[Register, ...] = ()
@@ -74,17 +71,14 @@ def instructions(nodes: Sequence[Node]) -> Iterator[Instruction]:
                 yield from instructions(body)
 
 
-def lines(nodes: Sequence[Node], depth: int = 0) -> Iterator[str]:
-    """Yield the text, two blanks for each level."""
-    pad = "  " * depth
+def operations(nodes: Sequence[Node]) -> list[Operation]:
+    """Return the operations, each with those inside it."""
+    made: list[Operation] = []
     for node in nodes:
-        if isinstance(node, Instruction):
-            if node.text:
-                yield pad + node.text
+        if node.built is None:
             continue
-        yield pad + node.head
-        for number, body in enumerate(node.bodies):
-            if number:
-                yield pad + node.between[number - 1]
-            yield from lines(body, depth + 1)
-        yield pad + node.end
+        if isinstance(node, Control):
+            for region, body in zip(node.built.regions, node.bodies, strict=True):
+                region.blocks[0].ops = operations(body)
+        made.append(node.built)
+    return made

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout, register_lanes
+from ptosim.language.build import Words
 from ptosim.ops.lower.logical import names
-from ptosim.ops.lower.logical.emitter import Emitter, bits_of, refuse, vector_type
+from ptosim.ops.lower.logical.emitter import At, Emitter, bits_of, refuse, vector_type
 from ptosim.ops.lower.logical.lowering import Lowering
 from ptosim.ops.lower.logical.physical import Register
 from ptosim.ops.lower.logical.values import Held, canonical, counts, interleaved, pair
@@ -37,54 +38,43 @@ class Place:
 
     def moved(self, more: int | Register = 0) -> Register:
         """Return the pointer moved by the offset."""
-        return self.out.scalar(
-            "pto.addptr {0}, {1}", (self.pointer, self.at(more)),
-            f"{self.pointer.type} -> {self.pointer.type}",
-        )  # fmt: skip
+        return self.out.moved(self.pointer, self.at(more))
 
     def load(self, more: int | Register, dist: str = "") -> Register:
         """Load a register."""
-        words = f' {{{{dist = "{dist}"}}}}' if dist else ""
-        uses = [self.pointer, self.at(more)]
-        type_ = vector_type(self.elem)
-        return self.out.emit("vlds", f"{{0}}[{{1}}]{words}", uses, [type_], [self.pointer.type])[0]
+        return self.out.one("vlds", [self._place(more), *_dist(dist)], vector_type(self.elem))
 
     def load_pair(self, more: int) -> list[Register]:
         """Load the even and the odd elements of two registers."""
-        uses, type_ = [self.pointer, self.at(more)], vector_type(self.elem)
-        text = f'{{0}}[{{1}}], "DINTLV_B{bits_of(self.elem)}"'
-        return self.out.emit("vldsx2", text, uses, [type_, type_], [self.pointer.type])
+        items = [self._place(more), f'"DINTLV_B{bits_of(self.elem)}"']
+        return self.out.emit("vldsx2", items, [vector_type(self.elem)] * 2)
 
     def store(self, value: Register, more: int | Register, mask: Register, dist: str = "") -> None:
         """Store the active lanes of a register."""
-        words = f' {{{{dist = "{dist}"}}}}' if dist else ""
-        uses = [value, self.pointer, self.at(more), mask]
-        types = [value.type, self.pointer.type, mask.type]
-        self.out.emit("vsts", f"{{0}}, {{1}}[{{2}}], {{3}}{words}", uses, (), types)
+        self.out.emit("vsts", [value, self._place(more), mask, *_dist(dist)])
 
     def store_pair(self, low: Register, high: Register, more: int) -> None:
         """Store the elements of two registers in turn."""
         bits = bits_of(self.elem)
         mask = self.out.every(bits)
-        uses = [low, high, self.pointer, self.at(more), mask]
-        types = [low.type, high.type, self.pointer.type, mask.type]
-        text = f'{{0}}, {{1}}, {{2}}[{{3}}], "INTLV_B{bits}", {{4}}'
-        self.out.emit("vstsx2", text, uses, (), types)
+        self.out.emit("vstsx2", [low, high, self._place(more), f'"INTLV_B{bits}"', mask])
 
     def load_blocks(self, more: int, step: Register, first: Register, mask: Register) -> Register:
         """Load eight blocks, `step` blocks from each other."""
-        uses = [self.moved(more), step, first, mask]
-        types = [u.type for u in uses]
-        return self.out.emit("vsldb", "{0}, {1}, {2}, {3}", uses, [vector_type(self.elem)], types)[
-            0
-        ]
+        return self.out.one("vsldb", [self.moved(more), step, first, mask], vector_type(self.elem))
 
     def store_blocks(
         self, value: Register, more: int, step: Register, first: Register, mask: Register
     ) -> None:
         """Store eight blocks, `step` blocks from each other."""
-        uses = [value, self.moved(more), step, first, mask]
-        self.out.emit("vsstb", "{0}, {1}, {2}, {3}, {4}", uses, (), [u.type for u in uses])
+        self.out.emit("vsstb", [value, self.moved(more), step, first, mask])
+
+    def _place(self, more: int | Register) -> At:
+        return At(self.pointer, self.at(more))
+
+
+def _dist(word: str) -> list[Words]:
+    return [{"dist": f'"{word}"'}] if word else []
 
 
 def loaded(

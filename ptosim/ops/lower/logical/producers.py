@@ -31,8 +31,8 @@ def _first(op: Operation, low: Lowering, limit: int, size: int) -> First:
     if known is not None:
         return First(lanes, min(max(known, 0), limit), size if size < lanes else 0)
     out, count = low.out, low.number(op, "count")
-    least = out.scalar("arith.maxsi {0}, {1}", (count, out.constant(0)), "index")
-    most = out.scalar("arith.minsi {0}, {1}", (least, out.constant(limit)), "index")
+    least = out.scalar("arith.maxsi", (count, out.constant(0)), "index")
+    most = out.scalar("arith.minsi", (least, out.constant(limit)), "index")
     return First(lanes, most, size if size < lanes else 0)
 
 
@@ -54,10 +54,10 @@ def counted(op: Operation, low: Lowering) -> None:
     mask, rest = names.result(op), names.result(op, "remaining")
     lanes, out = names.lanes_of(mask), low.out
     count = low.number(op, "count")
-    taken = out.scalar("arith.minsi {0}, {1}", (count, out.constant(lanes, "i32")), "i32")
-    left = out.scalar("arith.subi {0}, {1}", (count, taken), "i32")
-    least = out.scalar("arith.maxsi {0}, {1}", (taken, out.constant(0, "i32")), "i32")
-    low.known[mask] = First(lanes, out.scalar("arith.index_cast {0}", (least,), "i32 to index"))
+    taken = out.scalar("arith.minsi", (count, out.constant(lanes, "i32")), "i32")
+    left = out.scalar("arith.subi", (count, taken), "i32")
+    least = out.scalar("arith.maxsi", (taken, out.constant(0, "i32")), "i32")
+    low.known[mask] = First(lanes, out.scalar("arith.index_cast", (least,), "i32", "index"))
     low.known[rest] = left
 
 
@@ -110,13 +110,12 @@ def ramp(op: Operation, low: Lowering) -> None:
         made = [_short(low, base, elem, size, down)] * CONTIGUOUS.registers(lanes, bits)
         low.define(result, CONTIGUOUS, made)
         return
-    words = ' {order = "DESC"}' if down else ""
+    words = [{"order": '"DESC"'}] if down else []
     registers: list[Register] = []
     for at in range(0, lanes, width):
         number = _plus(low, base, -(at % size) if down else at % size)
         plain = number.type
-        text = "{0}" + words.replace("{", "{{").replace("}", "}}")
-        made_one = low.out.emit("vci", text, [number], [vector_type(plain)])[0]
+        made_one = low.out.one("vci", [number, *words], vector_type(plain))
         registers.append(low.out.view(made_one, elem))
     low.define(result, CONTIGUOUS, registers)
 
@@ -126,7 +125,7 @@ def _plus(low: Lowering, base: Register, by: int) -> Register:
         return base
     if base.type in ("f16", "f32"):
         other = low.out.constant(f"{by}.0", base.type)
-        return low.out.scalar("arith.addf {0}, {1}", (base, other), base.type)
+        return low.out.scalar("arith.addf", (base, other), base.type)
     return low.out.plus(base, by)
 
 

@@ -11,11 +11,13 @@ from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
+from ptosim.language.build import Builder, text_of
+from ptosim.language.rewrite.edits import Edit, indent_of
 from ptosim.ops.lower.logical import names
 from ptosim.ops.lower.logical.emitter import Emitter
 from ptosim.ops.lower.logical.layouts import Layouts, assign
 from ptosim.ops.lower.logical.lowering import Lowering
-from ptosim.ops.lower.logical.physical import Instruction, Node, instructions, lines
+from ptosim.ops.lower.logical.physical import Instruction, Node, instructions, operations
 from ptosim.ops.lower.logical.scope import NotLowered, Walker, mask_forms
 
 VIEWS = ("vbitcast", "pbitcast")
@@ -108,9 +110,7 @@ class Lowered:
         out = Emitter(f"{self.prefix}{self._number}_")
         self._number += 1
         low = Lowering(out, self.layouts)
-        walker = Walker(
-            low, self.resolved.module.source.text, self.calls, self.forms, self.estimates
-        )
+        walker = Walker(low, self.calls, self.forms, self.estimates)
         for value in _outside(region):
             walker._number(value)
         walker.walk(region.regions[0].blocks[0].run)
@@ -159,8 +159,8 @@ def unused_prefix(text: str) -> str:
     return prefix
 
 
-Replacement = tuple[int, int, str, Scope | None]
-"""Where text begins and ends, what replaces it, and the region that it was."""
+Replacement = tuple[Edit, Scope | None]
+"""What of the text is replaced, and the region that it was."""
 
 
 def replacements(resolved: ResolvedModule, source: Source) -> list[Replacement]:
@@ -172,15 +172,12 @@ def replacements(resolved: ResolvedModule, source: Source) -> list[Replacement]:
         if not function.has_body or not names.has_logical(function.ops):
             continue
         if takes_logical(function):
-            found.append((function.op.start, function.op.end, _inlined(function, lowered), None))
+            note = f"// @{function.symbol} is inlined where it is called"
+            found.append((Edit(function.op.start, function.op.end, note), None))
             continue
         for block in (b for r in function.op.regions for b in r.blocks):
             found += _in_block(block, lowered, source)
     return found
-
-
-def _inlined(function: Function, lowered: Lowered) -> str:
-    return f"// @{function.symbol} is inlined where it is called"
 
 
 def _in_block(block: Block, lowered: Lowered, source: Source) -> Iterator[Replacement]:
@@ -216,13 +213,14 @@ def _replaced(op: Operation, block: Block, scope: Scope, source: Source) -> Repl
         inside = [o for o in op.regions[0].blocks[0].ops if o in block.ops]
         start, end = min(o.start for o in inside), max(o.end for o in inside)
         before = [o for o in block.ops if start <= o.start < end and o not in inside]
-    line = source.text.rfind("\n", 0, start) + 1
-    indent = " " * (len(source.text[line:start]) - len(source.text[line:start].lstrip()))
+    indent = indent_of(source.text, start)
     lines_before = "".join(f"{source.text[o.start : o.end]}\n{indent}" for o in before)
-    return start, end, lines_before + region_text(scope, indent), scope
+    return Edit(start, end, lines_before + region_text(scope, indent)), scope
 
 
 def region_text(scope: Scope, indent: str) -> str:
     """Return the text of a region."""
-    body = [f"{indent}  {line}" for line in lines(scope.nodes)]
-    return "\n".join(["pto.vecscope {", *body, f"{indent}}}"])
+    b = Builder()
+    with b.scope():
+        b.ops += operations(scope.nodes)
+    return text_of(b.ops, indent)

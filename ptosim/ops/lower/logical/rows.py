@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout, grouped, register_lanes
 from ptosim.ops.lower.logical import names
-from ptosim.ops.lower.logical.emitter import bits_of, refuse
+from ptosim.ops.lower.logical.emitter import bits_of, refuse, vector_type
 from ptosim.ops.lower.logical.groups import spread_results
 from ptosim.ops.lower.logical.lowering import Lowering
 from ptosim.ops.lower.logical.physical import Register
@@ -89,11 +89,8 @@ def _block_step(low: Lowering, stride: int | None, size: int, bits: int) -> Regi
 def _load_blocks(
     low: Lowering, place: Place, at: Register, step: Register, mask: Register
 ) -> Register:
-    uses = [place.moved(at), step, low.out.constant(0, "i16"), mask]
-    from ptosim.ops.lower.logical.emitter import vector_type
-
-    result = vector_type(place.elem)
-    return low.out.emit("vsldb", "{0}, {1}, {2}, {3}", uses, [result], [u.type for u in uses])[0]
+    items = [place.moved(at), step, low.out.constant(0, "i16"), mask]
+    return low.out.one("vsldb", items, vector_type(place.elem))
 
 
 def _slots(
@@ -157,7 +154,7 @@ def store_rows(op: Operation, low: Lowering, place: Place, groups: int) -> None:
         mask = low.out.first(min(groups - first * 8, 8), 32)
         at = low.out.plus(low.out.times(step, first * 8), part * names.block_lanes(bits))
         uses = [register, place.moved(at), blocks, low.out.constant(0, "i16"), mask]
-        low.out.emit("vsstb", "{0}, {1}, {2}, {3}, {4}", uses, (), [u.type for u in uses])
+        low.out.emit("vsstb", uses)
     return None
 
 

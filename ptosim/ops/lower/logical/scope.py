@@ -3,15 +3,15 @@ copied. Private functions that take or give logical values are inlined where the
 
 from __future__ import annotations
 
-import re
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ptosim.ground.ir.core import Block, Operation, Region, Value
+from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout
 from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.ground.records import dataclass, field
+from ptosim.language.build import Builder, copied
 from ptosim.language.verify.checks.unlowered import reason as unlowered
 from ptosim.ops.lower.logical import (
     elementwise,
@@ -32,7 +32,6 @@ from ptosim.ops.lower.operands import NotExpandable
 
 FAMILIES = (elementwise, groups, memory, permute, producers)
 """The modules whose operations are registered."""
-_NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
 MaskForm = tuple[LaneLayout, int]
 
 
@@ -47,12 +46,11 @@ class NotLowered(NotExpandable):
 
 @dataclass(slots=True)
 class Walker:
-    """Writes operations in program order. `calls` are the functions that calls are inlined from,
-    `source` the text; with `estimates` an operation without instructions is counted as one for
+    """Lowers operations in program order. `calls` are the functions that calls are inlined from;
+    with `estimates` an operation without instructions is counted as one for
     each of its registers instead of refused."""
 
     low: Lowering
-    source: str
     calls: dict[Operation, Operation] = field(default_factory=dict)
     mask_forms: dict[Value, MaskForm] = field(default_factory=dict)
     estimates: bool = False
@@ -133,7 +131,7 @@ class Walker:
         name = ("vlds" if "loads" in memory_op else "vsts") if memory_op else "vadd"
         for number in range(most):
             mine = tuple(made[number::most])
-            self.out.body.append(Instruction(name, "", tuple(uses[number::most]), mine, op))
+            self.out.body.append(Instruction(name, None, tuple(uses[number::most]), mine, op))
         for value in op.results:
             if not names.is_logical(value):
                 self.low.known[value] = self.out.register(str(value.type))
@@ -178,26 +176,21 @@ class Walker:
         self.low.known[value] = made
         return made
 
-    # -- text that stays --------------------------------------------------------------------------
+    # -- what stays --------------------------------------------------------------------------
 
-    def renamed(self, text: str) -> str:
-        """Return text with the values in it called what they are called here."""
-
-        def name(found: re.Match[str]) -> str:
-            whole = found.group()
-            if whole in self.renames:
-                return self.renames[whole]
-            base, mark, number = whole.partition("#")
-            return f"{self.renames[base]}{mark}{number}" if base in self.renames else whole
-
-        return _NAME.sub(name, text)
+    def renamed(self, name: str) -> str:
+        """Return what the value of a name is called here."""
+        if name in self.renames:
+            return self.renames[name]
+        base, mark, number = name.partition("#")
+        return f"{self.renames[base]}{mark}{number}" if base in self.renames else name
 
     def _copied(self, op: Operation) -> None:
         self._named(op)
-        text = re.sub(r"\n\s*", " ", self.renamed(self.source[op.start : op.end]))
+        built = copied(op, self.renamed)
         name = op.name.removeprefix("pto.") if op.name.startswith("pto.") else ""
         uses = tuple(self._number(v) for v in op.operand_values())
-        self.out.body.append(Instruction(name, text, uses, (), op))
+        self.out.body.append(Instruction(name, built, uses, (), op))
 
     def _named(self, op: Operation) -> None:
         """Inside an inlined function results have names of their own."""
@@ -265,15 +258,9 @@ class Walker:
             raise refuse(f"{op.name} with logical values")
 
     def _around(self, op: Operation) -> None:
-        """Control flow that hands on no logical value: its own text around new bodies."""
+        """Control flow that hands on no logical value: as it is, around new bodies."""
         self._named_head(op)
-        edges = [_opening(self.source, r) for r in op.regions]
-        texts = [self.source[op.start : edges[0] + 1]]
-        for region, edge in zip(op.regions, edges[1:], strict=False):
-            texts.append(self.source[region.end - 1 : edge + 1])
-        made = [self.renamed(re.sub(r"\s*\n\s*", " ", t)) for t in texts]
-        end = self.renamed(self.source[op.regions[-1].end - 1 : op.end])
-        control = Control(op, made[0], between=made[1:], end=end, is_loop=op.has("loop"))
+        control = Control(op, copied(op, self.renamed, inside=False), is_loop=op.has("loop"))
         for region in op.regions:
             body: list[Node] = []
             with self._inside(body):
@@ -293,9 +280,9 @@ class Walker:
         """Copy what ends a body, if it hands on numbers."""
         last = block.ops[-1] if block.ops else None
         if last is not None and last.has("yields") and last.operand_values():
-            text = self.renamed(self.source[last.start : last.end])
             uses = tuple(self._number(v) for v in last.operand_values())
-            self.out.body.append(Instruction("", text, uses, (), last))
+            built = copied(last, self.renamed)
+            self.out.body.append(Instruction("", built, uses, (), last))
 
     @contextmanager
     def _inside(self, body: list[Node]) -> Iterator[None]:
@@ -320,15 +307,13 @@ class Walker:
             self.walk(block.run)
             yields = self._yields(block, op.results)
         results = self._results(op)
-        pairs = ", ".join(f"{a.name} = {s.name}" for a, s in zip(arguments, starts, strict=True))
-        types = ", ".join(r.type for r in results)
-        head = (
-            f"{', '.join(r.name for r in results)} = scf.for {counter.name} = {bounds[0]} to "
-            f"{bounds[1]} step {bounds[2]} iter_args({pairs}) -> ({types}) {{"
-        )
+        b = Builder()
+        carried_in = [(a, s.name) for a, s in zip(arguments, starts, strict=True)]
+        with b.loop(counter.name, bounds, carried_in, [r.name for r in results]):
+            pass
         self.out.body.append(Control(
-            op, head, [body], (), "}", (), tuple(starts), tuple(arguments), [yields],
-            tuple(results), True,
+            op, b.ops[0], [body], (), tuple(starts), tuple(arguments), [yields], tuple(results),
+            True,
         ))  # fmt: skip
 
     def _bound(self, op: Operation, name: str) -> str:
@@ -350,9 +335,8 @@ class Walker:
         last = block.ops[-1] if block.ops else None
         values = last.operand_values() if last is not None and last.has("yields") else []
         found = [r for v, like in zip(values, results, strict=True) for r in self._taken(v, like)]
-        listed = ", ".join(r.name for r in found)
-        text = f"scf.yield {listed} : {', '.join(r.type for r in found)}"
-        self.out.body.append(Instruction("", text, tuple(found), (), last))
+        built = Builder().typed("scf.yield", found)
+        self.out.body.append(Instruction("", built, tuple(found), (), last))
         return tuple(found)
 
     def _results(self, op: Operation) -> list[Register]:
@@ -369,11 +353,12 @@ class Walker:
             bodies.append(body)
         condition = self._bound(op, "condition")
         results = self._results(op)
-        types = ", ".join(r.type for r in results)
-        head = f"{', '.join(r.name for r in results)} = scf.if {condition} -> ({types}) {{"
-        self.out.body.append(
-            Control(op, head, bodies, ["} else {"], "}", yields=yields, results=tuple(results))
-        )
+        b = Builder()
+        built = b.branch(condition, results)
+        for _ in bodies:
+            with b.region(built):
+                pass
+        self.out.body.append(Control(op, built, bodies, yields=yields, results=tuple(results)))
 
 
 def _starts(op: Operation) -> list[Value | None]:
@@ -386,13 +371,6 @@ def _is_mixed(op: Operation) -> bool:
         names.is_operation(o) or any(map(names.is_logical, o.operand_values()))
         for o in op.walk()[1:]
     )
-
-
-def _opening(text: str, region: Region) -> int:
-    """Where the brace is that a region begins with."""
-    block = region.blocks[0] if region.blocks else None
-    first = block.ops[0].start if block is not None and block.ops else region.end - 1
-    return text.rindex("{", 0, first)
 
 
 def mask_forms(ops: Sequence[Operation], layouts: Layouts) -> dict[Value, MaskForm]:

@@ -78,7 +78,7 @@ def _changed(out: Emitter, value: Held, to: LaneLayout) -> list[Register]:
 
 def pair(out: Emitter, name: str, a: Register, b: Register, type_: str) -> list[Register]:
     """Write an instruction that rearranges two registers."""
-    return out.emit(name, "{0}, {1}", [a, b], [type_, type_])
+    return out.emit(name, [a, b], [type_, type_])
 
 
 def interleaved(
@@ -123,7 +123,7 @@ def _collected(out: Emitter, registers: Sequence[Register], bits: int, type_: st
     """The lowest lanes of registers in one: each is spread, the lanes before it stay."""
     every, total = out.every(bits), registers[0]
     for number, register in enumerate(registers[1:], 1):
-        spread_one = out.one("vdup", [register, every], type_, ' {position = "LOWEST"}')
+        spread_one = out.one("vdup", [register, every, {"position": '"LOWEST"'}], type_)
         total = out.one("vsel", [total, spread_one, out.first(number, bits)], type_)
     return total
 
