@@ -150,8 +150,7 @@ class Repairs:
         if number is None:
             return self._barrier(second, "ALL")
         give, take = (
-            text_of([Builder().flag(word, source, target, number)])
-            for word in ("set", "wait")
+            text_of([Builder().flag(word, source, target, number)]) for word in ("set", "wait")
         )
         places = self._places(first, second)
         if places is None:
