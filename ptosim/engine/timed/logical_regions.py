@@ -8,9 +8,16 @@ from collections.abc import Callable, Mapping
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
-from ptosim.ops.lower.logical.physical import Control, Instruction, Node, Register, instructions
+from ptosim.ops.lower.logical.physical import (
+    VIEWS,
+    Control,
+    Instruction,
+    Node,
+    Register,
+    Scope,
+    instructions,
+)
 from ptosim.ops.lower.logical.pressure import Pressure, pressure
-from ptosim.ops.lower.logical.program import VIEWS, Scope
 from ptosim.time.laws.shapes import Registers, VectorStep
 
 Times = Callable[[Operation], int]

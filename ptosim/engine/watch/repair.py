@@ -12,8 +12,6 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
-from ptosim.language.build import Builder, text_of
-from ptosim.language.rewrite.edits import indent_of
 
 Path = list[tuple[Operation, int]]
 """The operations around one, outermost first, with the number of the region that it is in."""
@@ -149,9 +147,7 @@ class Repairs:
         number = self._free_id(source, target)
         if number is None:
             return self._barrier(second, "ALL")
-        give, take = (
-            text_of([Builder().flag(word, source, target, number)]) for word in ("set", "wait")
-        )
+        give, take = (_flag(word, source, target, number) for word in ("set", "wait"))
         places = self._places(first, second)
         if places is None:
             return Repair(
@@ -161,6 +157,8 @@ class Repairs:
         return self._flags(places, give, take)
 
     def _barrier(self, second: Operation, pipe: str) -> Repair:
+        from ptosim.language.build import Builder, text_of  # most programs need no repair
+
         barrier = text_of([Builder().barrier(pipe)])
         return Repair(
             f"insert `{barrier}` before line {self._line(second)}",
@@ -220,14 +218,24 @@ class Repairs:
 
     def _before(self, op: Operation, line: str) -> Fix:
         start = self._start_of_line(op)
-        margin = indent_of(self._source.text, op.start)
-        return Fix(Span(self._source, start, start), f"{margin}{line}\n")
+        return Fix(Span(self._source, start, start), f"{self._indent(op)}{line}\n")
 
     def _after(self, op: Operation, line: str) -> Fix:
         text = self._source.text
         end = text.find("\n", op.end)
         end = len(text) if end < 0 else end - (text[end - 1] == "\r")
-        return Fix(Span(self._source, end, end), f"\n{indent_of(text, op.start)}{line}")
+        return Fix(Span(self._source, end, end), f"\n{self._indent(op)}{line}")
 
     def _start_of_line(self, op: Operation) -> int:
         return self._source.text.rfind("\n", 0, op.start) + 1
+
+    def _indent(self, op: Operation) -> str:
+        from ptosim.language.rewrite.edits import indent_of
+
+        return indent_of(self._source.text, op.start)
+
+
+def _flag(word: str, source: str, target: str, number: int) -> str:
+    from ptosim.language.build import Builder, text_of
+
+    return text_of([Builder().flag(word, source, target, number)])

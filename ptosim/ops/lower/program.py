@@ -18,7 +18,8 @@ from ptosim.ops.lower import casts as convert
 from ptosim.ops.lower import elementwise, mx
 from ptosim.ops.lower.expansions import EXPANSIONS
 from ptosim.ops.lower.logical.names import has_logical
-from ptosim.ops.lower.logical.program import VIEWS, replacements
+from ptosim.ops.lower.logical.physical import VIEWS
+from ptosim.ops.lower.logical.program import replacements
 from ptosim.ops.lower.operands import NotExpandable
 from ptosim.ops.lower.writer import Writer
 

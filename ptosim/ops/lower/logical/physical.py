@@ -4,9 +4,14 @@ the control flow around them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass, field
+from ptosim.ops.lower.logical import names
+
+if TYPE_CHECKING:
+    from ptosim.ops.lower.logical.layouts import Layouts
 
 
 @dataclass(slots=True, eq=False)
@@ -82,3 +87,27 @@ def operations(nodes: Sequence[Node]) -> list[Operation]:
                 region.blocks[0].ops = operations(body)
         made.append(node.built)
     return made
+
+
+VIEWS = ("vbitcast", "pbitcast")
+"""What is no instruction: other names for the same bits."""
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A vector region: its operation, the physical program, operations that were only counted and
+    why, and what a reader must know."""
+
+    op: Operation
+    nodes: list[Node]
+    layouts: Layouts
+    estimated: list[tuple[Operation, str]] = field(default_factory=list)
+    notes: list[tuple[Operation, str]] = field(default_factory=list)
+
+    def counts(self) -> dict[Operation, list[Instruction]]:
+        """Return the instructions of each logical operation, in program order."""
+        found: dict[Operation, list[Instruction]] = {}
+        for line in instructions(self.nodes):
+            if line.op is not None and names.is_operation(line.op) and line.name:
+                found.setdefault(line.op, []).append(line)
+        return found

@@ -9,39 +9,15 @@ from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.attributes import Symbol
 from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
-from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder, text_of
 from ptosim.language.rewrite.edits import Edit, indent_of
 from ptosim.ops.lower.logical import names
 from ptosim.ops.lower.logical.emitter import Emitter
-from ptosim.ops.lower.logical.layouts import Layouts, assign
+from ptosim.ops.lower.logical.layouts import assign
 from ptosim.ops.lower.logical.lowering import Lowering
-from ptosim.ops.lower.logical.physical import Instruction, Node, instructions, operations
+from ptosim.ops.lower.logical.physical import Scope, operations
 from ptosim.ops.lower.logical.scope import NotLowered, Walker, mask_forms
-
-VIEWS = ("vbitcast", "pbitcast")
-"""What is no instruction: other names for the same bits."""
-
-
-@dataclass(slots=True, eq=False)
-class Scope:
-    """A vector region: its operation, the physical program, operations that were only counted and
-    why, and what a reader must know."""
-
-    op: Operation
-    nodes: list[Node]
-    layouts: Layouts
-    estimated: list[tuple[Operation, str]] = field(default_factory=list)
-    notes: list[tuple[Operation, str]] = field(default_factory=list)
-
-    def counts(self) -> dict[Operation, list[Instruction]]:
-        """Return the instructions of each logical operation, in program order."""
-        found: dict[Operation, list[Instruction]] = {}
-        for line in instructions(self.nodes):
-            if line.op is not None and names.is_operation(line.op) and line.name:
-                found.setdefault(line.op, []).append(line)
-        return found
 
 
 def inlined_calls(resolved: ResolvedModule) -> dict[Operation, Operation]:
