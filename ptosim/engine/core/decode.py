@@ -33,8 +33,8 @@ from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.base import families
+from ptosim.ops.base.context import ValueContext
 from ptosim.ops.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
-from ptosim.ops.base.scalar_unit import ValueContext
 from ptosim.ops.micro.context import VectorContext
 from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.micro.reach import instruction
@@ -223,14 +223,13 @@ class Decoder:
             return
         context = ValueContext(
             op,
-            self.machine,
             {name: self.slots.bound(bound) for name, bound in op.bound.items()},
             tuple(self.slots.value(v) for v in op.results),
+            self.profile,
+            lambda code, message, help=None: self.report(op, code, message, help),
+            self.machine,
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
-            lambda code, message, help=None: self.report(op, code, message, help),
-            op.attributes,
-            self.profile,
             self.resolved.popped_as.get(op),
         )
         self.emit(Kind.ACTION, op, self._without_content(op, VALUES[op.name](context)))
@@ -279,11 +278,11 @@ class Decoder:
         slots |= self._results(op)
         context = VectorContext(
             op,
-            self.profile,
             slots,
-            op.attributes,
-            self.slots.new,
+            tuple(self.slots.value(v) for v in op.results),
+            self.profile,
             lambda code, message, help=None: self.report(op, code, message, help),
+            self.slots.new,
             self.places.get(op) or RegionPlace(),
             self._in_doubt,
         )

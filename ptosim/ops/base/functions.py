@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.faults import OpFault
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 
 if TYPE_CHECKING:
     from ptosim.ops.base.binding import Binding

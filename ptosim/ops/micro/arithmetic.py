@@ -88,14 +88,14 @@ def _lanes(ctx: VectorContext, name: str, operation: str) -> np.dtype:
 @vector("pto.vaxpy")
 def vaxpy(ctx: VectorContext) -> Run:
     """dst = scalar * lhs + rhs."""
-    function = numerics.of("muladd", ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
+    function = numerics.of("muladd", ctx.lanes("lhs"), ctx.switch("muladd.rounding"))
     return ctx.lane_wise(lambda a, b, s: function(s, a, b), "lhs", "rhs", "scalar")
 
 
 @vector("pto.vmula")
 def vmula(ctx: VectorContext) -> Run:
     """dst = acc + lhs * rhs."""
-    function = numerics.of("muladd", ctx.lanes("lhs"), ctx.profile["muladd.rounding"])
+    function = numerics.of("muladd", ctx.lanes("lhs"), ctx.switch("muladd.rounding"))
     return ctx.lane_wise(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs")
 
 
@@ -179,7 +179,7 @@ def vexpdif(ctx: VectorContext) -> Run:
             result[..., off[..., first::2]] = 0
         return result
 
-    return ctx.computed(compute, ctx["mask"], lhs, rhs, many=True)
+    return ctx.of_slots(compute, ctx["mask"], lhs, rhs, many=True)
 
 
 # -- compare and select ----------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def vcmp(ctx: VectorContext) -> Run:
             result &= active(gate)
         return Mask.of_lanes(result)
 
-    return ctx.computed(compare, ctx["mask"], lhs, rhs, many=True)
+    return ctx.of_slots(compare, ctx["mask"], lhs, rhs, many=True)
 
 
 @vector("pto.vsel")
@@ -213,4 +213,4 @@ def vsel(ctx: VectorContext) -> Run:
         return left if inactive(gate) is None else np.where(active(gate), left, right)
 
     lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
-    return ctx.computed(select, ctx["mask"], lhs, rhs, many=True)
+    return ctx.of_slots(select, ctx["mask"], lhs, rhs, many=True)

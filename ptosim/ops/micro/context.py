@@ -12,19 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
-from ptosim.ground.ir.attributes import Enum
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.types import REGISTER_BYTES, DType, MaskType, ScalarType, VRegType
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.ir.types import REGISTER_BYTES, MaskType, VRegType
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import Mask
 from ptosim.ops.base.binding import typed_scalar
-from ptosim.ops.base.scalar_unit import computed, taker
+from ptosim.ops.base.context import Context, computed, several, taker
 from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.micro.rows import Computed, Known, Run, with_rows
 
@@ -33,52 +27,13 @@ Inactive = Callable[[Mask], "np.ndarray | None"]
 
 
 @dataclass(slots=True, eq=False)
-class VectorContext:
-    """One vector instruction at decoding: slots of operands and results by the names of the row,
-    and its place in its region."""
+class VectorContext(Context):
+    """One vector instruction: its registers and masks, and its place in its region."""
 
-    op: Operation
-    profile: Profile
-    slots: dict[str, Any]
-    attrs: dict[str, Any]
-    new_slot: Callable[[Any], int]
-    report: Callable[[str, str], None]
+    new_slot: Callable[[Any], int] = None  # type: ignore[assignment]  # always given
     place: RegionPlace = field(default_factory=RegionPlace)
     in_doubt: bool = False  # the program has logical masks that the assembler drops
     _before: list[Run] = field(default_factory=list)
-
-    # -- what the text says -----------------------------------------------------------------------
-
-    def word(self, name: str) -> str:
-        """Return the word that an operand is, in its canonical spelling; of an attribute its
-        value."""
-        operand = self.op.bound.get(name)
-        if operand is None:
-            return self.attrs[name]
-        value = operand.const
-        text = value.member if isinstance(value, Enum) else str(value)
-        assert self.op.variant is not None
-        definition = next(d for d in self.op.variant.operands if d.name == name)
-        return next(filter(None, (enums()[e].member(text) for e in definition.enums)), text)
-
-    def opt_word(self, name: str) -> str | None:
-        """Return an attribute that may be left out."""
-        return self.attrs.get(name)
-
-    def type(self, name: str) -> Any:
-        """Return the type of an operand or result."""
-        operand = self.op.bound.get(name)
-        if operand is not None:
-            return operand.type
-        made = self.op.result_values.get(name)
-        if made is None:
-            raise UnsupportedError([finding("PTO8002", f"'{self.op.name}' has no `{name}`")])
-        return made.type
-
-    def elem(self, name: str) -> DType:
-        """Return the element type of a register, pointer or scalar."""
-        type_ = self.type(name)
-        return type_.dtype if isinstance(type_, ScalarType) else type_.elem
 
     def lanes(self, name: str) -> np.dtype:
         """Return the NumPy type of a register's lanes."""
@@ -88,18 +43,6 @@ class VectorContext:
         """Return the bytes of a lane (of a mask: of the lanes that it is for)."""
         type_ = self.type(name)
         return type_.granule // 8 if isinstance(type_, MaskType) else self.elem(name).bits // 8
-
-    def has(self, name: str) -> bool:
-        """True if an optional operand or result is there."""
-        return self.slots.get(name) is not None
-
-    def const(self, name: str) -> Any:
-        """Return the value of an operand if the text fixes it, else None."""
-        operand = self.op.bound.get(name)
-        return operand.const if isinstance(operand, Operand) else None
-
-    def __getitem__(self, name: str) -> int:
-        return self.slots[name]
 
     # -- registers --------------------------------------------------------------------------------
 
@@ -196,7 +139,7 @@ class VectorContext:
         if wanted != lanes:
             function = _seen_as(function, wanted)
         if not self.has("mask"):
-            return self.computed(function, *sources, result=result, many=many)
+            return self.of_slots(function, *sources, result=result, many=many)
         off, mask = f"off{wanted.itemsize}", self.slots["mask"]
         target = self.slots[result]
         run = self.made(_masked(function, sources, mask, attrgetter(off), target))
@@ -204,7 +147,7 @@ class VectorContext:
         rows = Computed(function, tuple(sources), (target,), before, mask, off)
         return with_rows(run, rows if many else None)
 
-    def computed(
+    def of_slots(
         self, function: Callable[..., Any], *sources: int, result: str = "dst", many: bool = False
     ) -> Run:
         """Return the instruction `result` = function of the values in slots, whatever the mask.
@@ -217,15 +160,8 @@ class VectorContext:
     def several(self, function: Callable[..., Any], sources: list[int], results: list[int]) -> Run:
         """Return the instruction: several results are those of a function of the values in slots,
         which takes registers of many rounds too."""
-        take = taker(sources)
-
-        def run(core: Core) -> None:
-            slots = core.slots
-            for target, value in zip(results, function(*take(slots)), strict=True):
-                slots[target] = value
-
         rows = Computed(function, tuple(sources), tuple(results), tuple(self._before))
-        return with_rows(self.made(run), rows)
+        return with_rows(self.made(several(function, sources, results)), rows)
 
     def known(self, function: Callable[..., Any], *names: str) -> Run:
         """Return the instruction: the result is the function of masks and numbers."""

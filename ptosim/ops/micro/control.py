@@ -8,8 +8,8 @@ from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import LOADS, STORES
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value, vector
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.micro.context import Run, VectorContext
 from ptosim.ops.micro.modes import set_control
 

@@ -26,9 +26,9 @@ _PARTS = {"EVEN": 0, "ODD": 1, "P0": 0, "P1": 1, "P2": 2, "P3": 3}
 @vector("pto.vcvt")
 def vcvt(ctx: VectorContext) -> Run:
     """Each active lane in the destination's type."""
-    sat, by_pair = ctx.opt_word("sat"), ctx.op.has("by_pair")
+    sat, by_pair = ctx.attr("sat"), ctx.op.has("by_pair")
     convert = _conversion(ctx, "src", saturates=sat == "SAT" or (by_pair and sat is None))
-    return _placed(ctx, lambda source: source, ["src"], convert, ctx.opt_word("part"))
+    return _placed(ctx, lambda source: source, ["src"], convert, ctx.attr("part"))
 
 
 def _conversion(ctx: VectorContext, name: str, *, saturates: bool) -> Conversion:
@@ -75,8 +75,8 @@ def _placed(
         return result
 
     if mask is None:
-        return ctx.computed(lambda *registers: cast(None, registers), *sources, many=True)
-    return ctx.computed(
+        return ctx.of_slots(lambda *registers: cast(None, registers), *sources, many=True)
+    return ctx.of_slots(
         lambda gate, *registers: cast(inactive(gate), registers), mask, *sources, many=True
     )
 
@@ -107,7 +107,7 @@ def vtrc(ctx: VectorContext) -> Run:
 def vbitcast(ctx: VectorContext) -> Run:
     """The same bytes as other lanes."""
     lanes = ctx.lanes("dst")
-    return ctx.computed(lambda register: register.view(lanes), ctx["src"], many=True)
+    return ctx.of_slots(lambda register: register.view(lanes), ctx["src"], many=True)
 
 
 @vector("pto.vaddreluconv")
@@ -116,7 +116,7 @@ def vaddreluconv(ctx: VectorContext) -> Run:
     saturated."""
     relu = numerics.of("relu", ctx.lanes("lhs"))
     convert = _conversion(ctx, "lhs", saturates=True)
-    part = ctx.opt_word("part")
+    part = ctx.attr("part")
     return _placed(ctx, lambda a, b: relu(a + b), ["lhs", "rhs"], convert, part)
 
 
@@ -124,7 +124,7 @@ def vaddreluconv(ctx: VectorContext) -> Run:
 def vmulconv(ctx: VectorContext) -> Run:
     """lhs * rhs, converted; documentation gives neither rounding nor saturation: R, saturated."""
     convert = _conversion(ctx, "lhs", saturates=True)
-    return _placed(ctx, np.multiply, ["lhs", "rhs"], convert, ctx.opt_word("part"))
+    return _placed(ctx, np.multiply, ["lhs", "rhs"], convert, ctx.attr("part"))
 
 
 @vector("pto.vmulscvt")

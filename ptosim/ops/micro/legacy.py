@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import STATE, Commit, kernel, value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.micro.dma import Copy, copied, gapped, pad_bits, padded, set_registers
 from ptosim.ops.micro.pointers import place
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ptosim.machine.core import SLOT_LOOPS, Core
 from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import STATE, Commit, kernel, nothing, value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.micro.dma import copied, gapped, set_registers, widened
 from ptosim.ops.micro.matrix import as_fractals
 from ptosim.ops.micro.pointers import place, require_each, writes

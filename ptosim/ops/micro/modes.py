@@ -13,8 +13,8 @@ from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import SLOT_MASKS, SLOT_STORES, Core
 from ptosim.machine.numbers.lanes import of
 from ptosim.machine.storage import view_dtype
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 
 COUNT_MODE = 1 << 56
 _WORD = (1 << 64) - 1

@@ -24,7 +24,7 @@ from ptosim.ops.micro.context import Run, VectorContext
 def vbr(ctx: VectorContext) -> Run:
     """A scalar in every lane."""
     source = ctx.register("src", ctx.lanes("dst"))
-    return ctx.computed(lambda register: register, source, many=True)
+    return ctx.of_slots(lambda register: register, source, many=True)
 
 
 @vector("pto.vdup")
@@ -56,7 +56,7 @@ def vci(ctx: VectorContext) -> Run:
         first = typed_scalar(scalar, lanes)
         return (steps + first.astype(steps.dtype)).astype(lanes)
 
-    return ctx.computed(count, ctx["src"], many=True)
+    return ctx.of_slots(count, ctx["src"], many=True)
 
 
 # -- two registers ---------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def vslide(ctx: VectorContext) -> Run:
         first = amount % (count + 1)
         return np.concatenate((low, high), axis=-1)[..., first : first + count].copy()
 
-    return ctx.computed(slide, low, high, ctx["amount"], many=True)
+    return ctx.of_slots(slide, low, high, ctx["amount"], many=True)
 
 
 # -- one register ----------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def vselr(ctx: VectorContext) -> Run:
             return values[places & last]
         return np.take_along_axis(values, (places & last).astype(np.intp), axis=-1)
 
-    return ctx.computed(pick, source, indices, many=True)
+    return ctx.of_slots(pick, source, indices, many=True)
 
 
 @vector("pto.vshift")
@@ -138,7 +138,7 @@ def vshift(ctx: VectorContext) -> Run:
             result[..., :by] = values[..., -by:]
         return result
 
-    return ctx.computed(shift, ctx.register("src", lanes), ctx["amount"], many=True)
+    return ctx.of_slots(shift, ctx.register("src", lanes), ctx["amount"], many=True)
 
 
 @vector("pto.vsqz")
@@ -169,7 +169,7 @@ def vusqz(ctx: VectorContext) -> Run:
         on = active(mask)
         return (np.cumsum(on) - on).astype(lanes)
 
-    return ctx.computed(count, ctx["mask"])
+    return ctx.of_slots(count, ctx["mask"])
 
 
 @vector("pto.vpack")
@@ -185,7 +185,7 @@ def vpack(ctx: VectorContext) -> Run:
         result[..., place] = values[..., ::2]
         return result
 
-    return ctx.computed(pack, source, many=True)
+    return ctx.of_slots(pack, source, many=True)
 
 
 @vector("pto.vsunpack", "pto.vzunpack")
@@ -201,4 +201,4 @@ def unpack(ctx: VectorContext) -> Run:
         first = half if upper else 0
         return values[..., first : first + half].astype(wide).view(wanted)
 
-    return ctx.computed(unpack, source, ctx["part"], many=True)
+    return ctx.of_slots(unpack, source, ctx["part"], many=True)

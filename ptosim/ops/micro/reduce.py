@@ -61,7 +61,7 @@ def _reduced(ctx: VectorContext, function: Function, fill: object) -> Run:
             values[..., off] = fill
         return function(values).view(wanted)
 
-    return ctx.computed(reduce, ctx.register("src", lanes), ctx["mask"], many=True)
+    return ctx.of_slots(reduce, ctx.register("src", lanes), ctx["mask"], many=True)
 
 
 @vector("pto.vcadd", "pto.vcgadd", "pto.vcpadd")
@@ -148,7 +148,7 @@ def histogram(ctx: VectorContext) -> Run:
         found[places < 0] = 0
         return (acc + found.astype(wide)).view(wanted)
 
-    return ctx.computed(count, ctx.register("acc", wide), source, ctx["mask"], ctx["bin"])
+    return ctx.of_slots(count, ctx.register("acc", wide), source, ctx["mask"], ctx["bin"])
 
 
 @vector("pto.vcgmax", "pto.vcgmin")

@@ -29,7 +29,7 @@ Narrow = Callable[[np.ndarray], np.ndarray]
 @vector("pto.vsts")
 def vsts(ctx: VectorContext) -> Run:
     """A register to UB at pointer + offset."""
-    word = ctx.opt_word("dist")
+    word = ctx.attr("dist")
     if word is None:
         return _store(ctx, ctx.lanes("value").itemsize)
     kind, _, bits = word.rpartition("_B")

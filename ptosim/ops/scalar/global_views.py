@@ -15,15 +15,15 @@ from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import OpFault
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.scalar.numbers import wrap
 
 
 @value("pto.addptr")
 def addptr(ctx: ValueContext) -> Action:
     """result = pointer + offset elements."""
-    type_ = ctx.operand_type("ptr")
+    type_ = ctx.type("ptr")
     if not isinstance(type_, PtrType):
         text = f"'{ctx.op.name}' moves a pointer; it is executed with no other type"
         raise UnsupportedError([finding("PTO8002", text)])
@@ -191,7 +191,7 @@ def _warn_outside(ctx: ValueContext, slots: list[Any], axes: Axes) -> None:
 @value("pto.get_tensor_view_dim")
 def get_tensor_view_dim(ctx: ValueContext) -> Action:
     """The size of a view along a dimension."""
-    rank = len(ctx.operand_type("source").dims)
+    rank = len(ctx.type("source").dims)
 
     def size(view: GmView, axis: int) -> int:
         if not 0 <= axis < rank:
@@ -204,7 +204,7 @@ def get_tensor_view_dim(ctx: ValueContext) -> Action:
 @value("pto.get_tensor_view_stride")
 def get_tensor_view_stride(ctx: ValueContext) -> Action:
     """The elements from one index of a dimension to the next; a window has those of its view."""
-    rank = len(ctx.operand_type("source").dims)
+    rank = len(ctx.type("source").dims)
 
     def stride(view: GmView, axis: int) -> int:
         if not 0 <= axis < rank:
@@ -218,7 +218,7 @@ def get_tensor_view_stride(ctx: ValueContext) -> Action:
 def load_scalar(ctx: ValueContext) -> Action:
     """result = pointer[offset]."""
     pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
-    dtype = ctx.operand_type("ptr").elem
+    dtype = ctx.type("ptr").elem
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -232,7 +232,7 @@ def load_scalar(ctx: ValueContext) -> Action:
 def store_scalar(ctx: ValueContext) -> Action:
     """pointer[offset] = value."""
     pointer, offset, source = ctx.slots["ptr"], ctx.slots["offset"], ctx.slots["value"]
-    dtype = ctx.operand_type("ptr").elem
+    dtype = ctx.type("ptr").elem
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -268,7 +268,7 @@ def _element(
 def conversion_cast(ctx: ValueContext) -> Action:
     """The value itself, between spellings of one kind of type: a value of another kind of type is
     what no execution can make of it."""
-    source, result = ctx.operand_type("source"), ctx.result_type
+    source, result = ctx.type("source"), ctx.result_type
     if type(source) is not type(result):
         text = (
             f"'{ctx.op.name}' from {source} to {result} is not executed: they are kept differently"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, SLOT_SUBBLOCK_NUM
+from ptosim.ops.base.context import Action, ValueContext, computed
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext, computed
 
 _SLOTS = {
     "pto.get_block_idx": SLOT_BLOCK,

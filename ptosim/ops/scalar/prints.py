@@ -21,8 +21,8 @@ from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, typed_scalar
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.base.strided import tile_array
 
 # Width and digits after the point of the library's print formats.

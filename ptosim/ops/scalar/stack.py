@@ -20,8 +20,8 @@ from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import Cells
 from ptosim.ops.base.binding import OpFault
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 
 Place = Callable[[list[Any]], int | Unknown]
 """Which cell an access means, of the slots of a core."""
@@ -51,7 +51,7 @@ def _leaves(type_: Any) -> list[DType]:
 @value("pto.local_array_get")
 def array_get(ctx: ValueContext) -> Action:
     """An element of an array."""
-    return _getter(ctx, "array", _element(ctx), ctx.operand_type("array").elem)
+    return _getter(ctx, "array", _element(ctx), ctx.type("array").elem)
 
 
 @value("pto.local_array_set")
@@ -75,7 +75,7 @@ def struct_set(ctx: ValueContext) -> Action:
 
 
 def _element(ctx: ValueContext) -> Place:
-    dims, indices = ctx.operand_type("array").dims, ctx.slots["indices"]
+    dims, indices = ctx.type("array").dims, ctx.slots["indices"]
 
     def place(slots: list[Any]) -> int | Unknown:
         at: Any = 0
@@ -98,7 +98,7 @@ def _element(ctx: ValueContext) -> Place:
 
 def _field(ctx: ValueContext) -> tuple[int, DType]:
     """The number of the cell at the end of a path, and its type."""
-    type_, at = ctx.operand_type("struct"), 0
+    type_, at = ctx.type("struct"), 0
     for step in ctx.op.bound["path"]:
         assert isinstance(step, Operand)
         assert isinstance(type_, StructType)

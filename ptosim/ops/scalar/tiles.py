@@ -15,9 +15,9 @@ from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown
+from ptosim.ops.base.context import Action, ValueContext, computed
 from ptosim.ops.base.faults import OpFault, check_place, check_valid, check_window
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext, computed
 from ptosim.ops.scalar.global_views import partition_view
 
 
@@ -70,7 +70,7 @@ def alloc_multi_tile(ctx: ValueContext) -> Action:
 @value("pto.multi_tile_get")
 def multi_tile_get(ctx: ValueContext) -> Action:
     """The tile in a slot, which is taken as it is."""
-    several: Any = ctx.operand_type("source")
+    several: Any = ctx.type("source")
 
     def picked(first: TileRef, slot: Any) -> TileRef:
         if slot.__class__ is Unknown:
@@ -189,7 +189,7 @@ def subset(ctx: ValueContext) -> Action:
 def subview(ctx: ValueContext) -> Action:
     """A window of a tile, with a valid region of its own; in April's language an old name of
     partition_view for a view and of subset for a tile."""
-    if not isinstance(ctx.operand_type("source"), TileType):
+    if not isinstance(ctx.type("source"), TileType):
         return partition_view(ctx)
     if not ctx.op.has("keeps_axis"):
         return _with_valid(ctx)

@@ -56,8 +56,8 @@ offset, as the scalar unit has it."""
 @lanes("pto.castptr")
 def castptr(ctx: LaneContext) -> Run:
     """An integer is a byte address in the space of the result's type; a pointer keeps its place."""
-    space = getattr(ctx.result_type(), "space", None)
-    kind = element_type(ctx.result_type())
+    space = getattr(ctx.result_type, "space", None)
+    kind = element_type(ctx.result_type)
     source, target, op = ctx.slots["src"], ctx.results[0], ctx.op
 
     def run(frame: Frame) -> None:

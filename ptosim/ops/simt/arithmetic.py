@@ -235,7 +235,7 @@ _CASTS: dict[str, Callable[[DType], Function]] = {
 @lanes(*_CASTS)
 def casts(ctx: LaneContext) -> Run:
     """Between types of numbers."""
-    return ctx.computed(_CASTS[ctx.op.name](element_type(ctx.result_type())), "operand")
+    return ctx.computed(_CASTS[ctx.op.name](element_type(ctx.result_type)), "operand")
 
 
 @lanes("arith.addui_extended", "arith.mulsi_extended", "arith.mului_extended")
@@ -262,7 +262,7 @@ def extended(ctx: LaneContext) -> Run:
 @lanes("arith.bitcast", "llvm.bitcast")
 def bitcast(ctx: LaneContext) -> Run:
     """The same bits in another type."""
-    source, target = ctx.type("operand"), ctx.result_type()
+    source, target = ctx.type("operand"), ctx.result_type
     count = getattr(target, "dims", (None,))[0]
     before = getattr(source, "dims", (None,))[0]
     wanted = lane_dtype(element_type(target))

@@ -85,7 +85,7 @@ def atomic(ctx: LaneContext) -> Run:
 def compare_and_swap(ctx: LaneContext) -> Run:
     """Write a new value where the old one is equal to another; the result is the old one."""
     element = element_of(ctx.elem("ptr"))
-    equal = np.equal if ctx.profile.switches["simt.atomic_cas"] == "value" else _equal
+    equal = np.equal if ctx.switch("simt.atomic_cas") == "value" else _equal
     sources = [ctx.slots["compare"], ctx.slots["value"]]
 
     def apply(held: Lanes, index: Lanes, compare: Lanes, new: Lanes) -> Lanes:

@@ -92,7 +92,7 @@ def shuffle(ctx: LaneContext) -> Run:
     `simt.inactive_source` one that takes no part, leaves the lane its own."""
     word, width = ctx.op.name.rpartition("_")[2], int(ctx.op.attributes["width"])
     value, amount, target = ctx.slots["value"], ctx.slots["lane"], ctx.results[0]
-    gives_zero = ctx.profile.switches["simt.inactive_source"] == "zero"
+    gives_zero = ctx.switch("simt.inactive_source") == "zero"
 
     def run(frame: Frame) -> None:
         rows, on = _met(frame)

@@ -23,7 +23,7 @@ def convert(ctx: LaneContext) -> Run:
     """A value in another type."""
     letter = str(ctx.op.bound["round"]["mode"].const or "r") if ctx.has("round") else "r"
     letter = {"h": "a"}.get(letter.lower(), letter.lower()).upper()
-    source, target = ctx.type("src"), ctx.result_type()
+    source, target = ctx.type("src"), ctx.result_type
     before, after = _names(ctx, source), _names(ctx, target)
     number = _number_conversion(before, after, letter, saturate=not ctx.has("nosat"))
     unpack, pack = _unpacker(source), _packer(target)

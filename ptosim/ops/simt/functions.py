@@ -133,7 +133,7 @@ def extreme(ctx: LaneContext) -> Run:
     """The larger or smaller of two floats; the switch `simt.nan` says what a NaN does."""
     word = ctx.op.name.removeprefix("pto.f") + "num"
     function = of(word, lane_dtype(ctx.elem("lhs")))
-    if ctx.profile.switches["simt.nan"] == "nan":
+    if ctx.switch("simt.nan") == "nan":
         function = _nan_wins(function)
     return ctx.computed(function, "lhs", "rhs")
 

@@ -45,7 +45,7 @@ def keep(ctx: LaneContext) -> Run:
 def resume(ctx: LaneContext) -> Run:
     """The value that the same thread kept in a launch before."""
     op, slot, target = ctx.op, int(ctx.op.attributes["slot"]), ctx.results[0]
-    wanted = lane_dtype(ctx.result_type().dtype)  # type: ignore[attr-defined]
+    wanted = lane_dtype(ctx.result_type.dtype)  # type: ignore[attr-defined]
     count = 2 if wanted.itemsize == 8 else 1
 
     def run(frame: Frame) -> None:

@@ -12,8 +12,8 @@ from ptosim.ground.limits import current
 from ptosim.machine.core import Core
 from ptosim.machine.private import Fragment
 from ptosim.machine.space import POISON
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.simt.frame import Frame, Lanes, PrivatePtr, Run
 from ptosim.ops.simt.table import LaneContext, element_type, lane_dtype, lanes, width_of
 
@@ -130,7 +130,7 @@ def _elements(
 @lanes("llvm.load")
 def load(ctx: LaneContext) -> Run:
     """An element, or several one after the other."""
-    op, source, target, type_ = ctx.op, ctx.slots["ptr"], ctx.results[0], ctx.result_type()
+    op, source, target, type_ = ctx.op, ctx.slots["ptr"], ctx.results[0], ctx.result_type
     kind, count = lane_dtype(element_type(type_)), width_of(type_)
 
     def run(frame: Frame) -> None:

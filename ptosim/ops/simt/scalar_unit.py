@@ -10,8 +10,8 @@ import numpy as np
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.machine.core import Core
 from ptosim.machine.simt import LAUNCH_REGISTERS
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.simt.frame import Frame
 from ptosim.ops.simt.memory import LaneMemory
 from ptosim.ops.simt.table import LANE_OPS, LaneContext, uniform

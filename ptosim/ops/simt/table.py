@@ -3,22 +3,19 @@ and returns the function that executes it for every thread of a launch at once."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.ir.attributes import Enum
-from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass
 from ptosim.machine.private import Fragment
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer, near
+from ptosim.ops.base.context import Context
 from ptosim.ops.base.functions import registrar
 from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
 
@@ -32,45 +29,17 @@ def lanes(*names: str) -> Callable[[Maker], Maker]:
     return registrar(LANE_OPS, names)
 
 
-@dataclass(slots=True)
-class LaneContext:
-    """An operation of SIMT code: slots of its operands and results, attributes, switches."""
-
-    op: Operation
-    slots: Mapping[str, Any]  # by the names of the row: a slot, several, or None
-    results: tuple[int, ...]
-    profile: Profile
-
-    def type(self, name: str) -> Type:
-        """Return the type of an operand."""
-        return self.op.bound[name].type
-
-    def result_type(self, number: int = 0) -> Type:
-        """Return the type of a result."""
-        return self.op.results[number].type
-
-    def elem(self, name: str) -> DType:
-        """Return the element type of an operand."""
-        return element_type(self.type(name))
-
-    def const(self, name: str) -> Any:
-        """Return what the text fixes an operand to."""
-        operand = self.op.bound.get(name)
-        return operand.const if isinstance(operand, Operand) else None
-
-    def word(self, name: str) -> str | None:
-        """Return the word that an operand is, in its canonical spelling."""
-        value = self.const(name)
-        if value is None:
-            return None
-        text = value.member if isinstance(value, Enum) else str(value)
-        assert self.op.variant is not None
-        row = next(d for d in self.op.variant.operands if d.name == name)
-        return next(filter(None, (enums()[e].member(text) for e in row.enums)), text)
+@dataclass(slots=True, eq=False)
+class LaneContext(Context):
+    """An operation of SIMT code, on the values of all threads of a launch at once."""
 
     def has(self, name: str) -> bool:
         """True if an optional operand or flag is there."""
         return self.op.bound.get(name) is not None
+
+    def elem(self, name: str) -> DType:
+        """Return the type of the numbers of an operand."""
+        return element_type(self.type(name))
 
     def computed(self, function: Callable[..., Any], *names: str) -> Run:
         """Return the instruction: the result is the function of operands, lane by lane."""

@@ -41,7 +41,7 @@ def grid(ctx: LaneContext) -> Run:
     """Zero for a launch of one block, as in the recorded data; for several blocks the switch
     `simt.grid` decides."""
     target, (what, axis) = ctx.results[0], ctx.op.name.rsplit("_", 1)
-    counts = ctx.profile.switches["simt.grid"] == "blocks" and axis == "x"
+    counts = ctx.switch("simt.grid") == "blocks" and axis == "x"
     slot = SLOT_BLOCK_NUM if what.endswith("dim") else SLOT_BLOCK
 
     def run(frame: Frame) -> None:

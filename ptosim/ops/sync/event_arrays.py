@@ -5,8 +5,8 @@ from __future__ import annotations
 from ptosim.ground.ir.types import HandleType
 from ptosim.machine.values import EventArray
 from ptosim.ops.base.binding import OpFault
+from ptosim.ops.base.context import Action, ValueContext, computed
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext, computed
 
 
 @value("pto.declare_eventid_array")

@@ -12,8 +12,8 @@ from ptosim.machine.core import Core
 from ptosim.machine.fifo import FifoKey, PipeEnd, Share, ShareKey
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 
 _DIRECTIONS = {
     "pto.tpush_to_aiv": "c2v",

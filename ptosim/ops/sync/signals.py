@@ -17,9 +17,9 @@ from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, value
 from ptosim.ops.base.orders import STORES, Barrier, Notify, Signals
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.cube.outward import check_atomic
 
 # Transfers between devices. A run is one process: what a program names as remote memory is a

@@ -18,8 +18,8 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, support, value
-from ptosim.ops.base.scalar_unit import Action, ValueContext
 from ptosim.ops.scalar.tiles import checked_tile
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def cast_value(ctx: ValueContext) -> Action:
     if op.name in FAKE:
         cast = _fake(op, ctx.attrs.get)
     else:
-        cast = _cast(op, held, real, ctx.attrs.get("scheme") or ctx.profile["quant.scheme"])
+        cast = _cast(op, held, real, ctx.attrs.get("scheme") or ctx.switch("quant.scheme"))
     kind = argument_dtype(held) if held is not None else np.dtype(np.float32)
     is_stored = real is not None and real.kind == "quant"
     made_kind = argument_dtype(real) if is_stored else None

@@ -13,15 +13,15 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.types import DType, ScalarType, VirtualMaskType, VirtualVRegType
+from ptosim.ground.ir.core import Operand
+from ptosim.ground.ir.types import VirtualMaskType, VirtualVRegType
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, lane_dtype
 from ptosim.ops.base.binding import typed_scalar
+from ptosim.ops.base.context import computed, several, taker
 from ptosim.ops.base.faults import OpFault
 from ptosim.ops.base.functions import vector
-from ptosim.ops.base.scalar_unit import computed, taker
 from ptosim.ops.micro.context import VectorContext
 from ptosim.ops.micro.rows import Computed, with_rows
 from ptosim.ops.vmi import mask_readings
@@ -47,7 +47,7 @@ def logical(*names: str, drops: bool = False) -> Callable[[Maker], Maker]:
     def register(maker: Maker) -> Maker:
         @vector(*full)
         def make(ctx: VectorContext) -> Run:
-            return LogicalContext(ctx).finished(maker)
+            return LogicalContext.of(ctx).finished(maker)
 
         return maker
 
@@ -55,67 +55,45 @@ def logical(*names: str, drops: bool = False) -> Callable[[Maker], Maker]:
 
 
 @dataclass(slots=True, eq=False)
-class LogicalContext:
-    """One operation at decoding. `other` is what the other reading of a dropped mask executes,
-    `gate` the mask on which the two differ, `planned` what a store would write."""
+class LogicalContext(VectorContext):
+    """One operation on logical vectors. `other` is what the other reading of a dropped mask
+    executes, `gate` the mask on which the two differ, `planned` what a store would write."""
 
-    base: VectorContext
     other: Run | None = None
     gate: int | None = None
     planned: Callable[[Core], Any] | None = None
     is_quiet: bool = False
 
-    # -- what the text says -----------------------------------------------------------------------
+    @classmethod
+    def of(cls, ctx: VectorContext) -> LogicalContext:
+        """Return the operation of a vector instruction whose registers are logical."""
+        made = cls(
+            ctx.op, ctx.slots, ctx.results, ctx.profile, ctx.report, ctx.new_slot, ctx.place,
+            ctx.in_doubt,
+        )  # fmt: skip
+        made.report = made._unless_quiet(ctx.report)
+        return made
 
-    @property
-    def op(self) -> Operation:
-        """The operation."""
-        return self.base.op
+    def _unless_quiet(self, report: Callable[..., None]) -> Callable[..., None]:
+        """Nothing is reported while the second reading of operands is computed."""
+
+        def told(*finding: Any) -> None:
+            if not self.is_quiet:
+                report(*finding)
+
+        return told
+
+    # -- what the text says -----------------------------------------------------------------------
 
     @property
     def name(self) -> str:
         """The name that its operands go by, without `pto.vmi.`: of an older spelling that of the
         operation which it means."""
-        return self.base.op.meaning.removeprefix("pto.vmi.")
-
-    @property
-    def place(self) -> Any:
-        """Its place in its region, for the account of accesses."""
-        return self.base.place
-
-    def __getitem__(self, name: str) -> int:
-        return self.base.slots[name]
-
-    def has(self, name: str) -> bool:
-        """True if an optional operand or result is there."""
-        return self.base.slots.get(name) is not None
+        return self.op.meaning.removeprefix("pto.vmi.")
 
     def many(self, name: str) -> tuple[int, ...]:
         """Return the slots of an operand or result of which there is any number."""
-        return self.base.slots[name]
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute of the operation that the text means, however it is spelled."""
-        value = self.base.attrs.get(name)
-        return default if value is None else value
-
-    def switch(self, name: str) -> str:
-        """Return the value of a semantic switch."""
-        return self.base.profile[name]
-
-    def const(self, name: str) -> Any:
-        """Return the value of an operand if the text fixes it, else None."""
-        operand = self.op.bound.get(name)
-        return operand.const if isinstance(operand, Operand) else None
-
-    def type(self, name: str) -> Any:
-        """Return the type of an operand or result."""
-        return self.base.type(name)
-
-    def elem(self, name: str) -> DType:
-        """Return the element type of a vector, pointer or scalar."""
-        type_ = self.type(name)
-        return type_.dtype if isinstance(type_, ScalarType) else type_.elem
+        return self.slots[name]
 
     def lanes(self, name: str) -> np.dtype:
         """Return the NumPy type of the lanes of a vector."""
@@ -133,12 +111,6 @@ class LogicalContext:
     def merges(self) -> bool:
         """True if inactive lanes are to keep something."""
         return self.attr("pmode") == MERGE
-
-    def report(self, code: str, message: str, help: str | None = None) -> None:
-        """Report a finding, once for each operation and code; nothing while the second reading of
-        its operands is computed."""
-        if not self.is_quiet:
-            self.base.report(code, message, *((help,) if help else ()))
 
     # -- operands ---------------------------------------------------------------------------------
 
@@ -167,10 +139,6 @@ class LogicalContext:
         """Return the instruction: a result is the function of operands, whatever the mask. `many`,
         here and below: the function takes vectors of many rounds too, as rows."""
         return _several(function, [self[name] for name in names], [self[result]], many=many)
-
-    def known(self, function: Function, *names: str) -> Run:
-        """Return the instruction: the result is the function of numbers."""
-        return self.base.known(function, *names)
 
     def zeroing(
         self,
@@ -258,20 +226,20 @@ class LogicalContext:
     def finished(self, maker: Maker) -> Run:
         """Return the whole instruction, with the second reading where the program needs one."""
         run = maker(self)
-        if not self.base.in_doubt:
+        if not self.in_doubt:
             return run
         return mask_readings.followed(self, run)
 
     def vector_slots(self) -> tuple[list[int], list[int]]:
         """Return the slots of the operands and of the results that are vectors or masks."""
         variant = self.op.variant
-        outs = [self.base.slots.get(o.name) for o in variant.outs] if variant is not None else []
+        outs = [self.slots.get(o.name) for o in variant.outs] if variant is not None else []
         of_type = dict(zip(_flat(outs), self.op.results, strict=True))
         results = [slot for slot, value in of_type.items() if _is_logical(value.type)]
         found: list[int] = []
         for name, operand in self.op.operands():
             if operand.value is not None and _is_logical(operand.value.type):
-                found.extend(_flat([self.base.slots[name]]))
+                found.extend(_flat([self.slots[name]]))
         return list(dict.fromkeys(found)), results
 
 
@@ -297,14 +265,7 @@ def _several(
     rows = Computed(function, tuple(sources), tuple(targets)) if many else None
     if len(targets) == 1:
         return with_rows(computed(function, sources, targets[0]), rows)
-    take = taker(sources)
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        for target, result in zip(targets, function(*take(slots)), strict=True):
-            slots[target] = result
-
-    return with_rows(run, rows)
+    return with_rows(several(function, sources, targets), rows)
 
 
 def _zeroing(

@@ -11,7 +11,7 @@ from ptosim.ground.ir.attributes import Enum
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, first_lanes
 from ptosim.machine.numbers.lanes import COMPARISONS, unsigned
-from ptosim.ops.base.scalar_unit import constant
+from ptosim.ops.base.context import constant
 from ptosim.ops.micro.rows import Counted, with_rows
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
 

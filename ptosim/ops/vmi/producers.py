@@ -11,7 +11,7 @@ from ptosim.ground.ir.attributes import Dense, attr_value
 from ptosim.ground.ir.types import REGISTER_BYTES, VirtualVRegType
 from ptosim.machine.numbers.formats import BF16
 from ptosim.machine.numbers.lanes import is_float
-from ptosim.ops.base.scalar_unit import constant
+from ptosim.ops.base.context import constant
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
 
 
