@@ -118,3 +118,14 @@ class AsyncEvent(NamedTuple):
 
     register: str
     number: int
+
+
+# -- memory of one thread --------------------------------------------------------------------------
+
+
+class Fragment(NamedTuple):
+    """Memory of each thread that lives from one section to the next: which allocation of the
+    program it is, and its bytes for a thread."""
+
+    number: int
+    bytes: int

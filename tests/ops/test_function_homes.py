@@ -23,5 +23,5 @@ def test_whatever_has_a_function_has_a_home():
 
 def test_a_table_that_a_function_looks_into_is_filled_with_it():
     assert HOMES["pto.textract"] == HOMES["pto.tinsert"]
-    assert "ptosim.ops.cube.cube_windows" in HOMES["pto.textract"]
+    assert "ptosim.ops.cube.windows" in HOMES["pto.textract"]
     assert {m.split(".")[2] for m in HOMES["pto.vmi.vadd"]} == {"vmi"}

@@ -43,8 +43,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.micro.rows import Computed, Counted, Known, Load, Rows, Store, as_rows
-from ptosim.ops.scalar.many import LARGEST, OF_MANY, is_small
-from ptosim.ops.scalar.numbers import ScalarFault
+from ptosim.ops.scalar.numbers import LARGEST, OF_MANY, ScalarFault, is_small
 
 MOST_STEPS = 400
 """Steps of a round; more are not worth their plan."""

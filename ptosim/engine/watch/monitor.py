@@ -36,9 +36,10 @@ from ptosim.machine.effects.account import (
     SPECIAL_REGISTER_BYTES,
     UNDEFINED,
     Effects,
+    acts_on_memory,
+    effects_of_action,
     reached_by,
 )
-from ptosim.machine.effects.actions import acts_on_memory, effects_of_action
 from ptosim.machine.effects.row import source_pipe
 from ptosim.machine.effects.strided import MAX_RUNS, runs_of
 from ptosim.machine.effects.touch import Touch, Touches

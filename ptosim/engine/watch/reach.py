@@ -17,8 +17,7 @@ from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import Effects, effects_of
-from ptosim.machine.effects.actions import acts_on_memory, effects_of_action
+from ptosim.machine.effects.account import Effects, acts_on_memory, effects_of, effects_of_action
 from ptosim.machine.effects.intervals import intervals, union
 from ptosim.machine.effects.strided import Strided, touched_bytes
 from ptosim.machine.effects.touch import Touch

@@ -1,7 +1,9 @@
 """The bytes that one execution of an operation reads, writes and leaves undefined.
 
 The operand roles of its row say which, the valid regions of its operands how far; operations on
-pointers tell it themselves when they are bound. A row's `access` adds what roles cannot say."""
+pointers tell it themselves when they are bound. A row's `access` adds what roles cannot say.
+
+What operations that the scalar unit executes itself do to memory and registers."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from ptosim.machine.effects.strided import Beyond, Strided, strided, tile_bytes,
 from ptosim.machine.effects.touch import Touch, Touches
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
-from ptosim.machine.values import GmView, Memory
+from ptosim.machine.values import GmView, Memory, Pointer
 
 UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN = range(6)
 """What is known of a byte's value: nothing was written, or a value, or something without meaning
@@ -241,3 +243,44 @@ def _tail(ref: TileRef) -> Strided | None:
     if end <= valid or not lines or bits < 8:
         return None
     return strided(ref.addr, valid, ((lines, size), (end - valid, 1)), bits)
+
+
+# -- operations of the scalar unit -----------------------------------------------------------------
+
+
+def acts_on_memory(op: Operation, target: str) -> bool:
+    """True if an operation of the scalar unit reads or writes memory, or a register that another
+    pipe uses."""
+    return op.has("reads_memory") or op.has("writes_memory") or any(registers(op, target))
+
+
+def effects_of_action(core: Core, op: Operation, values: Mapping[str, Any], target: str) -> Effects:
+    """Return what an operation does with these operands; nothing of an element whose place is not
+    known."""
+    found = Effects()
+    read, written = registers(op, target)
+    found.reads += [register(core, name) for name in read]
+    found.writes += [register(core, name) for name in written]
+    element = _pointed_at(core, op, values)
+    if element is not None and op.has("reads_memory"):
+        found.reads.append(element)
+    if element is not None and op.has("writes_memory"):
+        found.writes.append(element)
+    return found
+
+
+def _pointed_at(core: Core, op: Operation, values: Mapping[str, Any]) -> Reached | None:
+    """The element at an offset of a pointer, or of a tile in the order of memory."""
+    offset = values.get("offset")
+    for name, base in values.items():
+        if isinstance(base, Pointer):
+            (where, start), elem = base, op.bound[name].type.elem
+        elif isinstance(base, TileRef):
+            where, start, elem = base.type.loc, base.addr, base.type.dtype
+        else:
+            continue
+        if not isinstance(offset, int) or not isinstance(start, int) or where is None:
+            return None
+        part = Strided(start + offset * elem.bits // 8, max(elem.bits // 8, 1))
+        return Reached(name, core, where, (part,))
+    return None

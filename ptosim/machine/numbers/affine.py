@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.numbers.choices import require
-from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.formats import lookup, require
 from ptosim.machine.numbers.integers import float_to_int, int_to_float
 
 

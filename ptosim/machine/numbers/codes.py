@@ -14,8 +14,7 @@ from functools import cache
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.numbers.choices import require
-from ptosim.machine.numbers.formats import BF16, Format, lookup
+from ptosim.machine.numbers.formats import BF16, Format, lookup, require
 
 
 class _Minifloat(NamedTuple):

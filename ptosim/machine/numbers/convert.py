@@ -26,9 +26,8 @@ from functools import partial
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.numbers.choices import require
 from ptosim.machine.numbers.codes import decode_table, encoder
-from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.formats import lookup, require
 from ptosim.machine.numbers.integers import (
     clamp_int,
     float_to_int,

@@ -13,10 +13,25 @@ Two 4-bit elements share a byte only in memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import ml_dtypes
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
+
+# -- choices ---------------------------------------------------------------------------------------
+
+
+def require(what: str, value: object, known: Iterable[object]) -> None:
+    """Raise `ValueError` naming `what` unless `value` is one of `known`."""
+    if value not in known:
+        listed = " ".join(str(choice) for choice in known)
+        raise ValueError(f"unknown {what} {value!r}; known: {listed}")
+
+
+# -- formats ---------------------------------------------------------------------------------------
+
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 CODE = np.dtype(np.uint8)

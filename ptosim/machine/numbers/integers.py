@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.machine.numbers.choices import require
-from ptosim.machine.numbers.formats import Format, lookup
+from ptosim.machine.numbers.formats import Format, lookup, require
 from ptosim.machine.numbers.rounding import narrow, to_integral
 
 

@@ -31,9 +31,8 @@ import numpy as np
 
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.numbers import transcendental
-from ptosim.machine.numbers.choices import require
-from ptosim.machine.numbers.formats import BF16
-from ptosim.machine.numbers.fused import multiply_add
+from ptosim.machine.numbers.formats import BF16, require
+from ptosim.machine.numbers.rounding import multiply_add
 
 Function = Callable[..., Any]
 Make = Callable[[np.dtype, str], Function]

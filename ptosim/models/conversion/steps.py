@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.mlir.floats import float_text
+from ptosim.machine.quant.mlir.cursor import float_text
 from ptosim.machine.quant.storage import storage
 from ptosim.models.conversion.convert import Conversion
 from ptosim.models.fusion.groups import Group

@@ -1,5 +1,10 @@
 """What a kernel sees of an operation: operands bound to memory, attributes, switches, and a
-voice."""
+voice.
+
+Strided views of a tile's bytes that its own layout does not have, checked against the space.
+
+Memory of the other cores of a cluster: UB belongs to a vector core, everything else on the chip
+to the cube core. A core that is neither (`any`) has all of it."""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.effects.account import Effects
 from ptosim.machine.effects.strided import Beyond, strided
 from ptosim.machine.effects.touch import Touches
@@ -252,3 +257,52 @@ def typed_scalar(value: Any, dtype: np.dtype) -> Any:
         wrapped = int(value) & ((1 << bits) - 1)
         return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
     return np.array(value).astype(dtype)[()]
+
+
+# -- views that the layout of a tile does not have -------------------------------------------------
+
+
+def tile_array(
+    tile: Tile,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: np.dtype | type | None = None,
+    offset: int = 0,
+) -> np.ndarray:
+    """Return a view from `offset` bytes after a tile's base, with strides in bytes.
+
+    Raises OpFault where it would leave the memory space; leaving the tile is the caller's concern.
+    """
+    kind = np.dtype(dtype if dtype is not None else tile.dtype)
+    if 0 in shape:
+        return np.empty(tuple(shape), kind)
+    return tile.strided(shape, strides, kind, offset)
+
+
+def flat_bytes(tile: Tile, count: int, offset: int = 0) -> np.ndarray:
+    """Return `count` consecutive bytes from `offset` bytes after a tile's base."""
+    return tile_array(tile, (count,), (1,), np.uint8, offset)
+
+
+# -- memory of the other cores of a cluster --------------------------------------------------------
+
+
+def vector_cores(op: Binding) -> list[Core]:
+    """Return the cores whose UB a move from the cube core can reach, by number; a core that has
+    none beside it reaches its own."""
+    if op.core.kind != "cube":
+        return [op.core]
+    return op.machine.mates(op.core, "vector") or [op.core]
+
+
+def owned_tile(op: Binding, name: str) -> Tile:
+    """Return a tile operand in the memory of the core that owns its space: a vector core that
+    writes to L1 writes to the cube core's."""
+    ref = op.values[name]
+    if ref.type.loc not in CUBE_SPACES or op.core.kind != "vector":
+        return op.tile(name)
+    cubes = op.machine.mates(op.core, "cube")
+    if not cubes:
+        return op.tile(name)
+    op.made = [(cubes[0], ref)]
+    return op.bind_tile(ref, name, cubes[0])

@@ -9,9 +9,8 @@ import numpy as np
 
 from ptosim.machine.layout import round_up
 from ptosim.machine.space import POISON
-from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import Binding, OpFault, flat_bytes, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.base.strided import flat_bytes, tile_array
 
 
 @kernel("pto.tmov:exponents", over="src dst")

@@ -14,9 +14,8 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.numbers.fixpipe import Activation, Rules, fixed
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import Binding, OpFault, tile_array
 from ptosim.ops.base.functions import Commit, kernel
-from ptosim.ops.base.strided import tile_array
 from ptosim.ops.sync import fifo_epilogue
 
 Convert = Callable[[np.ndarray], np.ndarray]

@@ -19,13 +19,12 @@ import numpy as np
 from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.layout import round_up
-from ptosim.machine.numbers.blas import multiply as product_in_f64
+from ptosim.machine.numbers.matmul import multiply as product_in_f64
 from ptosim.machine.numbers.matmul import operand, product, scaled
 from ptosim.machine.numbers.rounding import keep_mantissa
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import Binding, OpFault, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.base.strided import tile_array
 
 Reader = Callable[[], np.ndarray]
 

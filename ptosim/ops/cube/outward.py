@@ -9,8 +9,7 @@ import numpy as np
 
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, GmAccess, OpFault
-from ptosim.ops.base.cluster import owned_tile, vector_cores
+from ptosim.ops.base.binding import Binding, GmAccess, OpFault, owned_tile, vector_cores
 from ptosim.ops.base.functions import Commit
 from ptosim.ops.cube.fixpipe import is_scaled, stored
 from ptosim.ops.move.boxes import Start, read_window, write_window

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import BLOCK_BITS
-from ptosim.machine.lines import in_lines
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.cube.outward import check_atomic, store_accumulator
+from ptosim.ops.move.boxes import in_lines
 from ptosim.ops.move.transfer import (
     SCALE_TABLES,
     check_widths,

@@ -9,10 +9,8 @@ import numpy as np
 from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault
-from ptosim.ops.base.cluster import owned_tile
+from ptosim.ops.base.binding import Binding, OpFault, owned_tile, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.base.strided import tile_array
 from ptosim.ops.cube.outward import accumulator_to_tile
 from ptosim.ops.move.boxes import copy_window, extent
 

@@ -19,10 +19,9 @@ from ptosim.machine.gm import byte_steps, reach
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, GmAccess, OpFault
+from ptosim.ops.base.binding import Binding, GmAccess, OpFault, tile_array
 from ptosim.ops.base.faults import check_elements
 from ptosim.ops.base.functions import Commit
-from ptosim.ops.base.strided import tile_array
 
 Shape = tuple[int, ...]
 

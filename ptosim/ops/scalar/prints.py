@@ -20,10 +20,9 @@ from ptosim.machine.numbers.codes import decode
 from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
-from ptosim.ops.base.binding import Binding, GmAccess, OpFault, typed_scalar
+from ptosim.ops.base.binding import Binding, GmAccess, OpFault, tile_array, typed_scalar
 from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, value
-from ptosim.ops.base.strided import tile_array
 
 # Width and digits after the point of the library's print formats.
 _FORMATS = {

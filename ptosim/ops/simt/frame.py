@@ -16,9 +16,8 @@ from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.private import Fragment
 from ptosim.machine.simt import WARP
-from ptosim.machine.values import Memory
+from ptosim.machine.values import Fragment, Memory
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.simt.tracks import Clock
 

@@ -1,5 +1,8 @@
 """What the threads of a launch did to memory since the last barrier. At the barrier it is dropped
-if no thread can have disturbed another one; else it is gone through in order, to tell who did."""
+if no thread can have disturbed another one; else it is gone through in order, to tell who did.
+
+What the threads of a launch wrote of a memory, and what they read as it came: enough to say at
+once whose store stays, and at a barrier whether two threads may have disturbed each other."""
 
 from __future__ import annotations
 
@@ -10,8 +13,143 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import NamedTuple
-from ptosim.ops.simt.tracks import Clock, Conflict, Ids, Tracks, Where
-from ptosim.ops.simt.written import Written
+from ptosim.ops.simt.tracks import ATOMIC, MANY, THREAD, Clock, Conflict, Ids, Tracks, Units, Where
+
+# -- what was written last -------------------------------------------------------------------------
+
+
+class Written(Units):
+    """The stamps of the last writes of one memory, for units of `unit` bytes; `inputs` are the
+    units that were read before the launch wrote them, kept only where somebody watches."""
+
+    kept = ("writes", "inputs")
+
+    def __init__(self, clock: Clock, size: int, unit: int, *, watched: bool) -> None:
+        super().__init__(clock, unit)
+        count = -(-size // unit)
+        self.writes = np.zeros(count, np.int64)
+        self.inputs = np.zeros(count if watched else 0, bool)
+        self.watched = watched
+        self.low, self.high = count * unit, 0  # bytes around all that was touched
+        self._all = (count * unit, 0)  # and around all that was written
+        self._recent = (count * unit, 0)  # since the last barrier
+        self._since = clock.floor
+
+    def write(
+        self,
+        where: Where,
+        step: int,
+        size: int,
+        ids: Ids | None,
+        reach: tuple[int, int],
+        *,
+        atomic: bool = False,
+    ) -> tuple[bool, np.ndarray | None]:
+        """Note writes of threads (None: of all) in the order of their ids, to bytes in `reach`.
+        Return False if a thread may disturb another one, and which of the writes count where not
+        all do: of several threads the one with the highest id."""
+        clock = self.clock
+        at = self.units(where, step, size)
+        own = clock.stamps(ids)
+        if atomic:
+            own = own | ATOMIC
+        wide = not isinstance(at, slice) and at.ndim > 1
+        own = own[:, None] if wide else own
+        is_clean, kept = True, None
+        if self._is_recent(reach):
+            before = self.writes[at]
+            if not wide and before.tobytes() == own.tobytes():
+                return True, None  # each writes what it has written before
+            if before.max() >= clock.floor:
+                is_clean, kept, own = self._over(before, own, ids, atomic=atomic)
+        self._note(reach)
+        if atomic and self.watched:
+            self.inputs[at] |= self.writes[at] == 0
+        if kept is not None:
+            at, own = np.r_[at][kept], own[kept]
+        self.writes[at] = own
+        if self.watched and not isinstance(at, slice):
+            now = self.writes[at]
+            if now.tobytes() != np.broadcast_to(own, now.shape).tobytes():
+                is_clean = is_clean and atomic
+                self.writes[at] = now | MANY
+        return is_clean, kept
+
+    def _over(
+        self, before: np.ndarray, own: np.ndarray, ids: Ids | None, *, atomic: bool
+    ) -> tuple[bool, np.ndarray | None, np.ndarray]:
+        """Writes over others since the last barrier."""
+        clock = self.clock
+        ids = clock.ids if ids is None else ids
+        column = ids[:, None] if before.ndim > 1 else ids
+        found = clock.conflicting(before, column, ATOMIC if atomic else 0)
+        if atomic:
+            others = (before >= clock.floor) & ((before & THREAD) != column)
+            own = np.where(
+                others | ((before & MANY) != 0) & (before >= clock.floor), own | MANY, own
+            )
+        later = found & ((before & THREAD) > column)
+        if not later.any():
+            return not found.any(), None, own
+        kept = ~(np.bitwise_or.reduce(later, axis=1) if before.ndim > 1 else later)
+        return False, kept, own
+
+    def _is_recent(self, reach: tuple[int, int]) -> bool:
+        """True if bytes in a range may have been written since the last barrier."""
+        if self._since != self.clock.floor:
+            return False
+        low, high = self._recent
+        return reach[0] < high and reach[1] > low
+
+    def _note(self, reach: tuple[int, int]) -> None:
+        low, high = reach
+        if self._since != self.clock.floor:
+            self._since, self._recent = self.clock.floor, reach
+        else:
+            self._recent = min(self._recent[0], low), max(self._recent[1], high)
+        self._all = min(self._all[0], low), max(self._all[1], high)
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def read(self, where: Where, step: int, size: int, reach: tuple[int, int]) -> None:
+        """Note reads of what the launch has not written."""
+        at = self.units(where, step, size)
+        low, high = reach
+        if low < self._all[1] and high > self._all[0]:
+            self.inputs[at] |= self.writes[at] == 0
+        else:
+            self.inputs[at] = True
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def disturbs(
+        self, where: Where, step: int, size: int, ids: Ids | None, reach: tuple[int, int]
+    ) -> bool:
+        """True if another thread has written since the last barrier what some threads read."""
+        if not self._is_recent(reach):
+            return False
+        at = self.units(where, step, size)
+        stamps = self.writes[at]
+        floor = self.clock.floor
+        if stamps.max() < floor:
+            return False
+        ids = self.clock.ids if ids is None else ids
+        if stamps.ndim > 1:
+            ids = ids[:, None]
+        others = ((stamps & THREAD) != ids) | ((stamps & MANY) != 0)
+        return bool((others & (stamps >= floor)).any())
+
+    def touched(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the first bytes of the units that were read as they came, that were written, and
+        that were written by atomic operations."""
+        first, end = self.low // self.unit, -(-self.high // self.unit)
+        writes = self.writes[first:end]
+        atomic = (writes & ATOMIC) != 0
+        found = (self.inputs[first:end], (writes != 0) & ~atomic, atomic)
+        read, written, updated = ((np.flatnonzero(f) + first) * self.unit for f in found)
+        return read, written, updated
+
+
+# -- since the last barrier ------------------------------------------------------------------------
+
 
 MOST_BYTES = 1 << 26
 """Places that are kept, in bytes; with more the rest up to the barrier is told as it comes."""

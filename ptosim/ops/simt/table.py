@@ -11,10 +11,9 @@ import numpy as np
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.records import dataclass
-from ptosim.machine.private import Fragment
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef
-from ptosim.machine.values import GmView, Pointer, near
+from ptosim.machine.values import Fragment, GmView, Pointer, near
 from ptosim.ops.base.context import Context
 from ptosim.ops.base.functions import registrar
 from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run

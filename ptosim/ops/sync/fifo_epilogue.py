@@ -16,9 +16,8 @@ from ptosim.machine.fifo import PipeEnd
 from ptosim.machine.numbers.fixpipe import Activation, Rules, fixed, word_of_scale
 from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import Binding, OpFault, tile_array
 from ptosim.ops.base.functions import Commit
-from ptosim.ops.base.strided import tile_array
 
 Convert = Callable[[np.ndarray], np.ndarray]
 

@@ -13,9 +13,8 @@ from functools import partial
 import numpy as np
 
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.binding import Binding, tile_array
 from ptosim.ops.base.functions import Commit, Kernel, kernel
-from ptosim.ops.base.strided import tile_array
 from ptosim.ops.tile.arithmetic import WORDS, Function, word
 
 

@@ -20,9 +20,8 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault, typed_scalar
+from ptosim.ops.base.binding import Binding, OpFault, tile_array, typed_scalar
 from ptosim.ops.base.functions import Commit, kernel
-from ptosim.ops.base.strided import tile_array
 
 _INT32 = (np.dtype(np.int32), np.dtype(np.uint32))
 _INT16 = (np.dtype(np.int16), np.dtype(np.uint16))

@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.binding import Binding, tile_array
 from ptosim.ops.base.functions import Commit, kernel
-from ptosim.ops.base.strided import tile_array
 
 _BINS = 256
 

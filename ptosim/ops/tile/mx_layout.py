@@ -19,8 +19,7 @@ from ptosim.machine.numbers.mx import GROUP, MxResult
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault
-from ptosim.ops.base.strided import flat_bytes, tile_array
+from ptosim.ops.base.binding import Binding, OpFault, flat_bytes, tile_array
 
 _WINDOW = 8
 """Groups whose scales a 16-bit source passes to the last stage at a time."""

@@ -14,9 +14,8 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.numbers import affine
 from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import Binding, OpFault, flat_bytes, tile_array
 from ptosim.ops.base.functions import Commit, kernel
-from ptosim.ops.base.strided import flat_bytes, tile_array
 
 Parameter = Callable[[], np.ndarray]
 

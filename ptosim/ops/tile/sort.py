@@ -13,9 +13,8 @@ import numpy as np
 from ptosim.ground.ir.types import MAX_REPEATS
 from ptosim.machine.numbers.sorting import merge_order, sorted_order, until_one_is_empty
 from ptosim.machine.tile import Tile, TileRef
-from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import Binding, OpFault, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.base.strided import tile_array
 
 _BLOCK = 32
 _RECORD = 8

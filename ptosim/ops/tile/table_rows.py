@@ -16,10 +16,9 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, GmAccess, OpFault
+from ptosim.ops.base.binding import Binding, GmAccess, OpFault, flat_bytes
 from ptosim.ops.base.faults import check_elements
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.base.strided import flat_bytes
 from ptosim.ops.tile.index_checks import MODES, unsigned
 from ptosim.ops.tile.tables import check_used, combination, store_in_order
 

@@ -25,7 +25,7 @@ from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.context import VectorContext
 from ptosim.ops.micro.rows import Computed, with_rows
 from ptosim.ops.vmi import mask_readings
-from ptosim.ops.vmi.static import is_all_true
+from ptosim.ops.vmi.mask_readings import is_all_true
 
 MOST_LANES = 1 << 24
 """Lanes of a vector or mask that are executed: more than any memory of a core has bytes."""

@@ -16,10 +16,18 @@ from ptosim.machine.numbers.lanes import unsigned
 from ptosim.ops.base.functions import support
 from ptosim.ops.micro.access import near_step
 from ptosim.ops.micro.rows import Load, with_rows
-from ptosim.ops.vmi.blocks import block_starts, gated
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
 from ptosim.ops.vmi.producers import groups
-from ptosim.ops.vmi.reach import address, element_bytes, gathered, loader, start_of, unit_of
+from ptosim.ops.vmi.reach import (
+    address,
+    block_starts,
+    element_bytes,
+    gated,
+    gathered,
+    loader,
+    start_of,
+    unit_of,
+)
 
 
 @logical("vload")

@@ -13,16 +13,43 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, Twofold
 from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.faults import OpFault
-from ptosim.ops.vmi.static import is_all_true
 
 if TYPE_CHECKING:
     from ptosim.ops.vmi.context import LogicalContext
+
+
+# -- what the text says of a mask ------------------------------------------------------------------
+
+
+def is_all_true(value: Value | None) -> bool:
+    """True for the masks that lowering takes for all true: `pset`, and `create_mask` of a constant
+    that covers every lane."""
+    op = value.owner if value is not None and not value.is_argument else None
+    if value is None or op is None or not isinstance(value.type, VirtualMaskType):
+        return False
+    if op.name == "pto.vmi.pset":
+        return True
+    if op.name != "pto.vmi.create_mask":
+        return False
+    count = _constant(op)
+    return count is not None and count >= value.type.lanes
+
+
+def _constant(op: Operation) -> int | None:
+    operands = [o for o in op.bound.values() if isinstance(o, Operand)]
+    found = operands[0].const if operands else None
+    return found if isinstance(found, int) else None
+
+
+# -- second readings -------------------------------------------------------------------------------
+
 
 Run = Callable[[Core], None]
 

@@ -13,7 +13,6 @@ from ptosim.machine.core import Core
 from ptosim.ops.base.functions import support
 from ptosim.ops.micro.access import near_step
 from ptosim.ops.micro.rows import Store, bytes_of, with_rows
-from ptosim.ops.vmi.blocks import block_starts, gated
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
 from ptosim.ops.vmi.loads import indices, one_register
 from ptosim.ops.vmi.producers import groups
@@ -22,7 +21,9 @@ from ptosim.ops.vmi.reach import (
     Scattered,
     active_run,
     address,
+    block_starts,
     element_bytes,
+    gated,
     start_of,
     storing,
     unit_of,

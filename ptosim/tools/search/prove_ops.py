@@ -16,7 +16,7 @@ from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.cube.outward import layout_for_acc
 from ptosim.ops.move.transfer import from_logical, logical_sizes
-from ptosim.ops.tile.reduction_order import is_whole_row
+from ptosim.ops.tile.reduce import is_whole_row
 from ptosim.tools.search.prove_hashes import Hashes, along, joined, salt, total, weights, zero
 from ptosim.tools.search.prove_memory import Elements, HashedMemory, Unprovable, tile_elements
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ptosim.ground.records import replace
-from ptosim.machine.quant.mlir.cursor import Cursor, MlirFault, width
-from ptosim.machine.quant.mlir.floats import float_text
+from ptosim.machine.quant.mlir.cursor import Cursor, MlirFault, float_text, width
 from ptosim.machine.quant.mlir.types import (
     AnyType,
     Builtin,

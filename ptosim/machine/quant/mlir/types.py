@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.mlir.floats import float_text
+from ptosim.machine.quant.mlir.cursor import float_text
 
 if TYPE_CHECKING:  # `ptosim check` reads these types and must not wait for NumPy
     import numpy as np
