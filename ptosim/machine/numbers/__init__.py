@@ -16,7 +16,6 @@ module             job
 `transcendental`   exp, log, square root and relatives with one final rounding
 `lanes`            the words of arithmetic: what each computes, lane by lane, by its rules
 `elementwise`      remainders of tiles, integer powers
-`choices`          refuses unknown choices
 `cpu_model`        TCVT as the public CPU simulator computes it, defects included
 =================  ==============================================================================
 """

@@ -1,4 +1,4 @@
-"""textract and tinsert: a window of one tile and the whole of another, in UB and between the memories
+"""textract and tinsert: a window of one tile and the whole of another, in UB and between memories
 around the cube: L1 to L0 and to block scales, accumulators to L1, UB to L1.
 
 Which memories the two tiles are in decides what happens; `EXTRACT` and `INSERT` hold a function of

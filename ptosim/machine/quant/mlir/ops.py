@@ -12,11 +12,6 @@ from ptosim.machine.quant.mlir.types import (
     UniformType,
 )
 
-CASTS = ("quant.qcast", "quant.dcast", "quant.scast")
-_FLOAT = "scalar or tensor of floating-point"
-_QUANT = "scalar or tensor of quantized type"
-_EITHER = "scalar or tensor of signless integer or quantized type"
-
 
 def verify_cast(op: str, source: Container, result: Container) -> str | None:
     """Return why a cast between two types is wrong, in MLIR's words, or None."""
@@ -46,10 +41,19 @@ def _contained(type_: Container) -> bool:
     return type_.kind in ("", "tensor", "tile")
 
 
+_FLOAT = (_is_float, "scalar or tensor of floating-point")
+_QUANT = (_is_quant, "scalar or tensor of quantized type")
+_EITHER = (_is_held, "scalar or tensor of signless integer or quantized type")
+CASTS = {
+    "quant.qcast": (_FLOAT, _QUANT),
+    "quant.dcast": (_QUANT, _FLOAT),
+    "quant.scast": (_EITHER, _EITHER),
+}
+"""What operand and result of each cast must be."""
+
+
 def _classes(op: str, source: Container, result: Container) -> str | None:
-    float_, quant, either = (_is_float, _FLOAT), (_is_quant, _QUANT), (_is_held, _EITHER)
-    wanted = {"quant.scast": (either, either), "quant.qcast": (float_, quant)}
-    rules = wanted.get(op, (quant, float_))
+    rules = CASTS[op]
     checks = [
         (word, type_, fits(type_), text)
         for word, type_, (fits, text) in zip(
@@ -59,7 +63,7 @@ def _classes(op: str, source: Container, result: Container) -> str | None:
     for word, type_, fits, text in checks:
         if not (fits and _contained(type_)):
             return f"'{op}' op {word} #0 must be {text}, but got '{type_}'"
-    if op == "quant.scast" and _is_quant(source) == _is_quant(result):
+    if rules[0] is _EITHER and _is_quant(source) == _is_quant(result):
         return (
             f"'{op}' op failed to verify that input must be integer and result must be quantized, "
             "or vice versa"
@@ -81,7 +85,7 @@ def _elements(op: str, source: Container, result: Container) -> str | None:
     type_ = quant.element
     assert isinstance(type_, QuantType)
     assert isinstance(plain.element, Builtin)
-    if op == "quant.scast":
+    if CASTS[op][0] is _EITHER:
         if type_.storage is None or type_.storage.kind != plain.element.name:
             return "storage type in quantized type expected to match integer type"
         return None
