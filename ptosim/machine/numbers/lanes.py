@@ -434,6 +434,7 @@ class Word(NamedTuple):
     integers: Function | None = None
     floats: Function | None = None
     rules: tuple[str, ...] = ()
+    operands: int = 2
 
 
 def _plain(function: Function) -> Make:
@@ -484,20 +485,25 @@ WORDS: dict[str, Word] = {
     "prelu": Word(_leaky, rules=_OF_SLOPE),
     "addrelu": Word(_after(np.add)),
     "subrelu": Word(_after(np.subtract)),
-    "muladd": Word(_multiply_add, rules=("fused", "separate")),
-    "abs": Word(_absolute),
-    "neg": Word(_negated),
-    "relu": Word(_relu, rules=_OF_NAN),
-    "not": Word(_plain(np.invert)),
-    "exp": Word(_transcendent("exp")),
-    "ln": Word(_transcendent("log")),
-    "sqrt": Word(_transcendent("sqrt")),
-    "rec": Word(_transcendent("recip")),
-    "rsqrt": Word(_transcendent("rsqrt")),
-    "bcnt": Word(_plain(_bit_count)),
-    "cls": Word(_plain(_sign_run)),
-    "mov": Word(_plain(np.copy)),
+    "muladd": Word(_multiply_add, rules=("fused", "separate"), operands=3),
+    "abs": Word(_absolute, operands=1),
+    "neg": Word(_negated, operands=1),
+    "relu": Word(_relu, rules=_OF_NAN, operands=1),
+    "not": Word(_plain(np.invert), operands=1),
+    "exp": Word(_transcendent("exp"), operands=1),
+    "ln": Word(_transcendent("log"), operands=1),
+    "sqrt": Word(_transcendent("sqrt"), operands=1),
+    "rec": Word(_transcendent("recip"), operands=1),
+    "rsqrt": Word(_transcendent("rsqrt"), operands=1),
+    "bcnt": Word(_plain(_bit_count), operands=1),
+    "cls": Word(_plain(_sign_run), operands=1),
+    "mov": Word(_plain(np.copy), operands=1),
 }
+
+
+def words(operands: int) -> list[str]:
+    """Return the words of so many operands."""
+    return [name for name, word in WORDS.items() if word.operands == operands]
 
 
 def of(word: str, lanes: np.dtype, rule: str = "") -> Function:

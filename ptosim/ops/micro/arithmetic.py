@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.ground.isa.rows import isa
 from ptosim.machine.core import Core
 from ptosim.machine.numbers import lanes as numerics
 from ptosim.machine.numbers.lanes import COMPARISONS, unsigned
@@ -18,19 +19,19 @@ from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.context import Run, VectorContext
 
 _BITWISE = frozenset(("and", "or", "xor", "not"))
-_ONE_REGISTER = (
-    "abs", "neg", "exp", "ln", "sqrt", "rec", "rsqrt", "relu", "not", "bcnt", "cls", "mov",
-)  # fmt: skip
-_WITH_REGISTER = (
-    "add", "sub", "mul", "div", "max", "min", "and", "or", "xor", "shl", "shr", "prelu", "addrelu",
-    "subrelu",
-)  # fmt: skip
 _RULES = {"div": "ones"}
 """Rules of words where the first one is not it."""
 _WITH_SCALAR = ("adds", "subs", "muls", "maxs", "mins", "ands", "ors", "xors")
 
 
-@vector(*(f"pto.v{name}" for name in _WITH_REGISTER))
+def _named(operands: int, *, but: str = "") -> list[str]:
+    """The instructions that are one word of arithmetic, as far as there are rows of them."""
+    names = isa().names()
+    found = [f"pto.v{word}" for word in numerics.words(operands) if word != but]
+    return [name for name in found if name in names]
+
+
+@vector(*_named(2, but="lrelu"))
 def two_registers(ctx: VectorContext) -> Run:
     """dst = function of lhs and rhs."""
     name = ctx.op.name.removeprefix("pto.v")
@@ -68,7 +69,7 @@ def shift_by_scalar(ctx: VectorContext) -> Run:
     )
 
 
-@vector(*(f"pto.v{name}" for name in _ONE_REGISTER))
+@vector(*_named(1))
 def one_register(ctx: VectorContext) -> Run:
     """dst = function of a register."""
     name = ctx.op.name.removeprefix("pto.v")
