@@ -21,6 +21,7 @@ from ptosim.ground.isa.schema import (
 )
 from ptosim.ground.version import __version__
 from ptosim.language.bind.bind import describe
+from ptosim.language.verify.wording import condition_words, rule_words
 from ptosim.views.report import Line, Part, Report, Verbatim, one_section
 from ptosim.views.table import table
 
@@ -121,7 +122,7 @@ def _single_blank(lines: list[str]) -> Iterator[str]:
 
 def _status(definition: OpDef) -> Iterator[str]:
     per_target = " · ".join(f"{t} {definition.status[t]}" for t in TARGETS)
-    pipes = ", ".join(p.pipe + (f" if {p.when}" if p.when else "") for p in definition.pipes)
+    pipes = _pipes(definition)
     yield f"status  {per_target} ({f'by {definition.basis}' if definition.basis else 'no basis'})"
     yield f"family  {definition.family}"
     if definition.means:
@@ -131,6 +132,14 @@ def _status(definition: OpDef) -> Iterator[str]:
     if pipes:
         yield f"pipe    {pipes}"
     yield f"source  {definition.source}"
+
+
+def _pipes(definition: OpDef) -> str:
+    """The pipes that it runs on, those of a condition with it."""
+    shown = (
+        p.pipe + (f" if {condition_words(p.when)}" if p.when else "") for p in definition.pipes
+    )
+    return "; ".join(shown)
 
 
 def _forms(definition: OpDef) -> Iterator[str]:
@@ -151,7 +160,7 @@ def applies(rule: ElementRule, variant: Variant) -> bool:
 
 def _elements(rule: ElementRule) -> Iterator[str]:
     operands = ", ".join(rule.operands)
-    condition = f"   when {rule.when}" if rule.when else ""
+    condition = f"   when {condition_words(rule.when)}" if rule.when else ""
     listed = {t: _types(rule, t) for t in TARGETS if t in rule.allowed}
     if len(listed) == len(TARGETS) and len(set(listed.values())) == 1:
         yield f"    {operands}: {next(iter(listed.values()))}{condition}"
@@ -183,17 +192,23 @@ def _default(attr: AttrDef) -> str:
 
 
 def _rules(definition: OpDef) -> Iterator[str]:
-    shown = dict.fromkeys(rule_text(r) for v in definition.variants for r in v.rules)
+    shown = rule_texts(definition)
     if shown:
         yield "rules"
     yield from (f"    {text}" for text in shown)
 
 
-def rule_text(rule: ConstraintDef) -> str:
-    """Return a rule in words, with the targets and the condition that it holds for."""
+def rule_texts(definition: OpDef) -> list[str]:
+    """Return the rules of an operation in words, each once."""
+    rules = (r for v in definition.variants for r in v.rules)
+    return list(dict.fromkeys(_rule_text(r, definition) for r in rules))
+
+
+def _rule_text(rule: ConstraintDef, definition: OpDef) -> str:
+    """A rule in words, with the targets and the condition that it holds for."""
     where = f" on {', '.join(rule.targets)}" if rule.targets else ""
-    condition = f", when {rule.when}" if rule.when else ""
-    return f"{rule.text or rule.expr}{where}{condition}"
+    condition = f", when {condition_words(rule.when)}" if rule.when else ""
+    return f"{rule_words(rule, definition)}{where}{condition}"
 
 
 def _switches(definition: OpDef) -> Iterator[str]:
@@ -252,14 +267,14 @@ def section(definition: OpDef) -> Iterator[str]:
     attributes = [_attribute_row(a) for a in definition.attrs.values()]
     if attributes:
         yield from ("", *_grid(("attribute", "type", "default"), attributes))
-    yield from _list("Rules", _rule_texts(definition))
+    yield from _list("Rules", [_prose(text) for text in rule_texts(definition)])
     yield from _list("Switches", [_switch_text(name) for name in definition.switches])
     yield from _list("Notes", [_prose(note) for note in definition.notes])
     yield from ("", f"Basis: {definition.basis or 'none'}. Source: {_prose(definition.source)}.")
 
 
 def _per_target(definition: OpDef) -> list[tuple[str, ...]]:
-    pipes = ", ".join(p.pipe + (f" if `{p.when}`" if p.when else "") for p in definition.pipes)
+    pipes = _prose(_pipes(definition))
     rows = [("status", *(str(definition.status[t]) for t in TARGETS))]
     return [*rows, ("pipe", *[pipes] * len(TARGETS))] if pipes else rows
 
@@ -282,7 +297,11 @@ def _operand(operand: OperandDef) -> tuple[str, ...]:
 
 def _element_row(rule: ElementRule) -> tuple[str, ...]:
     allowed = [" or ".join(" ".join(e) for e in rule.allowed.get(t, ())) or "none" for t in TARGETS]
-    return ", ".join(rule.operands), *allowed, f"`{rule.when}`" if rule.when else ""
+    return (
+        ", ".join(rule.operands),
+        *allowed,
+        _prose(condition_words(rule.when)) if rule.when else "",
+    )
 
 
 def _attribute_row(attr: AttrDef) -> tuple[str, ...]:
@@ -290,10 +309,6 @@ def _attribute_row(attr: AttrDef) -> tuple[str, ...]:
     kind = f"{attr.type}: {', '.join(known.members)}" if known else attr.type
     default = "required" if attr.required else "" if attr.default is None else str(attr.default)
     return f"`{attr.name}`", kind, default
-
-
-def _rule_texts(definition: OpDef) -> list[str]:
-    return list(dict.fromkeys(_prose(rule_text(r)) for v in definition.variants for r in v.rules))
 
 
 def _switch_text(name: str) -> str:

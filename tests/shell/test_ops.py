@@ -11,7 +11,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from ptosim.ground.isa.rows import TARGETS, isa
+from ptosim.language.verify.wording import condition_words
 from ptosim.shell.main import main
+from ptosim.views.operations import rule_texts
 
 pytestmark = pytest.mark.sampled(40)
 
@@ -98,3 +100,56 @@ class TestReference:
         assert main(["ops", "--family", "convert", "--format", "markdown"]) == 0
         chosen = capsys.readouterr().out
         assert re.findall(r"^## (.*)", chosen, re.MULTILINE) == ["Family convert"]
+
+
+LEAKS = {
+    "an expression": re.compile(r"(==|!=|<=|>=| is (not )?None\b|\bnot \w+\.|//)"),
+    "a place to fill in": re.compile(r"\{=?[\w.]+"),
+    "a call": re.compile(r"(?<![\w.])(?!shape|align16|align32|ceil|sizeof)[a-z]\w*\([a-z]\w*[,)]"),
+    "a field": re.compile(r"\b(src\d?|dst\d?|lhs|rhs|tmp|mask|exp|tile|result|idx)\.[a-z]"),
+}
+"""What the language of rules has and sentences do not."""
+
+
+def _said(name: str) -> list[str]:
+    """What is said of an operation on rules, conditions and pipes."""
+    definition = isa().get(name)
+    conditions = [e.when for v in definition.variants for e in v.elements]
+    conditions += [p.when for p in definition.pipes]
+    return [*rule_texts(definition), *(condition_words(c) for c in conditions if c)]
+
+
+@pytest.mark.parametrize("name", isa().names())
+def test_no_rule_is_told_in_the_language_of_rules(name: str) -> None:
+    """Whoever reads of an operation reads sentences: the rows of both targets are one."""
+    found = [(what, line) for line in _said(name) for what, e in LEAKS.items() if e.search(line)]
+    assert found == []
+
+
+def test_a_rule_names_the_memories_and_the_operands():
+    """One of predicates, one with a condition, one whose text has a place to fill in."""
+    texts = rule_texts(isa().get("pto.tadd"))
+    assert "expects `src0`, `src1` and `dst` to be in UB (vec)" in texts
+    assert "expects A2/A3 tmp to have the same shape as src on a2a3, when `tmp` is given" in (
+        rule_texts(isa().get("pto.tquant"))
+    )
+    assert "group must divide result logical lane count (lanes of `dst`)" in (
+        text.partition(", when")[0] for text in rule_texts(isa().get("pto.vmi.vload"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("tmp", "`tmp` is given"),
+        ("not is_page", "outside of the manual page's notation"),
+        ("src.loc == 'acc' and dst.loc in ('mat', 'vec')",
+         "`src` is in L0C (acc) and `dst` is in L1 (mat) or UB (vec)"),
+        ("src.v_col % 32 != 0", "valid columns of `src` are no multiple of 32"),
+        ("tmp and (src.bits == 16 or exp is None)",
+         "`tmp` is given and (elements of `src` have 16 bits or `exp` is left out)"),
+        ("not (lhs.kind == 'vreg' and mask)", "`lhs` is not a register or `mask` is left out"),
+    ],
+)  # fmt: skip
+def test_a_condition_is_a_clause(expression: str, words: str) -> None:
+    assert condition_words(expression) == words
