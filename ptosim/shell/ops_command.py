@@ -10,15 +10,16 @@ from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.shell.command import command
-from ptosim.shell.options import option
+from ptosim.shell.options import option, switch
 from ptosim.shell.terminal import Terminal
-from ptosim.views.operations import operation_report, operations_report
+from ptosim.views.operations import example_report, operation_report, operations_report
 from ptosim.views.report import Report
 
 
 @command(
     "ops",
     option("name", nargs="?", metavar="NAME", help="one operation, in detail"),
+    switch("--example", help="a program that shows the operation NAME, as small as it can be"),
     option("--family", metavar="F", help="only one family"),
     option("--status", metavar="S", help="only operations with this status on a target"),
     option("--compat", choices=DATES, help="only operations of this date"),
@@ -27,8 +28,11 @@ from ptosim.views.report import Report
 )
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """One operation in detail, or the table of all."""
+    if options.example and not options.name:
+        raise UsageError("--example shows one operation", help="`ptosim ops tadd --example`")
     if options.name:
-        return operation_report(_one(options.name, options.compat))
+        show = example_report if options.example else operation_report
+        return show(_one(options.name, options.compat))
     date = options.compat or options.since
     rows = [
         d for d in map(isa(date).get, isa(date).names()) if d is not None and _wanted(d, options)

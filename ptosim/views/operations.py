@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 
+from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.profiles import SwitchDef, switches
 from ptosim.ground.isa.rows import TARGETS
 from ptosim.ground.isa.schema import (
@@ -39,6 +43,17 @@ def operation_report(definition: OpDef) -> Report:
     )
 
 
+def example_report(definition: OpDef) -> Report:
+    """Return the program that shows an operation, ready for a file."""
+    example = example_of(definition)
+    assert example is not None  # a test asks it of every row
+    head = [f"// {definition.name}: {definition.summary}"]
+    head += [f"// Read with --compat {example.compat}."] if example.compat else []
+    head += [f"// Not executed alone: {example.not_run}."] if example.not_run else []
+    text = "\n".join(head) + f"\n{example.program}"
+    return one_section([Verbatim(text)], lambda: _facts(definition), own={"markdown": lambda: text})
+
+
 def operations_report(rows: list[OpDef]) -> Report:
     """Return the table of operations."""
     return one_section(
@@ -58,6 +73,8 @@ def _facts(definition: OpDef) -> dict[str, object]:
         "status": {t: str(definition.status[t]) for t in TARGETS},
         "basis": definition.basis,
         "forms": [describe(v, definition) for v in definition.variants],
+        **_example_facts(definition),
+        "rules": rule_texts(definition),
         "attributes": {
             a.name: {"type": a.type, "required": a.required, "default": a.default}
             for a in definition.attrs.values()
@@ -75,6 +92,13 @@ def _facts(definition: OpDef) -> dict[str, object]:
         "notes": list(definition.notes),
         "source": definition.source,
     }
+
+
+def _example_facts(definition: OpDef) -> dict[str, object]:
+    example = example_of(definition)
+    if example is None:
+        return {}
+    return {"example": example.line, "program": example.program, "used_by": _used_by(definition)}
 
 
 def _table(rows: list[OpDef]) -> list[Part]:
@@ -102,7 +126,7 @@ def card(definition: OpDef, width: int) -> str:
     lines = textwrap.wrap(f"{definition.name}: {definition.summary}", width)
     if definition.doc:
         lines += ["", *textwrap.wrap(definition.doc.strip(), width)]
-    for part in (_status, _forms, _attributes, _rules, _switches, _notes):
+    for part in (_status, _shown, _forms, _attributes, _rules, _switches, _notes):
         lines += ["", *(wrapped for line in part(definition) for wrapped in _wrap(line, width))]
     return "\n".join(_single_blank(lines)) + "\n"
 
@@ -134,6 +158,39 @@ def _status(definition: OpDef) -> Iterator[str]:
     yield f"source  {definition.source}"
 
 
+def _shown(definition: OpDef) -> Iterator[str]:
+    """The operation in real syntax, and the shipped programs that have it."""
+    example = example_of(definition)
+    if example is not None:
+        dated = f" (--compat {example.compat})" if example.compat else ""
+        yield f"example{dated}: `ptosim ops {definition.mnemonic} --example` prints a program"
+        yield f"    {example.line}"
+    users = _used_by(definition)
+    if users:
+        more = f" and {len(users) - _USERS} more" if len(users) > _USERS else ""
+        yield f"in use in {', '.join(users[:_USERS])}{more}"
+
+
+_USERS = 4
+
+
+@lru_cache(maxsize=1)
+def _words_of_programs() -> dict[str, frozenset[str]]:
+    """The words of each shipped program that is right, by its name."""
+    root = programs_directory()
+    paths = sorted(p for p in root.glob("*/*.pto") if p.parent.name != "broken")
+    return {
+        f"@{p.relative_to(root).with_suffix('').as_posix()}": frozenset(
+            re.findall(r"[\w.]+", p.read_text(encoding="utf-8"))
+        )
+        for p in paths
+    }
+
+
+def _used_by(definition: OpDef) -> list[str]:
+    return [name for name, words in _words_of_programs().items() if definition.name in words]
+
+
 def _pipes(definition: OpDef) -> str:
     """The pipes that it runs on, those of a condition with it."""
     shown = (
@@ -144,7 +201,8 @@ def _pipes(definition: OpDef) -> str:
 
 def _forms(definition: OpDef) -> Iterator[str]:
     for variant in definition.variants:
-        yield f"{variant.name or 'form'}  {definition.name} {describe(variant, definition)}"
+        operands = describe(variant, definition)
+        yield f"{variant.name or 'form'}  {definition.name} {operands}".rstrip()
         for rule in variant.elements:
             if applies(rule, variant):
                 yield from _elements(rule)
@@ -262,6 +320,9 @@ def section(definition: OpDef) -> Iterator[str]:
     if definition.doc:
         yield from ("", _prose(" ".join(definition.doc.split())))
     yield from ("", *_grid(("", *TARGETS), _per_target(definition)))
+    example = example_of(definition)
+    if example is not None:
+        yield from ("", "```mlir", example.line, "```")
     for variant in definition.variants:
         yield from ("", *_form(definition, variant))
     attributes = [_attribute_row(a) for a in definition.attrs.values()]

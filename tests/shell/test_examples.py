@@ -1,0 +1,108 @@
+"""Every operation has an example in real syntax: a program that is right on every target that has
+the operation, and runs where operations are executed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.examples import Example, example_of
+from ptosim.ground.isa.rows import TARGETS, isa
+from ptosim.ground.isa.schema import EXECUTED, Status
+from ptosim.ground.source import Source
+from ptosim.machine.storage import argument_dtype
+from ptosim.shell.main import main
+from ptosim.tools.api import Checked, check_source
+
+pytestmark = pytest.mark.sampled(60)
+NAMES = isa().names()
+
+
+def _example(name: str) -> Example:
+    definition = isa().get(name)
+    assert definition is not None
+    found = example_of(definition)
+    assert found is not None, f"write one into isa/examples/{definition.family}.pto"
+    return found
+
+
+def _targets(name: str) -> list[str]:
+    """The targets that an example is for: all that have the operation, or the one that it names."""
+    definition, example = isa().get(name), _example(name)
+    having = [t for t in TARGETS if definition.status[t] is not Status.ABSENT]
+    return [t for t in having if example.target in (None, t)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_right(name: str) -> None:
+    for target in _targets(name):
+        checked = _checked(_example(name), target)
+        assert [d for d in checked.findings if d.severity.word == "error"] == []
+        assert name in {op.name for op in checked.front.module.walk()}
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not _targets(n)])
+def test_an_example_of_what_no_target_has_can_be_read(name: str) -> None:
+    assert [d for d in _checked(_example(name), "a5").findings if d.severity.word == "error"] == []
+
+
+def _checked(example: Example, target: str) -> Checked:
+    return check_source(
+        Source(example.name, example.program), target=target, dry_run=False,
+        compat=example.compat, dump=example.is_dump,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs(name: str) -> None:
+    """Without a trap and without an error; pointers that no view sizes get 8,192 zeros."""
+    definition, example = isa().get(name), _example(name)
+    for target in _targets(name):
+        if definition.status[target] not in EXECUTED or example.not_run:
+            continue
+        program = ptosim.load(example.program, target=target, compat=example.compat)
+        result = program.run(_arguments(program), max_instructions=20_000)
+        assert [f for f in result.findings if f.severity.word == "error"] == []
+
+
+def _arguments(program: ptosim.Program) -> dict[str, object]:
+    try:
+        program.run({}, max_instructions=20_000)
+    except ptosim.UsageError:
+        return {a.name: _argument(a) for a in program.signature() if a.kind in _GIVEN}
+    return {}
+
+
+_GIVEN = ("ptr", "memref", "scalar")
+
+
+def _argument(arg: ptosim.Arg) -> object:
+    return 1 if arg.kind == "scalar" else np.zeros(8192, argument_dtype(dtypes()[arg.dtype]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_line_has_the_operation_and_its_types(name: str) -> None:
+    """Names of types would hide what a reader has to write."""
+    line = _example(name).line
+    assert name.removeprefix("func.") in line
+    assert "<...>" not in line
+
+
+def test_what_is_not_run_says_why() -> None:
+    """A list that should shrink: half of a pair of kernels, indices that random data are not."""
+    assert sum(_example(name).not_run is not None for name in NAMES) <= 46
+
+
+def test_the_program_of_an_example_goes_through_run(tmp_path, capsys) -> None:
+    assert main(["ops", "tadd", "--example"]) == 0
+    file = tmp_path / "tadd.pto"
+    file.write_text(capsys.readouterr().out)
+    assert file.read_text().startswith("// pto.tadd: ")
+    assert main(["run", str(file)]) == 0
+
+
+def test_an_example_needs_a_name(capsys) -> None:
+    assert main(["ops", "--example"]) == 2
+    assert "ptosim ops tadd --example" in capsys.readouterr().err
