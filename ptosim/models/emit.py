@@ -11,7 +11,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
-from ptosim.models.generated import Ran
+from ptosim.models.kernel_runner import Ran
 from ptosim.models.kernels import ARRAYS
 
 _RESULTS = ("y", "c")

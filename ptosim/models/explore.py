@@ -19,11 +19,10 @@ from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.quant.inverse import dequantize
 from ptosim.machine.quant.storage import Storage, storage
 from ptosim.machine.storage import unpack_nibbles
-from ptosim.models import chains, generated, kernels
+from ptosim.models import chains, kernel_runner, kernels
 from ptosim.models.kernel_builder import KernelBuilder
-from ptosim.models.kernel_runner import KernelRunner
-from ptosim.models.matrices import matrix
-from ptosim.models.quant import metrics
+from ptosim.models.kernel_runner import KernelRunner, matrix
+from ptosim.models.quant import diff
 from ptosim.models.quant.statistics import symmetric_scale
 
 GROUP = 32
@@ -116,12 +115,12 @@ def _candidate(x: np.ndarray, form: Format, targets: Sequence[str], has_errors: 
             back, local[...] = _microscaled(part, form, runner)
         else:
             back = _integers(part, local, form, runner)
-        found = metrics.sums(part, back())
+        found = diff.sums(part, back())
         power, lost = power + found[0], lost + found[1]
         if has_errors:
             kept.append((window, back))
     return Candidate(
-        form, metrics.decibels(power, lost),
+        form, diff.decibels(power, lost),
         -(-x.size * out.bits // 8) + scales.size * (1 if form.rule else 4), x.size, scales,
         (lambda: _errors(x, kept)) if has_errors else None,
         {target: None if cost is None else cost.buffer for target, cost in counted.items()},
@@ -226,7 +225,7 @@ def _microscaled(
     count = kernels.up(group_count, _WIDTH)
     columns = np.zeros((GROUP, count), np.float32)
     if runner.wanted != "cycles":
-        columns[:, :group_count] = generated.padded(x, rows, width).reshape(-1, GROUP).T
+        columns[:, :group_count] = kernel_runner.padded(x, rows, width).reshape(-1, GROUP).T
     out = storage(form.out)
     each = 8 // out.bits
     got = runner.run(

@@ -3,20 +3,180 @@ out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
+from ptosim.debug.program import Program
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.ir.core import Module
 from ptosim.ground.records import dataclass, field
+from ptosim.language.frontend import FrontOptions, check_module
+from ptosim.machine.quant.granularity import check_blocks, normal_axis, spread
 from ptosim.machine.quant.storage import Storage, as_bytes
-from ptosim.models import cube_kernels, generated, kernels
+from ptosim.models import kernels
 from ptosim.models.chains import Parameter, unsupported
-from ptosim.models.generated import Argument
 from ptosim.models.kernel_builder import KernelBuilder, TileValue, module
 from ptosim.models.kernels import Body, Grid
-from ptosim.models.matrices import Matrix
 from ptosim.models.requant import Factor
+
+# -- runs of kernels -------------------------------------------------------------------------------
+
+Argument = np.ndarray | int | float
+
+
+@dataclass(slots=True)
+class Ran:
+    """A program that was run: its text, arguments, outputs, and its cycles (None if unknown)."""
+
+    text: str
+    args: dict[str, Argument]
+    outputs: dict[str, np.ndarray]
+    cycles: int | None
+    findings: list[Diagnostic] = field(default_factory=list)
+
+
+def run(module: Module, args: Mapping[str, Argument], sanitize: str = "all") -> Ran:
+    """Run a module that was built; raises ProgramError if it is wrong. Without sanitizers its
+    cycles are counted apart, in the memory that a few rounds of its loops take."""
+    program, is_watched = _checked(module), sanitize != "none"
+    result = program.run(args, sanitize=sanitize, timing=is_watched)
+    if not is_watched:
+        result.cycles = program.cost(args=dict(args)).cycles
+    return Ran(module.source.text, dict(args), result.outputs, result.cycles, result.findings)
+
+
+def values(module: Module, args: Mapping[str, Argument]) -> dict[str, np.ndarray]:
+    """Run a module that was built for its outputs alone, unwatched: for many runs of one
+    program. Raises ProgramError if it is wrong."""
+    return _checked(module).run(args, sanitize="none", timing=False).outputs
+
+
+def timed(module: Module, args: Mapping[str, Argument]) -> Ran:
+    """Count the cycles of a module that was built without values: outputs are the arrays that were
+    given. Raises ProgramError if it is wrong."""
+    cycles = _checked(module).cost(args=dict(args)).cycles
+    given = {name: array for name, array in args.items() if isinstance(array, np.ndarray)}
+    return Ran(module.source.text, dict(args), given, cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A module, which is equal to another one of the same text."""
+
+    text: str
+    module: Module = field(compare=False)
+
+
+def _checked(module: Module) -> Program:
+    return _program(_Built(module.source.text, module))
+
+
+@lru_cache(maxsize=4)
+def _program(built: _Built) -> Program:
+    return Program.of(check_module(built.module, FrontOptions()), "hw", None, None)
+
+
+def padded(array: np.ndarray, rows: int, cols: int, fill: float = 0) -> np.ndarray:
+    """Return a matrix with rows and columns of `fill` after its own."""
+    height, width = array.shape
+    if (height, width) == (rows, cols):
+        return np.ascontiguousarray(array)
+    whole = np.full((rows, cols), fill, array.dtype)
+    whole[:height, :width] = array
+    return whole
+
+
+def padded_vector(values: np.ndarray, size: int, fill: float = 1) -> np.ndarray:
+    """Return a vector with `fill` after its values."""
+    whole = np.full(size, fill, values.dtype)
+    whole[: values.size] = values
+    return whole
+
+
+# --------------------------------------------------------------------------------------------------
+
+# -- tensors as matrices ---------------------------------------------------------------------------
+
+WIDTH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A tensor as [rows, cols], which parameters run along what, and the way back."""
+
+    array: np.ndarray
+    along: str  # tensor, row or column
+    scale: np.ndarray
+    zero: np.ndarray
+    back: Callable[[np.ndarray], np.ndarray]
+
+
+def matrix(
+    x: np.ndarray,
+    scale: np.ndarray,
+    zero: np.ndarray,
+    axis: int | None = None,
+    block: int | None = None,
+) -> Matrix:
+    """Return a tensor and its parameters as a matrix; raises UsageError if they do not fit."""
+    zero = spread(zero, scale.shape)
+    if block:
+        return _blocks(x, scale, zero, 1 if axis is None else axis, block)
+    if scale.size == 1:
+        return _flat(x, scale.reshape(1), zero.reshape(1))
+    return _axis(x, scale, zero, normal_axis(1 if axis is None else axis, x.ndim))
+
+
+def _flat(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> Matrix:
+    width = min(WIDTH, max(x.size, 1))
+    rows = -(-x.size // width)
+    whole = x.reshape(-1)
+    if whole.size != rows * width:
+        whole = np.zeros(rows * width, x.dtype)
+        whole[: x.size] = x.reshape(-1)
+    return Matrix(
+        whole.reshape(rows, width), "tensor", scale, zero,
+        lambda y: y.reshape(-1)[: x.size].reshape(x.shape),
+    )  # fmt: skip
+
+
+def _axis(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int) -> Matrix:
+    size, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    if after == 1 and axis:
+        array = x.reshape(-1, size)
+        return Matrix(array, "column", scale, zero, lambda y: y.reshape(x.shape))
+    moved = np.moveaxis(x, axis, 0)
+    return Matrix(
+        moved.reshape(size, -1), "row", scale, zero,
+        lambda y: np.moveaxis(y.reshape(moved.shape), 0, axis),
+    )  # fmt: skip
+
+
+def _blocks(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int, block: int) -> Matrix:
+    check_blocks(x.shape, scale.shape, axis, block)
+    where = normal_axis(axis, x.ndim)
+    moved = np.moveaxis(x, where, -1)
+    size, count = x.shape[where], scale.shape[where]
+    wide = moved
+    if size != count * block:
+        wide = np.zeros((*moved.shape[:-1], count * block), x.dtype)
+        wide[..., :size] = moved
+    shape = wide.shape
+
+    def back(y: np.ndarray) -> np.ndarray:
+        return np.moveaxis(y.reshape(shape)[..., :size], -1, where)
+
+    def per_row(values: np.ndarray) -> np.ndarray:
+        return np.moveaxis(values, where, -1).reshape(-1)
+
+    return Matrix(wide.reshape(-1, block), "row", per_row(scale), per_row(zero), back)
+
+
+# --------------------------------------------------------------------------------------------------
 
 OnSums = Callable[[KernelBuilder, TileValue, Mapping[str, Parameter]], TileValue]
 """Adds the operations on a tile of sums with parameters by name; returns the tile of the result."""
@@ -29,7 +189,7 @@ class KernelRunner:
     """Runs kernels on one target and remembers them."""
 
     target: str
-    ran: list[generated.Ran] = field(default_factory=list)
+    ran: list[Ran] = field(default_factory=list)
     buffer: int = 0
     """Bytes of the vector tiles of the largest kernel so far."""
     sanitize: str = "all"
@@ -48,11 +208,11 @@ class KernelRunner:
         self.buffer = max(self.buffer, kernels.bytes_of(f))
         built = module(f)
         if self.wanted == "values":
-            return generated.values(built, args)
+            return values(built, args)
         if self.wanted == "both":
-            self.ran.append(generated.run(built, args, self.sanitize))
+            self.ran.append(run(built, args, self.sanitize))
         else:
-            self.ran.append(generated.timed(built, args))
+            self.ran.append(timed(built, args))
         return self.ran[-1].outputs
 
     # -- vector kernels ---------------------------------------------------------------------------
@@ -123,11 +283,11 @@ class KernelRunner:
         if self.wanted == "cycles":  # memory that nobody touches is none
             whole = np.zeros((height, width), x.array.dtype)
         else:
-            whole = generated.padded(x.array, height, width)
+            whole = padded(x.array, height, width)
         given: dict[str, Argument] = {"x": whole}
         for name, values in args.items():
             fill = 1 if name == "scale" else 0
-            whole = generated.padded_vector(values, count, fill)
+            whole = padded_vector(values, count, fill)
             given[name] = whole[0].item() if x.along == "tensor" else whole
         word = kernels.memory_type(out) if out is not None else result
         given["y"] = np.zeros((height, width), kernels.ARRAYS[word])
@@ -151,7 +311,7 @@ class KernelRunner:
         for key, array in arrays.items():
             whole = np.zeros(rows * width, array.dtype)
             whole[: array.size] = array.reshape(-1)
-            args[key] = generated.padded(whole.reshape(rows, width), height, cols)
+            args[key] = padded(whole.reshape(rows, width), height, cols)
         args["y"] = np.zeros((height, cols), kernels.ARRAYS[out])
         f = kernels.function(name, self.target, grid, body)
         y = self.run(f, args)["y"].reshape(height, cols)[:rows, :width]
@@ -171,25 +331,25 @@ class KernelRunner:
     ) -> np.ndarray:
         """Return [m, k] x [k, n] of int8 or f32 matrices: sums (with a bias of their type for each
         column), or with words codes of `out`."""
-        shape = cube_kernels.sizes(a.shape[0], a.shape[1], b.shape[1], a.dtype.itemsize)
+        shape = kernels.sizes(a.shape[0], a.shape[1], b.shape[1], a.dtype.itemsize)
         m, k, n = shape.padded
         dtype = type_word(a.dtype)
         out = out or ("i32" if dtype == "i8" else "f32")
         kind = "" if words is None else "tensor" if words.size == 1 else "column"
-        f = cube_kernels.product(
+        f = kernels.product(
             "product", self.target, shape, dtype=dtype, out=out, bias=bias is not None,
             words=kind, relu=relu,
         )  # fmt: skip
-        args: dict[str, Argument] = {"a": generated.padded(a, m, k), "b": generated.padded(b, k, n)}
+        args: dict[str, Argument] = {"a": padded(a, m, k), "b": padded(b, k, n)}
         if bias is not None:
-            args["bias"] = generated.padded_vector(
+            args["bias"] = padded_vector(
                 bias.astype(np.int32 if dtype == "i8" else np.float32), n, 0
             )
         if kind == "tensor":
             assert words is not None
             args["word"] = int(words.reshape(-1)[0])
         elif words is not None:
-            args["words"] = generated.padded_vector(words, n, 0)
+            args["words"] = padded_vector(words, n, 0)
         args["c"] = np.zeros((m, n), kernels.ARRAYS[out])
         return self.run(f, args)["c"].reshape(m, n)[: a.shape[0], : b.shape[1]]
 
@@ -246,12 +406,12 @@ class KernelRunner:
             loaded |= {k: frame.load(k, type_word(v.dtype)) for k, v in (beside or {}).items()}
             frame.store(body(f, tile, loaded), "y")
 
-        args: dict[str, Argument] = {"x": generated.padded(acc, height, width)}
-        args |= {k: generated.padded(v, height, width) for k, v in (beside or {}).items()}
+        args: dict[str, Argument] = {"x": padded(acc, height, width)}
+        args |= {k: padded(v, height, width) for k, v in (beside or {}).items()}
         for key, values in params.items():
             flat = values.astype(np.float32).reshape(-1)
             tensor = along[key] == "tensor"
-            args[key] = float(flat[0]) if tensor else generated.padded_vector(flat, width, 0)
+            args[key] = float(flat[0]) if tensor else padded_vector(flat, width, 0)
         args["y"] = np.zeros((height, width), kernels.ARRAYS[kernels.memory_type(out)])
         f = kernels.function(name, self.target, grid, whole)
         y = self.run(f, args)["y"].reshape(height, width)[:rows, :cols]

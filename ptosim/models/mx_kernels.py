@@ -12,11 +12,10 @@ import numpy as np
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.storage import storage
 from ptosim.machine.storage import unpack_nibbles
-from ptosim.models import chains, generated
+from ptosim.models import chains, kernel_runner
 from ptosim.models.explore import GROUP, microscaling
-from ptosim.models.generated import Argument
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
-from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.kernel_runner import Argument, KernelRunner
 from ptosim.models.kernels import ARRAYS, up
 
 _WIDTH = 128
@@ -156,10 +155,10 @@ def product(runner: KernelRunner, a: Scaled, b: Scaled) -> np.ndarray:
     args: dict[str, Argument] = {}
     for name, operand, height in (("a", a, m), ("b", b, n)):
         codes = np.asarray(operand.codes).astype(ARRAYS["f8E4M3FN"])  # e2m1 is part of e4m3
-        args[name] = generated.padded(codes, height, k)
+        args[name] = kernel_runner.padded(codes, height, k)
         exponents = operand.scales.astype(storage("f8E8M0FNU").array)
         one = np.ones((), exponents.dtype)
-        args[f"{name}_scales"] = generated.padded(exponents, height, k // GROUP, one)  # type: ignore[arg-type]
+        args[f"{name}_scales"] = kernel_runner.padded(exponents, height, k // GROUP, one)  # type: ignore[arg-type]
     args["c"] = np.zeros((m, n), np.float32)
     f = _product("a5", (m, k, n), sizes)
     return runner.run(f, args)["c"].reshape(m, n)[:rows, :cols]

@@ -16,10 +16,9 @@ from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.quantize import Options, quantize_array
 from ptosim.machine.quant.schemes import scheme
 from ptosim.machine.quant.storage import Storage, of_array, storage
-from ptosim.models import cube_kernels, host_ops, onnx_floats, requant
+from ptosim.models import host_ops, kernels, onnx_floats, requant
 from ptosim.models.chains import unsupported
-from ptosim.models.kernel_runner import KernelRunner, factor_of, halves
-from ptosim.models.matrices import Matrix, matrix
+from ptosim.models.kernel_runner import KernelRunner, Matrix, factor_of, halves, matrix
 from ptosim.models.quant.integer_ops import convolve
 from ptosim.models.quant.onnx.ops import (
     ORACLES,
@@ -198,9 +197,7 @@ def _requantised(
     """Product and requantisation of one pair of matrices."""
     zero, out = int(y_zero.reshape(())), storage(y_zero.dtype)
     if low.form == "fast":
-        words = np.array(
-            [cube_kernels.quant_word(v, zero, signed=out.signed) for v in factor], np.int64
-        )
+        words = np.array([kernels.quant_word(v, zero, signed=out.signed) for v in factor], np.int64)
         return low.runner.sums(a, b, zeros, bias, words=words, out=out.name)
     acc = low.runner.sums(a, b, zeros, bias)
     if low.oracle == "reference":

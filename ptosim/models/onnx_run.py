@@ -12,15 +12,14 @@ from ptosim.ground.records import dataclass, field
 from ptosim.models.chains import unsupported
 from ptosim.models.fusion import mx
 from ptosim.models.fusion import programs as fused
-from ptosim.models.fusion.exactness import statement_in
 from ptosim.models.fusion.groups import Fusion, Group, fuse
 from ptosim.models.fusion.mx import MxStep
-from ptosim.models.generated import Ran
+from ptosim.models.fusion.programs import statement_in
 from ptosim.models.host_ops import MOVES, move
-from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.kernel_runner import KernelRunner, Ran
 from ptosim.models.onnx_model import Graph, GraphNode
 from ptosim.models.onnx_nodes import OPERATORS, Lowering
-from ptosim.models.quant import metrics
+from ptosim.models.quant import diff
 from ptosim.models.quant.onnx.ops import evaluate, node_of, positions
 from ptosim.models.quant.onnx.rules import check_node, refuse_errors
 from ptosim.models.quant.onnx.schema import Input, Node, operators
@@ -92,7 +91,7 @@ class Outcome:
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
     """True if arrays hold the same values; NaN equals NaN."""
-    return a.shape == b.shape and not np.any(metrics.differs(a, b))
+    return a.shape == b.shape and not np.any(diff.differs(a, b))
 
 
 def run(
@@ -277,7 +276,7 @@ def _line(
     return Line(
         step.core.name if is_group else step.name, step.title if is_group else step.op,
         name, value.dtype.name, value.shape,
-        int(np.count_nonzero(metrics.differs(value, other[name]))),
+        int(np.count_nonzero(diff.differs(value, other[name]))),
         statement=_statement(step, graph, expected),
     )  # fmt: skip
 
@@ -355,7 +354,7 @@ def _gap(
     is_group = isinstance(step, (Group, MxStep))
     name = step.output if is_group else step.outputs[0]
     want, got = expected[name], env[name]
-    wrong = metrics.differs(want, got)
+    wrong = diff.differs(want, got)
     if not wrong.any():
         return Gap()
     with np.errstate(all="ignore"):
@@ -366,7 +365,7 @@ def _gap(
     if not inherited:
         where = _group_positions(step, expected) if is_group else _positions(step, expected, opset)
         if where is not None:
-            ties = int(np.count_nonzero(wrong & (distance == 1) & metrics.near_tie(where)))
+            ties = int(np.count_nonzero(wrong & (distance == 1) & diff.near_tie(where)))
     return Gap(int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited)
 
 

@@ -15,12 +15,12 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import fp19
 from ptosim.machine.quant.storage import Storage, storage
-from ptosim.models import cube_kernels, requant
+from ptosim.models import kernels, requant
 from ptosim.models.chains import Parameter
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import KernelRunner, signed
 from ptosim.models.kernels import Frame, memory_type
-from ptosim.models.quant import metrics
+from ptosim.models.quant import diff
 from ptosim.models.quant.integer_ops import Product, Window, convolve
 from ptosim.models.quant.onednn import primitives as onednn
 from ptosim.models.quant.onednn.attributes import Attributes
@@ -121,7 +121,7 @@ def numbers(task: Task) -> Numbers:
         loss = 1 - fp19(factor).astype(np.float64) / factor
     zero = int(given.dst_zero)
     offset = min(max(zero, OFFSETS[0]), OFFSETS[1])
-    words = [cube_kernels.quant_word(v, offset, signed=task.dst.signed) for v in factor]
+    words = [kernels.quant_word(v, offset, signed=task.dst.signed) for v in factor]
     taps = task.weights.reshape(count, -1) if task.conv else task.weights.T
     _, shifted = signed(task.src, np.asarray(task.values.src_zero, np.int32))
     compensation = -int(shifted.reshape(())) * taps.astype(np.int64).sum(1)
@@ -317,10 +317,10 @@ def _fixpipe(task: Task, runner: KernelRunner, given: Numbers) -> Product:
 def _compared(plan: Plan, target: str, form: str, got: np.ndarray, runner: KernelRunner) -> Form:
     task = plan.task
     want, have = (task.by_channel(a).astype(np.float64) for a in (plan.reference, got))
-    wrong = metrics.differs(want, have)
+    wrong = diff.differs(want, have)
     with np.errstate(all="ignore"):
         gap = np.where(wrong, np.abs(want - have), 0.0)
-    ties = wrong & (gap == 1) & metrics.near_tie(_positions(task))
+    ties = wrong & (gap == 1) & diff.near_tie(_positions(task))
     return Form(target, form, got, wrong.sum(1), ties.sum(1), gap.max(1, initial=0.0), runner)
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.storage import Storage
-from ptosim.models.kernel_runner import KernelRunner
-from ptosim.models.matrices import Matrix
-from ptosim.models.quant import metrics
+from ptosim.models.kernel_runner import KernelRunner, Matrix
+from ptosim.models.quant import diff
 from ptosim.models.quant.onednn.attributes import Attributes, Mask
 from ptosim.models.quant.onednn.primitives import Values, reorder
 
@@ -61,7 +60,7 @@ def make(task: Task, targets: list[str]) -> Reordered:
     for target in targets:
         runner = KernelRunner(target)
         got = runner.quantize(_matrix(task), task.dst, "fast", None)
-        wrong = int(np.count_nonzero(metrics.differs(found.reference, got)))
+        wrong = int(np.count_nonzero(diff.differs(found.reference, got)))
         found.forms.append(Form(target, got, wrong, runner))
     return found
 

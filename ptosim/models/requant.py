@@ -11,7 +11,7 @@ from ptosim.machine.quant.storage import Storage
 from ptosim.models import chains
 from ptosim.models.chains import Affine, Parameter, apply
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
-from ptosim.models.quant.onednn.post_ops import PostOp
+from ptosim.models.quant.onednn.attributes import PostOp
 
 LARGEST_SUM = 1 << 24
 """Sums beyond this are not exact in f32, and `double` is not exact for them."""

@@ -26,7 +26,7 @@ def lsp(options: argparse.Namespace, terminal: Terminal) -> int:
     """Serve one editor until it leaves. Raises UsageError without the extra."""
     try:
         from ptosim.tools.lsp.requests import make_server
-        from ptosim.tools.lsp.stream import Messages, log_in_lines
+        from ptosim.tools.lsp.server import Messages, log_in_lines
     except ImportError as problem:
         raise UsageError(
             f"the language server needs {problem.name}", help="pip install 'ptosim[lsp]'"

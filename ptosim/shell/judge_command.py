@@ -15,8 +15,7 @@ from ptosim.shell.options import from_one, from_zero, group, option, switch
 from ptosim.shell.streams import write_out
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.engines import engine_of
-from ptosim.tools.search.judge import Judge, Verdict, read_lines
-from ptosim.tools.search.judge_run import FRESH
+from ptosim.tools.search.judge import FRESH, Judge, Verdict, read_lines
 from ptosim.views.json_text import line
 
 _EPILOG = """A job is one JSON object a line: id, program (a path) or text, and target, entry, args

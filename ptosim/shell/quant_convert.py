@@ -13,7 +13,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.whole_numbers import whole
 from ptosim.launch.values import check_writable, split
 from ptosim.machine.quant.storage import storage
-from ptosim.models.quant.convert.calibration import METHODS, PERCENTILE
+from ptosim.models.quant.calibration import METHODS, PERCENTILE
 from ptosim.models.quant.scaled import Affine, FixedPoint
 from ptosim.shell import launching
 from ptosim.shell import quant_options as given
@@ -148,22 +148,20 @@ def _text(kind: str, scale: float, zero: int, result: np.ndarray) -> str:
 
 def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Quantise, run, write, report."""
-    from ptosim.models.conversion import data as calibration
     from ptosim.models.conversion import sensitivity, source
     from ptosim.models.conversion.convert import Settings, convert, every_value
-    from ptosim.models.conversion.record import fields
-    from ptosim.models.conversion.write import write
+    from ptosim.models.conversion.record import fields, write
 
     terminal.report_to_screen()
     _check(options)
     if options.calibration is None:
         raise UsageError("a model needs --calibration data.npz", help="np.savez('data.npz', x=…)")
     targets = launching.architectures(options.target)
-    arrays, digest = calibration.read(options.calibration)
+    arrays, digest = source.read(options.calibration)
     dims = _dims(options.dim)
     model = source.load(options.tensor, dims, arrays, partial=options.partial)
-    feeds = calibration.samples(arrays, model.graph)
-    samples = calibration.Data(feeds, Path(options.calibration).name, digest)
+    feeds = source.samples(arrays, model.graph)
+    samples = source.Data(feeds, Path(options.calibration).name, digest)
     settings = Settings(
         options.method, options.percentile, options.activations, options.per == "channel",
         options.scales, options.type,
@@ -223,12 +221,12 @@ def _head(name: str, made: Any) -> str:
 
 
 def _parts(made: Any, after: str) -> list[Part]:
-    from ptosim.models.conversion import steps
+    from ptosim.models.conversion import record
 
     if after:
-        step = next(s for s in steps.steps(made) if s.name == after)
-        at = steps.NAMES.index(step.name) + 1
-        title = f"{at} of {len(steps.NAMES)}, {step.name}: {step.summary}"
+        step = next(s for s in record.steps(made) if s.name == after)
+        at = record.NAMES.index(step.name) + 1
+        title = f"{at} of {len(record.NAMES)}, {step.name}: {step.summary}"
         return [table(title, step.columns, step.rows)]
     return [_layers(made), *_totals(made), *_causes(made), _ranked(made), *_notes(made)]
 

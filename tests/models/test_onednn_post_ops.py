@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.models.quant.onednn.attributes import Attributes
-from ptosim.models.quant.onednn.post_ops import BINARY, ELTWISE, binary, eltwise
+from ptosim.models.quant.onednn.attributes import BINARY, ELTWISE, Attributes, binary, eltwise
 from ptosim.models.quant.onednn.primitives import Values, convolution, matmul
 from tests.oracle import quant as oracle
 from tests.oracle.eltwise import FORMULAS

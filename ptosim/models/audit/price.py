@@ -14,8 +14,8 @@ from ptosim.machine.quant.storage import Storage, storage
 from ptosim.models import chains, kernels
 from ptosim.models.audit.steps import SUMS, Line, Step
 from ptosim.models.chains import Affine
-from ptosim.models.generated import Argument, timed
 from ptosim.models.kernel_builder import KernelBuilder, TileValue, module
+from ptosim.models.kernel_runner import Argument, timed
 from ptosim.models.quant.causes import exchanged
 
 _ROUNDINGS = {"rne": "RINT", "away": "ROUND", "trunc": "TRUNC"}

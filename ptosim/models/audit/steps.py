@@ -8,7 +8,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.schemes import Scheme, scheme, schemes
-from ptosim.models.quant import metrics
+from ptosim.models.quant import diff
 from ptosim.models.quant.causes import Verdict, judge, parts_that_differ
 from ptosim.models.quant.diff import Setting
 
@@ -82,7 +82,7 @@ class Step:
         self.along = _along(setting)
         if stored is not None:
             made = setting.stored(self.own)
-            self.unlike += int(np.count_nonzero(metrics.differs(made, stored)))
+            self.unlike += int(np.count_nonzero(diff.differs(made, stored)))
         if not self.lines:
             self.lines = [Line(s) for s in systems() if s.formula(self.form) != self.own.name]
         for line in self.lines:

@@ -13,22 +13,26 @@ from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.schemes import scheme
 from ptosim.machine.quant.storage import storage
 from ptosim.models import onnx_model, onnx_run
-from ptosim.models.conversion import microscaled
 from ptosim.models.conversion import plan as plans
-from ptosim.models.conversion.data import Data
 from ptosim.models.conversion.plan import Layer, Plan
-from ptosim.models.conversion.source import Model
-from ptosim.models.conversion.types import Settings, Types, choose
-from ptosim.models.conversion.write_nodes import Writer
+from ptosim.models.conversion.source import Data, Model
+from ptosim.models.conversion.types import (
+    FORMAT,
+    Settings,
+    Types,
+    blocks_rewritten,
+    choose,
+    choose_blocks,
+)
 from ptosim.models.fusion.groups import Fusion, Group, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.kernel_runner import KernelRunner
-from ptosim.models.onnx_model import Graph, GraphNode, graph_of
+from ptosim.models.onnx_model import Graph, GraphNode, Writer, graph_of
 from ptosim.models.onnx_nodes import Lowering
 from ptosim.models.onnx_run import Line, Outcome, Step, every_value
-from ptosim.models.quant import metrics
+from ptosim.models.quant import diff
+from ptosim.models.quant.calibration import clipped_share
 from ptosim.models.quant.causes import Verdict, judge
-from ptosim.models.quant.convert.scales import clipped_share
 from ptosim.models.quant.diff import Setting
 
 if TYPE_CHECKING:
@@ -211,15 +215,15 @@ def quantise(
     """Return a model quantised, without running programs.
 
     Raises ProgramError (PTO7646) if nothing of it can be."""
-    form = microscaled.FORMAT.get(settings.format)
+    form = FORMAT.get(settings.format)
     depths = None if form is None else depths_of(model.graph, values)
     plan = plans.make(model.graph, leave, depths)
     if not plan.layers:
         why = "; ".join(f"{n}: {w}" for n, w in plan.left.items()) or "it has no product"
         raise ProgramError([finding("PTO7646", f"nothing of the model is quantised: {why}")])
     if form is not None:
-        types = microscaled.choose(model.graph, plan, values, form)
-        proto = microscaled.rewritten(model.graph, plan, types, values, form)
+        types = choose_blocks(model.graph, plan, values, form)
+        proto = blocks_rewritten(model.graph, plan, types, values, form)
     else:
         types = choose(model.graph, plan, values, settings)
         proto = rewritten(model.graph, plan, types)
@@ -269,7 +273,7 @@ def output_error(graph: Graph, values: Values, others: Values) -> Error:
     """Return the error of all outputs of a model together."""
     want = np.concatenate([v.reshape(-1) for n in graph.outputs for v in values[n]])
     have = np.concatenate([v.reshape(-1) for n in graph.outputs for v in others[n]])
-    return Error(metrics.sqnr(want, have), _worst(want, have), 0.0)
+    return Error(diff.sqnr(want, have), _worst(want, have), 0.0)
 
 
 def _worst(want: np.ndarray, have: np.ndarray) -> float:
@@ -304,7 +308,7 @@ def _error(want: list[np.ndarray], have: list[np.ndarray], clipped: float) -> Er
     if not want:
         return Error(np.nan, np.nan, clipped)
     one, other = (np.concatenate([v.reshape(-1) for v in side]) for side in (want, have))
-    return Error(metrics.sqnr(one, other), _worst(one, other), clipped)
+    return Error(diff.sqnr(one, other), _worst(one, other), clipped)
 
 
 def _clipped(group: Group, made: Quantised, values: Values) -> float:

@@ -24,7 +24,7 @@ from ptosim.ground.limits import current
 from ptosim.ground.source import Source
 from ptosim.language.syntax.parser import parse
 from ptosim.models import onnx_model
-from ptosim.models.conversion.opset import OPSET
+from ptosim.models.onnx_model import OPSET
 
 _BINARY = {
     "arith.addf": "Add", "tosa.add": "Add", "linalg.add": "Add",

@@ -9,8 +9,7 @@ from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.models.conversion import plan as plans
 from ptosim.models.conversion.convert import Conversion, Values, depths_of, output_error, quantise
-from ptosim.models.conversion.data import Data
-from ptosim.models.conversion.source import Model
+from ptosim.models.conversion.source import Data, Model
 from ptosim.models.conversion.types import Settings
 
 

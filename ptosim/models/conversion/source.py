@@ -3,23 +3,179 @@ blocked quantisation, constants folded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.errors import DescriptionError, ProgramError, UnsupportedError, UsageError
 from ptosim.ground.records import dataclass
+from ptosim.launch.array_files import load_npz
+from ptosim.launch.choices import Choices
+from ptosim.machine.quant.storage import of_array
 from ptosim.models import host_ops, onnx_model, onnx_run
-from ptosim.models.conversion import mlir_source, pto_source
-from ptosim.models.conversion.opset import OPSET
-from ptosim.models.onnx_model import Graph
+from ptosim.models.conversion import mlir_source
+from ptosim.models.onnx_model import OPSET, Graph
 from ptosim.models.onnx_nodes import OPERATORS
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+# -- programs as models ----------------------------------------------------------------------------
+
+CLOSE = 1e-2
+"""Largest root mean square of the difference, as a share of the result's: results in bf16 are
+rounded to 2^-9."""
+_FLOATS = ("f2", "f4")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A product that a result is: names of the operands, and of the bias ('' without), whether the
+    second one is [n, k], Relu."""
+
+    result: str
+    a: str
+    b: str
+    bias: str = ""
+    transposed: bool = False
+    relu: bool = False
+
+    def compute(self, args: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """Return the result for arguments, None if their shapes do not go together."""
+        a, b = args[self.a], args[self.b]
+        b = b.T if self.transposed else b
+        if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+            return None
+        made = a @ b
+        if self.bias:
+            row = args[self.bias].reshape(-1)
+            if row.size != made.shape[1]:
+                return None
+            made = made + row
+        return np.maximum(made, 0) if self.relu else made
+
+
+def load_program(path: str | Path, samples: Mapping[str, np.ndarray]) -> ModelProto:
+    """Return the ONNX model of a program; `samples` are the calibration data by argument.
+
+    Raises DescriptionError (PTO7642) for samples that are no arguments, UnsupportedError (PTO7640)
+    for a program that is no product of its arguments, and what running it raises."""
+    choices = Choices(file=str(path)).completed()
+    meant = choices.sidecar.targets if choices.sidecar is not None else ()
+    if meant:
+        choices = Choices(file=str(path), target=meant[0]).completed()
+    given = choices.arguments()
+    arrays = {n: v for n, v in given.items() if isinstance(v, np.ndarray)}
+    one = {n: _first(n, samples[n], arrays) for n in samples}
+    args: dict[str, Any] = {**given, **one}
+    result = choices.program().run(args, entry=choices.entry, **choices.run_options())
+    reals = {n: _real(v) for n, v in args.items() if isinstance(v, np.ndarray) and _is_float(v)}
+    changed = {
+        n: _real(result.outputs[n])
+        for n in reals
+        if n in result.outputs and not np.array_equal(_real(result.outputs[n]), reals[n])
+    }
+    found = _product(reals, changed)
+    if found is None or found.a not in samples:
+        names = ", ".join(changed) or "nothing"
+        what = f"{path}: its results ({names}) are no product of samples with another argument"
+        raise UnsupportedError([finding("PTO7640", what)])
+    return _model(found, reals, set(samples))
+
+
+def _first(name: str, array: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The first sample of an argument, in the type that it has."""
+    if name not in arrays:
+        known = ", ".join(arrays) or "none"
+        raise DescriptionError(
+            [finding("PTO7642", f"the program has no argument `{name}`; arrays: {known}")]
+        )
+    own = arrays[name]
+    if array.dtype.kind not in "biuf" and of_array(array) is None:
+        raise DescriptionError(
+            [finding("PTO7642", f"argument `{name}` is {own.dtype}, the data is {array.dtype}")]
+        )
+    if array.shape == own.shape:
+        return array.astype(own.dtype)
+    if array.shape[1:] == own.shape and len(array):
+        return array[0].astype(own.dtype)
+    shape, wanted = ("x".join(map(str, v.shape)) for v in (array, own))
+    raise DescriptionError(
+        [finding("PTO7642", f"argument `{name}` is {wanted}, the data is {shape}")]
+    )
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return array.dtype.str[1:] in _FLOATS or array.dtype.name == "bfloat16"
+
+
+def _real(array: np.ndarray) -> np.ndarray:
+    return np.asarray(array).astype(np.float32)
+
+
+def _product(args: Mapping[str, np.ndarray], results: Mapping[str, np.ndarray]) -> Found | None:
+    for name, result in results.items():
+        for found in _candidates(name, args):
+            made = found.compute(args)
+            if made is not None and made.size == result.size:
+                gap = np.sqrt(np.mean((made.reshape(-1) - result.reshape(-1)) ** 2, dtype=float))
+                size = np.sqrt(np.mean(result.astype(np.float64) ** 2))
+                if gap <= CLOSE * size:
+                    return found
+    return None
+
+
+def _candidates(result: str, args: Mapping[str, np.ndarray]) -> Iterator[Found]:
+    names = [n for n in args if n != result]
+    for a in names:
+        for b in names:
+            if a == b:
+                continue
+            for bias in ("", *(n for n in names if n not in (a, b))):
+                for transposed in (False, True):
+                    for relu in (False, True):
+                        yield Found(result, a, b, bias, transposed, relu)
+
+
+def _model(found: Found, args: Mapping[str, np.ndarray], samples: set[str]) -> ModelProto:
+    onnx = onnx_model.package()
+    helper = onnx.helper
+    names = [n for n in (found.a, found.b, found.bias) if n]
+    inputs = [
+        helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, args[n].shape)
+        for n in names if n in samples
+    ]  # fmt: skip
+    constants = {n: args[n].reshape(-1) if n == found.bias else args[n] for n in names}
+    right, nodes = found.b, []
+    if found.transposed:
+        right = f"{found.b}_turned"
+        nodes.append(helper.make_node("Transpose", [found.b], [right], right, perm=[1, 0]))
+    steps = ["MatMul", *(["Add"] if found.bias else []), *(["Relu"] if found.relu else [])]
+    value = found.a
+    for i, kind in enumerate(steps):
+        other = {"MatMul": [right], "Add": [found.bias]}.get(kind, [])
+        made = found.result if i == len(steps) - 1 else f"{found.result}_{kind.lower()}"
+        nodes.append(helper.make_node(kind, [value, *other], [made], kind.lower()))
+        value = made
+    result = found.compute(args)
+    assert result is not None
+    output = helper.make_tensor_value_info(found.result, onnx.TensorProto.FLOAT, result.shape)
+    tensors = [
+        onnx.numpy_helper.from_array(np.ascontiguousarray(v), n)
+        for n, v in constants.items() if n not in samples
+    ]  # fmt: skip
+    graph = helper.make_graph(nodes, "program", inputs, [output], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -45,7 +201,7 @@ def load(
     Raises UsageError for files and dimensions, ProgramError for models that are wrong,
     UnsupportedError for operators without a kernel."""
     if str(path).endswith(".pto") or str(path).startswith("@"):
-        return prepared(pto_source.load(path, samples), dims, partial=partial)
+        return prepared(load_program(path, samples), dims, partial=partial)
     if str(path).endswith(".mlir"):
         return prepared(mlir_source.load(path), dims, partial=partial)
     return prepared(onnx_model.load(path).proto, dims, partial=partial)
@@ -168,3 +324,82 @@ def _check_weights(graph: Graph) -> None:
             count = int(np.count_nonzero(~np.isfinite(value)))
             text = f"weights `{name}`: {count} of {value.size} are NaN or infinite"
             raise ProgramError([finding("PTO7643", text)])
+
+
+# -- calibration data ------------------------------------------------------------------------------
+
+Feeds = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Samples for a model: `feeds` of each run, where they come from, and their SHA-256."""
+
+    feeds: list[Feeds]
+    name: str
+    digest: str
+
+
+_NO_ARCHIVE = (OSError, ValueError, NotImplementedError, struct.error, zipfile.BadZipFile)
+"""What comes of a file that is no archive or has a directory of another version."""
+
+
+def read(path: str) -> tuple[Feeds, str]:
+    """Return the arrays of an .npz file, and the SHA-256 of its bytes. Raises UsageError for a file
+    that cannot be read or holds something else than numbers, LimitError for one that does not
+    fit."""
+    file = Path(path)
+    try:
+        raw = file.read_bytes()
+        with zipfile.ZipFile(file) as archive:
+            members = archive.namelist()
+    except _NO_ARCHIVE as problem:
+        why = getattr(problem, "strerror", None) or "it is no .npz archive of arrays"
+        raise UsageError(f"cannot read {path}: {why}") from problem
+    names = [name.removesuffix(".npy") for name in members if name.endswith(".npy")]
+    return {name: load_npz(file, name) for name in names}, hashlib.sha256(raw).hexdigest()
+
+
+def samples(arrays: Feeds, graph: Graph) -> list[Feeds]:
+    """Return the feeds of each run: arrays by input name, of the input's shape, or with a first
+    axis more, or with a multiple of its first dimension. Raises DescriptionError (PTO7642) for
+    arrays that do not fit."""
+    missing = [n for n in graph.inputs if n not in arrays]
+    if missing:
+        have = ", ".join(arrays) or "nothing"
+        raise _wrong(f"there are no values for input `{missing[0]}`: the file has {have}")
+    parts = {n: _split(n, arrays[n], *graph.inputs[n]) for n in graph.inputs}
+    counts = {n: len(p) for n, p in parts.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{n}: {c}" for n, c in counts.items())
+        raise _wrong(f"inputs have different numbers of samples ({told})")
+    return [{n: p[i] for n, p in parts.items()} for i in range(min(counts.values(), default=1))]
+
+
+def _split(
+    name: str, array: np.ndarray, dtype: np.dtype, dims: tuple[int | None, ...]
+) -> list[np.ndarray]:
+    shape = tuple(int(d or 0) for d in dims)
+    wanted = f"{dtype} {_shape(shape)}"
+    if dtype.kind == "f" and array.dtype.kind == "f":
+        array = array.astype(dtype)
+    if array.dtype != dtype:
+        raise _wrong(f"input `{name}` takes {wanted}, the data is {array.dtype}")
+    if dtype.kind == "f" and not np.all(np.isfinite(array)):
+        raise _wrong(f"the data for input `{name}` holds NaN or infinity")
+    if array.shape == shape:
+        return [array]
+    if array.ndim == len(shape) + 1 and array.shape[1:] == shape and len(array):
+        return list(array)
+    fits = array.ndim == len(shape) > 0 and array.shape[1:] == shape[1:] and shape[0] > 0
+    if fits and len(array) and not len(array) % shape[0]:
+        return list(array.reshape(-1, *shape))
+    raise _wrong(f"input `{name}` takes {wanted}, the data is {_shape(array.shape)}")
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _wrong(text: str) -> DescriptionError:
+    return DescriptionError([finding("PTO7642", text)])

@@ -7,13 +7,14 @@ fixpipe, with the bias and the residual in int32 units of the sums.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.storage import Storage, storage
-from ptosim.models import chains, cube_kernels, host_ops
+from ptosim.models import chains, host_ops, kernels
 from ptosim.models.chains import Affine, Parameter
 from ptosim.models.fusion.groups import Group, Scaled
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
@@ -152,7 +153,7 @@ def sums_to_result(
         factor = (after.unit / after.group.out.scale).astype(np.float32)
     zero = int(after.group.out.zero)
     if after.residual is None and OFFSETS[0] <= zero <= OFFSETS[1]:
-        words = [cube_kernels.quant_word(v, zero, signed=after.out.signed) for v in factor]
+        words = [kernels.quant_word(v, zero, signed=after.out.signed) for v in factor]
         return runner.sums(
             a, b, zeros, bias, words=np.array(words, np.int64), out=after.out.name,
             relu=after.group.relu,
@@ -298,3 +299,89 @@ def whole_factor(operand: Scaled, group: Group) -> int:
     assert group.out is not None
     ratio = float(operand.scale.reshape(())) / float(group.out.scale)
     return round(ratio * (1 << _STEP))
+
+
+# -- what a fused group keeps exactly --------------------------------------------------------------
+
+FITS = 24
+"""Bits of the mantissa of an f32."""
+UNLIMITED = 1 << 16
+"""Bits that no sum fits in."""
+
+
+def significant_bits(values: np.ndarray) -> int:
+    """Return the bits that the mantissas of positive finite numbers take; 1 for powers of two."""
+    mantissa, _ = np.frexp(np.abs(np.asarray(values, np.float64)).reshape(-1))
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    low = whole & -whole
+    return max(53 - int(v).bit_length() + 1 for v in low) if whole.any() else 1
+
+
+def largest(operand: Scaled, dtype: np.dtype) -> int:
+    """Return the largest magnitude of code less zero point."""
+    info = np.iinfo(dtype)
+    zero = np.asarray(operand.zero, np.int64)
+    return int(max(np.max(info.max - zero), np.max(zero - info.min)))
+
+
+def sum_bits(group: Group, a_type: np.dtype, b: np.ndarray, depth: int, *, constant: bool) -> int:
+    """Return the bits that whole sums of a product may take: of a's largest codes with the weights
+    themselves if they are `constant`, else with the largest codes of both."""
+    top = largest(group.a, a_type)
+    if not constant:
+        return math.ceil(math.log2(max(top * largest(group.b, b.dtype) * depth, 1)))
+    zero = np.asarray(group.b.zero, np.int64)
+    wide = np.abs(b.astype(np.int64) - _along(zero, group, b.ndim))
+    axes = _summed(group, b.ndim)
+    total = int(wide.sum(axes).max(initial=0)) * top
+    if group.bias is not None:
+        unit = group.a.scale.reshape(-1).astype(np.float64) * group.b.scale.reshape(-1)
+        with np.errstate(all="ignore"):
+            largest_bias = float(np.abs(group.bias / unit).max(initial=0))
+        if not math.isfinite(largest_bias):  # of a scale that is 0, or a bias that is no number
+            return UNLIMITED
+        total += math.ceil(largest_bias)
+    return math.ceil(math.log2(max(total, 1)))
+
+
+def _summed(group: Group, rank: int) -> tuple[int, ...]:
+    if group.core.op == "Conv":
+        return tuple(range(1, rank))
+    if group.core.op == "Gemm" and group.core.attrs.get("transB", 0):
+        return (1,)
+    return (rank - 2,)
+
+
+def _along(zero: np.ndarray, group: Group, rank: int) -> np.ndarray:
+    if zero.size == 1 or group.b.axis is None:
+        return zero.reshape(-1)[:1].reshape(())
+    shape = [1] * rank
+    shape[group.b.axis] = -1
+    return zero.reshape(shape)
+
+
+def statement(
+    group: Group, a_type: np.dtype, b: np.ndarray, depth: int, *, constant: bool
+) -> tuple[bool, str]:
+    """Return whether the exact form must equal the separate nodes bit for bit, and the sentence
+    that says why."""
+    if group.core.op == "Add":
+        return True, "the same f32 steps, element by element"
+    sums = sum_bits(group, a_type, b, depth, constant=constant)
+    scales = significant_bits(group.a.scale) + significant_bits(group.b.scale)
+    if sums + scales <= FITS:
+        return True, f"sums of {sums} bits, scales of {scales}: exact in f32 in every order"
+    wide = "sums without a limit" if sums == UNLIMITED else f"sums of {sums} bits"
+    return False, (
+        f"{wide}, scales of {scales}, f32 has {FITS}: where the reference adds rounded"
+        " products, results near a tie may differ by one step"
+    )
+
+
+def statement_in(
+    group: Group, env: Mapping[str, np.ndarray], constants: Mapping[str, np.ndarray], opset: int
+) -> tuple[bool, str]:
+    """The same with the operands' codes in `env`."""
+    a, b = env[group.a.name], moved(group.b, env, opset)
+    depth = math.prod(b.shape[i] for i in _summed(group, b.ndim))
+    return statement(group, a.dtype, b, depth, constant=group.b.name in constants)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.machine.quant.schemes import Scheme
-from ptosim.models.quant import metrics
+from ptosim.models.quant import diff
 from ptosim.models.quant.diff import Setting
 
 SCALE, ZERO, ROUNDING, RANGE = "scale precision", "zero point", "rounding", "saturation"
@@ -98,7 +98,7 @@ def judge(setting: Setting, own: Scheme, other: Scheme) -> Verdict:
 
 def _judge(setting: Setting, own: Scheme, other: Scheme) -> Verdict:
     ours, theirs = setting.stored(own), setting.stored(other)
-    wrong = np.flatnonzero(metrics.differs(ours, theirs))
+    wrong = np.flatnonzero(diff.differs(ours, theirs))
     found = Verdict(len(wrong))
     if not len(wrong):
         return found
@@ -115,9 +115,9 @@ def _judge(setting: Setting, own: Scheme, other: Scheme) -> Verdict:
             cause[open_ & same] = parts[0]
             open_ &= ~same
         if same.all() and not is_whole:
-            is_whole = not metrics.differs(setting.stored(made), theirs).any()
+            is_whole = not diff.differs(setting.stored(made), theirs).any()
             found.change = parts if is_whole else found.change
-    near = metrics.near_tie(_ratios(few))
+    near = diff.near_tie(_ratios(few))
     cause[near & (cause == ROUNDING)] = TIE
     for name in cause:
         found.causes[name] += 1
@@ -153,6 +153,6 @@ def _elements(setting: Setting, chosen: np.ndarray) -> Setting:
 
 def _ratios(setting: Setting) -> np.ndarray:
     if setting.multiplier is None:
-        return metrics.ratio(setting.x, setting.scale)
+        return diff.ratio(setting.x, setting.scale)
     with np.errstate(all="ignore"):
         return setting.x * setting.multiplier.astype(np.float64)

@@ -19,7 +19,61 @@ from ptosim.machine.quant.inverse import dequantize
 from ptosim.machine.quant.quantize import Options, Traced, explain, quantize_array
 from ptosim.machine.quant.schemes import Scheme, scheme, schemes
 from ptosim.machine.quant.storage import Storage, storage
-from ptosim.models.quant import metrics
+
+# -- distances -------------------------------------------------------------------------------------
+
+_PIECE = 1 << 16
+"""Elements that are looked at together."""
+
+
+def differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return True where two arrays hold different numbers; NaN is equal to NaN."""
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    return ~((left == right) | (np.isnan(left) & np.isnan(right)))
+
+
+def ratio(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return x / scale in f64."""
+    with np.errstate(all="ignore"):
+        return x.astype(np.float64) / scale.astype(np.float64)
+
+
+def near_tie(ratios: np.ndarray) -> np.ndarray:
+    """Return True where a ratio is within two f32 ulp of the middle between two integers."""
+    with np.errstate(all="ignore"):
+        middle = np.floor(ratios) + 0.5
+        ulp = np.spacing(np.abs(ratios).astype(np.float32)).astype(np.float64)
+        return np.abs(ratios - middle) <= 2 * ulp
+
+
+def sqnr(x: np.ndarray, approximation: np.ndarray) -> float:
+    """Return the signal to quantisation noise ratio in dB over finite elements; inf if there is no
+    noise, NaN if there is no signal."""
+    return decibels(*sums(x, approximation))
+
+
+def sums(x: np.ndarray, approximation: np.ndarray) -> tuple[float, float]:
+    """Return the sums of squares of a signal and of its noise over finite elements."""
+    one, other = x.reshape(-1), approximation.reshape(-1)
+    power = lost = 0.0
+    for at in range(0, one.size, _PIECE):
+        signal = one[at : at + _PIECE].astype(np.float64)
+        noise = signal - other[at : at + _PIECE].astype(np.float64)
+        finite = np.isfinite(signal) & np.isfinite(noise)
+        power += float(np.sum(signal[finite] ** 2))
+        lost += float(np.sum(noise[finite] ** 2))
+    return power, lost
+
+
+def decibels(power: float, lost: float) -> float:
+    """Return the ratio of two sums of squares, of a signal and of its noise, in dB: inf if there is
+    no noise, NaN if there is no signal either."""
+    if power == 0:
+        return math.nan if lost == 0 else -math.inf
+    return math.inf if lost == 0 else 10 * math.log10(power / lost)
+
+
+# --------------------------------------------------------------------------------------------------
 
 Trace = list[Traced]
 
@@ -192,7 +246,7 @@ class _Expected:
         """Return the numbers of the elements that others give another value."""
         if self.stored.dtype.kind in "iu":
             return np.flatnonzero(got != self.stored)
-        return np.flatnonzero(metrics.differs(self.stored, got))
+        return np.flatnonzero(differs(self.stored, got))
 
     @cached_property
     def parameters(self) -> tuple[np.ndarray, np.ndarray]:
@@ -223,7 +277,7 @@ class _Expected:
         x, factors = np.ascontiguousarray(self.setting.x).reshape(-1)[wrong], self.factors
         if factors is not None:
             return x * factors.reshape(-1)[wrong].astype(np.float64)
-        return metrics.ratio(x, self.parameters[0].reshape(-1)[wrong])
+        return ratio(x, self.parameters[0].reshape(-1)[wrong])
 
 
 class _Sums:
@@ -251,7 +305,7 @@ class _Sums:
             gap = np.abs(left - right)
         self.mismatches += len(wrong)
         if setting.out.is_integer:
-            self.ties += int(((gap == 1) & metrics.near_tie(steps)).sum())
+            self.ties += int(((gap == 1) & near_tie(steps)).sum())
         if np.isfinite(gap).any():
             self.worst = max(self.worst, float(np.nanmax(gap)))
             self.is_finite = True
@@ -277,7 +331,7 @@ class _Sums:
         if self.why_not is not None:
             return Row(self.scheme.name, why_not=self.why_not)
         worst = self.worst if self.is_finite else math.inf if self.mismatches else 0
-        quality = metrics.decibels(self.power, self.lost)
+        quality = decibels(self.power, self.lost)
         numbers = self.mismatches, self.ties, worst, quality, self.first
         return Row(self.scheme.name, *numbers)
 

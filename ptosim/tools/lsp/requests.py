@@ -16,11 +16,12 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Status
 from ptosim.ground.records import dataclass
 from ptosim.language.bind.bind import describe
-from ptosim.tools.lsp import edits, hints, outline, tokens
+from ptosim.tools.lsp import edits, outline
 from ptosim.tools.lsp.document import Document
+from ptosim.tools.lsp.edits import Places
+from ptosim.tools.lsp.hover import hints as hints_between
 from ptosim.tools.lsp.hover import hover as hovered
 from ptosim.tools.lsp.names import Kind, Word
-from ptosim.tools.lsp.places import Places
 from ptosim.tools.lsp.server import EVENTS, PtoServer, diagnostic
 
 # What can follow what is typed: operations, values, functions, types, members of enums.
@@ -219,7 +220,7 @@ def folding(ls: PtoServer, params: types.FoldingRangeParams) -> list[types.Foldi
 def semantic(ls: PtoServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
     """What each word is."""
     document, places = _asked(ls, params)
-    return types.SemanticTokens(data=places.tokens(tokens.tokens(document)))
+    return types.SemanticTokens(data=places.tokens(outline.tokens(document)))
 
 
 def complete(ls: PtoServer, params: types.CompletionParams) -> list[types.CompletionItem]:
@@ -263,7 +264,7 @@ def inlay(ls: PtoServer, params: types.InlayHintParams) -> list[types.InlayHint]
     if not ls.settings.hints:
         return []
     begin, end = places.offset(params.range.start), places.offset(params.range.end)
-    found = hints.hints(document, begin, end)
+    found = hints_between(document, begin, end)
     return [types.InlayHint(places.position(at), text) for at, text in found]
 
 
@@ -328,7 +329,7 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (
         types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
         semantic,
-        types.SemanticTokensLegend(list(tokens.TYPES), list(tokens.MODIFIERS)),
+        types.SemanticTokensLegend(list(outline.TYPES), list(outline.MODIFIERS)),
     ),
     (
         types.TEXT_DOCUMENT_COMPLETION,

@@ -7,21 +7,87 @@ its own. Built on pygls, which the extra `ptosim[lsp]` brings.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument, Workspace
 
+from ptosim.debug.dap.wire import BrokenMessage, Pieces, parsed, read_body
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.tools.lsp.document import Document, Settings, settings_of
-from ptosim.tools.lsp.places import Places
+from ptosim.tools.lsp.edits import Places
+
+# -- messages --------------------------------------------------------------------------------------
+
+_LONGEST = 400
+"""Characters of a line of the log."""
+
+
+class Messages:
+    """A stream of messages; those that are broken are left out, with a line on standard error."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._from_editor = Pieces(raw)
+        self._held = b""
+
+    def readline(self) -> bytes:
+        """Return the next line of a header, nothing at the end of the stream."""
+        self._held = self._held or self._next()
+        return self.read(self._held.find(b"\n") + 1)
+
+    def read(self, count: int) -> bytes:
+        """Return bytes of the message."""
+        data, self._held = self._held[:count], self._held[count:]
+        return data
+
+    def _next(self) -> bytes:
+        while True:
+            try:
+                body = read_body(self._from_editor)
+                if body is None:
+                    return b""
+                parsed(body)
+            except BrokenMessage as problem:
+                told(str(problem))
+                continue
+            return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def told(text: str) -> None:
+    """Tell whoever reads the server's log, in a line: what follows may be a whole traceback."""
+    line = text.strip().partition("\n")[0]
+    sys.stderr.write(f"ptosim lsp: {line:.{_LONGEST}}\n")
+
+
+class _Lines(logging.Handler):
+    """The log of pygls in lines: what an editor asks wrongly has an answer, and needs no traceback
+    beside it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        problem = record.exc_info[1] if record.exc_info else None
+        told(": ".join(map(str, filter(None, (record.getMessage(), problem)))))
+
+
+def log_in_lines() -> None:
+    """Let pygls log in lines, unless somebody wants tracebacks."""
+    if os.environ.get("PTOSIM_TRACEBACK"):
+        return
+    log = logging.getLogger("pygls")
+    log.addHandler(_Lines(logging.WARNING))
+    log.propagate = False
+
+
+# --------------------------------------------------------------------------------------------------
 
 # The texts that an editor has open, with lines as the protocol counts them.
 #

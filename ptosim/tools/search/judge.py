@@ -2,17 +2,347 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+import re
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Mapping
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.costs import GIB
+from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.ground.limits import Limits
+from ptosim.ground.records import dataclass, field, replace
+from ptosim.ground.whole_numbers import whole
+from ptosim.launch.program import LoadedProgram
+from ptosim.time.report.totals import CostReport
+from ptosim.tools.search import point
 from ptosim.tools.search.engines import Workers, engine_of
-from ptosim.tools.search.judge_jobs import read_jobs
-from ptosim.tools.search.judge_run import FRESH, LIMITS, Task, lost, verdict
+from ptosim.tools.search.judge_jobs import Candidate, Expression, read_jobs
+from ptosim.tools.search.point import DONE, cost, hazards, judging, load_text
+from ptosim.tools.search.request import Refused, Request, refused_by
 from ptosim.tools.search.work import Lost
+
+# -- the runs --------------------------------------------------------------------------------------
+
+# The least time in which a chip can do what a launch did: cycles below it are no result.
+
+
+def least_cycles(report: CostReport, written: int = 0) -> int:
+    """Return the cycles below which no launch of these bytes and operations is: the bytes read, and
+    those written (`written` at least, what the outputs have), over the whole chip's bandwidth, and
+    the work of the busiest pipe."""
+    moved = report.moved()
+    amounts = {"read": moved["read"], "write": max(moved["write"], written)}
+    by_memory = max(bytes_ / _a_cycle(report, way) for way, bytes_ in amounts.items())
+    by_pipe = max((use.busy for use in report.pipes), default=0)
+    return max(math.floor(by_memory), by_pipe)
+
+
+def _a_cycle(report: CostReport, direction: str) -> float:
+    """Bytes that the chip moves in a cycle."""
+    rate = report.table[f"machine.{direction}_total"]["gib_per_second"]
+    return rate * GIB / (report.mhz * 1e6)
+
+
+def untimed(report: CostReport) -> str:
+    """Return the operations that count no cycles because no law covers them; '' if there are
+    none."""
+    return ", ".join(f"{name} ({count:,})" for name, count in report.unknown.items())
+
+
+LIMITS = Limits(10_000_000, 60.0, 2 << 30)
+"""Of a candidate, where neither its job nor the caller says others."""
+FRESH = 1
+"""Rounds of inputs that nobody could know, beside those that a job names."""
+MOST_DIAGNOSTICS = 50
+_RANDOM = re.compile(r"(?P<kind>randn|randint):(?P<dtype>[^:]+):(?P<shape>[^:]+)(?P<seed>:\d+)?")
+_CODE = re.compile(r"(PTO\d{4}): ?(.*)", re.DOTALL)
+_SEEDS = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A candidate, its number among all, and what the judge adds: a secret that its fresh inputs
+    come from, how many rounds of them, limits where the job has none."""
+
+    candidate: Candidate
+    number: int
+    secret: int
+    fresh: int = FRESH
+    limits: Limits = LIMITS
+    times: bool = False
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What is known of a candidate on a target."""
+
+    target: str
+    stage: str = DONE
+    reason: str | None = None
+    findings: list[Diagnostic] = field(default_factory=list)
+    cycles: int | None = None
+    us: float = 0.0
+
+
+def verdict(task: Task) -> dict[str, Any]:
+    """Return the verdict on a candidate; never raises for what is wrong with it."""
+    begin = time.perf_counter()
+    given = task.candidate
+    found = [Judgement("", "parse", given.problem)] if given.problem else _on_targets(task)
+    result = _verdict(given.id, found)
+    if task.times:
+        result["seconds"] = round(time.perf_counter() - begin, 6)
+    return result
+
+
+def lost(task: Task, reason: str) -> dict[str, Any]:
+    """Return the verdict on a candidate whose process ended."""
+    return _verdict(task.candidate.id, [Judgement("", "run", reason)])
+
+
+def _on_targets(task: Task) -> list[Judgement]:
+    """The judgement on each target, up to the first that refuses the candidate."""
+    found: list[Judgement] = []
+    for target in task.candidate.targets:
+        found.append(_judge(task, target))
+        if found[-1].stage != DONE:
+            break
+    return found
+
+
+def _verdict(name: Any, found: Sequence[Judgement]) -> dict[str, Any]:
+    last = found[-1]
+    ok = last.stage == DONE
+    told = [d.to_dict() for each in found for d in _told(each)]
+    shown = [d for at, d in enumerate(told) if d not in told[:at]]  # targets say the same
+    return {
+        "id": name,
+        "ok": ok,
+        "stage": last.stage,
+        "score": _score([each.us for each in found]) if ok else 0.0,
+        "cycles": {each.target: each.cycles for each in found if each.cycles is not None},
+        "diagnostics": shown[:MOST_DIAGNOSTICS],
+    }
+
+
+def _score(times: Sequence[float]) -> float:
+    """Launches in a millisecond: the geometric mean over the targets."""
+    logs = [math.log(1000 / us) if us > 0 else 0.0 for us in times]
+    return round(math.exp(sum(logs) / len(logs)), 6)
+
+
+def _told(found: Judgement) -> list[Diagnostic]:
+    """The findings to show, the errors first; what has no finding is made one."""
+    kept = [d for d in found.findings if d.severity > Severity.NOTE]
+    kept.sort(key=lambda d: -d.severity)
+    if found.stage == DONE or any(d.is_error for d in kept):
+        return kept
+    coded = _CODE.fullmatch(found.reason or "")
+    code, message = (coded[1], coded[2]) if coded is not None else ("PTO7614", found.reason or "")
+    return [finding(code, message), *kept]
+
+
+def _judge(task: Task, target: str | None) -> Judgement:
+    given = task.candidate
+    limits = _limits(given.request.limits, task.limits)
+    followed = min(given.request.followed, limits.instructions or given.request.followed)
+    request = replace(given.request, limits=limits, followed=followed)
+    found = Judgement(target or "")
+    with judging(found, request.limits) as at:
+        at("parse")
+        program = load_text(given.text, target, request, given.name)
+        found.target = program.front.label
+        at("hazards")
+        found.findings = hazards(program, request)
+        rounds = _rounds(task)
+        if request.expect:
+            for fresh, seed in rounds:
+                _check(program, request, task, (fresh, seed), at)
+        at("cost")
+        _time(found, program, replace(request, args=_seeded(request.args, rounds[0])))
+    return found
+
+
+def _limits(own: Limits, usual: Limits) -> Limits:
+    """The limits of a job, and the usual ones where it has none."""
+    return Limits(
+        own.instructions or usual.instructions,
+        own.seconds or usual.seconds,
+        own.memory or usual.memory,
+    )
+
+
+def _rounds(task: Task) -> list[tuple[bool, int]]:
+    """The rounds of inputs: whether nobody could know them, and their seed. What is expected as an
+    array belongs to one set of inputs."""
+    given = task.candidate
+    named = [(False, seed) for seed in given.seeds or (0,)]
+    fixed = any(not _is_computed(value) for value in given.request.expect.values())
+    if fixed or not given.request.expect:
+        return named[:1]
+    return named + [(True, _secret(task, f"input {n}")) for n in range(task.fresh)]
+
+
+def _is_computed(value: Any) -> bool:
+    return callable(value) or isinstance(value, Expression)
+
+
+def _secret(task: Task, what: str) -> int:
+    digest = hashlib.sha256(f"{task.secret} {task.number} {what}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % _SEEDS
+
+
+def _seeded(args: Mapping[str, Any], round_: tuple[bool, int]) -> dict[str, Any]:
+    """The arguments of a round: the n-th random one without a seed of its own has seed + n; in a
+    round that nobody could know no seed is its own."""
+    fresh, seed = round_
+    found: dict[str, Any] = {}
+    for name, spec in args.items():
+        match = _RANDOM.fullmatch(spec) if isinstance(spec, str) else None
+        if match is not None and (fresh or match["seed"] is None):
+            spec = f"{match['kind']}:{match['dtype']}:{match['shape']}:{seed}"
+            seed += 1
+        found[name] = spec
+    return found
+
+
+def _check(
+    program: LoadedProgram, request: Request, task: Task, round_: tuple[bool, int], at: Any
+) -> None:
+    """Run a round and compare. Raises Refused."""
+    at("run")
+    seeded = replace(request, args=_seeded(request.args, round_), seed=_secret(task, "run"))
+    try:
+        args = point.arguments(seeded)
+    except Exception as problem:
+        raise refused_by("run", problem) from problem
+    rng = np.random.default_rng(_secret(task, f"poison {round_}"))
+    begun = _poisoned(program, seeded, args, rng)
+    wanted = _wanted(seeded, begun)
+    for name, value in begun.items():
+        if name in wanted and _is_answer(value, wanted[name]):
+            begun[name] = _poison(value, rng)
+    result = point.executed(program, begun, seeded)
+    at("values")
+    for found in point.compared(result, wanted, request.tolerance):
+        if not found.passed:
+            how = "inputs drawn anew" if round_[0] else f"the inputs of seed {round_[1]}"
+            raise Refused(
+                "values",
+                f"PTO7612: output `{found.name}` is not that of the reference ({found.tolerance}) "
+                f"on {how}",
+            )
+
+
+def _wanted(request: Request, args: Mapping[str, Any]) -> dict[str, Any]:
+    """What is expected, as arrays. Raises Refused at `values`."""
+    made = {n: _reference(e, request) for n, e in request.expect.items()}
+    return point.expected(replace(request, expect=made), args)
+
+
+def _reference(given: Any, request: Request) -> Any:
+    if not isinstance(given, Expression):
+        return given
+    try:
+        function = point.reference_named(str(given), request.base)
+    except UsageError as problem:
+        raise refused_by("values", problem) from problem
+    return function or (lambda **args: eval(str(given), {"np": np, **args}))  # the job's author's
+
+
+def _poisoned(
+    program: LoadedProgram,
+    request: Request,
+    args: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """The arguments with poison in the outputs that begin as zeros. Where the program combines its
+    stores with what is there, zeros stay; other contents are inputs as well, and what is left out
+    the run fills with data of its own seed."""
+    if _combines(program):
+        return dict(args)
+    return {
+        name: _poison(value, rng) if name in request.expect and _is_zeros(request, name) else value
+        for name, value in args.items()
+    }
+
+
+def _is_zeros(request: Request, name: str) -> bool:
+    spec = request.args.get(name)
+    return isinstance(spec, str) and spec.startswith("zeros:")
+
+
+def _poison(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Bytes that are never zero, of the array's type and shape."""
+    if array.dtype.kind == "b":
+        return np.ones_like(array)
+    if array.dtype.itemsize > 1 or array.dtype.kind == "u":
+        raw = rng.integers(1, 256, array.nbytes, np.uint8)
+        return raw.view(array.dtype).reshape(array.shape)
+    return rng.integers(1, 8, array.nbytes, np.uint8).view(array.dtype).reshape(array.shape)
+
+
+def _is_answer(value: Any, wanted: Any) -> bool:
+    wanted = np.asarray(wanted)
+    if not isinstance(value, np.ndarray):
+        return False
+    return value.size == wanted.size and value.tobytes() == wanted.tobytes()
+
+
+def _combines(program: LoadedProgram) -> bool:
+    """True if a store of the program adds to what is in memory."""
+    ops = program.front.resolved.ops
+    return any("atomic" in op.name for op in ops) or any(
+        str(value) not in ("atomic_none", "none", "None")
+        for op in ops
+        for key, value in op.attributes.items()
+        if "tomic" in key
+    )
+
+
+def _time(found: Judgement, program: LoadedProgram, request: Request) -> None:
+    """Count the cycles. Raises Refused at `cost`, also for cycles that no machine has."""
+    report = cost(program, request)
+    found.cycles, found.us = report.cycles, report.microseconds
+    free = untimed(report)
+    if free:
+        raise Refused("cost", f"PTO7610: no law says what these operations take: {free}")
+    least = least_cycles(report, _written(program, request))
+    if report.cycles < least:
+        raise Refused("cost", f"PTO7610: {report.cycles:,} cycles; the machine needs {least:,}")
+
+
+def _written(program: LoadedProgram, request: Request) -> int:
+    """Bytes that the outputs have: those that have to be written."""
+    dtypes = {arg.name: arg for arg in program.signature(request.entry)}
+    sizes = 0
+    for name in request.expect:
+        spec = request.args.get(name)
+        if name in dtypes and isinstance(spec, np.ndarray):
+            sizes += spec.nbytes
+        elif name in dtypes and isinstance(spec, str) and spec.count(":") >= 2:
+            sizes += _size(spec)
+    return sizes
+
+
+def _size(spec: str) -> int:
+    _, dtype, shape, *_ = spec.split(":")
+    known = plain_dtypes().get(dtype)
+    dims = [whole(d) for d in shape.lower().split("x")]
+    if known is None or None in dims:
+        return 0
+    return known.bytes_for(math.prod(d or 0 for d in dims))
+
+
+# --------------------------------------------------------------------------------------------------
 
 Verdict = dict[str, Any]
 

@@ -23,9 +23,8 @@ from ptosim.launch.description import (
     TableReader,
     read_description,
 )
-from ptosim.tools.search.conditions import evaluate
 from ptosim.tools.search.request import Request
-from ptosim.tools.search.space import SPACE_KEYS, Params, Space, space_in
+from ptosim.tools.search.space import SPACE_KEYS, Params, Space, evaluate, space_in
 
 _HOLE = re.compile(r"\{([^{}]+)\}")
 _BLOCKS: Check = ("a whole number, or an expression of the parameters", VALUE[1])

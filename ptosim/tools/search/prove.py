@@ -19,8 +19,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
-from ptosim.tools.search.prove_hashes import Hashes
-from ptosim.tools.search.prove_memory import Unprovable
+from ptosim.tools.search.prove_memory import Hashes, Unprovable
 from ptosim.tools.search.prove_run import Follower, global_hashes
 
 EQUAL, UNEQUAL, REFUSED = "equal", "unequal", "refused"

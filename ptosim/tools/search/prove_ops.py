@@ -17,8 +17,19 @@ from ptosim.ops.base.binding import Binding
 from ptosim.ops.cube.outward import layout_for_acc
 from ptosim.ops.move.transfer import from_logical, logical_sizes
 from ptosim.ops.tile.reduce import is_whole_row
-from ptosim.tools.search.prove_hashes import Hashes, along, joined, salt, total, weights, zero
-from ptosim.tools.search.prove_memory import Elements, HashedMemory, Unprovable, tile_elements
+from ptosim.tools.search.prove_memory import (
+    Elements,
+    HashedMemory,
+    Hashes,
+    Unprovable,
+    along,
+    joined,
+    salt,
+    tile_elements,
+    total,
+    weights,
+    zero,
+)
 
 Write = tuple[Elements, Hashes]
 """A result: its elements and what they become."""

@@ -15,8 +15,14 @@ from ptosim.machine.effects.strided import Strided
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
-from ptosim.tools.search.prove_hashes import Hashes, constant
-from ptosim.tools.search.prove_memory import Elements, HashedMemory, Place, Unprovable
+from ptosim.tools.search.prove_memory import (
+    Elements,
+    HashedMemory,
+    Hashes,
+    Place,
+    Unprovable,
+    constant,
+)
 from ptosim.tools.search.prove_ops import HANDLES, SILENT, Step, covers_nothing, is_move, rule_of
 
 # Moves as tables: which byte goes where, found by moving numbers of bytes.

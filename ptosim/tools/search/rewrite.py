@@ -22,17 +22,15 @@ from ptosim.time.report.totals import CostReport
 from ptosim.tools.search.prove import REFUSED, UNEQUAL, Launched, Proof, prove, same_values
 from ptosim.tools.search.rewrite_buffers import double_buffered
 from ptosim.tools.search.rewrite_sync import (
-    lean_sync,
-    options_of,
-    planned_sync,
-    with_sync,
-    without_sync,
-)
-from ptosim.tools.search.rewrite_text import (
     NotApplicable,
     bodies,
     fresh,
+    lean_sync,
+    options_of,
+    planned_sync,
     read,
+    with_sync,
+    without_sync,
 )
 
 # Rows in pieces: a load, computation and store of tiles of R rows becomes a loop over pieces of

@@ -22,16 +22,18 @@ from ptosim.language.rewrite.edits import Edit, edited, indent_of, loop_head
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.machine.effects.storage import operand_value, root_of
 from ptosim.machine.layout import round_up
-from ptosim.tools.search.rewrite_sync import first_of, with_sync, without_sync
-from ptosim.tools.search.rewrite_text import (
+from ptosim.tools.search.rewrite_sync import (
     NotApplicable,
     bodies,
     constant_of,
+    first_of,
     fresh,
     operations,
     read,
     renamed,
     values_of,
+    with_sync,
+    without_sync,
 )
 
 ALIGN = 256

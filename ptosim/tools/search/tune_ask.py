@@ -91,7 +91,7 @@ def _launch(program: LoadedProgram, given: dict[str, Any], entry: str | None, bl
 
 
 def _values(given: Mapping[str, Any]) -> dict[str, Any]:
-    from ptosim.tools.search.point_values import argument
+    from ptosim.tools.search.point import argument
 
     return {name: argument(value, None) for name, value in given.items()}
 
@@ -116,7 +116,7 @@ def _completed(
 
 def _arrays(recipe: Recipe) -> dict[str, Any]:
     """The arguments of a recipe that no parameter is part of: those of the reference, too."""
-    from ptosim.tools.search.point_values import argument
+    from ptosim.tools.search.point import argument
 
     request = recipe.request
     plain = {n: v for n, v in request.args.items() if not (isinstance(v, str) and "{" in v)}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.models.cube_kernels import product, quant_word, sizes
 from ptosim.models.kernel_builder import module
+from ptosim.models.kernels import product, quant_word, sizes
 from tests.support.text import Kernel
 
 X = (np.random.default_rng(8).standard_normal((8, 64)) * 3).astype(np.float32)

@@ -13,7 +13,7 @@ from ptosim.language.build import Builder, Typed, as_module, renamed, text_of
 from ptosim.language.frontend import FrontOptions, check_module
 from ptosim.language.syntax.parser import parse
 from ptosim.machine.quant.storage import storage
-from ptosim.models import cube_kernels, explore, kernels
+from ptosim.models import explore, kernels
 from ptosim.models.kernel_builder import module
 
 
@@ -63,9 +63,9 @@ GRID = kernels.grid(16, 128)
         kernels.quantize("q", "a5", GRID, "row", storage("i8"), "fast", zero=True),
         kernels.quantize("q", "a2a3", GRID, "column", storage("i8"), "exact", zero=True),
         kernels.dequantize("d", "a5", GRID, "tensor", storage("ui8"), zero=True),
-        cube_kernels.product("p", "a5", cube_kernels.sizes(40, 300, 20), words="column", relu=True),
-        cube_kernels.product("p", "a5", cube_kernels.sizes(16, 32, 16), out="i8", words="tensor"),
-        cube_kernels.product("p", "a2a3", cube_kernels.sizes(40, 300, 20), bias=True),
+        kernels.product("p", "a5", kernels.sizes(40, 300, 20), words="column", relu=True),
+        kernels.product("p", "a5", kernels.sizes(16, 32, 16), out="i8", words="tensor"),
+        kernels.product("p", "a2a3", kernels.sizes(40, 300, 20), bias=True),
         explore.microscaling("a5", 128, "Ocp", storage("f4E2M1FN")),
     ],
 )

@@ -14,8 +14,8 @@ from ptosim.models import kernels
 from ptosim.models.audit.price import function_of, prices
 from ptosim.models.audit.program import audit_program
 from ptosim.models.audit.steps import REAL, Step
-from ptosim.models.generated import run
 from ptosim.models.kernel_builder import module
+from ptosim.models.kernel_runner import run
 from ptosim.models.quant.causes import exchanged
 from ptosim.models.quant.diff import Setting
 

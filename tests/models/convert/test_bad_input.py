@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ptosim.ground.errors import UsageError
-from ptosim.models.conversion.data import read
+from ptosim.models.conversion.source import read
 from tests.models.convert import models
 from tests.models.lower.models import model, one
 

@@ -12,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from ptosim.models import onnx_run
-from ptosim.models.conversion import data, sensitivity, source
+from ptosim.models.conversion import sensitivity, source
 from ptosim.models.conversion.convert import convert, quantise
 from ptosim.models.conversion.types import Settings
 from ptosim.models.onnx_model import graph_of
@@ -31,7 +31,7 @@ def prepared(proto: onnx.ModelProto, samples: int = 3):
         }
         for _ in range(samples)
     ]
-    return model, data.Data(feeds, "here", "")
+    return model, source.Data(feeds, "here", "")
 
 
 def reference(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:

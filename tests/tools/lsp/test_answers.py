@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptosim.launch.sources import open_source, shipped_names
-from ptosim.tools.lsp import edits, hints, hover, outline, tokens
+from ptosim.tools.lsp import edits, hover, outline
 from ptosim.tools.lsp import requests as completion
 from ptosim.tools.lsp.document import Document, Price, Settings
 from ptosim.tools.lsp.names import Kind
@@ -84,10 +84,10 @@ def test_hints_are_addresses_pipes_and_cycles_and_only_in_the_range():
     doc = document()
     doc.measured = doc.measure()
     doc.measured.lines = {"a5": {14: Price(60, 3, "documented")}}
-    found = dict(hints.hints(doc, 0, len(TEXT)))
+    found = dict(hover.hints(doc, 0, len(TEXT)))
     assert found[TEXT.index("%y = ") + 2] == " vec 0x1000"
     assert found[TEXT.index("\n", TEXT.index("pto.tadd"))] == "  V · a5 20 cycles"
-    assert hints.hints(doc, 0, 20) == []
+    assert hover.hints(doc, 0, 20) == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_outline_and_what_folds():
 
 
 def test_words_have_kinds_and_do_not_overlap():
-    found = tokens.tokens(document())
+    found = outline.tokens(document())
     kinds = {TEXT[start : start + length]: kind for start, length, kind, _ in found}
     assert kinds["pto.tadd"] == "macro"
     assert kinds["scf.for"] == "keyword"
@@ -195,6 +195,6 @@ def test_every_question_has_an_answer_on_texts_of_all_levels_cut_anywhere(name, 
         word = doc.names.at(offset)
         if word is not None and (made := doc.names.definition(word)) is not None:
             assert word in doc.names.uses(made)
-    for ask in (outline.symbols, outline.folds, outline.lenses, tokens.tokens, edits.formatted):
+    for ask in (outline.symbols, outline.folds, outline.lenses, outline.tokens, edits.formatted):
         ask(doc)
-    hints.hints(doc, 0, len(text))
+    hover.hints(doc, 0, len(text))

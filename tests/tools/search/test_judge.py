@@ -11,7 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.data import isa_directory, programs_directory
-from ptosim.tools.search.judge_run import least_cycles
+from ptosim.tools.search.judge import least_cycles
 from tests.tools.search import candidates as made
 
 NO_VALUES = ("10**400", "(lambda: 0)", "[[1], [2, 3]]", "np.zeros((8, 64)) * 1j", "None",

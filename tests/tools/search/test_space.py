@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ptosim.ground.errors import DescriptionError, UsageError
-from ptosim.tools.search.conditions import evaluate
 from ptosim.tools.search.point_recipe import read_recipe
-from ptosim.tools.search.space import read_space, space_of
+from ptosim.tools.search.space import evaluate, read_space, space_of
 
 HERE = {"TM": 64, "TN": 48, "name": "nz"}
 

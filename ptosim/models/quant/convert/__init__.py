@@ -1,1 +1,0 @@
-"""From ranges of values to scales: calibration methods and the choice of parameters."""
