@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -148,8 +149,8 @@ def _switch(name: str, switch: SwitchDef) -> _Told:
     "help",
     option(
         "topic", nargs="*", metavar="TOPIC",
-        help="a page, a command, an operation, a switch or a diagnostic code; without one: the "
-        "list of pages",
+        help="a page, a command, an operation, a switch, a diagnostic code, or words to search "
+        "for; without one: the list of pages",
     ),
     forms=("text", "markdown", "man"),
 )  # fmt: skip
@@ -165,15 +166,66 @@ def help_(options: argparse.Namespace, terminal: Terminal) -> Report:
         }  # fmt: skip
         return one_section(lambda _: [manual.rendered(page)], own=own, widest=manual.WIDTH)
     found = _looked_up(topic, terminal)
-    if found is None:
-        names = {name.lower(): name for name in [*_names(), *manual.topics()]}
-        close = difflib.get_close_matches(topic.lower(), names, n=3)
-        similar = ", ".join(f"`{names[word]}`" for word in close)
+    if found is not None:
+        return one_section([Verbatim(found)], own=dict.fromkeys(("markdown", "man"), lambda: found))
+    return _searched(topic)
+
+
+def _searched(topic: str) -> Report:
+    """The section whose heading has the words and where there are more, or every place of the text.
+    Raises UsageError if the manual has them nowhere."""
+    from ptosim.views import manual, manual_search
+
+    headed = manual_search.headed(topic)
+    if headed:
+        first, *others = headed
+        where = [f"`ptosim help {first.page}` has this section"]
+        where += [f"`ptosim help {s.page}`: {s.title}" for s in others[: manual_search.SHOWN]]
+        text = f"{first.text}\n" + "".join(f"- {line}\n" for line in where)
+    else:
+        text = _places(topic)
+    own = dict.fromkeys(("markdown", "man"), lambda: text)
+    return one_section(lambda _: [manual.rendered_text(text)], own=own, widest=manual.WIDTH)
+
+
+def _places(topic: str) -> str:
+    from ptosim.views import manual_search
+
+    places = manual_search.mentioned(topic)
+    if not places:
+        similar = _similar(topic)
         raise UsageError(
-            f"the manual has no page on `{topic}`",
-            help=f"did you mean {similar}?" if close else "`ptosim help` lists the pages",
+            f"the manual has nothing on `{topic}`",
+            help=f"did you mean {similar}?" if similar else "`ptosim help` lists the pages",
         )
-    return one_section([Verbatim(found)], own=dict.fromkeys(("markdown", "man"), lambda: found))
+    shown = places[: manual_search.SHOWN]
+    lines = [f"# {topic}", "", f"No heading is about it. Lines with it: {len(places)}.", ""]
+    lines += [f"- `ptosim help {p.page}`, {p.title}, line {p.line}: {p.text}" for p in shown]
+    rest = len(places) - len(shown)
+    return "\n".join([*lines, *([f"\n… and {rest} more."] if rest else []), ""])
+
+
+_CODE = re.compile(r"(?i)pto\d+")
+
+
+def _similar(topic: str) -> str:
+    """Names that are near, of the kind that the word looks like: a code, a switch, or a page, a
+    command, a word of a heading; an operation only if it is very near."""
+    from ptosim.views import manual, manual_search
+
+    word = topic.lower()
+    if _CODE.fullmatch(topic):
+        return _listed(difflib.get_close_matches(topic.upper(), catalog(), n=3))
+    if "." in word:
+        return _listed(difflib.get_close_matches(word, [*switches(), *_operations()], n=3))
+    words = [*manual.topics(), *manual_search.heading_words()]
+    close = difflib.get_close_matches(word, words, n=3, cutoff=0.75)
+    close += difflib.get_close_matches(word, _operations(), n=2, cutoff=0.8)
+    return _listed(list(dict.fromkeys(close))[:3])
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
 
 
 def _looked_up(topic: str, terminal: Terminal) -> str | None:
@@ -190,8 +242,7 @@ def _looked_up(topic: str, terminal: Terminal) -> str | None:
     return f"{card(definition, terminal.width())}\n(`ptosim ops {definition.mnemonic}`)\n"
 
 
-def _names() -> list[str]:
+def _operations() -> list[str]:
     from ptosim.ground.isa.rows import isa
 
-    operations = [name.removeprefix("pto.") for name in isa().names()]
-    return [*operations, *switches(), *catalog()]
+    return [name.removeprefix("pto.") for name in isa().names()]

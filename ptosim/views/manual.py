@@ -22,9 +22,20 @@ _PAGES = Path(__file__).resolve().parents[1] / "manual"
 
 
 @lru_cache(maxsize=1)
+def paths() -> dict[str, Path]:
+    """Return the file of every page by its name: that of the file, of an index in a folder that of
+    the folder."""
+    found = {}
+    for path in sorted(_PAGES.rglob("*.md")):
+        is_index = path.stem == INDEX and path.parent != _PAGES
+        found[path.parent.name if is_index else path.stem] = path
+    return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=1)
 def pages() -> dict[str, str]:
     """Return the Markdown of every page by its name."""
-    return {p.stem: p.read_text(encoding="utf-8") for p in sorted(_PAGES.glob("*.md"))}
+    return {name: path.read_text(encoding="utf-8") for name, path in paths().items()}
 
 
 def page_of(topic: str) -> str | None:
@@ -54,7 +65,12 @@ def topics() -> list[str]:
 
 def rendered(page: str) -> Markdown:
     """Return a page as a rich renderable."""
-    return _Page(pages()[page])
+    return rendered_text(pages()[page])
+
+
+def rendered_text(text: str) -> Markdown:
+    """Return Markdown, a page or a part of one, as a rich renderable."""
+    return _Page(text)
 
 
 class _LeftHeading(Heading):

@@ -14,7 +14,7 @@ from ptosim.ground.errors import PtosimError
 from ptosim.shell import main as assembler
 from ptosim.shell import main as command_line
 from ptosim.shell.quant_options import SUBCOMMANDS
-from ptosim.views import manual
+from ptosim.views import manual, manual_search
 from ptosim.views.render import text_of_parts
 from ptosim.views.report import Room
 from tests.shell.manual.pages import README, ROOT, blocks, inline, texts
@@ -73,14 +73,19 @@ def test_commands_that_pages_name_exist():
 
 
 def test_every_page_is_listed():
-    listed = re.findall(r"^- \[(\w+)\]\((\w+)\.md\): ", texts()[manual.INDEX], re.MULTILINE)
-    assert all(name == file for name, file in listed)
-    assert sorted(name for name, _ in listed) == sorted(set(manual.pages()) - {manual.INDEX})
+    """In the index: each page, and the index of each folder; there the pages of the folder."""
+    by_path = {path: name for name, path in manual.paths().items()}
+    listed = {}
+    for index in (p for p in by_path if p.stem == manual.INDEX):
+        links = re.findall(r"^- \[(\w+)\]\(([\w/]+\.md)\): ", index.read_text(), re.MULTILINE)
+        listed |= {by_path[index.parent / link]: name for name, link in links}
+    assert all(name == page for page, name in listed.items())
+    assert sorted(listed) == sorted(set(manual.pages()) - {manual.INDEX})
 
 
 def test_links_lead_somewhere():
     for page, text in texts().items():
-        folder = ROOT if page == README else ROOT / "ptosim" / "manual"
+        folder = ROOT if page == README else manual.paths()[page].parent
         for link in re.findall(r"\]\(([^)]+)\)", text):
             assert (folder / link).is_file(), f"{page}: {link}"
 
@@ -132,7 +137,9 @@ class TestHelp:
     def test_alone_it_lists_the_pages(self, help_of):
         code, out, _ = help_of()
         assert code == 0
-        assert all(f" • {page}: " in out for page in manual.pages() if page != manual.INDEX)
+        top = manual.paths()[manual.INDEX].parent
+        pages = [p for p, path in manual.paths().items() if path.parent == top]
+        assert all(f" • {page}: " in out for page in pages if page != manual.INDEX)
 
     def test_a_page_in_a_pipe_is_plain(self, help_of):
         code, out, _ = help_of("cost")
@@ -164,6 +171,35 @@ class TestHelp:
         code, out, err = help_of(topic)
         assert (code, out) == (2, "")
         assert f"`{nearest}`" in err
+
+    @pytest.mark.parametrize(("topic", "heading"), [
+        ("sidecar", "Sidecar files"), ("exit code", "Exit codes"),
+    ])  # fmt: skip
+    def test_a_word_of_a_heading_shows_the_section(self, help_of, topic, heading):
+        """After names come headings; a word and its plural are one."""
+        code, out, _ = help_of(*topic.split())
+        assert code == 0
+        assert heading.lower() in out.lower()
+        assert "ptosim help " in out
+
+    def test_what_no_heading_has_is_found_in_the_text(self, help_of):
+        code, out, _ = help_of("NaN")
+        assert code == 0
+        assert re.search(r"ptosim help \w+, .*line \d+:", out)
+
+    def test_a_place_that_is_named_is_there(self):
+        for place in manual_search.mentioned("flag"):
+            line = manual.pages()[place.page].splitlines()[place.line - 1]
+            assert "flag" in line.lower()
+
+    @pytest.mark.parametrize("topic", ["tutoriol", "synthax", "PTO52011", "tquant.roundin"])
+    def test_what_is_near_is_of_the_same_kind(self, help_of, topic):
+        """A word is no operation because three letters are alike; a code is near codes only."""
+        _, _, err = help_of(topic)
+        near = re.findall(r"`([^`]+)`", err.partition("did you mean")[2])
+        kinds = {"PTO": r"PTO\d{4}", "tqu": r"\w+\.\w+"}
+        assert all(re.fullmatch(kinds.get(topic[:3], r"[a-z_]+"), word) for word in near)
+        assert "ttri" not in near
 
     def test_nothing_is_near(self, help_of):
         code, _, err = help_of("xyzzyxyzzy")
