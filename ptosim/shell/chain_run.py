@@ -16,8 +16,9 @@ from ptosim.launch.chain.runner import ChainResult, run_chain
 from ptosim.launch.compare import Comparison
 from ptosim.shell import launching
 from ptosim.shell.terminal import Terminal, write_file
+from ptosim.views import outcome
 from ptosim.views.chain_report import chain_report
-from ptosim.views.frames import count_line
+from ptosim.views.report import Ending
 
 _OF_A_PROGRAM = ("file", "entry", "level", "sync", "block_num", "ranks", "dump", "trace")
 """Options that mean nothing for a chain: its file says such things of each kernel or launch."""
@@ -38,8 +39,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         array = results[-1].buffers[name]
         write_file(Path(path), values.file_bytes(path, array, values.dtype_like(array)))
     findings = _findings(results)
-    terminal.tell(chain_report(chain, results, findings))
-    return _verdict(options, results, findings, terminal)
+    report = chain_report(chain, results, findings)
+    report.ending = _ending(options, results, findings)
+    terminal.tell(report)
+    return 0 if report.ending.passed else 1
 
 
 def _findings(results: Sequence[ChainResult]) -> list[Diagnostic]:
@@ -115,20 +118,26 @@ def _check_names(file: ChainFile, names: list[str]) -> None:
             )
 
 
-def _verdict(
-    options: argparse.Namespace,
-    results: Sequence[ChainResult],
-    findings: Sequence[Diagnostic],
-    terminal: Terminal,
-) -> int:
-    wrong: list[Comparison] = []
+def _ending(
+    options: argparse.Namespace, results: Sequence[ChainResult], findings: Sequence[Diagnostic]
+) -> Ending:
+    compared: list[Comparison] = []
     for result in results:
-        every = [*result.comparisons, *(c for s in result.stages for c in s.comparisons)]
-        wrong += [c for c in every if not c.passed]
+        compared += [*result.comparisons, *(c for s in result.stages for c in s.comparisons)]
     bad = [d for d in findings if launching.fails([d], launching.threshold(options))]
-    if terminal.quiet and wrong:
-        names = ", ".join(dict.fromkeys(c.name for c in wrong))
-        terminal.error(f"{names}: not what is expected")
-    elif terminal.quiet and bad:
-        terminal.error(f"{count_line(bad)} ({bad[0].code})")
-    return 1 if wrong or bad else 0
+    wrong = outcome.differences(compared)
+    if wrong:
+        return Ending(False, wrong, _stage_of(results))
+    if bad:
+        return Ending(False, outcome.found(bad), launching.cure(options, bad))
+    launches = sum(result.launches for result in results)
+    return Ending(True, f"{launches:,} launches: {outcome.equal(compared)}")
+
+
+def _stage_of(results: Sequence[ChainResult]) -> str:
+    """The command that looks at the first kernel after which a buffer is wrong."""
+    for result in results:
+        for stage in result.stages:
+            if any(not c.passed for c in stage.comparisons):
+                return f"ptosim help chain (the stage `{stage.name}`)"
+    return "ptosim help chain (`[expect]` of a stage says where it begins)"

@@ -33,6 +33,7 @@ COMMANDS = {
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
     "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
+    "why": "from a wrong value of a run to the operation that made it wrong",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "lsp": "the language server for editors (diagnostics, hover, completion, ...)",
     "map": "what is where in the memories on chip, and when",

@@ -17,6 +17,7 @@ from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.engines import engine_of
 from ptosim.tools.search.judge import FRESH, Judge, Verdict, read_lines
 from ptosim.views.json_text import line
+from ptosim.views.report import Ending
 
 _EPILOG = """A job is one JSON object a line: id, program (a path) or text, and target, entry, args
 (SPECs), seeds, expect {name: {file | python, rtol, atol, ulp}}, limits {instructions, seconds,
@@ -68,6 +69,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         found.end()
     if not options.quiet:
         terminal.remark(found.summary(time.monotonic() - begin))
+        terminal.end(found.ending())
     return found.exit_code
 
 
@@ -89,6 +91,7 @@ class _Told:
         self._terminal, self._file = terminal, file
         self._lines: list[str] = []
         self._stages: Counter[str] = Counter()
+        self._first: Verdict | None = None
         self.exit_code = 0
 
     @property
@@ -105,6 +108,7 @@ class _Told:
         """Write a verdict."""
         self._stages[verdict["stage"]] += 1
         if not verdict["ok"]:
+            self._first = self._first or verdict
             is_job = all(d["code"] != "PTO7609" for d in verdict["diagnostics"])
             self.exit_code = max(self.exit_code, 1 if is_job else 2)
         told = f"{line(verdict)}\n"
@@ -117,6 +121,16 @@ class _Told:
         """Write the file, also after an interrupt: what is done stays."""
         if self._file is not None:
             write_file(Path(self._file), "".join(self._lines))
+
+    def ending(self) -> Ending:
+        """Return the last line: how many were refused, the first of them, and what to ask next."""
+        if self._first is None:
+            return Ending(True, f"{self.count:,} candidates, all accepted")
+        first, codes = self._first, [d["code"] for d in self._first["diagnostics"]]
+        why = f"{first['stage']}{f' ({codes[0]})' if codes else ''}"
+        refused = f"{self.count - self.ok:,} of {self.count:,} candidates refused"
+        next_ = f"ptosim explain {codes[0]}" if codes else "ptosim help judge"
+        return Ending(False, f"{refused}, first {first['id']}: {why}", next_)
 
     def summary(self, seconds: float) -> str:
         """Return how many candidates got how far, and how fast that was."""

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import ProgramError, Trap, UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
-from ptosim.shell.options import THRESHOLDS
+from ptosim.shell.options import EXPECT, LAUNCH, READING, THRESHOLDS, Group, Option
 
 if TYPE_CHECKING:
     from ptosim.engine.core.dump import Dump
     from ptosim.launch.choices import Choices
     from ptosim.launch.compare import Tolerance
+    from ptosim.views.report import Ending
 
 
 def choices(options: argparse.Namespace, file: str | None = None) -> Choices:
@@ -50,6 +51,54 @@ def command_line(options: argparse.Namespace) -> str:
     import shlex
 
     return f"ptosim {shlex.join(getattr(options, 'argv', ()))}"
+
+
+def again(options: argparse.Namespace, command: str, *words: str, **others: object) -> str:
+    """Return a command line of another command for the same launch: with the words after the file,
+    and the options of programs and launches that this one was given, or `others` in their place."""
+    import shlex
+
+    given = {**vars(options), **others}
+    parts: list[str] = []
+    for each in _launched(command):
+        value = given.get(each.dest)
+        if value is None or value == each.default or each.dest == "color":
+            continue
+        long = each.names[-1]
+        listed = value if isinstance(value, list) else [value]
+        parts += (long if one is True else f"{long} {shlex.quote(str(one))}" for one in listed)
+    return " ".join(["ptosim", command, shlex.quote(str(options.file)), *words, *parts])
+
+
+def ending(problem: ProgramError, options: argparse.Namespace) -> Ending:
+    """Return the last line of a run that a fault of its program ended."""
+    from ptosim.views import outcome
+    from ptosim.views.report import Ending
+
+    told = outcome.found([d for d in problem.diagnostics if d.is_error] or problem.diagnostics)
+    if isinstance(problem, Trap) and options.file is not None:
+        return Ending(False, f"stopped: {told}", again(options, "debug") + " -ex continue")
+    word = "stopped" if isinstance(problem, Trap) else "rejected"
+    return Ending(False, f"{word}: {told}", cure(options, problem.diagnostics))
+
+
+def cure(options: argparse.Namespace, findings: Sequence[Diagnostic]) -> str:
+    """Return the command that mends findings, or says more of the worst of them."""
+    if any(d.fixes for d in findings) and str(options.file)[:1] not in ("@", "-"):
+        return again(options, "check --fix")
+    return f"ptosim explain {max(findings, key=lambda d: d.severity).code}"
+
+
+def _launched(command: str) -> Iterator[Option]:
+    """The options of a command that say what is launched, and what is expected of it."""
+    if command.startswith("check"):
+        yield from READING.options
+        return
+    own = {"-j", "--jobs", "--timing"}
+    expected = EXPECT if command == "why" else ()
+    for each in (READING, *LAUNCH, *expected):
+        found = each.options if isinstance(each, Group) else (each,)
+        yield from (o for o in found if not own & {*o.names})
 
 
 def tolerance(options: argparse.Namespace) -> Tolerance:

@@ -188,13 +188,17 @@ def main(argv: Sequence[str]) -> int:
         terminal.error(f"interrupted: {told[0]}" if told else "interrupted")
         return EXIT_INTERRUPTED
     except Exception as problem:
-        return _ended(problem, argv, terminal)
+        return _ended(problem, options, terminal)
 
 
-def _ended(problem: Exception, argv: Sequence[str], terminal: Terminal) -> int:
+def _ended(problem: Exception, options: argparse.Namespace, terminal: Terminal) -> int:
     """Tell what ended a command; returns its exit code."""
     if isinstance(problem, ProgramError):
         terminal.findings(problem.diagnostics)
+        if options.command == "run" and not terminal.quiet:
+            from ptosim.shell import launching
+
+            terminal.end(launching.ending(problem, options))
         return problem.exit_code
     if isinstance(problem, PtosimError):
         terminal.error(str(problem), getattr(problem, "help", None))
@@ -209,7 +213,7 @@ def _ended(problem: Exception, argv: Sequence[str], terminal: Terminal) -> int:
     if isinstance(problem, MemoryError):
         terminal.error(f"out of memory: {problem}")
         return LimitError.exit_code
-    return _internal(problem, argv, terminal)
+    return _internal(problem, options.argv, terminal)
 
 
 def _refuse_words(argv: Sequence[str]) -> None:

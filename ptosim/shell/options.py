@@ -245,6 +245,12 @@ def tolerance(of: str) -> tuple[Option, ...]:
     )
 
 
+EXPECT = (
+    several("--expect", "NAME=FILE", "what an output is compared with; SPECs as of --arg, too"),
+    *tolerance("--expect"),
+    switch("--bitexact", help="no tolerance (the default)"),
+)
+"""What is expected of the outputs of a launch."""
 SPACE = (
     option("--space", metavar="FILE", help="parameters and conditions (TOML)"),
     option(

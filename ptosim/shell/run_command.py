@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ptosim.launch.results import Result
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
+    EXPECT,
     FAIL_ON,
     LAUNCH,
     TRACE,
@@ -28,10 +29,10 @@ from ptosim.shell.options import (
     program,
     several,
     switch,
-    tolerance,
 )
 from ptosim.shell.terminal import Terminal, trace_text, write_file
-from ptosim.views.frames import count_line
+from ptosim.views import outcome
+from ptosim.views.report import Ending
 from ptosim.views.run_report import Ran, run_report
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
@@ -57,9 +58,8 @@ left out get seeded random data; a shipped program (`@name`) brings its own."""
             "a value after an operation, which is named by line or mnemonic: show it, or write it "
             "to FILE.npy or FILE.bin",
         ),
-        several("--expect", "NAME=FILE"),
-        tolerance("--expect"),
-        switch("--bitexact", help="no tolerance (the default)"),
+        EXPECT,
+        switch("--cost", help="show what it costs, too: cycles by operation and by pipe"),
         switch(
             "--debug-on-error", help="open the debugger at the operation that stops the run"
         ),
@@ -100,14 +100,15 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     entry = program.entry(choices.entry)
     args = choices.arguments()
     wanted = _outputs_wanted(options, program, entry)
-    if options.trace and not options.timing:
-        raise UsageError("--trace needs timing", help="leave out --no-timing")
+    for name in ("trace", "cost"):
+        if getattr(options, name) and not options.timing:
+            raise UsageError(f"--{name} needs timing", help="leave out --no-timing")
     if options.debug_on_error and options.commit != "program":
         raise UsageError(
             "--debug-on-error is for runs in program order",
             help=f"leave out --commit {options.commit}",
         )
-    expected = _expectations(options, choices)
+    expected = expectations(options, choices)
     dumps = launching.dumps_of(options.dump)
     try:
         with terminal.busy(f"running {entry}"):
@@ -124,26 +125,35 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
         return _post_mortem(trap, choices, terminal)
     if options.jobs is None:  # nobody asked for processes
         result.in_order = ""
-    comparisons = [_compared(result, name, *e) for name, e in expected.items()]
+    comparisons = [compared_with(result.outputs, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry, terminal)
     if options.trace:
         write_file(Path(options.trace), trace_text(result.trace(options.trace_unit)))
     launching.write_dumps(dumps)
     ran = Ran(program, entry, result, comparisons, dumps)
-    terminal.tell(run_report(ran, args, launching.command_line(options)))
-    why = _why_failed(result, comparisons, launching.threshold(options))
-    if why and terminal.quiet:
-        terminal.error(why)
-    return 1 if why else 0
+    report = run_report(ran, args, launching.command_line(options), costs=options.cost)
+    report.ending = _ending(options, choices, ran)
+    terminal.tell(report)
+    return 0 if report.ending.passed else 1
 
 
-def _why_failed(result: Result, comparisons: Sequence[Comparison], fail_on: str) -> str:
-    """Say in one line why the exit code is 1; "" if it is 0."""
-    wrong = [c.name for c in comparisons if not c.passed]
-    bad = [d for d in result.findings if launching.fails([d], fail_on)]
-    told = [f"{', '.join(wrong)} differ{'s' if len(wrong) == 1 else ''} from what is expected"]
-    told = told if wrong else []
-    return "; ".join([*told, *([f"{count_line(bad)} ({bad[0].code})"] if bad else [])])
+def _ending(options: argparse.Namespace, choices: Choices, ran: Ran) -> Ending:
+    bad = [d for d in ran.result.findings if launching.fails([d], launching.threshold(options))]
+    wrong = outcome.differences(ran.compared)
+    if wrong:
+        what = "; ".join([wrong, *([outcome.found(bad)] if bad else [])])
+        return Ending(False, what, _why(options, choices, ran.compared))
+    if bad:
+        return Ending(False, outcome.found(bad), launching.cure(options, bad))
+    return Ending(True, outcome.equal(ran.compared) + outcome.time_of(ran.result.cost))
+
+
+def _why(options: argparse.Namespace, choices: Choices, compared: Sequence[Comparison]) -> str:
+    """The command that looks for the cause of the first element that differs."""
+    first = next(c for c in compared if not c.passed)
+    element = f"{first.name}[{', '.join(map(str, first.first or ()))}]"
+    given = {"target": choices.target if options.target else None}
+    return launching.again(options, "why", element, **given)
 
 
 def _post_mortem(trap: Trap, choices: Choices, terminal: Terminal) -> int:
@@ -157,9 +167,7 @@ def _post_mortem(trap: Trap, choices: Choices, terminal: Terminal) -> int:
     return trap.exit_code
 
 
-def _expectations(
-    options: argparse.Namespace, choices: Choices
-) -> dict[str, tuple[Any, Tolerance]]:
+def expectations(options: argparse.Namespace, choices: Choices) -> dict[str, tuple[Any, Tolerance]]:
     """Expected values of the sidecar, and those of the command line over them."""
     expected = choices.expected()
     chosen = Tolerance() if options.bitexact else launching.tolerance(options)
@@ -169,14 +177,17 @@ def _expectations(
     return expected
 
 
-def _compared(result: Result, name: str, expected: Any, tolerance: Tolerance) -> Comparison:
+def compared_with(
+    outputs: Mapping[str, Any], name: str, expected: Any, tolerance: Tolerance
+) -> Comparison:
+    """Return how an output compares. Raises UsageError if there is none of that name."""
     import numpy as np
 
-    if name not in result.outputs:
+    if name not in outputs:
         raise UsageError(
-            f"there is no output `{name}`", help=f"outputs: {', '.join(result.outputs) or 'none'}"
+            f"there is no output `{name}`", help=f"outputs: {', '.join(outputs) or 'none'}"
         )
-    return compare(name, result.outputs[name], np.asarray(expected), tolerance)
+    return compare(name, outputs[name], np.asarray(expected), tolerance)
 
 
 def _outputs_wanted(

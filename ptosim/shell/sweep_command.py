@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from ptosim.tools.search.space import Space, values_of
 from ptosim.tools.search.store import Store, default_store
 from ptosim.tools.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
 from ptosim.views import sweep_report
+from ptosim.views.report import Ending
 
 _EPILOG = """SOURCE is a Jinja2 template (kernel.pto.j2), a function (make.py:kernel), a program
 whose constants --const or the space name, or the rows of an earlier sweep (rows.jsonl). What was
@@ -139,12 +141,41 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             for c in differing
         ],
     }  # fmt: skip
-    terminal.tell(report)
     unusable = next((row for row in found.rows if _is_unusable(row)), None)
+    report.ending = _ending(options.source, found.rows, differing, unusable)
     if unusable is not None:
         terminal.error(unusable["reason"], "the other rows are there")
+    terminal.tell(report)
+    if unusable is not None:
         return UsageError.exit_code
-    return int(any(change.is_worse for change in differing))
+    return int(not report.ending.passed)
+
+
+def _ending(
+    source: str, rows: Sequence[Row], differing: Sequence[Change], unusable: Row | None
+) -> Ending:
+    if unusable is not None:
+        return Ending(False, f"{_point(unusable)}: {unusable['reason']}", "ptosim help sweep")
+    worse = [change for change in differing if change.is_worse]
+    refused = sum(not row["ok"] for row in rows)
+    if worse:
+        point, target, told, _ = _changed(worse[0])
+        what = f"{len(worse):,} of {len(rows):,} rows are worse than the baseline"
+        return Ending(False, f"{what}, first {point} on {target}: {told}", _again(source))
+    best = min((row for row in rows if row["ok"]), key=lambda row: row["us"], default=None)
+    if best is None:
+        first = f", first {rows[0]['reason']}" if rows else ""
+        return Ending(True, f"all {len(rows):,} rows are refused{first}", _again(source))
+    told = f"fastest {_point(best)} ({best['cycles']:,} cycles)"
+    return Ending(True, f"{len(rows):,} rows, {refused:,} refused; {told}")
+
+
+def _again(source: str) -> str:
+    return f"ptosim sweep {source} --refused, with the same space"
+
+
+def _point(row: Row) -> str:
+    return " ".join([*(f"{n}={v}" for n, v in row["params"].items()), f"on {row['target']}"])
 
 
 def _is_unusable(row: Row) -> bool:

@@ -16,8 +16,8 @@ from ptosim.ground.progress import Progress, watched
 from ptosim.ground.whole_numbers import whole
 from ptosim.shell.streams import write_error, write_out
 from ptosim.views.frames import WIDTH, ansi, plain, render_all
-from ptosim.views.render import FOR_FINDINGS, render
-from ptosim.views.report import Findings, Report, Room
+from ptosim.views.render import FOR_FINDINGS, ending_line, render
+from ptosim.views.report import Ending, Findings, Report, Room
 
 _WIDEST = 10_000
 """Columns that `COLUMNS` may ask for."""
@@ -84,7 +84,15 @@ class Terminal:
             self.write(self.render(report))
         if not report.before:
             beside(report.aside)
+        is_shown = self.format == "text" and self.wants_report and self._target is None
+        if report.ending is not None and not report.ending.passed and not is_shown:
+            self.end(report.ending)
         return report.exit_code
+
+    def end(self, ending: Ending) -> None:
+        """Write the last line of a command that has no text to end with to standard error."""
+        room = Room(self.width(sys.stderr), sys.stderr.isatty())
+        write_error(ending_line(ending, room, color=self.uses_color(sys.stderr)))
 
     def render(self, report: Report) -> str:
         """Return a report in the form that was asked for."""

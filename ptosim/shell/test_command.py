@@ -15,7 +15,7 @@ from ptosim.shell.command import command
 from ptosim.shell.options import jobs, option, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.testing.cases import Case, Outcome, Runner, cases_of, programs_in
-from ptosim.views.report import Report, Verbatim, one_section
+from ptosim.views.report import Ending, Report, Verbatim, one_section
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,18 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
     with terminal.busy("testing", len(cases), "cases"):
         lines = _lines(cases, options.jobs or available_cores())
     code = 0 if all(line.outcome.passed for line in lines) else 1
-    return one_section(lambda _: _parts(lines), lambda: _fields(lines), exit_code=code)
+    ending = _ending(lines)
+    return one_section(
+        lambda _: _parts(lines), lambda: _fields(lines), exit_code=code, ending=ending
+    )
+
+
+def _ending(lines: list[Line]) -> Ending:
+    failed = [line for line in lines if not line.outcome.passed]
+    counts = f"{len(lines) - len(failed):,} passed, {len(failed):,} failed"
+    if not failed:
+        return Ending(True, counts)
+    return Ending(False, f"{counts}, first {failed[0].name}", failed[0].outcome.next)
 
 
 def _lines(cases: list[Case], jobs: int) -> list[Line]:
@@ -80,7 +91,7 @@ def _parts(lines: list[Line]) -> Iterator[Verbatim]:
     failed = [line for line in lines if not line.outcome.passed]
     for line in failed:
         yield Verbatim(f"\n-- {line.name}\n{line.outcome.text}\n")
-    yield Verbatim(f"\n{len(lines) - len(failed)} passed, {len(failed)} failed\n")
+    yield Verbatim("\n")
 
 
 def _fields(lines: list[Line]) -> object:
@@ -88,7 +99,7 @@ def _fields(lines: list[Line]) -> object:
         "version": 1,
         "cases": [
             {"program": str(n.case.path), "target": n.case.target, "output": n.case.output,
-             "passed": n.outcome.passed, "text": n.outcome.text}
+             "passed": n.outcome.passed, "text": n.outcome.text, "next": n.outcome.next}
             for n in lines
         ],
     }  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TypeGuard
 
 from ptosim.ground.version import __version__
 from ptosim.views.report import (
+    Ending,
     Frames,
     Line,
     Lines,
@@ -47,7 +48,17 @@ def _text(report: Report, room: Room, *, color: bool) -> str:
     parts: list[object] = [Text(head, style="bold") for head in report.heads]
     for section in report.sections:
         parts += section.made(room)
-    return text_of_parts(parts, room, color=color)
+    ending = ending_line(report.ending, room, color=color) if report.ending is not None else ""
+    return text_of_parts(parts, room, color=color) + ending
+
+
+def ending_line(ending: Ending, room: Room, *, color: bool = False) -> str:
+    """Return the last line of a report."""
+    from ptosim.views.frames import ansi
+
+    line = _line(Line(ending.line), room)
+    sign = ansi(ending.word, "help" if ending.passed else "error") if color else ending.word
+    return sign + line.removeprefix(ending.word)
 
 
 def text_of_parts(parts: Iterable[object], room: Room, *, color: bool = False) -> str:

@@ -101,6 +101,32 @@ class Records(NamedTuple):
     columns: Sequence[str] = ()
 
 
+class Ending(NamedTuple):
+    """How something ended, and the command to type next; "" where there is none.
+
+    As test runners and build tools have it, it is the last line: whoever looks at the end of an
+    output reads `failed: y differs in 312 of 1,024 elements, …; next: ptosim why …`."""
+
+    passed: bool
+    what: str
+    next: str = ""
+
+    @property
+    def word(self) -> str:
+        """The first word of the line."""
+        return "passed" if self.passed else "failed"
+
+    @property
+    def rest(self) -> str:
+        """The line after that word."""
+        return f": {self.what}" + (f"; next: {self.next}" if self.next else "")
+
+    @property
+    def line(self) -> str:
+        """The line, however long it is."""
+        return self.word + self.rest
+
+
 @dataclass(slots=True)
 class Report:
     """What a command says.
@@ -113,7 +139,8 @@ class Report:
 
     `aside` are findings that go to standard error beside the text (`before` it, or after it).
     `is_quiet` says that `--quiet` leaves the text away; of a text that has a most useful width,
-    `widest` is that."""
+    `widest` is that. `ending` is its last line, which is also said where the text is not shown and
+    something failed."""
 
     sections: Sequence[Section] = ()
     fields: Callable[[], object] | None = None
@@ -129,6 +156,7 @@ class Report:
     widest: int | None = None
     is_quiet: bool = False
     exit_code: int = 0
+    ending: Ending | None = None
 
 
 def one_section(parts: Parts, fields: Callable[[], object] | None = None, **more: Any) -> Report:

@@ -37,8 +37,9 @@ class Ran:
     dumps: Sequence[Dump] = ()
 
 
-def run_report(ran: Ran, args: Mapping[str, Any], command: str) -> Report:
-    """Return the report of a run on arguments."""
+def run_report(ran: Ran, args: Mapping[str, Any], command: str, *, costs: bool = False) -> Report:
+    """Return the report of a run on arguments; text has tables of what it costs where `costs` are
+    asked for."""
     result, program = ran.result, ran.program
     head = header_line(header(program, ran.entry))
 
@@ -52,7 +53,7 @@ def run_report(ran: Ran, args: Mapping[str, Any], command: str) -> Report:
         return sections(known, [head], command)
 
     return Report(
-        [Section("", lambda _: _parts(ran))],
+        [Section("", lambda _: _parts(ran, costs=costs))],
         lambda: to_json(ran),
         page=page,
         title=f"{ran.entry} on {program.target}",
@@ -63,7 +64,7 @@ def run_report(ran: Ran, args: Mapping[str, Any], command: str) -> Report:
     )
 
 
-def _parts(ran: Ran) -> list[Part]:
+def _parts(ran: Ran, *, costs: bool) -> list[Part]:
     program, result = ran.program, ran.result
     parts: list[Part] = []
     if program.sidecar is not None:
@@ -78,7 +79,7 @@ def _parts(ran: Ran) -> list[Part]:
             Text("".join(result.prints)),
         ]
     parts += values(result, ran.compared, ran.dumps)
-    if result.cost is not None:
+    if costs and result.cost is not None:
         parts += [Text(), *cost_tables.brief(result.cost)]
     return parts
 
@@ -93,7 +94,7 @@ def values(
         parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
     if comparisons:
         parts.append(_comparisons(comparisons))
-    parts.append(Text(f"{result.executed} instructions executed"))
+    parts.append(Text(f"{result.executed:,} instructions executed"))
     if result.in_order:
         parts.append(Text(f"blocks one after the other: {result.in_order}"))
     return parts
@@ -193,7 +194,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
             where = f"[{place}]: {c.got} instead of {c.expected}"
         said = verdict(c.passed, "ok" if c.passed else "DIFFERS")
         far = (f"{c.max_difference:.3g}", *((_ulp(c),) if floats else ()))
-        rows.append((c.name, said, c.count, c.mismatches, *far, c.tolerance, where))
+        rows.append((c.name, said, f"{c.count:,}", f"{c.mismatches:,}", *far, c.tolerance, where))
     columns = ("name", "verdict", ">elements", ">differ", ">by at most", *((">ulp",) * floats),
                "tolerance", "at")  # fmt: skip
     drop = ("elements", "ulp", "by at most")
@@ -203,7 +204,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
 def _ulp(comparison: Comparison) -> str:
     if comparison.max_ulp is None:
         return ""
-    return str(comparison.max_ulp) if comparison.max_ulp < _MOST_ULP else "far"
+    return f"{comparison.max_ulp:,}" if comparison.max_ulp < _MOST_ULP else "far"
 
 
 def to_json(ran: Ran) -> dict[str, object]:

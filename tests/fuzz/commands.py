@@ -163,6 +163,7 @@ OTHER: dict[str, Runner] = {
     "quant audit": _command("quant audit", *_LIMIT),
     "tune": _command("tune", "--trials", "2", "--seconds", "2", "--seeds", "1", *_LIMIT),
     "stats": _command("stats", "--no-timing", *_LIMIT),
+    "why": _command("why", *_LIMIT),
     "debug": _command(
         "debug", "-nx", "--batch", "-ex", "next 3", "-ex", "info tiles", "-ex", "continue",
         "-ex", "reverse-continue", "-ex", "info program", *_LIMIT,

@@ -62,6 +62,7 @@ SAMPLES = {
     "run": "@basics/vadd",
     "check": "@basics/vadd",
     "cost": "@basics/vadd",
+    "why": "@basics/vadd z[3, 5]",
     "calibrate": "--from {folder}/op_summary.csv --check",
     "map": "@basics/vadd",
     "report": "@basics/vadd",

@@ -24,9 +24,10 @@ from ptosim.debug.reading import (
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.memory import core_name, sync_of, waits_for
+from ptosim.debug.writes import Write
 from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.effects.operands import bound_values, written_name
 from ptosim.machine.gm import strided_view
@@ -84,24 +85,41 @@ def _signal(op: Operation) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
-    """An element at a moment: `name` as shown, its bytes, and its number."""
+class Node:
+    """An element at a moment: `name` as shown, its bytes, and its number; `value` is what the
+    program calls it, where it is an operand."""
 
     name: str
     place: Place
     number: Any
+    value: Value | None = None
 
 
-class _Chain:
-    def __init__(self, session: Debugger) -> None:
+class Link(NamedTuple):
+    """An element of a chain: who wrote it, and the write that read it (None for the first)."""
+
+    node: Node
+    write: Write
+    reader: Write | None
+
+
+class Chain:
+    """The operations that made an element, followed so deep and for so many elements."""
+
+    def __init__(self, session: Debugger, depth: int = DEPTH, most: int = LINES) -> None:
         self.session = session
+        self.depth, self.most = depth, most
         self.sheet = Sheet("", ("value", "written by"), head=False)
+        self.links: list[Link] = []
         self.seen: set[tuple[Place, int]] = set()
 
-    def follow(self, node: _Node, position: int, depth: int) -> None:
+    def follow(
+        self, node: Node, position: int, depth: int = 0, reader: Write | None = None
+    ) -> None:
         """Add the writer of an element as of a position, and what the writer read."""
         session = self.session
         write = session.writes.last_write(node.place, position)
+        self.links.append(Link(node, write, reader))
         label = f"{'  ' * depth}{node.name} = {_text(node.number)}"
         if write.event is None:
             given = "the argument" if node.place.space == "gm" else "nothing: never written"
@@ -111,22 +129,22 @@ class _Chain:
         line = session.names.line(op) if op is not None else "?"
         self.sheet.add(label, f"#{write.before} line {line}: {brief(op)}", mark=depth == 0)
         key = (node.place, write.before)
-        if key in self.seen or depth >= DEPTH or len(self.sheet.rows) >= LINES:
+        if key in self.seen or depth >= self.depth or len(self.sheet.rows) >= self.most:
             return
         self.seen.add(key)
         binding, core = write.event.binding, write.event.core
         if binding is None:
             return
         for child in self._inputs(core, binding, node.place, write.before):
-            if isinstance(child, _Node):
-                self.follow(child, write.before, depth + 1)
+            if isinstance(child, Node):
+                self.follow(child, write.before, depth + 1, write)
             else:
                 self.sheet.add("  " * (depth + 1) + child, "")
 
-    def _inputs(self, core: Core, binding: Binding, place: Place, before: int) -> list[_Node | str]:
+    def _inputs(self, core: Core, binding: Binding, place: Place, before: int) -> list[Node | str]:
         walker = self.session.walker
-        found: list[_Node | str] = []
-        index = _index_of(binding, core, place)
+        found: list[Node | str] = []
+        index = index_of(binding, core, place)
         for operand, role, value in bound_values(binding.op, binding.values):
             if role in ("out", "scratch"):
                 continue
@@ -135,15 +153,16 @@ class _Chain:
             if isinstance(value, (int, float)):
                 found.append(f"{name} = {_text(value)}")
                 continue
-            reading = _reading(self.session, core, value)
+            reading = reading_of(self.session, core, value)
             if reading is not None and reading.codes.size:
                 probe = _Probe(self.session, core, place, before, reading)
-                found += self._influences(name, probe, index)
+                named = getattr(binding.op.bound.get(operand), "value", None)
+                found += self._influences(name, probe, index, named)
         return found
 
     def _influences(
-        self, name: str, probe: _Probe, index: tuple[int, ...] | None
-    ) -> list[_Node | str]:
+        self, name: str, probe: _Probe, index: tuple[int, ...] | None, named: Value | None
+    ) -> list[Node | str]:
         """The elements of an input that the output depends on."""
         reading = probe.reading
         guess = _same_place(index, reading.codes.shape)
@@ -157,7 +176,7 @@ class _Chain:
                 return [f"{name}: several of its {len(everything)} elements"]
         place = element_place(probe.core, reading, guess)
         shown = f"{name}[{', '.join(map(str, guess))}]"
-        return [_Node(shown, place, reading.numbers[guess])]
+        return [Node(shown, place, reading.numbers[guess], named)]
 
 
 @dataclass(eq=False)
@@ -204,7 +223,7 @@ def _store(session: Debugger, core: Core, reading: Reading, codes: np.ndarray) -
     target[...] = codes.reshape(target.shape)
 
 
-def _reading(session: Debugger, core: Core, value: object) -> Reading | None:
+def reading_of(session: Debugger, core: Core, value: object) -> Reading | None:
     try:
         if isinstance(value, TileRef):
             return read_tile(core, value)
@@ -215,17 +234,17 @@ def _reading(session: Debugger, core: Core, value: object) -> Reading | None:
     return None
 
 
-def _index_of(binding: Binding, core: Core, place: Place) -> tuple[int, ...] | None:
+def index_of(binding: Binding, core: Core, place: Place) -> tuple[int, ...] | None:
     """The element of an output that begins at a byte."""
     for _, role, value in bound_values(binding.op, binding.values):
-        offsets = _offsets(core, value, place) if role != "in" else None
+        offsets = offsets_of(core, value, place) if role != "in" else None
         hits = np.argwhere(offsets == place.start) if offsets is not None else None
         if hits is not None and len(hits):
             return tuple(int(i) for i in hits[0])
     return None
 
 
-def _offsets(core: Core, value: object, place: Place) -> np.ndarray | None:
+def offsets_of(core: Core, value: object, place: Place) -> np.ndarray | None:
     """Byte addresses of all elements of a tile or view in the memory of `place`."""
     if isinstance(value, TileRef) and value.type.loc == place.space and core.index == place.core:
         layout = Tile(value, core.space(value.type.loc).data).layout
@@ -269,10 +288,10 @@ def origin(session: Debugger, text: str) -> Sheet:
     if len(index) != reading.numbers.ndim:
         index = tuple(int(i) for i in np.unravel_index(index[0], reading.numbers.shape))
     here = session.position
-    chain = _Chain(session)
+    chain = Chain(session)
     try:
         shown = f"{name}[{', '.join(map(str, index))}]"
-        chain.follow(_Node(shown, place, reading.numbers[index]), here, 0)
+        chain.follow(Node(shown, place, reading.numbers[index]), here)
     finally:
         session.walker.goto(here)
     if len(chain.sheet.rows) >= LINES:

@@ -94,10 +94,11 @@ class Case:
         """The target and the output, as a test is named."""
         return f"{self.target or 'default'}-{self.output or 'run'}"
 
-    @property
-    def command(self) -> str:
-        """The command that shows the run step by step."""
-        return " ".join(["ptosim debug", str(self.path), *self._target()])
+    def command(self, element: str = "") -> str:
+        """Return the command that shows the run step by step, or where an element comes from."""
+        word = "why" if element else "debug"
+        words = ["ptosim", word, str(self.path), element, *self._target()]
+        return " ".join(filter(None, words))
 
     def _target(self) -> list[str]:
         return [f"--target {self.target}"] if self.target else []
@@ -109,6 +110,8 @@ class Outcome:
 
     passed: bool
     text: str = ""
+    next: str = ""
+    """The command that looks into it."""
 
 
 @dataclass(slots=True)
@@ -170,7 +173,7 @@ class Runner:
         except UsageError as problem:
             return _failed(case, str(problem))
         if not found.passed:
-            return _failed(case, difference(found))
+            return _failed(case, difference(found), element_of(found))
         bad = _unwanted(case, ran)
         return _failed(case, _shown(bad)) if bad else Outcome(True)
 
@@ -264,8 +267,14 @@ def _shown(findings: Sequence[Diagnostic]) -> str:
     return render_all([d for d in findings if d.severity > Severity.NOTE], plain, WIDTH)
 
 
-def _failed(case: Case, text: str) -> Outcome:
-    return Outcome(False, f"{text.rstrip()}\n\nto look at it: {case.command}")
+def _failed(case: Case, text: str, element: str = "") -> Outcome:
+    command = case.command(element)
+    return Outcome(False, f"{text.rstrip()}\n\nto look at it: {command}", command)
+
+
+def element_of(found: Comparison) -> str:
+    """Return the first element that differs: `y[3, 0]`."""
+    return f"{found.name}[{', '.join(map(str, found.first or ()))}]"
 
 
 def difference(found: Comparison) -> str:

@@ -234,7 +234,9 @@ def test_values_that_differ_are_exit_code_1(folder, capsys):
     assert main(["run", "--chain", path]) == 1
     assert "DIFFERS" in capsys.readouterr().out
     assert main(["run", "--chain", path, "-q"]) == 1
-    assert "not what is expected" in capsys.readouterr().err
+    assert (
+        "failed: b differs in 1,024 of 1,024 elements, first at [0, 0]" in capsys.readouterr().err
+    )
 
 
 # -- shipped chains --------------------------------------------------------------------------------

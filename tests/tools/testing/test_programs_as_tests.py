@@ -51,7 +51,7 @@ def test_every_target_and_expectation_is_a_case(project, capsys):
     told = capsys.readouterr().out
     assert "vadd.pto::a2a3-z" in told
     assert "vadd.pto::a5-z" in told
-    assert told.endswith("\n2 passed, 0 failed\n")
+    assert told.endswith("\npassed: 2 passed, 0 failed\n")
 
 
 def test_a_difference_is_told_with_the_first_element_and_the_command_to_look(project, capsys):
@@ -60,7 +60,10 @@ def test_a_difference_is_told_with_the_first_element_and_the_command_to_look(pro
     told = capsys.readouterr().out
     assert "output `z`: 1 of 2,048 elements differ (bit-exact" in told
     assert "first at [3, 5]: got " in told
-    assert f"to look at it: ptosim debug {project / 'vadd.pto'} --target a5" in told
+    command = f"ptosim why {project / 'vadd.pto'} z[3, 5] --target a5"
+    assert f"to look at it: {command}" in told
+    first = f"first {project / 'vadd.pto'}::a5-z"
+    assert told.endswith(f"\nfailed: 0 passed, 1 failed, {first}; next: {command}\n")
     assert main(["test", str(project), "--format", "json"]) == 1
     cases = json.loads(capsys.readouterr().out)["cases"]
     assert [(c["target"], c["output"], c["passed"]) for c in cases] == [

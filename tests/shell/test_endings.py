@@ -1,0 +1,102 @@
+"""A report ends with its verdict, as test runners and build tools do, and a failed one with the
+command that goes on from there: whoever looks at the end of an output needs nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.shell.programs import copy_program
+
+X = np.arange(1024, dtype=np.float32).reshape(16, 64)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kernel.pto").write_text(copy_program())
+    np.save("x.npy", X)
+    wrong = X.copy()
+    wrong[3:, 0] += 0.5
+    np.save("wrong.npy", wrong)
+    return tmp_path
+
+
+GIVEN = ("run", "kernel.pto", "--arg", "x=x.npy")
+
+
+def last(text: str) -> str:
+    return text.splitlines()[-1]
+
+
+def test_a_run_that_differs(folder, cli):
+    ran = cli(*GIVEN, "--expect", "y=wrong.npy")
+    assert ran.code == 1
+    assert last(ran.out) == (
+        "failed: y differs in 13 of 1,024 elements, first at [3, 0] (expected 192.5, got 192.0); "
+        "next: ptosim why kernel.pto y[3, 0] --arg x=x.npy --expect y=wrong.npy"
+    )
+
+
+def test_a_run_that_is_right(folder, cli):
+    right = cli(*GIVEN, "--expect", "y=x.npy")
+    assert right.code == 0
+    assert last(right.out).startswith("passed: y as expected (1,024 elements, bit-exact); ")
+    assert "cycles (" in last(right.out)
+    open_ = cli(*GIVEN, "--no-timing")
+    assert last(open_.out) == "passed: ran to its end, nothing was expected of its outputs"
+
+
+@pytest.mark.parametrize("words", [("--format", "json"), ("-q",), ("-o", "report.txt")])
+def test_where_the_text_is_not_on_the_screen_a_failure_is_told_beside_it(folder, cli, words):
+    ran = cli(*GIVEN, "--expect", "y=wrong.npy", *words)
+    assert last(ran.err).startswith("failed: y differs in 13 of 1,024 elements")
+    right = cli(*GIVEN, "--expect", "y=x.npy", *words)
+    assert right.err == ""
+
+
+def test_tables_of_costs_are_asked_for(folder, cli):
+    assert "busiest pipe" not in cli(*GIVEN).out
+    told = cli(*GIVEN, "--cost").out
+    assert told.index("busiest pipe") < told.index("\npassed: ")
+    assert cli(*GIVEN, "--cost", "--no-timing").code == 2
+    assert json.loads(cli(*GIVEN, "--format", "json").out)["cost"] is not None
+
+
+def test_a_program_that_is_rejected_or_stops(folder, cli):
+    (folder / "bad.pto").write_text(copy_program("    pto.tmov ins(%q : f32) outs(%b : f32)"))
+    bad = cli("run", "bad.pto")
+    assert bad.code == 3
+    assert last(bad.err).startswith("failed: rejected: ")
+    assert "PTO1001 at bad.pto:15:18" in last(bad.err)
+    assert last(bad.err).endswith("; next: ptosim explain PTO1001")
+    stopped = cli("run", "@broken/outside_the_buffer")
+    assert stopped.code == 4
+    assert last(stopped.err).startswith("failed: stopped: PTO6")
+    assert last(stopped.err).endswith("ptosim debug @broken/outside_the_buffer -ex continue")
+
+
+def test_findings_come_before_tables_and_decide_as_fail_on_says(folder, cli):
+    ran = cli("run", "@broken/overlapping_parameters", "--target", "a5", "--strict")
+    assert ran.code == 1
+    assert "q differs in 1,972 of 4,096 elements, first at [16, 0] (expected 61, got 0)" in ran.out
+    assert "PTO7104 at " in last(ran.out)
+    assert last(ran.out).endswith(
+        "next: ptosim why @broken/overlapping_parameters q[16, 0] --target a5"
+    )
+
+
+def test_judge_and_sweep(folder, cli):
+    jobs = [{"id": "a", "program": "@basics/vadd"}, {"id": "b", "text": "nonsense"}]
+    (folder / "jobs.jsonl").write_text("".join(json.dumps(job) + "\n" for job in jobs))
+    judged = cli("judge", "jobs.jsonl", "--seed", "1")
+    assert judged.code == 1
+    assert last(judged.err).startswith("failed: 1 of 2 candidates refused, first b: rules (PTO")
+    assert "; next: ptosim explain PTO" in last(judged.err)
+    space = ["--param", "TM=64", "--param", "TN=64", "--param", "M=128", "--param", "N=128",
+             "--param", "TK=64", "--param", "buffers=1,2", "--no-store"]  # fmt: skip
+    swept = cli("sweep", "@search/gemm.pto.j2", "--space", "@search/gemm.toml", *space)
+    assert swept.code == 0
+    assert last(swept.out).startswith("passed: 4 rows, ")
