@@ -85,13 +85,13 @@ def ending(problem: ProgramError, options: argparse.Namespace) -> Ending:
 def cure(options: argparse.Namespace, findings: Sequence[Diagnostic]) -> str:
     """Return the command that mends findings, or says more of the worst of them."""
     if any(d.fixes for d in findings) and str(options.file)[:1] not in ("@", "-"):
-        return again(options, "check --fix")
+        return again(options, "check", "--fix")
     return f"ptosim explain {max(findings, key=lambda d: d.severity).code}"
 
 
 def _launched(command: str) -> Iterator[Option]:
     """The options of a command that say what is launched, and what is expected of it."""
-    if command.startswith("check"):
+    if command == "check":
         yield from READING.options
         return
     own = {"-j", "--jobs", "--timing"}
