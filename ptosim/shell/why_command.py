@@ -81,7 +81,7 @@ def _judged(
         return None, False
     output, (array, tolerance) = outputs[name], values[name]
     try:
-        index = tuple(int(word) for word in rest.rstrip("] ").split(","))
+        index = [int(word) for word in rest.rstrip("] ").split(",")]
         at = int(np.ravel_multi_index(index, output.shape)) if len(index) > 1 else index[0]
         expected = np.asarray(array).reshape(-1)[at : at + 1]
         found = compare(name, output.reshape(-1)[at : at + 1], expected, tolerance)
