@@ -96,6 +96,8 @@ def test_every_page_with_python_is_run():
 def test_pieces_of_programs_are_accepted():
     for page, text in texts().items():
         for piece in blocks(text, "mlir"):
+            if piece.startswith("// fails "):  # those say with which code, and are tried elsewhere
+                continue
             found = [d for d in ptosim.check(piece) if d.severity is Severity.ERROR]
             assert not found, (page, found)
 
