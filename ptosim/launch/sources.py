@@ -39,9 +39,15 @@ def read_source(source: str | Path | Source, filename: str | None = None) -> Sou
 
 def path_of(source: str | Path | Source) -> Path | None:
     """Return the path of a file that is given by its name, without its part; None for a text."""
-    if isinstance(source, Path) or (isinstance(source, str) and _names_file(source)):
+    if isinstance(source, Path):
         return Path(split_part(str(source))[0])
+    if isinstance(source, str) and (_SHIPPED.fullmatch(source) or _names_file(source)):
+        return source_path(source)
     return None
+
+
+_SHIPPED = re.compile(r"@[\w./-]+(#\S+)?")
+"""`@folder/name`, with the part of a file: no program begins like that."""
 
 
 def snippet_of(text: str) -> str:
@@ -112,6 +118,20 @@ def source_path(name: str) -> Path:
 
 def _path(file: str) -> Path:
     return shipped(file[1:]) if file.startswith("@") else Path(file)
+
+
+def described(name: str | Path) -> Path:
+    """Return the path of a file that describes launches (a chain, a space of parameters); it may be
+    a shipped one, `@model/mlp`. Raises UsageError if there is no such one."""
+    if not str(name).startswith("@"):
+        return Path(name)
+    inner = str(name)[1:]
+    path = programs_directory() / f"{inner.removesuffix('.toml')}.toml"
+    if path.is_file():
+        return path
+    root = programs_directory()
+    known = [p.relative_to(root).with_suffix("").as_posix() for p in root.rglob("*.toml")]
+    raise UsageError(f"there is no shipped file `{name}`", help=_nearest(inner, sorted(known)))
 
 
 def shipped(name: str) -> Path:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
 from ptosim.launch import values
 from ptosim.launch.chain import chain as chains
 from ptosim.launch.chain.file import ChainFile, read_chain
 from ptosim.launch.chain.runner import ChainResult, run_chain
 from ptosim.launch.compare import Comparison
+from ptosim.launch.sources import described
 from ptosim.shell import launching
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.views import outcome
@@ -27,7 +27,7 @@ _OF_A_PROGRAM = ("file", "entry", "level", "sync", "block_num", "ranks", "dump",
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run the chain on every target that is asked for, else on those of its file."""
     _refuse(options)
-    file = read_chain(_path(options.chain))
+    file = read_chain(described(options.chain))
     given = launching.pairs(options.arg)
     outputs = [values.split(pair, "--out") for pair in options.out]
     for _, path in outputs:
@@ -99,15 +99,6 @@ def _refuse(options: argparse.Namespace) -> None:
             "--commit and --debug-on-error are for one program",
             help="run the kernel by itself: `ptosim run FILE`",
         )
-
-
-def _path(name: str) -> Path:
-    if not name.startswith("@"):
-        return Path(name)
-    path = programs_directory() / f"{name[1:].removesuffix('.toml')}.toml"
-    if not path.is_file():
-        raise UsageError(f"there is no shipped chain `{name}`", help="@model/decode_layer is one")
-    return path
 
 
 def _check_names(file: ChainFile, names: list[str]) -> None:

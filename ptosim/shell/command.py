@@ -47,6 +47,8 @@ COMMANDS = {
     "judge": "many candidates, one verdict each: what it breaks, whether it is right, how fast",
     "sweep": "every point of a space of parameters, on every target: refused and why, or its cost",
     "tune": "a faster program that is proven equal: rewrites, or a search through a space",
+    "programs": "the programs that come with ptosim, one line each",
+    "new": "a first program (vector, quant, gemm, vmi, simt) with its sidecar and a passing test",
     "targets": "the machines that programs run on",
     "explain": "the long text of a diagnostic code or a switch; what a board's error means",
     "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
@@ -59,6 +61,7 @@ COMMANDS = {
 MODULES = {
     "port": "diff_command",
     "help": "explain_command",
+    "programs": "new_command",
     "lsp": "editor_commands",
     "dap": "editor_commands",
     "quant": "quant_options",

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.limits import Limits
 from ptosim.ground.whole_numbers import number_in
 from ptosim.language.targets import check_target_word
 from ptosim.launch import values
+from ptosim.launch.sources import described
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
@@ -238,7 +238,7 @@ def _asked(options: argparse.Namespace) -> tuple[Space, Recipe]:
         chosen["tolerance"] = dict.fromkeys(expect, near)
     args = launching.pairs(options.arg) or None
     if options.space:
-        space, recipe = recipe_of(_path(options.space), _here(expect), _here(args), chosen)
+        space, recipe = recipe_of(described(options.space), _here(expect), _here(args), chosen)
         given = {**space.values, **given}
         return Space(given, space.conditions), recipe
     space, recipe = recipe_of(Space(given), expect, args, chosen)
@@ -255,10 +255,6 @@ def _here(given: dict[str, str] | None) -> dict[str, str] | None:
 def _absolute(spec: str) -> str:
     head, _ = values.in_file(spec)
     return str(Path(head).absolute()) + spec[len(head) :] if head else spec
-
-
-def _path(name: str) -> Path:
-    return programs_directory() / name[1:] if name.startswith("@") else Path(name)
 
 
 def _value(word: str) -> int | float | str:

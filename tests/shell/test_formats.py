@@ -77,6 +77,8 @@ SAMPLES = {
     "sweep": "@search/gemm.pto.j2 --space @search/gemm.toml --param TM=64 --param TN=64 "
     "--param M=128 --param N=128 --param TK=64 --param buffers=1,2 --no-store",
     "targets": "",
+    "programs": "basics",
+    "new": "vector {folder}/mine",
     "explain": "PTO5201",
     "quant audit": "@quant/int8_asym --target a5 --profile page",
     "quant convert": "randn:f32:4x64 --scale 0.5",

@@ -26,6 +26,7 @@ from ptosim.launch.chain.ledger import Stage
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Tolerance
 from ptosim.launch.program import LoadedProgram
+from ptosim.launch.sources import described
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import native
 
@@ -370,7 +371,7 @@ def load(path: str | Path, target: str | None = None, **choices: Any) -> Chain:
     names). `choices` are those of a program (`profile`, `switches`, `compat`, `legacy`, …) and win
     over the file's. Raises DescriptionError for what is wrong in the file, ProgramError for a
     kernel that is."""
-    file = read_chain(Path(path))
+    file = read_chain(described(path))
     return of_file(file, target or file.targets[0], **choices)
 
 

@@ -14,6 +14,7 @@ from ptosim.ground.progress import Progress
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.targets import check_target_word
 from ptosim.launch.compare import Tolerance
+from ptosim.launch.sources import described
 from ptosim.tools.search.engines import Workers, engine_of
 from ptosim.tools.search.pareto import front_of
 from ptosim.tools.search.point import Row, evaluate, refused_row
@@ -222,7 +223,7 @@ def recipe_of(
     and what is given goes before it."""
     recipe = Recipe()
     if isinstance(space, (str, Path)):
-        space, recipe = read_recipe(Path(space))
+        space, recipe = read_recipe(described(space))
     block_num = options.get("block_num", recipe.block_num)
     request = replace(recipe.request, **{n: v for n, v in options.items() if n != "block_num"})
     if callable(args):

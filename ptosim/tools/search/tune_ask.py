@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.records import replace
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sources import open_source, source_path, split_part
+from ptosim.launch.sources import described, open_source, source_path, split_part
 from ptosim.tools.api import load
 from ptosim.tools.search.point_recipe import Recipe, read_recipe
 from ptosim.tools.search.rewrite import Launch
@@ -98,9 +97,7 @@ def _values(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(space: Any) -> tuple[Space, Recipe]:
     if isinstance(space, (str, Path)):
-        name = str(space)
-        path = programs_directory() / name[1:] if name.startswith("@") else Path(name)
-        return read_recipe(path)
+        return read_recipe(described(space))
     return space_of(space), Recipe()
 
 

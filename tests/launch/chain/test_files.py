@@ -140,7 +140,7 @@ def test_options_that_do_not_go_with_a_chain(words, told, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("none.toml", "cannot read"), ("@model/none", "no shipped chain")]
+    ("name", "told"), [("none.toml", "cannot read"), ("@model/none", "no shipped file")]
 )
 def test_a_chain_that_is_not_there(name, told, capsys):
     assert main(["run", "--chain", name]) == 2
