@@ -46,10 +46,14 @@ order), or any figure of the target by name, as `instruction.vadd.slope`."""
         switch("--each-block", help="time every block, also those that do the same"),
         RANKS,
         option(
-            "--view", choices=VIEWS, action="append", help="parts of the report (default: most)"
+            "--view", choices=VIEWS, action="append",
+            help="parts of the report (default: what matters, on one screen)",
         ),
         option("--by", choices=BY, help="one table only: what the costs are joined by"),
-        several("--what-if", "KEY=VALUE"),
+        several(
+            "--what-if", "KEY=VALUE",
+            "change a figure, and show base, new and difference; several combine",
+        ),
         option(
             "--costs", metavar="FILE",
             help="figures of your own board (`ptosim calibrate -o FILE`)",
@@ -65,10 +69,12 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     _check_trace(options.trace)
     asked = launching.each_target(options, every=True)
     what_if = _what_if(options.what_if)
-    known = Known()
+    known, base = Known(), list[CostReport]()
     for choices in asked:
         try:
             known.timed.append(_time(choices, what_if, options, terminal))
+            if what_if:
+                base.append(_time(choices, {}, options, terminal).cost)
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
@@ -77,7 +83,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             known.rejected[str(choices.target)] = problem
     known.findings = [d for p in known.rejected.values() for d in p.diagnostics]
     said = (options.view or (), options.by, str(options.file), launching.command_line(options))
-    report = cost_report(known, what_if, *said)
+    report = cost_report(known, what_if, *said, base)
     report.exit_code = max((p.exit_code for p in known.rejected.values()), default=0)
     code = terminal.tell(report)
     if options.trace:

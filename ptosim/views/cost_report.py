@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ptosim.ground.errors import ProgramError
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.totals import CostReport
-from ptosim.views import cost_tables
+from ptosim.views import cost_screen, cost_tables
 from ptosim.views.header import header, header_line
 from ptosim.views.known import Known
 from ptosim.views.report import Records, Report, Room, Section
@@ -34,6 +34,7 @@ def to_json(
     timed: Sequence[tuple[LoadedProgram, CostReport]],
     rejected: Mapping[str, ProgramError],
     what_if: Mapping[str, float],
+    base: Sequence[CostReport] = (),
 ) -> dict[str, object]:
     """Return the report: `targets` by name; with one target its fields are at the top as well."""
     targets: dict[str, dict[str, object]] = {}
@@ -42,7 +43,16 @@ def to_json(
     for name, problem in rejected.items():
         targets[name] = {"rejected": [d.to_dict() for d in problem.diagnostics]}
     top = dict(next(iter(targets.values()))) if len(targets) == 1 else {}
-    return {**top, "what_if": dict(what_if), "targets": targets}
+    before = {"base": {r.label: _whole(r) for r in base}} if base else {}
+    return {**top, "what_if": dict(what_if), **before, "targets": targets}
+
+
+def _whole(report: CostReport) -> dict[str, object]:
+    bar = report.error_bar
+    return {
+        "cycles": report.cycles, "microseconds": report.microseconds, "low": bar.low,
+        "high": bar.high,
+    }  # fmt: skip
 
 
 def cost_report(
@@ -52,16 +62,21 @@ def cost_report(
     by: str | None,
     file: str,
     command: str,
+    base: Sequence[CostReport] = (),
 ) -> Report:
     """Return the report on a program that was timed; `views` are parts of its text, `by` what costs
-    are joined by instead, `file` names a program that every target rejects."""
+    are joined by instead, `file` names a program that every target rejects;
+    `base` are the reports without what was changed."""
     timed = [(t.program, t.cost) for t in known.timed]
     heads = [header_line(header(program, report.entry)) for program, report in timed]
     targets = ", ".join([*(r.label for r in known.reports), *known.rejected])
-    chosen = views or ([] if by else cost_tables.DEFAULT_VIEWS)
 
     def text(room: Room) -> list[Part]:
-        return cost_tables.renderables(timed, chosen, by, what_if, room.width, known.codes)
+        parts = cost_tables.renderables(timed, views, by, what_if, room.width, known.codes)
+        parts += _what_if(base, known.reports)
+        if views or by or base:
+            return parts
+        return [*parts, *cost_screen.screen(known.reports, room.width)]
 
     def page() -> list[Section]:
         from ptosim.views.program_page import sections
@@ -70,13 +85,20 @@ def cost_report(
 
     return Report(
         [Section("", text)] if timed else [],
-        lambda: to_json(timed, known.rejected, what_if),
+        lambda: to_json(timed, known.rejected, what_if, base),
         lambda: Records([_row(r, core) for r in known.reports for core in r.model.cores], COLUMNS),
         page,
         title=f"Cost of {timed[0][1].entry if timed else file} on {targets}",
         heads=heads,
         is_quiet=True,
     )
+
+
+def _what_if(base: Sequence[CostReport], new: Sequence[CostReport]) -> Iterator[Part]:
+    """What changed figures make of the cycles of each target."""
+    for before, after in zip(base, new, strict=False):
+        suffix = f", {after.label}" if len(new) > 1 else ""
+        yield cost_screen.compared(before, after, suffix)
 
 
 def _unit(report: CostReport, core: CoreTimer) -> str:

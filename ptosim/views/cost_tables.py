@@ -111,18 +111,6 @@ VIEWS = (
 )  # fmt: skip
 MOST_LOOPS = 4
 """Loops of which the summary says that they repeat."""
-
-DEFAULT_VIEWS = (
-    "chain",
-    "summary",
-    "ops",
-    "stages",
-    "pipes",
-    "timeline",
-    "path",
-    "roofline",
-    "hints",
-)
 BY = ("stage", "op", "line", "loop", "pipe")
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 
@@ -187,7 +175,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         ("cycles", lambda r: f"{r.cycles:,}"),
         ("error bar", lambda r: f"{r.error_bar.low:,} to {r.error_bar.high:,}"),
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
-        ("launch, on top", _launch),
+        ("launch, on top", launch),
         ("busiest pipe", lambda r: f"{r.bound} ({_share_of_bound(r):.0%})" if r.bound else "none"),
         ("lowest confidence", lambda r: confidence(r.confidence)),
         ("model error", lambda r: r.error_bar.verdict),
@@ -196,19 +184,31 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     ]
     columns = ["", *(f">{r.label}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
-    parts: list[Part] = [table("cost", columns, cells, essential=[""])]
+    return [table("cost", columns, cells, essential=[""]), *remarks(reports)]
+
+
+def remarks(reports: Sequence[CostReport]) -> list[Part]:
+    """Return what the totals leave out, and what they are of."""
+    parts: list[Part] = []
     if any(report.on_values for report in reports):
         parts.append(Text("data decide its path: timed on the values that its arguments have"))
     parts += [Text(_blocks(r)) for r in reports if r.blocks.count > 1]
     for report in reports:
         parts += map(Text, _rounds(report, f" on {report.label}" if len(reports) > 1 else ""))
-        if report.unknown:
-            names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
-            parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
+        parts += unknown(report)
     return parts
 
 
-def _launch(report: CostReport) -> str:
+def unknown(report: CostReport) -> list[Part]:
+    """Return which operations are not in the total."""
+    if not report.unknown:
+        return []
+    names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
+    return [Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}")]
+
+
+def launch(report: CostReport) -> str:
+    """Return what a launch takes beside its cycles."""
     low, high = launch_range(report.table, report.blocks.at_once)
     between = f" ({low:.1f} to {high:.1f})" if low < high else ""
     return f"{report.launch_microseconds:.1f} us{between}"

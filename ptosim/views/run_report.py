@@ -79,6 +79,8 @@ def _parts(ran: Ran, *, costs: bool) -> list[Part]:
             Text("".join(result.prints)),
         ]
     parts += values(result, ran.compared, ran.dumps)
+    if not costs and result.cost is not None:
+        parts += cost_tables.unknown(result.cost)
     if costs and result.cost is not None:
         parts += [Text(), *cost_tables.brief(result.cost)]
     return parts

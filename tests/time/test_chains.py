@@ -147,7 +147,9 @@ def test_explain_knows_every_stage(cli):
 
 def test_cost_shows_chains_first(cli):
     """In the report, as data and on a page."""
-    text = cli("cost", "@quant/int8_sym").out
+    assert "--view chain" in cli("cost", "@quant/int8_sym").out
+    views = ("--view", "chain", "--view", "summary", "--view", "ops")
+    text = cli("cost", "@quant/int8_sym", *views).out
     assert text.index("cast chain: tquant") < text.index("cycles  ") < text.index("by operation")
     data = json.loads(cli("cost", "@quant/int8_sym", "--format", "json").out)
     for target in TARGETS:

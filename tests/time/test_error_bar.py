@@ -70,7 +70,7 @@ def test_the_launch_is_a_range_too():
 
 
 def test_only_published_kernels_are_within_something(cli):
-    text = cli("cost", "@basics/vadd", "--target", "a2a3").out
+    text = cli("cost", "@basics/vadd", "--target", "a2a3", "--view", "summary").out
     assert "not published" in text
     assert "error bar" in text
     data = json.loads(cli("cost", "@basics/vadd", "--target", "a2a3", "--format", "json").out)

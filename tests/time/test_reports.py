@@ -148,7 +148,40 @@ def test_two_targets_side_by_side(cli):
     assert set(report["targets"]) == {"a2a3", "a5"}
     table = cli("cost", "@quant/int8_sym", "--target", "a2a3,a5").out
     assert "s32 to f16" in table
-    assert "ratio" in table
+    assert "ratio" in cli("cost", "@quant/int8_sym", "--target", "a2a3,a5", "--view", "ops").out
+
+
+@pytest.mark.parametrize("name", ["quant/int8_sym", "cube/flash_attention", "cube/swiglu"])
+def test_the_report_is_one_screen(cli, monkeypatch, name):
+    """40 lines of 80 columns: totals, limits, pipes, three stages, three hints with their gain."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = cli("cost", f"@{name}", "--target", "a2a3,a5").out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    names = [line[1:20].strip() for line in lines]
+    for row in ("cycles", "error bar", "time", "launch, on top", "limited by", "V at work"):
+        assert row in names, row
+    hints = [line for line in lines if line.startswith("- ")]
+    assert 1 <= len(hints) <= 3
+    assert all("cycles at most: " in hint and "%" in hint for hint in hints)
+
+
+def test_a_changed_figure_is_shown_beside_what_it_was(cli):
+    """Base, new and difference, of the whole and of the stages; several changes combine."""
+    words = ("cost", "@basics/softmax", "--target", "a5", "--what-if", "hbm=400")
+    plain = json.loads(cli("cost", "@basics/softmax", "--target", "a5", "--format", "json").out)
+    data = json.loads(cli(*words, "--format", "json").out)
+    assert data["base"]["a5"]["cycles"] == plain["cycles"]
+    assert data["base"]["a5"]["low"] == plain["error_bar"]["low"]
+    text = cli(*words).out
+    row = next(line.split() for line in text.splitlines() if line.startswith(" cycles "))
+    base, new, apart = (int(word.replace(",", "")) for word in row[1:4])
+    assert (base, new) == (plain["cycles"], data["cycles"])
+    assert apart == new - base != 0
+    assert any(line.startswith(" tload: gm to vec: bytes") for line in text.splitlines())
+    both = json.loads(cli(*words, "--what-if", "clock=1000", "--format", "json").out)
+    assert both["what_if"] == {"hbm": 400, "clock": 1000}
+    assert both["cycles"] != data["cycles"]
 
 
 def test_a_target_that_rejects_the_program_is_named(cli):
