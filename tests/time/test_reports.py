@@ -168,7 +168,7 @@ def test_the_report_is_one_screen(cli, monkeypatch, name):
 
 def test_a_changed_figure_is_shown_beside_what_it_was(cli):
     """Base, new and difference, of the whole and of the stages; several changes combine."""
-    words = ("cost", "@basics/softmax", "--target", "a5", "--what-if", "bandwidth=200")
+    words = ("cost", "@basics/softmax", "--target", "a5", "--what-if", "buffers=1")
     plain = json.loads(cli("cost", "@basics/softmax", "--target", "a5", "--format", "json").out)
     data = json.loads(cli(*words, "--format", "json").out)
     assert data["base"]["a5"]["cycles"] == plain["cycles"]
@@ -178,9 +178,8 @@ def test_a_changed_figure_is_shown_beside_what_it_was(cli):
     base, new, apart = (int(word.replace(",", "")) for word in row[1:4])
     assert (base, new) == (plain["cycles"], data["cycles"])
     assert apart == new - base != 0
-    assert any(line.startswith(" tload: gm to vec: bytes") for line in text.splitlines())
     both = json.loads(cli(*words, "--what-if", "clock=1000", "--format", "json").out)
-    assert both["what_if"] == {"bandwidth": 200, "clock": 1000}
+    assert both["what_if"] == {"buffers": 1, "clock": 1000}
     assert both["cycles"] != data["cycles"]
 
 
