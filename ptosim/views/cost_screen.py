@@ -10,8 +10,7 @@ from ptosim.time.report.chains import chains
 from ptosim.time.report.hints import Hint
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
-from ptosim.views.report import Part
-from ptosim.views.table import number, table
+from ptosim.views.table import Part, number, table
 from ptosim.views.text import Text
 
 STAGES, HINTS, CHANGED = 3, 3, 8
