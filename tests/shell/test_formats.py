@@ -77,6 +77,7 @@ SAMPLES = {
     "sweep": "@search/gemm.pto.j2 --space @search/gemm.toml --param TM=64 --param TN=64 "
     "--param M=128 --param N=128 --param TK=64 --param buffers=1,2 --no-store",
     "targets": "",
+    "learn": "1 --folder {folder}",
     "programs": "basics",
     "new": "vector {folder}/mine",
     "explain": "PTO5201",

@@ -98,7 +98,7 @@ def test_the_formula_of_an_nz_tile_is_that_of_the_machine() -> None:
 @pytest.mark.parametrize(
     "topic", ["layout", "NZ", "tile_buf", "flags", "UB", "sidecar", "syntax", "language", "fractal",
               "L1", "DN", "barrier", "buffer token", "iter_args", "entry", "nburst", "slayout",
-              "partition_view", "rank", "alias"],
+              "partition_view", "rank", "alias", "tutorial"],
 )  # fmt: skip
 def test_a_word_of_the_language_is_found(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     from ptosim.shell.main import main
