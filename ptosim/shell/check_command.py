@@ -411,6 +411,8 @@ def _line(
     choices[-1] += f": {count_line(found)}{more}"
     width = room.width if room.is_screen else None
     line = first_line([f"ptosim {__version__}", str(fields["file"]), *choices], width)
+    because = report.verdict.choices.because
+    line += f"\n{because}" if because else ""
     told = fields["dry_run"] and not report.verdict.is_open  # else a note says it
     return Verbatim(line + (f"\n  dry run {fields['dry_run']}\n" if told else "\n"))
 

@@ -39,6 +39,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         found = memory_map(front, profile, entry, choices.arguments())
     fields = header(program, entry)
     report = map_report(found, fields, header_line(fields))
+    report.because = front.settings.reasons
     if front.sink.is_rejected:
         report.aside = [d for d in front.sink if d.code in _BUDGET]
         report.before, report.exit_code = False, ProgramError.exit_code

@@ -135,6 +135,7 @@ def _report(
         [Section("", lambda _: _parts(story, wrong))],
         lambda: _fields(story, compared, is_wrong=is_wrong),
         heads=[_head(session)],
+        because=session.launch.front.settings.reasons,
         ending=ending,
         exit_code=int(is_wrong),
     )

@@ -38,6 +38,8 @@ class Choices(NamedTuple):
     level: int
     sync: str
     entries: tuple[str, ...]
+    because: str = ""
+    """Why they are that, where the text decides: a line."""
 
 
 class Verdict(NamedTuple):
@@ -61,7 +63,7 @@ def verdict_of(checked: Checked) -> Verdict:
     front = checked.front
     choices = Choices(
         front.label, front.target, front.chip, front.compat, front.level, front.sync,
-        tuple(front.resolved.entries),
+        tuple(front.resolved.entries), front.settings.reasons,
     )  # fmt: skip
     in_text = list(front.sink)
     return Verdict(checked.findings, in_text, checked.dry_run, checked.is_open, choices)

@@ -90,6 +90,7 @@ def cost_report(
         page,
         title=f"Cost of {timed[0][1].entry if timed else file} on {targets}",
         heads=heads,
+        because="; ".join(dict.fromkeys(p.front.settings.reasons for p, _ in timed)),
         is_quiet=True,
     )
 

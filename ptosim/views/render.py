@@ -46,6 +46,8 @@ def _text(report: Report, room: Room, *, color: bool) -> str:
     if report.widest is not None:
         room = room._replace(width=min(room.width, report.widest))
     parts: list[object] = [Text(head, style="bold") for head in report.heads]
+    if report.because:
+        parts.append(Text(report.because, style="dim"))
     for section in report.sections:
         parts += section.made(room)
     ending = ending_line(report.ending, room, color=color) if report.ending is not None else ""

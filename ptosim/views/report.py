@@ -132,7 +132,8 @@ class Report:
     """What a command says.
 
     `sections` are shown in a terminal, and on a page unless `page` gives others for it. `heads` are
-    the lines on the choices that it holds for, `title` is what a page is called, and `below` is
+    the lines on the choices that it holds for, `because` (text alone) says why
+    they are that; `title` is what a page is called, and `below` is
     said below it where that is not the heads. `fields` gives the
     JSON document, `records` the rows of CSV; `findings` are what the forms for findings write.
     `own` has texts of forms that are documents by themselves.
@@ -148,6 +149,7 @@ class Report:
     page: Callable[[], Iterable[Section]] | None = None
     title: str = ""
     heads: Sequence[str] = ()
+    because: str = ""
     below: str = ""
     findings: Findings = Findings()
     aside: Sequence[Diagnostic] = ()

@@ -58,6 +58,7 @@ def run_report(ran: Ran, args: Mapping[str, Any], command: str, *, costs: bool =
         page=page,
         title=f"{ran.entry} on {program.target}",
         heads=[head],
+        because=program.front.settings.reasons,
         findings=Findings(result.findings),
         aside=result.findings,
         is_quiet=True,

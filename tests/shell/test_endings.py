@@ -100,3 +100,13 @@ def test_judge_and_sweep(folder, cli):
     swept = cli("sweep", "@search/gemm.pto.j2", "--space", "@search/gemm.toml", *space)
     assert swept.code == 0
     assert last(swept.out).startswith("passed: 4 rows, ")
+
+
+def test_choices_that_the_text_makes_have_their_reason(folder, cli):
+    """A second line, only for what was not given and is no plain default."""
+    for command in ("run", "check", "cost", "map"):
+        second = cli(command, "@broken/missing_flag", "--target", "a2a3").out.splitlines()[1]
+        assert second == "because sync manual: pto.set_flag in line 19", command
+        given = cli(command, "@broken/missing_flag", "--sync", "manual").out
+        assert "because" not in given, command
+        assert "because" not in cli(command, "kernel.pto").out, command

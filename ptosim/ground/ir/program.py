@@ -94,6 +94,14 @@ class Settings:
     on_tiles: bool = False  # operations on what is in tiles are in it
 
     @property
+    def reasons(self) -> str:
+        """Why `level` and `sync` are what they are, in a line that begins with `because`; "" where
+        the caller gave them or they are the plain default. A target is in the text as it is."""
+        values = {"level": self.level, "sync": self.sync}
+        told = [f"{n} {values[n]}: {self.because[n]}" for n in values if n in self.because]
+        return f"because {'; '.join(told)}" if told else ""
+
+    @property
     def inserts_sync(self) -> bool:
         """True if the caller asks for automatic synchronisation, whatever flags are in the text."""
         return self.sync == "auto" and "sync" in self.given
