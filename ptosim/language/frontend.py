@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import UsageError
@@ -11,15 +11,22 @@ from ptosim.ground.ir.program import ResolvedModule, Settings
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.targets import DEFAULT_TARGET, machine
 from ptosim.ground.isa.units import unit_rules
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.resolve import resolve
 from ptosim.language.bind.unknown import syntax_of_coming
+from ptosim.language.cpp.reader import is_cpp, read
 from ptosim.language.place.cores import Plan, peer_functions, plans, reached_functions
 from ptosim.language.place.sections import write as write_inferred
 from ptosim.language.syntax.balance import missing_bracket
 from ptosim.language.syntax.parser import parse
-from ptosim.language.targets import chip_in_text, chip_of, default_chip, targets_of_modules
+from ptosim.language.targets import (
+    check_target_word,
+    chip_in_text,
+    chip_of,
+    default_chip,
+    targets_of_modules,
+)
 from ptosim.language.verify.checks import (
     fifo_pairs,
     functions,
@@ -53,6 +60,7 @@ class FrontOptions:
     planner: str | None = None  # of the assembler: legacy (the default) or modern
     dump: bool = False  # the text went through passes of the assembler: it has what they add
     followed: str | None = None  # check everything, for the target of this entry where it differs
+    defines: Mapping[str, str] | None = None  # macros of a file in C++
 
 
 @dataclass(slots=True)
@@ -109,10 +117,39 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     _refuse_unknown(options)
     date = check_date(options.compat or DEFAULT_DATE)
     sink = Sink(date=date, reads_old=options.legacy)
+    if is_cpp(source):
+        return _from_cpp(source, options, sink)
     module = parse(source, sink)
     if sink.has_errors:
         return _unreadable(module, source, options, sink, date)
     return check_module(module, options, sink)
+
+
+def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:
+    """Check a kernel in C++: its addresses and its flags are all there are, unless the file is
+    compiled with `__PTO_AUTO__`."""
+    asked_for = check_target_word(options.target or DEFAULT_TARGET)
+    chip, arch = asked_for.chip or asked_for.architecture, asked_for.architecture
+    asked = options.entry or options.followed
+    made = read(source, arch, asked, sink, options.defines)
+    is_auto = "__PTO_AUTO__" in (options.defines or {})
+    options = replace(
+        options,
+        target=options.target or chip,
+        level=options.level or (2 if is_auto else 3),
+        sync=options.sync or ("auto" if is_auto else "manual"),
+        entry=None,
+    )
+    if made is None:
+        count = len(sink)
+        front = _check(Module(source), source, chip, options, sink)
+        front.sink.cut(count)
+        return front
+    front = check_module(made.module, options, sink)
+    front.resolved.entries = [e for e in front.resolved.entries if e == made.entry]
+    front.resolved.spoken = {asked.removeprefix("@"): made.entry} if asked else {}
+    front.resolved.blocks = made.blocks
+    return front
 
 
 def check_module(module: Module, options: FrontOptions, sink: Sink | None = None) -> Front:

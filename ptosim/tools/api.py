@@ -38,6 +38,8 @@ def load(
     compat: str | None = None,
     legacy: bool = False,
     switches: Mapping[str, str] | None = None,
+    entry: str | None = None,
+    defines: Mapping[str, str] | None = None,
 ) -> Program:
     """Parse and check a program (a path, or its text) and return it ready to run.
 
@@ -45,7 +47,11 @@ def load(
     `legacy` what other dates spell is read too. A file's sidecar (`kernel.toml` beside
     `kernel.pto`) says what is left open: target, level, sync, compat, profile (else hw). Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
-    mean nothing or a file that cannot be read."""
+    mean nothing or a file that cannot be read.
+
+    A kernel in C++ (by its suffix, or by what is in it) is read for an `entry`: a kernel or launch
+    wrapper with its template arguments, `name<float, 64>`; without one it is the only one there is.
+    `defines` are macros by name."""
     text = the_only(read_source(source, filename))
     path = path_of(source)
     sidecar = sidecar_of(path) if path is not None else None
@@ -55,7 +61,9 @@ def load(
         kept.get("level") if level is None else level,
         kept.get("sync") if sync is None else sync,
         kept.get("compat") if compat is None else compat,
+        entry,
         legacy=legacy,
+        defines=defines,
     )
     front = run_frontend(text, options)
     from ptosim.debug.program import Program  # brings NumPy; a check does without

@@ -136,6 +136,10 @@ class ResolvedModule:
     initialisation of each end."""
     entries: list[str] = field(default_factory=list)
     """Names of the functions that can be run (see `bind.units.entries_of`)."""
+    spoken: dict[str, str] = field(default_factory=dict)
+    """Other names of entries: a kernel in C++ is asked for with its template arguments."""
+    blocks: int | str | None = None
+    """How many blocks the launch of a C++ file asks for: a number, or the argument that says it."""
 
     def home(self, op: Operation) -> Function | None:
         """Return the function that an operation is in."""
@@ -143,6 +147,7 @@ class ResolvedModule:
 
     def entries_named(self, name: str) -> list[str]:
         """Return the entries of a name, which is written with or without its unit."""
+        name = self.spoken.get(name, name)
         functions = [self.functions[e] for e in self.entries]
         exact = [f.name for f in functions if name in (f.name, f.unit.qualified(f.symbol))]
         return exact or [f.name for f in functions if f.symbol == name]

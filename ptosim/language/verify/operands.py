@@ -310,6 +310,8 @@ def check_commas(op: Operation, source: Source) -> Iterator[Diagnostic]:
             continue
         if "," in source.text[left.end : right.start]:
             continue
+        if not source.text.startswith(left.value, left.start):
+            continue  # the operation stands for a text of another kind
         here = Span(source, left.end, left.end)
         yield finding(
             "PTO0002",

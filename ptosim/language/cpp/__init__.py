@@ -1,0 +1,1 @@
+"""Kernels written in C++ against the tile library: read without a compiler and without headers."""

@@ -1,0 +1,312 @@
+"""Numbers by the rules of C++: promotions, wrapping, division that truncates; what is known is
+computed, the rest becomes operations."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from ptosim.language.build import Typed
+from ptosim.language.cpp.errors import CppError
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    ULONG,
+    Member,
+    Num,
+    Pointer,
+    Scalar,
+    number,
+    wrap,
+)
+from ptosim.language.cpp.state import State
+
+_COMPARED = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
+_PREDICATES = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_PLAIN = {"+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_,
+          "|": operator.or_, "^": operator.xor}  # fmt: skip
+_INTS = {"+": "addi", "-": "subi", "*": "muli", "&": "andi", "|": "ori", "^": "xori", "<<": "shli"}
+_SIGNED = {"/": ("divsi", "divui"), "%": ("remsi", "remui"), ">>": ("shrsi", "shrui")}
+_FLOATING = {"+": "addf", "-": "subf", "*": "mulf", "/": "divf"}
+_FOLDED = {"+": "+", "-": "+", "*": "*"}
+
+
+class Arithmetic(State):
+    """Operators on numbers and pointers."""
+
+    def num(self, value: Any, node: Any) -> Num:
+        """Return a value that must be a number."""
+        if isinstance(value, Num):
+            return value
+        if isinstance(value, Member):
+            return number(value.const)
+        raise CppError(node, "a number is expected here")
+
+    def cast(self, value: Num, type_: Any, node: Any) -> Num:
+        """Return a number in another type."""
+        if value.type == type_:
+            return value
+        if isinstance(type_, Pointer) or isinstance(value.type, Pointer):
+            return self._cast_pointer(value, type_, node)
+        if not isinstance(type_, Scalar):
+            raise CppError(node, "a number cannot become this")
+        if value.is_known:
+            if value.const is None:
+                raise CppError(node, "the number has no value yet")
+            return Num(type_, wrap(value.const, type_))
+        if type_.kind == "bool":
+            return self.compare("!=", value, Num(value.type, 0), node)
+        if value.type.value == type_.value:
+            return Num(type_, None, value.name)
+        if {value.type.value, type_.value} == {"index", "i64"} and type_.bits == 64:
+            return Num(type_, None, self.typed(value, type_.value).name)
+        made = self.converted(value.name or "", value.type.value, type_.value, value.type)
+        return Num(type_, None, made.name)
+
+    def _cast_pointer(self, value: Num, type_: Any, node: Any) -> Num:
+        if isinstance(type_, Pointer) and isinstance(value.type, Pointer):
+            return self._repointed(value, type_, node)
+        if isinstance(type_, Scalar):
+            if value.is_known:
+                return number(value.const or 0, type_)
+            if value.type.in_tile:
+                return self.cast(Num(LONG, None, value.name), type_, node)
+            name = self.fresh()
+            self.make.op("pto.ptrtoint", [self.typed(value)], results=[name], arrow=["i64"])
+            return self.cast(Num(LONG, None, name), type_, node)
+        if value.is_known:
+            return Num(Pointer(type_.to, in_tile=True), value.const)
+        return Num(Pointer(type_.to, in_tile=True), None, self.typed(value, "i64").name)
+
+    argument_types: dict[str, str]
+    arguments_open: set[str]
+    """Arguments of the entry whose element type a cast may still decide."""
+
+    def _repointed(self, value: Num, type_: Pointer, node: Any) -> Num:
+        if value.type.in_tile or value.is_known:
+            return Num(Pointer(type_.to, value.type.in_tile), value.const, value.name)
+        if value.type.to == type_.to or type_.to.kind == "void":
+            return value
+        argument = (value.name or "").removeprefix("%")
+        if argument in self.arguments_open and (self.host or value.type.to.kind == "void"):
+            self.argument_types[argument] = type_.value
+            self.arguments_open.discard(argument)
+            return Num(type_, None, value.name)
+        if value.type.to.ir == type_.to.ir or self.argument_types.get(argument) == type_.value:
+            return Num(type_, None, value.name)
+        number_, name = self.fresh("a"), self.fresh("p")
+        self.make.op("pto.ptrtoint", [self.typed(value)], results=[number_], arrow=["i64"])
+        self.make.op("pto.inttoptr", [Typed(number_, "i64")], results=[name], arrow=[type_.value])
+        return Num(type_, None, name)
+
+    host = False
+
+    def common(self, a: Num, b: Num) -> Scalar:
+        """Return the type in which two numbers meet."""
+        x, y = a.type, b.type
+        if "float" in (x.kind, y.kind):
+            floats = [t for t in (x, y) if t.kind == "float"]
+            return max(floats, key=lambda t: (t.bits, t.ir == "f32"))
+        x, y = (INT if t.bits < 32 else t for t in (x, y))
+        if x.bits != y.bits:
+            return x if x.bits > y.bits else y
+        return x if not x.signed else y
+
+    def binary(self, op: str, a: Any, b: Any, node: Any) -> Num:
+        """Return `a op b`."""
+        a, b = self.num(a, node), self.num(b, node)
+        if isinstance(a.type, Pointer) or isinstance(b.type, Pointer):
+            return self._on_pointers(op, a, b, node)
+        if op in _COMPARED:
+            return self.compare(op, a, b, node)
+        type_ = INT if op in ("<<", ">>") and a.type.bits < 32 else a.type
+        type_ = type_ if op in ("<<", ">>") else self.common(a, b)
+        a, b = self.cast(a, type_, node), self.cast(b, type_, node)
+        if a.is_known and b.is_known:
+            return Num(type_, wrap(self._known(op, a.const, b.const, type_, node), type_))
+        same = _identity(op, a, b)
+        if same is not None:
+            return same
+        folded = self._folded(op, a, b, node)
+        if folded is not None:
+            return folded
+        table = _FLOATING if type_.kind == "float" else _INTS
+        word = table.get(op) or _SIGNED.get(op, ("", ""))[0 if type_.signed else 1]
+        if not word:
+            raise CppError(node, f"`{op}` has no meaning for {type_.name}")
+        made = self.apply(f"arith.{word}", [self.typed(a), self.typed(b)], type_)
+        if op in _FOLDED and (a.is_known or b.is_known) and type_.value == "index":
+            const, other = (a.const, b) if a.is_known else (b.const, a)
+            if op != "-" or b.is_known:
+                self.folded_from[made.name or ""] = (
+                    _FOLDED[op],
+                    other,
+                    -const if op == "-" else const,
+                )
+        return made
+
+    folded_from: dict[str, Any]
+
+    def _folded(self, op: str, a: Num, b: Num, node: Any) -> Num | None:
+        """`(x + 3) - 1` is `x + 2`, `(x * 8) * 64` is `x * 512`: overflow of signed integers has
+        no meaning."""
+        if a.is_known and op in ("+", "*"):
+            a, b = b, a
+        if not b.is_known or op not in _FOLDED or a.name not in self.folded_from:
+            return None
+        kind, other, const = self.folded_from[a.name or ""]
+        if kind != _FOLDED[op] or a.type.value != "index":
+            return None
+        const = const * b.const if op == "*" else const + b.const if op == "+" else const - b.const
+        return self.binary(kind, other, Num(a.type, const), node)
+
+    def _known(self, op: str, a: Any, b: Any, type_: Scalar, node: Any) -> Any:
+        if op in _PLAIN:
+            return _PLAIN[op](a, b)
+        if op in ("<<", ">>"):
+            return a << (b & (type_.bits - 1)) if op == "<<" else a >> (b & (type_.bits - 1))
+        if b == 0:
+            if type_.kind != "float":
+                raise CppError(node, "division by zero")
+            return math.nan if a == 0 or op == "%" else math.copysign(math.inf, a)
+        if type_.kind == "float":
+            return a / b
+        quotient = abs(a) // abs(b)
+        quotient = quotient if (a < 0) == (b < 0) else -quotient
+        return quotient if op == "/" else a - b * quotient
+
+    def compare(self, op: str, a: Num, b: Num, node: Any) -> Num:
+        """Return `a op b` for a comparison."""
+        if isinstance(a.type, Pointer) or isinstance(b.type, Pointer):
+            a, b = self.cast(a, ULONG, node), self.cast(b, ULONG, node)
+        type_ = self.common(a, b)
+        a, b = self.cast(a, type_, node), self.cast(b, type_, node)
+        if a.is_known and b.is_known:
+            return Num(BOOL, _COMPARED[op](a.const, b.const))
+        if a.name is not None and a.name == b.name and type_.kind != "float":
+            return Num(BOOL, op in ("==", "<=", ">="))
+        word = _PREDICATES[op]
+        if type_.kind == "float":
+            name, word = "arith.cmpf", "une" if word == "ne" else f"o{word}"
+        else:
+            name = "arith.cmpi"
+            word = word if word in ("eq", "ne") else ("s" if type_.signed else "u") + word
+        x, y = self.typed(a), self.typed(b)
+
+        def make(result: str) -> None:
+            self.make.op(name, [word, x, y], [x.type], results=[result])
+
+        return Num(BOOL, None, self.once((name, word, x.name, y.name), make))
+
+    def _on_pointers(self, op: str, a: Num, b: Num, node: Any) -> Num:
+        if op in _COMPARED:
+            return self.compare(op, a, b, node)
+        if isinstance(b.type, Pointer) and op == "+":
+            a, b = b, a
+        if isinstance(b.type, Pointer):
+            if op != "-":
+                raise CppError(node, f"`{op}` has no meaning for pointers")
+            apart = self.binary("-", self.cast(a, LONG, node), self.cast(b, LONG, node), node)
+            return self.binary("/", apart, number(a.type.to.size, LONG), node)
+        if op == "-":
+            b = self.negative(b, node)
+        if a.type.in_tile or a.is_known:
+            width = number(a.type.to.size, LONG)
+            moved = self.binary("*", self.cast(b, LONG, node), width, node)
+            moved = self.binary("+", Num(LONG, a.const, a.name), moved, node)
+            return Num(a.type, moved.const, moved.name)
+        if b.is_known and b.const == 0:
+            return a
+        pointer, offset = self.typed(a), self.index(b)
+
+        def make(name: str) -> None:
+            self.make.op("pto.addptr", [pointer, offset], [pointer.type], results=[name],
+                         arrow=[pointer.type])  # fmt: skip
+
+        return Num(a.type, None, self.once(("addptr", pointer.name, offset.name), make))
+
+    def negative(self, a: Num, node: Any) -> Num:
+        """Return `-a`."""
+        if a.type.kind == "float":
+            if a.is_known:
+                return Num(a.type, -a.const)
+            return self.apply("arith.negf", [self.typed(a)], a.type)
+        return self.binary("-", number(0, INT), a, node)
+
+    def truth(self, value: Any, node: Any) -> Num:
+        """Return a value as a condition."""
+        value = self.num(value, node)
+        found = value if value.type == BOOL else self.cast_bool(value, node)
+        if found.name in self.assumed:
+            return Num(BOOL, self.assumed[found.name or ""])
+        return found
+
+    def cast_bool(self, value: Num, node: Any) -> Num:
+        """Return a number as a condition."""
+        if value.is_known:
+            return Num(BOOL, bool(value.const))
+        return self.compare("!=", value, Num(value.type, 0), node)
+
+    def negated(self, value: Num) -> Num:
+        """Return `!value`."""
+        if value.is_known:
+            return Num(BOOL, not value.const)
+        return self.apply("arith.xori", [self.typed(value), self.constant(1, "i1")], BOOL)
+
+    def both(self, op: str, a: Num, b: Num) -> Num:
+        """Return `a && b` or `a || b` of conditions."""
+        for x, y in ((a, b), (b, a)):
+            if x.is_known:
+                return y if bool(x.const) == (op == "&&") else x
+        word = "arith.andi" if op == "&&" else "arith.ori"
+        return self.apply(word, [self.typed(a), self.typed(b)], BOOL)
+
+    def choose(self, condition: Num, a: Num, b: Num, node: Any) -> Num:
+        """Return `condition ? a : b` of numbers or pointers."""
+        if condition.is_known:
+            return a if condition.const else b
+        if isinstance(a.type, Pointer) or isinstance(b.type, Pointer):
+            type_ = a.type if isinstance(a.type, Pointer) else b.type
+        else:
+            type_ = a.type if a.type == b.type else self.common(a, b)
+            a, b = self.cast(a, type_, node), self.cast(b, type_, node)
+        if a == b:
+            return a
+        x, y = self.typed(a), self.typed(b)
+
+        def make(result: str) -> None:
+            items = [Typed(condition.name or "", "i1"), x, y]
+            self.make.op("arith.select", items, [x.type], results=[result])
+
+        return Num(type_, None, self.once(("select", condition.name, x.name, y.name), make))
+
+    def least(self, word: str, a: Num, b: Num, node: Any) -> Num:
+        """Return std::min or std::max of two numbers."""
+        type_ = a.type if a.type == b.type else self.common(a, b)
+        a, b = self.cast(a, type_, node), self.cast(b, type_, node)
+        return self.choose(self.compare("<" if word == "min" else ">", b, a, node), b, a, node)
+
+
+def _identity(op: str, a: Num, b: Num) -> Num | None:
+    """`a + 0`, `a * 1`, `a / 1` make no operation; nor does `a * 0` of integers."""
+    if a.type.kind == "float":
+        return None
+    if b.is_known and b.const == (
+        1 if op in ("*", "/") else 0 if op in ("+", "-", "<<", ">>") else None
+    ):
+        return a
+    if a.is_known and a.const == {"+": 0, "*": 1}.get(op):
+        return b
+    if op == "*" and 0 in (a.const, b.const):
+        return Num(a.type, 0)
+    return None
+
+
+__all__ = ["DOUBLE", "FLOAT", "Arithmetic"]

@@ -1,0 +1,282 @@
+"""What a file declares: functions, templates, aliases, structs, enumerations, by scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ptosim.ground.records import dataclass, field
+from ptosim.language.cpp.state import Scope
+
+
+@dataclass(slots=True, eq=False)
+class Declared:
+    """A declaration: its node, its template parameters (None for no template), its scope, and the
+    specialisations of a struct or variable."""
+
+    kind: str  # function, alias, variable, struct
+    name: str
+    node: Any
+    params: list[Any] | None
+    scope: Scope
+    special: list[tuple[list[Any], Any, list[Any]]] = field(default_factory=list)
+    made: dict[Any, Any] = field(default_factory=dict)
+    is_kernel: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Overloads:
+    """The functions of a name."""
+
+    name: str
+    functions: list[Declared] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Instantiation:
+    """`template void f<float, 64>(…);`: the name and the nodes of the arguments."""
+
+    name: str
+    node: Any
+    scope: Scope
+
+
+def text(node: Any) -> str:
+    """Return what a node is in the text."""
+    return node.text.decode()
+
+
+def field_of(node: Any, name: str) -> Any:
+    """Return a child by its field, None if it has none."""
+    return node.child_by_field_name(name)
+
+
+def named(node: Any) -> list[Any]:
+    """Return the children that are no punctuation or comment."""
+    return [c for c in node.children if c.is_named and c.type != "comment"]
+
+
+def inner(declarator: Any, kind: str) -> Any:
+    """Return the declarator of a kind inside pointers, references and brackets."""
+    while declarator is not None and declarator.type != kind:
+        found = field_of(declarator, "declarator")
+        if found is None:
+            rest = [c for c in named(declarator) if c.type.endswith("declarator")]
+            found = rest[-1] if rest else None
+        declarator = found
+    return declarator
+
+
+_NAMES = frozenset(
+    [
+        "identifier",
+        "field_identifier",
+        "type_identifier",
+        "qualified_identifier",
+        "template_function",
+        "operator_name",
+        "destructor_name",
+        "structured_binding_declarator",
+    ]
+)
+
+
+def name_node(declarator: Any) -> Any:
+    """Return the name in a declarator, None for an abstract one."""
+    while declarator is not None and declarator.type not in _NAMES:
+        found = field_of(declarator, "declarator")
+        if found is None:
+            rest = [c for c in named(declarator) if "declarator" in c.type or c.type in _NAMES]
+            found = rest[0] if rest else None
+        declarator = found
+    return declarator
+
+
+def has_word(node: Any, *words: str) -> bool:
+    """Is one of these words among what a declaration begins with?"""
+    return any(
+        (c.type in words) or (c.type in _SPECIFIERS and text(c) in words) for c in node.children
+    )
+
+
+_SPECIFIERS = (
+    "type_qualifier",
+    "storage_class_specifier",
+    "virtual",
+    "explicit_function_specifier",
+)
+
+
+class Collector:
+    """Enters the declarations of a file into scopes."""
+
+    def __init__(self, kernels: Sequence[int]) -> None:
+        self.instantiations: list[Instantiation] = []
+        self.functions: list[Declared] = []
+        self.kernels = list(kernels)
+        self.asserts: list[tuple[Any, Scope]] = []
+
+    def collect(self, nodes: Sequence[Any], scope: Scope) -> None:
+        """Enter the declarations among nodes."""
+        for node in nodes:
+            getattr(self, f"_{node.type}", self._other)(node, scope, None)
+
+    def _other(self, node: Any, scope: Scope, params: Any) -> None:
+        """Anything else says nothing here."""
+
+    def _linkage_specification(self, node: Any, scope: Scope, params: Any) -> None:
+        body = field_of(node, "body")
+        inside = named(body) if body.type == "declaration_list" else [body]
+        for part in inside:
+            getattr(self, f"_{part.type}", self._other)(part, scope, params)
+
+    def _namespace_definition(self, node: Any, scope: Scope, params: Any) -> None:
+        name, body = field_of(node, "name"), field_of(node, "body")
+        inside = scope
+        for word in text(name).split("::") if name is not None else ():
+            known = inside.names.get(word)
+            if not isinstance(known, Scope):
+                known = inside.names[word] = Scope(inside, word)
+            inside = known
+        self.collect(named(body), inside)
+
+    def _template_declaration(self, node: Any, scope: Scope, params: Any) -> None:
+        given = named(field_of(node, "parameters"))
+        own = named(node)[-1]
+        getattr(self, f"_{own.type}", self._other)(own, scope, [*(params or ()), *given])
+
+    def _template_instantiation(self, node: Any, scope: Scope, params: Any) -> None:
+        function = inner(field_of(node, "declarator"), "function_declarator")
+        name = name_node(function)
+        if name is not None:
+            self.instantiations.append(Instantiation(text(name), name, scope))
+
+    def _function_definition(self, node: Any, scope: Scope, params: Any) -> None:
+        declarator = inner(field_of(node, "declarator"), "function_declarator")
+        name = name_node(declarator)
+        body = field_of(node, "body")
+        if name is None or body is None:
+            return
+        word = text(name)
+        if name.type == "template_function":
+            word = text(field_of(name, "name"))
+        known = scope.names.get(word)
+        if not isinstance(known, Overloads):
+            known = scope.names[word] = Overloads(word)
+        made = Declared("function", word, node, params, scope)
+        if name.type == "template_function":
+            made.special = [([], name, [])]
+        made.is_kernel = self._is_kernel(node)
+        known.functions.append(made)
+        self.functions.append(made)
+
+    def _is_kernel(self, node: Any) -> bool:
+        start = node.start_byte
+        body = field_of(node, "body").start_byte
+        before = node.parent
+        while before is not None and before.type in (
+            "template_declaration",
+            "linkage_specification",
+        ):
+            start = before.start_byte
+            before = before.parent
+        return any(start - 200 <= at <= body and self._nearest(at, start) for at in self.kernels)
+
+    def _nearest(self, at: int, start: int) -> bool:
+        """A marker directly in front of what it marks is outside of its node."""
+        return at >= start or not self._between(at, start).strip()
+
+    def _between(self, at: int, start: int) -> str:
+        return self.text[at:start] if at < start else ""
+
+    text = ""
+
+    def _declaration(self, node: Any, scope: Scope, params: Any) -> None:
+        type_ = field_of(node, "type")
+        if type_ is not None and type_.type in ("struct_specifier", "class_specifier"):
+            self._struct(type_, scope, params)
+        for child in node.children_by_field_name("declarator"):
+            name = name_node(child)
+            if name is None or inner(child, "function_declarator") is not None:
+                continue
+            word = text(name)
+            if name.type == "template_function":
+                word = text(field_of(name, "name"))
+                known = scope.names.get(word)
+                if isinstance(known, Declared):
+                    pattern = named(field_of(name, "arguments"))
+                    known.special.append((pattern, (node, child), params or []))
+                continue
+            scope.names[word] = Declared("variable", word, (node, child), params, scope)
+
+    _field_declaration = _declaration
+
+    def _alias_declaration(self, node: Any, scope: Scope, params: Any) -> None:
+        word = text(field_of(node, "name"))
+        scope.names[word] = Declared("alias", word, field_of(node, "type"), params, scope)
+
+    def _type_definition(self, node: Any, scope: Scope, params: Any) -> None:
+        for child in node.children_by_field_name("declarator"):
+            name = name_node(child)
+            if name is not None:
+                scope.names[text(name)] = Declared(
+                    "alias", text(name), field_of(node, "type"), params, scope
+                )
+
+    def _struct(self, node: Any, scope: Scope, params: Any) -> None:
+        name, body = field_of(node, "name"), field_of(node, "body")
+        if name is None or body is None:
+            return
+        if name.type == "template_type":
+            word = text(field_of(name, "name"))
+            known = scope.names.get(word)
+            if isinstance(known, Declared):
+                known.special.append((named(field_of(name, "arguments")), node, params or []))
+            return
+        known = scope.names.get(text(name))
+        special = known.special if isinstance(known, Declared) else []
+        scope.names[text(name)] = Declared("struct", text(name), node, params, scope, special)
+
+    _struct_specifier = _class_specifier = _struct
+
+    def _enum_specifier(self, node: Any, scope: Scope, params: Any) -> None:
+        name, body = field_of(node, "name"), field_of(node, "body")
+        if body is None:
+            return
+        inside = Scope(scope, text(name) if name is not None else "")
+        last: Any = None
+        for part in named(body):
+            if part.type != "enumerator":
+                continue
+            word = text(field_of(part, "name"))
+            inside.names[word] = Declared("enumerator", word, (part, last), None, inside)
+            last = inside.names[word]
+        is_scoped = any(c.type in ("class", "struct") for c in node.children)
+        if name is not None:
+            scope.names[text(name)] = Declared("enum", text(name), node, None, inside)
+        if not is_scoped:
+            scope.names.update(inside.names)
+
+    def _using_declaration(self, node: Any, scope: Scope, params: Any) -> None:
+        found: Any = scope
+        target = text(named(node)[-1])
+        for word in target.split("::"):
+            found = found.find(word) if isinstance(found, Scope) else None
+        if isinstance(found, Scope):
+            scope.using.append(found)
+        elif found is not None:
+            scope.names[target.rpartition("::")[2]] = found
+
+    def _namespace_alias_definition(self, node: Any, scope: Scope, params: Any) -> None:
+        name, target = text(field_of(node, "name")), text(named(node)[-1])
+        found = scope.find(target.partition("::")[0])
+        scope.names[name] = found if isinstance(found, Scope) else Scope(None, target)
+
+    def _static_assert_declaration(self, node: Any, scope: Scope, params: Any) -> None:
+        self.asserts.append((node, scope))
+
+    def _declaration_list(self, node: Any, scope: Scope, params: Any) -> None:
+        self.collect(named(node), scope)
+
+    def _expression_statement(self, node: Any, scope: Scope, params: Any) -> None:
+        """A struct may be followed by a lone semicolon."""

@@ -1,0 +1,493 @@
+"""Expressions: what they are, and which place they name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from ptosim.ground.records import dataclass
+from ptosim.language.cpp import library
+from ptosim.language.cpp.declared import Declared, Overloads, field_of, named, text
+from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    SCALARS,
+    UINT,
+    ULONG,
+    Address,
+    Array,
+    ArrayType,
+    Cell,
+    DimsValue,
+    Global,
+    Lambda,
+    Member,
+    Named,
+    Num,
+    Pointer,
+    Scalar,
+    Struct,
+    StructType,
+    Tile,
+    TileType,
+    number,
+    wrap,
+)
+from ptosim.language.cpp.names import Names, is_type
+
+_NUMBER = re.compile(
+    r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
+)
+_HEX = frozenset("xX")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An element of memory that a pointer names."""
+
+    pointer: Num
+    index: Num
+
+
+class Expressions(Names):
+    """Evaluation of expressions."""
+
+    def ev(self, node: Any) -> Any:
+        """Return what an expression is: a number, an object, a type."""
+        handler = getattr(self, f"_e_{node.type}", None)
+        if handler is None:
+            raise refused(
+                node,
+                text(node)[:40],
+                f"a {node.type.replace('_', ' ')} has no form in the IR",
+                "write it with what the manual page `From C++` lists",
+            )
+        self.deep += 1
+        try:
+            if self.deep > 400:
+                raise CppError(node, "the expression is nested too deeply")
+            return self.taken(handler(node), node)
+        finally:
+            self.deep -= 1
+
+    deep = 0
+
+    def taken(self, value: Any, node: Any) -> Any:
+        """Return what is in a cell or an element of memory."""
+        if isinstance(value, Cell):
+            return self.read(value, node, f"`{text(node)[:30]}`")
+        if isinstance(value, Place):
+            return self.loaded(value, node)
+        return value
+
+    def lv(self, node: Any) -> Any:
+        """Return the cell, the element of memory or the object that an expression names."""
+        kind = node.type
+        if kind == "parenthesized_expression":
+            return self.lv(named(node)[0])
+        if kind in ("identifier", "qualified_identifier", "this", "subscript_expression",
+                    "field_expression", "conditional_expression", "call_expression"):  # fmt: skip
+            return getattr(self, f"_e_{kind}")(node)
+        if kind == "pointer_expression" and text(field_of(node, "operator")) == "*":
+            return self._e_pointer_expression(node)
+        return self.ev(node)
+
+    def loaded(self, place: Place, node: Any) -> Num:
+        """Return an element of global memory as a value."""
+        type_ = place.pointer.type
+        if type_.in_tile:
+            raise self.no_pointer(node, text(node)[:40])
+        if place.pointer.is_known:
+            raise CppError(node, "a null pointer is read")
+        self.here(node)
+        name = self.fresh("m")
+        at = self.make.indexed(place.pointer.name or "", self.index(place.index).name)
+        self.make.op("pto.load_scalar", [at], [type_.value], results=[name],
+                     arrow=[type_.to.stored])  # fmt: skip
+        return self.from_memory(name, type_.to)
+
+    def from_memory(self, name: str, type_: Scalar) -> Num:
+        """Return a value as memory has it as a number of the elaboration."""
+        if type_.stored != type_.value:
+            name = self.converted(name, type_.stored, type_.value, type_).name
+        return Num(type_, None, name)
+
+    def stored(self, place: Place, value: Any, node: Any) -> None:
+        """Write a value to an element of global memory."""
+        type_ = place.pointer.type
+        if type_.in_tile:
+            raise self.no_pointer(node, text(node)[:40])
+        self.here(node)
+        item = self.typed(self.cast(self.num(value, node), type_.to, node), type_.to.stored)
+        at = self.make.indexed(place.pointer.name or "", self.index(place.index).name)
+        self.make.op("pto.store_scalar", [item, at], [type_.value, item.type])
+
+    # -- atoms -------------------------------------------------------------------------------------
+
+    def _e_identifier(self, node: Any) -> Any:
+        word = text(node)
+        found = self.look(word, node)
+        if found is None and word in ("block_idx", "block_num"):
+            return self.grid(f"get_{word}", node)
+        if found is None:
+            raise CppError(
+                node,
+                f"`{word}`: nothing of that name is known",
+                "headers are not read but those beside the file",
+            )
+        return found
+
+    _e_type_identifier = _e_namespace_identifier = _e_field_identifier = _e_identifier
+
+    def grid(self, word: str, node: Any) -> Num:
+        """Return the number of this block, or how many there are."""
+        raise NotImplementedError
+
+    def _e_qualified_identifier(self, node: Any) -> Any:
+        found = self.qualified(node)
+        if found is None:
+            raise CppError(
+                node,
+                f"`{text(node)}`: nothing of that name is known",
+                "headers are not read but those beside the file",
+            )
+        return found
+
+    def _e_template_function(self, node: Any) -> Any:
+        return self.template(node)
+
+    def _e_template_type(self, node: Any) -> Any:
+        return self.template(node)
+
+    def _e_primitive_type(self, node: Any) -> Any:
+        return self.type_of(node)
+
+    def _e_dependent_type(self, node: Any) -> Any:
+        return self.type_of(node)
+
+    _e_sized_type_specifier = _e_primitive_type
+
+    def _e_type_descriptor(self, node: Any) -> Any:
+        return self.argument(node)
+
+    def _e_number_literal(self, node: Any) -> Num:
+        return literal(text(node), node)
+
+    def _e_true(self, node: Any) -> Num:
+        return Num(BOOL, True)
+
+    def _e_false(self, node: Any) -> Num:
+        return Num(BOOL, False)
+
+    def _e_null(self, node: Any) -> Num:
+        return Num(Pointer(SCALARS["void"]), 0)
+
+    _e_nullptr = _e_null
+
+    def _e_char_literal(self, node: Any) -> Num:
+        return number(ord(ast.literal_eval(text(node))), SCALARS["int8_t"])
+
+    def _e_string_literal(self, node: Any) -> str:
+        return text(node)
+
+    _e_concatenated_string = _e_string_literal
+
+    def _e_this(self, node: Any) -> Any:
+        found = self.scope.find("this")
+        if found is None:
+            raise CppError(node, "`this` outside of a member function")
+        return found
+
+    def _e_parenthesized_expression(self, node: Any) -> Any:
+        return self.ev(named(node)[0])
+
+    def _e_condition_clause(self, node: Any) -> Any:
+        return self.ev(field_of(node, "value"))
+
+    def _e_comma_expression(self, node: Any) -> Any:
+        parts = named(node)
+        for part in parts[:-1]:
+            self.ev(part)
+        return self.ev(parts[-1])
+
+    def _e_lambda_expression(self, node: Any) -> Lambda:
+        return Lambda(node, self.scope)
+
+    def _e_initializer_list(self, node: Any) -> list[Any]:
+        return [self.ev(part) for part in named(node)]
+
+    def _e_compound_literal_expression(self, node: Any) -> Any:
+        type_ = self.type_of(field_of(node, "type"))
+        return self.constructed(type_, self._e_initializer_list(field_of(node, "value")), node)
+
+    def constructed(self, type_: Any, args: list[Any], node: Any, label: str = "") -> Any:
+        """Return an object of a type made with arguments."""
+        raise NotImplementedError
+
+    # -- operators ---------------------------------------------------------------------------------
+
+    def _e_unary_expression(self, node: Any) -> Any:
+        op = text(field_of(node, "operator"))
+        value = self.num(self.ev(field_of(node, "argument")), node)
+        self.here(node)
+        if op in ("!", "not"):
+            return self.negated(self.truth(value, node))
+        if op == "-":
+            promoted = (
+                self.cast(value, INT, node)
+                if value.type.bits < 32 and value.type.kind != "float"
+                else value
+            )
+            return self.negative(promoted, node)
+        if op == "~":
+            value = self.cast(value, INT, node) if value.type.bits < 32 else value
+            return self.binary("^", value, Num(value.type, wrap(-1, value.type)), node)
+        return value
+
+    def _e_pointer_expression(self, node: Any) -> Any:
+        op, inside = text(field_of(node, "operator")), field_of(node, "argument")
+        if op == "&":
+            return self.address(inside, node)
+        value = self.ev(inside)
+        if isinstance(value, Address):
+            return value.cell
+        if isinstance(value, Num) and isinstance(value.type, Pointer):
+            return Place(value, number(0, LONG))
+        if isinstance(value, (Struct, Tile, Global)):
+            return value
+        raise CppError(node, "what is behind `*` is no pointer")
+
+    def address(self, inside: Any, node: Any) -> Any:
+        """Return `&inside`."""
+        found = self.lv(inside)
+        if isinstance(found, Place):
+            return self.binary("+", found.pointer, found.index, node)
+        if isinstance(found, Cell) and isinstance(found.value, Num):
+            return Address(found)
+        return self.taken(found, node)
+
+    def _e_binary_expression(self, node: Any) -> Any:
+        op = text(field_of(node, "operator"))
+        left, right = field_of(node, "left"), field_of(node, "right")
+        first = self.ev(left)
+        if op in ("&&", "||", "and", "or"):
+            return self._logical({"and": "&&", "or": "||"}.get(op, op), first, right, node)
+        second = self.ev(right)
+        if isinstance(first, Member) and isinstance(second, Member) and op in ("==", "!="):
+            same = (first.enum, first.name) == (second.enum, second.name)
+            return Num(BOOL, same == (op == "=="))
+        self.here(node)
+        return self.binary(op, first, second, node)
+
+    def _logical(self, op: str, first: Any, right: Any, node: Any) -> Num:
+        a = self.truth(first, node)
+        if a.is_known and bool(a.const) != (op == "&&"):
+            return Num(BOOL, bool(a.const))
+        b = self.truth(self.ev(right), node)
+        self.here(node)
+        return self.both(op, a, b)
+
+    def _e_conditional_expression(self, node: Any) -> Any:
+        condition = self.truth(self.ev(field_of(node, "condition")), node)
+        yes, no = field_of(node, "consequence"), field_of(node, "alternative")
+        if condition.is_known:
+            return self.lv(yes if condition.const else no)
+        a, b = self.ev(yes), self.ev(no)
+        self.here(node)
+        if isinstance(a, Tile) and isinstance(b, Tile):
+            return self.chosen_tile(condition, a, b, node)
+        if isinstance(a, Member) and isinstance(b, Member) and a == b:
+            return a
+        if not isinstance(a, (Num, Member)) or not isinstance(b, (Num, Member)):
+            raise NeedsConstant(node, "which object is meant depends on values of the run")
+        return self.choose(condition, self.num(a, node), self.num(b, node), node)
+
+    def chosen_tile(self, condition: Num, a: Tile, b: Tile, node: Any) -> Tile:
+        """Return one of two tiles, as a tile at the address that is selected."""
+        raise NotImplementedError
+
+    def _e_assignment_expression(self, node: Any) -> Any:
+        op = text(field_of(node, "operator"))
+        target = self.lv(field_of(node, "left"))
+        value = self.ev(field_of(node, "right"))
+        self.here(node)
+        if op != "=":
+            value = self.binary(op[:-1], self.taken(target, node), value, node)
+        self.assign(target, value, node)
+        return target
+
+    def _e_update_expression(self, node: Any) -> Any:
+        target = self.lv(field_of(node, "argument"))
+        before = self.taken(target, node)
+        self.here(node)
+        after = self.binary(text(field_of(node, "operator"))[0], before, number(1), node)
+        self.assign(target, after, node)
+        is_prefix = node.children[0].type in ("++", "--")
+        return target if is_prefix else before
+
+    def assign(self, target: Any, value: Any, node: Any) -> None:
+        """Give a variable, an element of memory or an object another value."""
+        if isinstance(target, Place):
+            self.stored(target, value, node)
+        elif isinstance(target, Cell):
+            if isinstance(value, Num) and isinstance(target.type, (Scalar, Pointer)):
+                value = self.cast(value, target.type, node)
+            target.set(value)
+        else:
+            self.assigned(target, value, node)
+
+    def assigned(self, target: Any, value: Any, node: Any) -> None:
+        """Give an object of the library another value."""
+        raise NotImplementedError
+
+    # -- members, elements, conversions ------------------------------------------------------------
+
+    def _e_subscript_expression(self, node: Any) -> Any:
+        owner = self.ev(field_of(node, "argument"))
+        at = self.ev(named(field_of(node, "indices"))[0])
+        if isinstance(owner, Array):
+            return self.element(owner, self.num(at, node), node)
+        if isinstance(owner, Named) and owner.name == "sizes":
+            return owner.args[self.known(at, node, "the index")]
+        if isinstance(owner, Num) and isinstance(owner.type, Pointer):
+            return Place(owner, self.num(at, node))
+        raise CppError(node, "what is in front of `[` has no elements")
+
+    def element(self, owner: Array, at: Num, node: Any) -> Any:
+        """Return an element of an array; of tiles one at a selected address."""
+        if at.is_known:
+            if not 0 <= at.const < len(owner.cells):
+                raise CppError(node, f"element {at.const} of an array of {len(owner.cells)}")
+            return owner.cells[at.const]
+        values = [self.taken(c, node) for c in owner.cells]
+        self.here(node)
+        if all(isinstance(v, Num) for v in values):
+            return self._selected(values, at, node, self.choose)
+        if all(isinstance(v, Tile) for v in values):
+            return self._selected(values, at, node, self.chosen_tile)
+        raise NeedsConstant(node, "which element is meant depends on values of the run")
+
+    def _selected(self, values: list[Any], at: Num, node: Any, choose: Any) -> Any:
+        if len(values) > 64:
+            raise NeedsConstant(node, "which of more than 64 elements is meant depends on the run")
+        found = values[-1]
+        for i in reversed(range(len(values) - 1)):
+            condition = self.compare("==", at, number(i, at.type), node)
+            found = choose(condition, values[i], found, node)
+        return found
+
+    def _e_field_expression(self, node: Any) -> Any:
+        owner = self.ev(field_of(node, "argument"))
+        name = field_of(node, "field")
+        if name.type in ("template_method", "dependent_name"):
+            name = named(name)[0] if name.type == "template_method" else named(name)[-1]
+        word = text(field_of(name, "name") if name.type == "template_method" else name)
+        if isinstance(owner, Address):
+            owner = owner.cell.value
+        if isinstance(owner, Struct):
+            if word in owner.fields:
+                return owner.fields[word]
+            found = (
+                self.static_member(owner.type, word, node)
+                if isinstance(owner.type, StructType)
+                else None
+            )
+            if found is not None:
+                return found
+        found = self.member(getattr(owner, "type", None), word, node)
+        if found is None:
+            raise CppError(node, f"there is no member `{word}` here")
+        return found
+
+    def _e_cast_expression(self, node: Any) -> Any:
+        return self.converted_to(
+            self.type_of(field_of(node, "type")), field_of(node, "value"), node
+        )
+
+    def converted_to(self, type_: Any, value_node: Any, node: Any) -> Any:
+        """Return a value in another type, as a cast makes it."""
+        value = self.ev(value_node)
+        self.here(node)
+        return self.as_type(value, type_, node)
+
+    def as_type(self, value: Any, type_: Any, node: Any) -> Any:
+        """Return a value in another type."""
+        if isinstance(value, (Num, Member)) and isinstance(type_, (Scalar, Pointer)):
+            if type_ == SCALARS["void"]:
+                return value
+            return self.cast(self.num(value, node), type_, node)
+        return value
+
+    def _e_sizeof_expression(self, node: Any) -> Num:
+        inside = field_of(node, "type") or field_of(node, "value")
+        while inside.type == "parenthesized_expression":
+            inside = named(inside)[0]
+        if inside.type == "type_descriptor":
+            return number(library.size_of(self.type_of(inside), node), ULONG)
+        found = self.lv(inside)
+        type_ = found if is_type(found) else self._type_in(found, node)
+        return number(library.size_of(type_, node), ULONG)
+
+    def _type_in(self, found: Any, node: Any) -> Any:
+        if isinstance(found, Place):
+            return found.pointer.type.to
+        if isinstance(found, Cell) and found.type is not None:
+            return found.type
+        return self.type_of_value(found, node)
+
+    def _e_new_expression(self, node: Any) -> Any:
+        raise refused(node, text(node)[:40], "kernels have no heap", "declare the object")
+
+    _e_delete_expression = _e_new_expression
+
+    def _e_throw_expression(self, node: Any) -> Any:
+        raise refused(node, text(node)[:40], "kernels have no exceptions", "return instead")
+
+    def _e_gnu_asm_expression(self, node: Any) -> Any:
+        raise refused(node, "asm", "it is text for the compiler", "use the instructions on tiles")
+
+
+def literal(word: str, node: Any) -> Num:
+    """Return a number as it is written, in the type that C++ gives it."""
+    plain = word.replace("'", "")
+    if plain[:2].lower() not in ("0x", "0b"):
+        made = _real(plain, node)
+        if made is not None:
+            return made
+    stem = plain.rstrip("uUlL")
+    suffix = plain[len(stem) :].lower()
+    try:
+        value = (
+            int(stem, 8) if len(stem) > 1 and stem[0] == "0" and stem.isdigit() else int(stem, 0)
+        )
+    except ValueError:
+        raise CppError(node, f"`{word}` is no number") from None
+    is_hex = plain[:2].lower() in ("0x", "0b")
+    choices = (
+        [UINT, ULONG] if "u" in suffix else [INT, UINT, LONG, ULONG] if is_hex else [INT, LONG]
+    )
+    choices = [t for t in choices if t.bits == 64] if "l" in suffix else choices
+    fitting = next((t for t in choices if wrap(value, t) == value), None)
+    if fitting is None:
+        raise CppError(node, f"`{word}` is larger than any integer")
+    return Num(fitting, value)
+
+
+def _real(plain: str, node: Any) -> Num | None:
+    if not any(c in plain for c in ".eE") and plain[-1:] not in "fF":
+        return None
+    stem = plain.rstrip("fFlLhH")
+    try:
+        value = float(stem)
+    except ValueError:
+        raise CppError(node, f"`{plain}` is no number") from None
+    type_ = FLOAT if plain[-1] in "fF" else SCALARS["half"] if plain[-1] in "hH" else DOUBLE
+    return Num(type_, wrap(value, type_))
+
+
+__all__ = ["ArrayType", "Declared", "DimsValue", "Expressions", "Overloads", "Place", "TileType"]

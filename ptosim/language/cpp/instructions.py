@@ -1,0 +1,359 @@
+"""Instructions of the library: by their rows, destination first; a few have more to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.ground.isa.schema import OpDef, OperandDef
+from ptosim.language.build import Typed
+from ptosim.language.cpp.declared import text
+from ptosim.language.cpp.errors import CppError, refused
+from ptosim.language.cpp.forms import Matched, attribute, match, raw, row_of, silent, table
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    INT,
+    LONG,
+    Address,
+    Array,
+    Cell,
+    Event,
+    Global,
+    Member,
+    Num,
+    Pointer,
+    Recorded,
+    Scalar,
+    Struct,
+    Tile,
+    number,
+)
+from ptosim.language.cpp.sync import Sync
+
+_GRID = {"get_block_idx": "get_block_idx", "get_block_num": "get_block_num",
+         "get_subblockid": "get_subblock_idx", "get_subblockdim": "get_subblock_num",
+         "GetBlockIdx": "get_block_idx", "GetBlockNum": "get_block_num"}  # fmt: skip
+_CUBE_OPS = ("tmatmul", "tgemv", "timg2col")
+
+
+class Instructions(Sync):
+    """Lowering of calls of the library."""
+
+    host = False
+    """Is a launch wrapper being followed?"""
+
+    def instruction(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:
+        """Lower a call of the library."""
+        word = word.removesuffix("_IMPL")
+        if word in _GRID:
+            return self.grid(_GRID[word], node)
+        if word in ("get_coreid", "get_sys_cnt"):
+            return number(0, LONG)
+        if word in raw():
+            raise refused(
+                node,
+                word,
+                "it is an intrinsic on the memory of the core, without tiles",
+                "use the instructions on tiles",
+            )
+        if word in silent():
+            return number(0, LONG)
+        handler = getattr(self, f"i_{word.lower()}", None)
+        row = row_of(word) if handler is None else None
+        if handler is None and row is None:
+            return self._unknown(word, node)
+        values = [self._operand(a, node) for a in args]
+        self.here(node)
+        events = [v for v in values if isinstance(v, Event)]
+        if handler is not None:
+            handler(values, targs, node, word)
+            return Recorded(word)
+        for event in events:
+            self.wait_event(event, node)
+        values = [v for v in values if not isinstance(v, Event)]
+        if row is not None:
+            self._by_row(word, row, values, targs, node)
+        return Recorded(word)
+
+    def _unknown(self, word: str, node: Any) -> Any:
+        if self.host:
+            return number(0, LONG)
+        raise refused(
+            node,
+            word,
+            "nothing of that name is known here",
+            "headers are not read but those beside the file: put its definition there",
+        )
+
+    def _operand(self, arg: Any, node: Any) -> Any:
+        value = self.ev(arg)
+        if isinstance(value, Address):
+            return self.taken(value.cell, node)
+        return value
+
+    # -- by the rows -------------------------------------------------------------------------------
+
+    def _by_row(
+        self, word: str, row: OpDef, values: list[Any], targs: list[Any], node: Any
+    ) -> None:
+        plain, words = [], []
+        for value in (*_flat(values), *targs):
+            if isinstance(value, Member):
+                words.append(value)
+            elif value not in targs:
+                plain.append(value)
+        word, row = self._spelled(word, row, plain)
+        self._spell_zero(word, plain)
+        found = match(word, row, plain)
+        if found is None:
+            raise CppError(
+                node,
+                f"`{word}` does not take these arguments: {_told(plain)}",
+                f"see `ptosim ops {row.name}`",
+            )
+        attrs = self._attributes(word, row, words, targs)
+        attrs.update({k: _number_word(v) for k, v in found[2].items()})
+        self.emit(row, found, attrs, node)
+
+    def _spell_zero(self, word: str, plain: list[Any]) -> None:
+        """Indices that are left out are 0."""
+        if word in ("TEXTRACT", "TINSERT") and len(plain) == 2:
+            plain += [number(0), number(0)]
+
+    def _spelled(self, word: str, row: OpDef, plain: list[Any]) -> tuple[str, OpDef]:
+        """Forms of an instruction that are rows of their own."""
+        other = None
+        if word == "TMOV" and len(plain) == 3 and isinstance(plain[2], Tile):
+            other = "TMOV_FP" if plain[2].type.loc == "scaling" else None
+        elif word in ("TMATMUL_MX", "TGEMV_MX") and len(plain) == 6:
+            is_bias = isinstance(plain[5], Tile) and plain[5].type.loc == "bias"
+            name = f"pto.{word.lower().replace('_', '.')}.{'bias' if is_bias else 'acc'}"
+            return name, row_named(name, row)
+        elif word == "TCONCAT" and len(plain) == 5:
+            other = "TCONCATIDX"
+        return (other, row_of(other) or row) if other is not None else (word, row)
+
+    def _attributes(
+        self, word: str, row: OpDef, words: list[Member], targs: list[Any]
+    ) -> dict[str, str]:
+        attrs: dict[str, str] = {}
+        for member in words:
+            if member.enum == "HistByte":
+                attrs["byte"] = member.name[-1]
+                continue
+            found = attribute(row, member)
+            if found is not None:
+                attrs[found[0]] = found[1]
+        key = table()["numbers"].get(word)
+        for value in targs:
+            if isinstance(value, Num) and key is not None and key not in attrs:
+                attr = row.attrs.get(key)
+                if attr is not None:
+                    attrs[key] = _number_word(value) if attr.type != "bool" else _truth(value)
+        return attrs
+
+    def emit(self, row: OpDef, found: Matched, attrs: dict[str, str], node: Any) -> None:
+        """Append an operation with its operands by name."""
+        variant, operands, _ = found
+        like = self._element(operands)
+        items: dict[str, Any] = {}
+        for operand in variant.operands:
+            value = operands.get(operand.name)
+            if value is None:
+                continue
+            if isinstance(value, list):
+                items[operand.name] = [self.operand(v, operand, like, node) for v in value]
+            else:
+                items[operand.name] = self.operand(value, operand, like, node)
+        ins = _listed(items, variant.ins)
+        outs = _listed(items, variant.outs)
+        words = {k: v for k, v in items.items()
+                 if k not in {d.name for d in (*variant.ins, *variant.outs)}}  # fmt: skip
+        if any(row.name.startswith(f"pto.{w}") for w in _CUBE_OPS):
+            self.uses_cube = True
+        if row.form == "items":
+            self.make.op(row.name, [*ins, *outs, attrs] if attrs else [*ins, *outs])
+            return
+        self.make.tile_op(row.name, ins, outs, attrs, words)
+
+    def _element(self, operands: dict[str, Any]) -> Scalar | None:
+        """Scalars have the element type of the source, else of the destination."""
+        tiles = [operands.get(n) for n in ("src", "src0", "dst")]
+        return next((t.type.dtype for t in tiles if isinstance(t, Tile)), None)
+
+    def operand(self, value: Any, definition: OperandDef, like: Scalar | None, node: Any) -> Typed:
+        """Return a value as an operand."""
+        if isinstance(value, Tile):
+            return self.tile(value, node)
+        if isinstance(value, Global):
+            return self.view(value, node)
+        if not isinstance(value, Num):
+            raise CppError(node, "this cannot be an operand")
+        if isinstance(value.type, Pointer):
+            return self.typed(value)
+        if "index" in definition.kinds and "scalar" not in definition.kinds:
+            return self.index(value)
+        if "scalar" in definition.kinds and like is not None and like.kind in ("int", "float"):
+            return self._scalar(value, like, node)
+        return self.typed(value, value.type.stored)
+
+    def _scalar(self, value: Num, like: Scalar, node: Any) -> Typed:
+        value = self.cast(value, like, node)
+        if value.is_known:
+            return self.constant(value.const, like.stored)
+        return self.typed(value, like.stored)
+
+    # -- instructions with more to them ------------------------------------------------------------
+
+    def i_tassign(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """`TASSIGN(tile, address)`, `TASSIGN<address>(tile)`, `TASSIGN(global, pointer)`."""
+        target = args[0] if args else None
+        value = (
+            targs[0] if targs and isinstance(targs[0], Num) else args[1] if len(args) > 1 else None
+        )
+        if isinstance(target, Global):
+            self.repoint(target, self.num(value, node), node)
+            return
+        if not isinstance(target, Tile):
+            if target is not None and not isinstance(target, (Num, Member)):
+                return  # an object that has no place in memory here
+            raise CppError(node, "TASSIGN takes a tile and an address")
+        address = self.cast(self.num(value, node), LONG, node)
+        self.place_tile(target, address, node)
+
+    def i_tsubview(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """dst is where element (row, col) of src is; it keeps its own strides."""
+        dst, src = args[:2]
+        row, col = (self.cast(self.num(a, node), LONG, node) for a in args[2:4])
+        type_ = src.type
+        strides = (type_.cols, 1) if type_.blayout == "row_major" else (1, type_.rows)
+        moved = self.binary("*", row, number(strides[0] * type_.dtype.size, LONG), node)
+        across = self.binary("*", col, number(strides[1] * type_.dtype.size, LONG), node)
+        address = self.binary("+", self.address_of(src, node), moved, node)
+        self.place_tile(dst, self.binary("+", address, across, node), node)
+
+    def i_treshape(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """dst is where src is; both have the same bytes."""
+        dst, src = args[:2]
+        if dst.type.bytes != src.type.bytes or dst.type.loc != src.type.loc:
+            raise CppError(
+                node, "static assertion of TRESHAPE: the tiles differ in memory or bytes"
+            )
+        self.place_tile(dst, self.address_of(src, node), node)
+
+    i_talias = i_treshape
+
+    def i_tquant(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """Symmetric and asymmetric int8, and block scales with their tiles of exponents."""
+        args = self._after_waits(args, node)
+        words = [t for t in targs if isinstance(t, Member)]
+        kind = next((t.name for t in words if t.enum == "QuantType"), "")
+        is_mx = kind.startswith("MX") or any(t.enum == "MxQuantAlg" for t in words)
+        row = row_of("TQUANT.MX".lower()) if is_mx else row_of("TQUANT")
+        row = row_named("pto.tquant.mx", row) if is_mx else row
+        if row is None:
+            raise CppError(node, "TQUANT has no row")
+        names = ["dst", "src", "exp", "max", "scaling", "exp_zz"] if is_mx else ["dst", "src", "fp"]
+        rest = args[len(names) :] if not is_mx else []
+        operands = dict(zip(names, args, strict=False))
+        if rest and kind == "INT8_ASYM":
+            operands["offset"] = rest.pop()
+        if rest:
+            operands["tmp"] = rest[0]
+        attrs = self._attributes("", row, words, [])
+        axis = next((t.const for t in targs if isinstance(t, Num)), None)
+        if is_mx and axis is not None:
+            attrs["grpAxis"] = f"#pto<mx_group_axis axis{axis}>"
+        wanted = set(operands)
+        variant = next((v for v in row.variants if wanted <= {d.name for d in v.operands}
+                        and v.name not in ("refused", "mx_page")), None)  # fmt: skip
+        if variant is None:
+            raise CppError(node, f"`TQUANT` does not take these arguments: {_told(args)}")
+        self.emit(row, (variant, operands, {}), attrs, node)
+
+    def _after_waits(self, args: list[Any], node: Any) -> list[Any]:
+        for value in args:
+            if isinstance(value, Event):
+                self.wait_event(value, node)
+        return [a for a in args if not isinstance(a, Event)]
+
+    def i_tmrgsort(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """Runs of one tile, or several lists with what was taken of each."""
+        args = self._after_waits(args, node)
+        row = row_of("TMRGSORT")
+        if row is None:
+            return
+        if not any(isinstance(a, Struct) for a in args):
+            self._by_row("TMRGSORT", row, args, targs, node)
+            return
+        dst, taken, tmp, *lists = args
+        ins = [self.tile(t, node) for t in (*lists, tmp)]
+        executed = Typed(self.fresh("taken"), "vector<4xi16>")
+        self.make.op("pto.undef", [], ["vector<4xi16>"], results=[executed.name]) if False else None
+        attrs = {"exhausted": _truth(targs[0])} if targs else None
+        op = self.make.tile_op("pto.tmrgsort", ins, [self.tile(dst, node)], attrs)
+        del op, taken
+
+    def i_tsetval(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """`TSETVAL(tile, offset, value)`."""
+        self.tile_member(args[0], "SetValue", args[1:], node)
+
+    def i_set_quant_scalar(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """`SET_QUANT_SCALAR(float)`."""
+        self.make.op("pto.set_quant_scalar", [self.typed(self.num(args[0], node))])
+
+    def i_set_quant_vector(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """`SET_QUANT_VECTOR(tile)`."""
+        self.make.op("pto.set_quant_vector", [self.tile(args[0], node)])
+
+    def i_tprint(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """Printing says nothing about values."""
+
+    def i___launch__(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """The words of `<<<…>>>`: the number of blocks, and two words to ignore."""
+        self.launched = self.num(args[0], node)
+
+    launched: Num | None = None
+
+
+def row_named(name: str, default: Any) -> OpDef:
+    """Return a row by its name."""
+    from ptosim.ground.isa.rows import isa
+
+    return isa().get(name) or default
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    found = []
+    for value in values:
+        if isinstance(value, Array):
+            found += [c.value for c in value.cells]
+        else:
+            found.append(value)
+    return found
+
+
+def _listed(items: dict[str, Any], definitions: Any) -> list[Typed]:
+    found: list[Typed] = []
+    for definition in definitions:
+        item = items.get(definition.name)
+        if item is not None:
+            found += item if isinstance(item, list) else [item]
+    return found
+
+
+def _number_word(value: Any) -> str:
+    if isinstance(value.const, bool):
+        return "true" if value.const else "false"
+    return str(value.const)
+
+
+def _truth(value: Num) -> str:
+    return "true" if value.const else "false"
+
+
+def _told(values: list[Any]) -> str:
+    words = {Tile: "tile", Global: "global tensor", Num: "number", Member: "word", Struct: "object"}
+    return ", ".join(words.get(type(v), "object") for v in values) or "none"
+
+
+__all__ = ["BOOL", "INT", "Cell", "Instructions", "text"]

@@ -1,0 +1,457 @@
+"""Types of the library: tiles, global tensors, events, FIFOs and the traits of the standard
+library, from their template arguments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ptosim.language.cpp.errors import CppError, NeedsConstant
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    FLOAT,
+    INT,
+    SCALARS,
+    ArrayType,
+    Dims,
+    Enum,
+    EventType,
+    GlobalType,
+    Member,
+    Named,
+    Num,
+    PipeType,
+    Pointer,
+    Scalar,
+    TileType,
+    number,
+)
+
+ENUMS = frozenset(
+    [
+        "TileType",
+        "BLayout",
+        "SLayout",
+        "PadValue",
+        "CompactMode",
+        "Layout",
+        "RoundMode",
+        "SaturationMode",
+        "CmpMode",
+        "AtomicType",
+        "ReluPreMode",
+        "AccToVecMode",
+        "STPhase",
+        "AccPhase",
+        "QuantType",
+        "QuantScaleAlg",
+        "MxQuantAlg",
+        "VecStoreMode",
+        "MaskPattern",
+        "GatherAxis",
+        "ScatterAxis",
+        "Coalesce",
+        "GatherOOB",
+        "ScatterAtomicOp",
+        "ScatterOOB",
+        "ScatterConflict",
+        "HistByte",
+        "TInsertMode",
+        "TFillPadMode",
+        "Op",
+        "Direction",
+        "TileSplitAxis",
+        "SyncCoreType",
+        "SyncAllMode",
+        "NotifyOp",
+        "WaitCmp",
+        "ReduceOp",
+        "TileConfig",
+        "FIFOType",
+    ]
+)
+NUMBERS = {
+    ("TileConfig", "fractalABSize"): 512, ("TileConfig", "fractalCSize"): 1024,
+    ("TileConfig", "fractalMxSize"): 32, ("TileConfig", "alignedSize"): 32,
+    ("TileConfig", "fixedRowSize"): 16, ("TileConfig", "fixedColSize"): 16,
+    ("TileConfig", "fixedMxRowSize"): 16, ("TileConfig", "fixedMxColSize"): 2,
+    ("Direction", "DIR_C2V"): 1, ("Direction", "DIR_V2C"): 2, ("Direction", "DIR_BOTH"): 3,
+    ("Direction", "DIR_V2C_CTRL"): 4, ("Direction", "DIR_C2V_GM"): 5,
+    ("Direction", "DIR_V2C_GM"): 6, ("Direction", "DIR_BOTH_GM"): 7,
+    ("TileSplitAxis", "TILE_NO_SPLIT"): 0, ("TileSplitAxis", "TILE_UP_DOWN"): 1,
+    ("TileSplitAxis", "TILE_LEFT_RIGHT"): 2, ("TileSplitAxis", "TILE_UP_DOWN_ODD"): 3,
+    ("TileSplitAxis", "TILE_LEFT_RIGHT_ODD"): 4,
+}  # fmt: skip
+TYPES = frozenset(
+    [
+        "Tile",
+        "TileLeft",
+        "TileRight",
+        "TileAcc",
+        "TileLeftScale",
+        "TileRightScale",
+        "TileLeftCompact",
+        "TileRightCompact",
+        "TileAccCompact",
+        "TileLeftScaleCompact",
+        "TileRightScaleCompact",
+        "GlobalTensor",
+        "Shape",
+        "Stride",
+        "TileShape2D",
+        "BaseShape2D",
+        "Event",
+        "TPipe",
+        "ConvTile",
+        "ConvTileShape",
+        "ParallelGroup",
+        "MrgSortExecutedNumList",
+        "PadValueCustom",
+        "PadCustom",
+        "RecordEvent",
+        "is_same",
+        "is_same_v",
+        "conditional",
+        "conditional_t",
+        "remove_reference",
+        "remove_reference_t",
+        "remove_cv_t",
+        "remove_cvref_t",
+        "decay_t",
+        "decay",
+        "remove_cv",
+        "remove_const_t",
+        "is_integral",
+        "is_integral_v",
+        "is_floating_point",
+        "is_floating_point_v",
+        "is_signed_v",
+        "is_unsigned_v",
+        "numeric_limits",
+        "enable_if",
+        "enable_if_t",
+        "integral_constant",
+        "bool_constant",
+        "true_type",
+        "false_type",
+        "make_unsigned_t",
+        "make_signed_t",
+        "remove_pointer_t",
+        "is_pointer_v",
+        "is_void_v",
+        "array",
+        "tuple",
+        "is_arithmetic_v",
+        "underlying_type_t",
+        "void_t",
+    ]
+)
+_SNAKE = {"RowMajor": "row_major", "ColMajor": "col_major", "NoneBox": "none_box"}
+_PADS = {"Null": 0, "Zero": 1, "Max": 2, "Min": 3}
+_COMPACTS = {"Null": "null", "Normal": "normal", "RowPlusOne": "row_plus_one",
+             "RowAlignedPadding": "row_aligned_padding"}  # fmt: skip
+_LOCS = {"Vec": "vec", "Mat": "mat", "Left": "left", "Right": "right", "Acc": "acc",
+         "Bias": "bias", "Scaling": "scaling", "ScaleLeft": "scaling", "ScaleRight": "scaling",
+         "Ctrl": "vec"}  # fmt: skip
+MOVES_ALIKE = {"MX_A_ND": "nd", "MX_A_DN": "dn", "MX_B_ND": "nd", "MX_B_DN": "dn", "SCALE": "nd"}
+_RIGHT = ("row_major", "col_major", 512)
+
+
+def whole(value: Any, node: Any, what: str) -> int:
+    """Return a template argument that must be a known number."""
+    if isinstance(value, Num):
+        if not value.is_known:
+            raise NeedsConstant(
+                node,
+                f"{what} depends on values of the run",
+                "tile types are made before the run: use a template parameter",
+            )
+        return int(value.const)
+    if isinstance(value, Member):
+        return value.const
+    if isinstance(value, int):
+        return value
+    raise CppError(node, f"{what} is a number, and this is a type")
+
+
+def tile_type(name: str, args: list[Any], node: Any, arch: str) -> TileType:
+    """Return the type of `Tile<…>` or of an alias such as `TileLeft<…>`."""
+    if name == "Tile":
+        return _asserted(_plain_tile(args, node), node)
+    if len(args) < 3:
+        raise CppError(node, f"{name} takes an element type, rows and columns")
+    dtype = args[0]
+    rows, cols = (whole(a, node, "the size of a tile") for a in args[1:3])
+    v_row = whole(args[3], node, "the valid rows") if len(args) > 3 else rows
+    v_col = whole(args[4], node, "the valid columns") if len(args) > 4 else cols
+    left = "row_major" if arch == "a2a3" else "col_major"
+    loc, blayout, slayout, fractal = {
+        "TileLeft": ("left", left, "row_major", 512),
+        "TileRight": ("right", *_RIGHT),
+        "TileAcc": ("acc", "col_major", "row_major", 1024),
+        "TileLeftScale": ("scaling", "row_major", "row_major", 32),
+        "TileRightScale": ("scaling", "col_major", "col_major", 32),
+    }[name.removesuffix("Compact")]
+    compact = "normal" if name.endswith("Compact") else "null"
+    made = TileType(loc, dtype, rows, cols, blayout, v_row, v_col, slayout, fractal, 0, compact)
+    return _asserted(made, node)
+
+
+def _plain_tile(args: list[Any], node: Any) -> TileType:
+    if len(args) < 4:
+        raise CppError(node, "Tile takes a place, an element type, rows and columns")
+    loc, dtype = args[:2]
+    if not isinstance(loc, Member) or loc.name not in _LOCS or not isinstance(dtype, Scalar):
+        raise CppError(node, "Tile takes a TileType and an element type first")
+    rows, cols = (whole(a, node, "the size of a tile") for a in args[2:4])
+    rest = args[4:]
+    layout = _word(rest, 0, "RowMajor")
+    v_row = whole(rest[1], node, "the valid rows") if len(rest) > 1 else rows
+    v_col = whole(rest[2], node, "the valid columns") if len(rest) > 2 else cols
+    inner = _word(rest, 3, "NoneBox")
+    fractal = whole(rest[4], node, "the fractal size") if len(rest) > 4 else 512
+    pad = rest[5] if len(rest) > 5 else Member("PadValue", "Null")
+    compact = _word(rest, 6, "Null")
+    return TileType(
+        _LOCS[loc.name], dtype, rows, cols, _SNAKE[layout], v_row, v_col, _SNAKE[inner], fractal,
+        _pad(pad, dtype, node), _COMPACTS[compact],
+    )  # fmt: skip
+
+
+def _word(args: list[Any], at: int, default: str) -> str:
+    return args[at].name if len(args) > at and isinstance(args[at], Member) else default
+
+
+def _pad(pad: Any, dtype: Scalar, node: Any) -> Any:
+    if isinstance(pad, Member) and pad.name in _PADS:
+        return _PADS[pad.name]
+    if isinstance(pad, Num):
+        return pad_bits(pad, dtype)
+    return 0
+
+
+def pad_bits(pad: Num, dtype: Scalar) -> Any:
+    """Return the word of a padding value of its own: the bits of it as an f32."""
+    import struct
+
+    return hex(struct.unpack("<I", struct.pack("<f", float(pad.const)))[0])
+
+
+def _asserted(tile: TileType, node: Any) -> TileType:
+    """The static assertions of the header."""
+    say = None
+    rows, cols = tile.box
+    width = tile.dtype.bits if "x2" not in tile.dtype.name else 4
+    boxless = tile.slayout == "none_box"
+    if tile.rows <= 0 or tile.cols <= 0:
+        say = f"rows and columns of a tile are positive, not {tile.rows} x {tile.cols}"
+    elif tile.v_row > tile.rows or tile.v_col > tile.cols:
+        say = f"the valid part {tile.v_row} x {tile.v_col} is larger than the tile"
+    elif tile.cols % cols:
+        say = f"{tile.cols} columns are no multiple of the {cols} of the inner box"
+    elif tile.rows % rows and tile.loc != "vec" and not (tile.fractal == 32 and tile.rows == 1):
+        say = f"{tile.rows} rows are no multiple of the {rows} of the inner box"
+    elif boxless and tile.blayout == "row_major" and tile.cols * width // 8 % 32:
+        say = f"a row has {tile.cols * width // 8} bytes: it must be a multiple of 32"
+    elif boxless and tile.blayout == "col_major" and tile.rows * width // 8 % 32:
+        say = f"a column has {tile.rows * width // 8} bytes: it must be a multiple of 32"
+    if say is not None:
+        raise CppError(node, f"static assertion of Tile: {say}", "change the size of the tile")
+    return tile
+
+
+def global_type(args: list[Any], node: Any) -> GlobalType:
+    """Return the type of `GlobalTensor<…>`."""
+    if not args or not isinstance(args[0], Scalar):
+        raise CppError(node, "GlobalTensor takes an element type first")
+    dims = [a for a in args[1:] if isinstance(a, Dims)]
+    shape = next((d.sizes for d in dims if d.kind == "Shape"), (-1,) * 5)
+    stride = next((d.sizes for d in dims if d.kind == "Stride"), (-1,) * 5)
+    layout = next((a.name for a in args[1:] if isinstance(a, Member)), "ND")
+    word = MOVES_ALIKE.get(layout, layout.lower())
+    if word not in ("nd", "dn", "nz", "mx_a_zz", "mx_b_nn"):
+        raise CppError(
+            node,
+            f"`Layout::{layout}` is not read: the IR has no such layout",
+            "use ND, DN or NZ",
+            "PTO8010",
+        )
+    return GlobalType(args[0], shape, stride, word)
+
+
+def shape_2d(name: str, args: list[Any], node: Any) -> Dims:
+    """Return `TileShape2D<T, R, C, Layout>` or `BaseShape2D<…>`."""
+    dtype = args[0]
+    rows = whole(args[1], node, "rows") if len(args) > 1 else -1
+    cols = whole(args[2], node, "columns") if len(args) > 2 else -1
+    layout = args[3].name if len(args) > 3 else "ND"
+    c0 = 32 // dtype.size
+    if name == "TileShape2D":
+        if layout == "NZ":
+            sizes = (1, _over(cols, c0), _over(rows, 16), 16, c0)
+        else:
+            sizes = (1, 1, 1, rows, cols)
+        return Dims("Shape", sizes)
+    if layout == "NZ":
+        return Dims("Stride", (_by(cols, rows), _by(rows, c0), 16 * c0, c0, 1))
+    area = _by(rows, cols)
+    last = (1, rows) if layout == "DN" else (cols, 1)
+    return Dims("Stride", (area, area, area, *last))
+
+
+def _over(a: int, b: int) -> int:
+    return -1 if a < 0 else a // b
+
+
+def _by(a: int, b: int) -> int:
+    return -1 if a < 0 or b < 0 else a * b
+
+
+def dims_type(name: str, args: list[Any], node: Any) -> Dims:
+    """Return `Shape<…>` or `Stride<…>`: what is left out is dynamic."""
+    sizes = [whole(a, node, f"a size of {name}") for a in args]
+    if len(sizes) > 5:
+        raise CppError(node, f"{name} has five sizes at most")
+    return Dims(name, tuple(sizes + [-1] * (5 - len(sizes))))
+
+
+def event_type(args: list[Any], node: Any) -> EventType:
+    """Return the type of `Event<…>`."""
+    if len(args) < 2 or not all(isinstance(a, Member) for a in args[:2]):
+        raise CppError(node, "Event takes two operations, `Op::…`")
+    auto = bool(whole(args[2], node, "AutoToken")) if len(args) > 2 else True
+    return EventType(
+        args[0].name, args[1].name, auto, whole(args[3], node, "EventID") if len(args) > 3 else 0
+    )
+
+
+def pipe_type(args: list[Any], node: Any) -> PipeType:
+    """Return the type of `TPipe<…>`."""
+    numbers = [whole(a, node, "an argument of TPipe") for a in args]
+    if len(numbers) < 4:
+        raise CppError(node, "TPipe takes a flag, a direction, the bytes and the number of slots")
+    flag, direction, size, slots, *rest = numbers
+    if direction in (5, 6, 7):
+        direction -= 4
+    local = rest[0] if rest else 2
+    return PipeType(flag, direction, size, slots, local, bool(rest[1]) if len(rest) > 1 else False)
+
+
+# -- traits of the standard library ----------------------------------------------------------------
+
+_LIMITS = {
+    "f32": (3.4028234663852886e38, 1.1754943508222875e-38, 1.1920928955078125e-07),
+    "f16": (65504.0, 6.103515625e-05, 0.0009765625),
+    "bf16": (3.3895313892515355e38, 1.1754943508222875e-38, 0.0078125),
+    "f64": (1.7976931348623157e308, 2.2250738585072014e-308, 2.220446049250313e-16),
+}
+
+
+def trait(name: str, args: list[Any], node: Any) -> Any:
+    """Return a trait with its arguments: a type, a number, or a thing with members; None if it is
+    no trait."""
+    word = name.removesuffix("_v").removesuffix("_t")
+    if word == "is_same":
+        return _told(name, args[0] == args[1])
+    if word == "conditional":
+        chosen = args[1] if whole(args[0], node, "a condition") else args[2]
+        return chosen if name.endswith("_t") else Named("conditional", (chosen,))
+    if word in _CHANGED:
+        changed = _CHANGED[word](args[0])
+        return changed if name.endswith("_t") else Named(word, (changed,))
+    if word in _ASKED:
+        return _told(name, _ASKED[word](args[0]))
+    if word in ("enable_if", "void"):
+        made = args[1] if len(args) > 1 else SCALARS["void"]
+        if word == "enable_if" and not whole(args[0], node, "a condition"):
+            raise CppError(node, "enable_if does not hold here")
+        return made if name.endswith("_t") else Named(word, (made,))
+    return None
+
+
+def _told(name: str, holds: bool) -> Any:
+    return Num(BOOL, holds) if name.endswith("_v") else Named("bool_constant", (Num(BOOL, holds),))
+
+
+def _signless(signed: bool) -> Any:
+    return lambda t: SCALARS[f"{'' if signed else 'u'}int{t.bits}_t"]
+
+
+_CHANGED = {
+    "remove_reference": lambda t: t, "remove_cv": lambda t: t, "remove_cvref": lambda t: t,
+    "decay": lambda t: t, "remove_const": lambda t: t, "make_unsigned": _signless(False),
+    "make_signed": _signless(True), "underlying_type": lambda t: INT,
+    "remove_pointer": lambda t: t.to if isinstance(t, Pointer) else t,
+}  # fmt: skip
+_ASKED = {
+    "is_integral": lambda t: isinstance(t, Scalar) and t.kind in ("int", "bool"),
+    "is_floating_point": lambda t: t in (FLOAT, SCALARS["double"]),
+    "is_arithmetic": lambda t: isinstance(t, Scalar) and t.kind in ("int", "bool", "float"),
+    "is_signed": lambda t: isinstance(t, Scalar) and t.kind in ("int", "float") and t.signed,
+    "is_unsigned": lambda t: isinstance(t, Scalar) and t.kind in ("int", "bool") and not t.signed,
+    "is_pointer": lambda t: isinstance(t, Pointer),
+    "is_void": lambda t: t == SCALARS["void"],
+}
+
+
+def member_of_trait(thing: Named, word: str) -> Any:
+    """Return `::value`, `::type` or a limit of a trait; None if there is none."""
+    if thing.name == "numeric_limits":
+        return _limit(thing.args[0], word)
+    if word in ("value", "type") and thing.args:
+        return thing.args[-1]
+    return None
+
+
+def _limit(type_: Scalar, word: str) -> Any:
+    if type_.kind in ("int", "bool"):
+        top = (1 << (type_.bits - (1 if type_.signed else 0))) - 1
+        values = {"max": top, "min": -top - 1 if type_.signed else 0, "digits": top.bit_length()}
+        values["lowest"] = values["min"]
+        return number(values[word], type_) if word in values else None
+    top, least, epsilon = _LIMITS[type_.ir]
+    values = {"max": top, "lowest": -top, "min": least, "epsilon": epsilon,
+              "infinity": math.inf, "quiet_NaN": math.nan}  # fmt: skip
+    return Num(type_, values[word]) if word in values else None
+
+
+_BACK = {v: k for k, v in _SNAKE.items()}
+
+
+def arguments_of(type_: Any) -> tuple[str, tuple[Any, ...]]:
+    """Return a library type as a name and template arguments, for deduction."""
+    if isinstance(type_, TileType):
+        loc = next(k for k, v in _LOCS.items() if v == type_.loc)
+        return "Tile", (
+            Member("TileType", loc), type_.dtype, number(type_.rows), number(type_.cols),
+            Member("BLayout", _BACK[type_.blayout]), number(type_.v_row), number(type_.v_col),
+            Member("SLayout", _BACK[type_.slayout]), number(type_.fractal),
+        )  # fmt: skip
+    if isinstance(type_, GlobalType):
+        return "GlobalTensor", (
+            type_.dtype, Dims("Shape", type_.shape), Dims("Stride", type_.stride),
+            Member("Layout", type_.layout.upper()),
+        )  # fmt: skip
+    if isinstance(type_, Dims):
+        return type_.kind, tuple(number(s) for s in type_.sizes)
+    if isinstance(type_, EventType):
+        return "Event", (Member("Op", type_.source), Member("Op", type_.target))
+    if isinstance(type_, PipeType):
+        return "TPipe", tuple(map(number, (type_.flag, type_.direction, type_.slot_size,
+                                           type_.slot_num)))  # fmt: skip
+    if isinstance(type_, (Named,)):
+        return type_.name, type_.args
+    return "", getattr(type_, "args", ())
+
+
+def size_of(type_: Any, node: Any) -> int:
+    """Return `sizeof`."""
+    if isinstance(type_, Scalar):
+        return type_.size
+    if isinstance(type_, Pointer):
+        return 8
+    if isinstance(type_, ArrayType):
+        return type_.count * size_of(type_.of, node)
+    if isinstance(type_, Enum):
+        return 4
+    raise CppError(node, "the size of this type is not known here")

@@ -1,0 +1,376 @@
+"""Loops: counted ones become `scf.for`, others `scf.while`; a loop with constant bounds whose body
+needs its counter before the run is unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ptosim.ground.ir.core import Block, Region
+from ptosim.ground.records import dataclass
+from ptosim.language.build import Typed
+from ptosim.language.cpp.declared import field_of, named, text
+from ptosim.language.cpp.errors import CppError, NeedsConstant
+from ptosim.language.cpp.kinds import BOOL, UNKNOWN, Cell, Num, Pointer, Scalar, wrap
+from ptosim.language.cpp.statements import Round, Statements
+
+MOST_ROUNDS = 200_000
+
+
+@dataclass(slots=True, eq=False)
+class _Counted:
+    """`for (i = first; i < end; i += step)`, `end` exclusive."""
+
+    cell: Cell
+    first: Num
+    end: Num
+    step: Num
+
+    def rounds(self) -> int | None:
+        """Return how often the body is executed, None if that is not known."""
+        if not (self.first.is_known and self.end.is_known and self.step.is_known):
+            return None
+        return max(0, -(-(self.end.const - self.first.const) // self.step.const))
+
+
+class Loops(Statements):
+    """Execution of loops."""
+
+    def _s_for_statement(self, node: Any) -> None:
+        with self.scoped():
+            first = field_of(node, "initializer")
+            if first is not None:
+                self._begin(first)
+            condition, update = field_of(node, "condition"), field_of(node, "update")
+            self._loop(node, condition, update, field_of(node, "body"))
+
+    def _begin(self, first: Any) -> None:
+        if first.type == "declaration":
+            self.execute(first)
+        else:
+            self.lv(first)
+
+    def _s_while_statement(self, node: Any) -> None:
+        self._loop(node, field_of(node, "condition"), None, field_of(node, "body"))
+
+    def _s_do_statement(self, node: Any) -> None:
+        body = field_of(node, "body")
+        self.rounds.append(self._round())
+        self.execute(body)
+        left = self.left_loop()
+        self.rounds.pop()
+        if left.is_known and left.const:
+            return
+        condition = field_of(node, "condition")
+        if left.is_known:
+            self._loop(node, condition, None, body)
+        else:
+            self.branch(self.negated(left),
+                        lambda: self._loop(node, condition, None, body), None)  # fmt: skip
+
+    def _s_for_range_loop(self, node: Any) -> None:
+        from ptosim.language.cpp.errors import refused
+
+        raise refused(
+            node, text(node)[:40], "loops over ranges are not followed", "count the rounds"
+        )
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Where what is tried cannot be followed, be as before."""
+        frame, static, depth = self.frame, self.static, self.depth
+        rounds, calls, deep = len(self.rounds), len(self.calls), self.deep
+        all_rounds = self.rounds
+        try:
+            yield
+        except CppError:
+            self.frame, self.static, self.depth, self.deep = frame, static, depth, deep
+            self.rounds = all_rounds
+            del self.rounds[rounds:], self.calls[calls:]
+            raise
+
+    def _round(self) -> Round:
+        return Round(self.cell(Num(BOOL, False), BOOL), self.cell(Num(BOOL, False), BOOL))
+
+    def left_loop(self) -> Num:
+        """Return whether the loop is left: by `break`, or as its function returns."""
+        return self.both("||", self.frame.done.value, self.rounds[-1].broke.value)
+
+    def _loop(self, node: Any, condition: Any, update: Any, body: Any) -> None:
+        if self.static:
+            return self._unrolled(node, condition, update, body)
+        counted = self._counted(condition, update)
+        if counted is None:
+            return self._by_condition(node, condition, update, body)
+        rounds = counted.rounds()
+        if rounds == 0:
+            return None
+        if rounds == 1:
+            return self._unrolled(node, condition, update, body)
+        try:
+            carried = self._written(node, counted, body)
+            if carried is not None:
+                return self._for(node, counted, body, carried)
+        except NeedsConstant:
+            if rounds is None:
+                raise
+            self.unrolling[node.id, self.scope.label] = True
+            return self._unrolled(node, condition, update, body)
+        return self._by_condition(node, condition, update, body)
+
+    unrolling: dict[Any, bool]
+    carried_before: dict[Any, Any]
+
+    # -- what is known before the run --------------------------------------------------------------
+
+    def _unrolled(self, node: Any, condition: Any, update: Any, body: Any) -> None:
+        rounds = 0
+        while True:
+            if condition is not None:
+                holds = self.truth(self.ev(condition), condition)
+                if not self.known(holds, condition, "the condition of the loop"):
+                    return
+            rounds += 1
+            if rounds > MOST_ROUNDS:
+                raise CppError(
+                    node,
+                    f"more than {MOST_ROUNDS:,} rounds before the run",
+                    "a loop without an end?",
+                )
+            self.step(node)
+            self.rounds.append(self._round())
+            self.execute(body)
+            left = self.left_loop()
+            self.rounds.pop()
+            if self.known(left, node, "whether the loop is left"):
+                return
+            if update is not None:
+                self.ev(update) if update.type == "comma_expression" else self.lv(update)
+
+    # -- counted loops -----------------------------------------------------------------------------
+
+    def _counted(self, condition: Any, update: Any) -> _Counted | None:
+        while condition is not None and condition.type in (
+            "parenthesized_expression",
+            "condition_clause",
+        ):
+            condition = named(condition)[0]
+        if condition is None or update is None or condition.type != "binary_expression":
+            return None
+        op = text(field_of(condition, "operator"))
+        name = field_of(condition, "left")
+        if op not in ("<", "<=", "!=") or name.type != "identifier":
+            return None
+        cell = self.scope.find(text(name))
+        if not isinstance(cell, Cell) or not isinstance(cell.value, Num):
+            return None
+        if not isinstance(cell.type, Scalar) or cell.type.kind != "int":
+            return None
+        step = self._step(update, text(name))
+        if step is None:
+            return None
+        end_node = field_of(condition, "right")
+        self.here(condition)
+        end = self.num(self.ev(end_node), end_node)
+        if isinstance(end.type, Pointer) or end.type.kind == "float":
+            return None
+        if op == "!=" and not (step.is_known and step.const == 1):
+            return None
+        if op == "<=":
+            end = self.binary("+", end, Num(end.type, 1), condition)
+        return _Counted(cell, cell.value, end, step)
+
+    def _step(self, update: Any, word: str) -> Num | None:
+        if update.type == "update_expression":
+            is_up = text(field_of(update, "operator")) == "++"
+            named_ = text(field_of(update, "argument")) == word
+            return Num(self.scope.find(word).type, 1) if is_up and named_ else None
+        if update.type != "assignment_expression" or text(field_of(update, "left")) != word:
+            return None
+        op, right = text(field_of(update, "operator")), field_of(update, "right")
+        if op == "=" and right.type == "binary_expression":
+            if text(field_of(right, "operator")) != "+" or text(field_of(right, "left")) != word:
+                return None
+            op, right = "+=", field_of(right, "right")
+        if op != "+=":
+            return None
+        step = self.num(self.ev(right), right)
+        return step if not step.is_known or step.const > 0 else None
+
+    def _written(self, node: Any, counted: _Counted, body: Any) -> list[Cell] | None:
+        """Return the variables that a round changes; None if it leaves the loop, or changes the
+        counter."""
+        if self.unrolling.get((node.id, self.scope.label)):
+            raise NeedsConstant(node, "unrolled before")
+        known: list[Cell] = []
+        for _ in range(20):
+            found = self._tried(node, counted, body, known)
+            if found is None:
+                return None
+            if len(found) == len(known):
+                return known
+            known = found
+        raise CppError(node, "what the loop changes cannot be followed")
+
+    def _tried(
+        self, node: Any, counted: _Counted, body: Any, known: list[Cell]
+    ) -> list[Cell] | None:
+        """Follow a round with what is known to change, and undo it."""
+        mark = len(self.journal.entries)
+        before = self.journal.count
+        try:
+            with self.apart(), self.unchanged():
+                self._enter(counted.cell, known)
+                start = len(self.journal.entries)
+                counter = counted.cell.value
+                self.rounds.append(self._round())
+                try:
+                    self.execute(body)
+                    left = self.left_loop()
+                finally:
+                    self.rounds.pop()
+                if not left.is_known or left.const or counted.cell.value is not counter:
+                    return None
+                written = self.journal.written(start, before)
+        finally:
+            self.journal.undo(mark)
+        found = {id(c): c for c in (*known, *written) if c is not counted.cell}
+        return list(found.values())
+
+    def _enter(self, counter: Cell, known: list[Cell]) -> None:
+        """At the begin of a round, variables that it changes have values of the run."""
+        counter.set(Num(counter.type, None, self.fresh("i")))
+        for cell in known:
+            cell.set(self._open(cell))
+
+    def _open(self, cell: Cell) -> Any:
+        if cell.soft or not isinstance(cell.value, Num):
+            return UNKNOWN
+        return Num(cell.type or cell.value.type, None, self.fresh())
+
+    def _for(self, node: Any, counted: _Counted, body: Any, known: list[Cell]) -> None:
+        self.here(node)
+        type_ = counted.cell.type
+        bounds = [self.typed(self.cast(n, type_, node)).name
+                  for n in (counted.first, counted.end, counted.step)]  # fmt: skip
+        hard = [c for c in known if not c.soft and isinstance(c.value, Num)]
+        starts = [self.typed(self.cast(c.value, c.type or c.value.type, node)) for c in hard]
+        self._enter(counted.cell, known)
+        inside = [c.value for c in hard]
+        args = [(Typed(n.name, n.type.value), s.name) for n, s in zip(inside, starts, strict=True)]
+        results = [self.fresh() for _ in hard]
+        around = self.make.ops
+        with self.make.loop(counted.cell.value.name, bounds, args, results), self.cached():
+            if type_.value != "index":
+                around[-1].types = self.make.types([type_.value])
+            self.rounds.append(self._round())
+            self.execute(body)
+            self.rounds.pop()
+            if hard:
+                self.make.typed(
+                    "scf.yield",
+                    [self._ended(c, n, node) for c, n in zip(hard, inside, strict=True)],
+                )
+        for cell, value, result in zip(hard, inside, results, strict=True):
+            cell.set(Num(value.type, None, result))
+        for cell in known:
+            if cell not in hard:
+                cell.set(UNKNOWN)
+        counted.cell.set(UNKNOWN if counted.rounds() is None else self._after(counted))
+
+    def _ended(self, cell: Cell, value: Num, node: Any) -> Typed:
+        return self.typed(self.cast(self.num(cell.value, node), value.type, node))
+
+    def _after(self, counted: _Counted) -> Num:
+        last = counted.first.const + (counted.rounds() or 0) * counted.step.const
+        return Num(counted.cell.type, wrap(last, counted.cell.type))
+
+    # -- other loops -------------------------------------------------------------------------------
+
+    def _by_condition(self, node: Any, condition: Any, update: Any, body: Any) -> None:
+        mark = len(self.journal.entries)
+        first = Num(BOOL, True) if condition is None else self.truth(self.ev(condition), condition)
+        if first.is_known and not first.const:
+            return
+        if first.is_known:
+            try:
+                with self.apart() as ops, self.unchanged():
+                    self._unrolled(node, condition, update, body)
+                self.make.ops.extend(ops)
+                return
+            except NeedsConstant:
+                self.journal.undo(mark)
+        self._while(node, condition, update, body)
+
+    def _while(self, node: Any, condition: Any, update: Any, body: Any) -> None:
+        known: list[Cell] = []
+        broke = self.cell(Num(BOOL, False), BOOL)
+        for _ in range(20):
+            mark, before = len(self.journal.entries), self.journal.count
+            with self.apart():
+                for cell in known:
+                    cell.set(self._open(cell))
+                start = len(self.journal.entries)
+                self._go(node, condition)
+                self._round_of(node, update, body, broke)
+                written = self.journal.written(start, before)
+            self.journal.undo(mark)
+            found = list({id(c): c for c in (*known, *written)}.values())
+            if len(found) == len(known):
+                break
+            known = found
+        self._written_while(node, condition, update, body, known, broke)
+
+    def _go(self, node: Any, condition: Any) -> Num:
+        return Num(BOOL, True) if condition is None else self.truth(self.ev(condition), condition)
+
+    def _round_of(self, node: Any, update: Any, body: Any, broke: Cell) -> None:
+        self.rounds.append(Round(broke, self.cell(Num(BOOL, False), BOOL)))
+        self.execute(body)
+        self.rounds.pop()
+        if update is not None:
+            self.ev(update) if update.type == "comma_expression" else self.lv(update)
+
+    def _written_while(
+        self, node: Any, condition: Any, update: Any, body: Any, known: list[Cell], broke: Cell
+    ) -> None:
+        self.here(node)
+        hard = [c for c in known if not c.soft and isinstance(c.value, Num)]
+        for cell in known:
+            if cell not in hard:
+                cell.set(UNKNOWN)
+        starts = [self.typed(self.cast(c.value, c.type or c.value.type, node)) for c in hard]
+        kinds = [c.type or c.value.type for c in hard]
+        op = self.make.typed("scf.while")
+        op.ins, op.ins_types = (
+            [self.make.item(s) for s in starts],
+            self.make.types(s.type for s in starts),
+        )
+        op.arrow = self.make.types(s.type for s in starts)
+        with self._region(op, hard, kinds), self.cached():
+            go = self._go(node, condition)
+            left = self.both("||", self.frame.done.value, broke.value)
+            go = self.both("&&", go, self.negated(left))
+            end = self.make.typed("scf.condition", [self._ended(c, c.value, node) for c in hard])
+            end.outs = [self.make.item(self.typed(go))]
+        with self._region(op, hard, kinds), self.cached():
+            entered = [c.value for c in hard]
+            self._round_of(node, update, body, broke)
+            self.make.typed(
+                "scf.yield", [self._ended(c, e, node) for c, e in zip(hard, entered, strict=True)]
+            )
+        results = [self.fresh() for _ in hard]
+        op.result_tokens = [(r.removeprefix("%"), 1, self.make.at) for r in results]
+        for cell, kind, result in zip(hard, kinds, results, strict=True):
+            cell.set(Num(kind, None, result))
+        broke.set(Num(BOOL, False))
+
+    def _region(self, op: Any, hard: list[Cell], kinds: list[Any]) -> Any:
+        args = []
+        for cell, kind in zip(hard, kinds, strict=True):
+            cell.set(Num(kind, None, self.fresh()))
+            args.append((self.make.tok(cell.value.name), self.make.tok(kind.value, "TYPE")))
+        op.regions = [*op.regions, Region([Block([], args)])]
+        op.end = op.regions[-1].end = self.make.at
+        return self.make.into(op.regions[-1].blocks[0].ops)

@@ -1,0 +1,658 @@
+"""What names mean: variables, types, templates with their arguments, members of types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.language.cpp import library
+from ptosim.language.cpp.arithmetic import Arithmetic
+from ptosim.language.cpp.declared import (
+    Collector,
+    Declared,
+    Overloads,
+    field_of,
+    has_word,
+    inner,
+    name_node,
+    named,
+    text,
+)
+from ptosim.language.cpp.errors import CppError, refused
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    INT,
+    SCALARS,
+    ArrayType,
+    Cell,
+    Dims,
+    Enum,
+    EventType,
+    GlobalType,
+    Member,
+    Named,
+    Num,
+    PipeType,
+    Pointer,
+    Scalar,
+    Struct,
+    StructType,
+    TileType,
+    number,
+)
+from ptosim.language.cpp.state import Scope
+
+SILENT = frozenset(("std", "pto", "comm", "cce", "kernel_utils", "pto_comm"))
+"""Namespaces of the libraries: their names are built in."""
+_TYPES = (Scalar, Pointer, TileType, Dims, GlobalType, EventType, PipeType, ArrayType, Named, Enum,
+          StructType)  # fmt: skip
+AUTO = Named("auto")
+
+
+def is_type(thing: Any) -> bool:
+    """Is this a type?"""
+    return isinstance(thing, _TYPES)
+
+
+_MADE = {
+    "GlobalTensor": library.global_type,
+    "Event": library.event_type,
+    "TPipe": library.pipe_type,
+}
+
+
+class Names(Arithmetic):
+    """Lookup of names and types."""
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def look(self, word: str, node: Any) -> Any:
+        """Return what a plain name is: of the file, or of the library."""
+        found = self.scope.find(word)
+        if found is not None:
+            return self.settled(found, node)
+        return self.built_in(word, node)
+
+    def settled(self, found: Any, node: Any) -> Any:
+        """Return what a declaration declares, where it is no template or function."""
+        if not isinstance(found, Declared) or found.params is not None:
+            return found
+        if found.kind == "enumerator":
+            return self._enumerator(found)
+        if found.kind == "enum":
+            return Enum(found.name)
+        return self.instance(found, (), node)
+
+    def _enumerator(self, found: Declared) -> Member:
+        if () not in found.made:
+            part, last = found.node
+            value = field_of(part, "value")
+            with self._within(found.scope):
+                if value is not None:
+                    const = self.known(self._as_num(self.ev(value), value), value, "an enumerator")
+                else:
+                    const = self._enumerator(last).const + 1 if last is not None else 0
+            found.made[()] = Member(found.scope.label, found.name, const)
+        return found.made[()]
+
+    def _as_num(self, value: Any, node: Any) -> Num:
+        return self.num(value, node)
+
+    def built_in(self, word: str, node: Any) -> Any:
+        """Return a name of the library; raises CppError for one that nobody knows."""
+        if word in SCALARS:
+            return SCALARS[word]
+        if word in library.TYPES or word.endswith("Algorithm"):
+            return Named(word)
+        if word.startswith("PIPE_"):
+            return Member("pipe", word)
+        if word.startswith("EVENT_ID") and word[8:].isdigit():
+            return number(int(word[8:]))
+        if word == "DYNAMIC":
+            return number(-1)
+        if word in library.ENUMS:
+            return Named(word)
+        return None
+
+    def _within(self, scope: Scope) -> Any:
+        return self.scoped(scope)
+
+    # -- members -----------------------------------------------------------------------------------
+
+    def member(self, owner: Any, word: str, node: Any) -> Any:
+        """Return `owner::word`."""
+        if isinstance(owner, Scope):
+            found = owner.names.get(word)
+            return self.settled(found, node) if found is not None else None
+        if isinstance(owner, Declared) and owner.kind == "enum":
+            found = owner.scope.names.get(word)
+            return self._enumerator(found) if found is not None else None
+        if isinstance(owner, StructType):
+            return self.static_member(owner, word, node)
+        if isinstance(owner, Named):
+            return self._library_member(owner, word, node)
+        made = _MEMBERS.get(type(owner))
+        return made(owner, word) if made is not None else None
+
+    def _library_member(self, owner: Named, word: str, node: Any) -> Any:
+        if (owner.name, word) in library.NUMBERS:
+            return Member(owner.name, word, library.NUMBERS[owner.name, word])
+        if not owner.args and (owner.name in library.ENUMS or owner.name.endswith("Algorithm")):
+            return Member(owner.name, word)
+        return library.member_of_trait(owner, word)
+
+    def static_member(self, owner: StructType, word: str, node: Any) -> Any:
+        """Return a static member of a struct, or of what it is derived from."""
+        found = owner.scope.names.get(word)
+        if found is not None:
+            return self.settled(found, node)
+        for base in owner.bases:
+            found = self.member(base, word, node)
+            if found is not None:
+                return found
+        return None
+
+    def qualified(self, node: Any) -> Any:
+        """Return what `a::b` is."""
+        owner_node, name = field_of(node, "scope"), field_of(node, "name")
+        if owner_node is None:
+            return self.entity(name)
+        word = text(owner_node)
+        if word in SILENT and not isinstance(self.scope.find(word), Scope):
+            if word == "comm":
+                return ("comm", name)
+            return self.entity(name)
+        owner = self._owner(owner_node)
+        return self._inside(owner, name, node)
+
+    def _owner(self, node: Any) -> Any:
+        found = self.scope.find(text(node)) if node.type != "template_type" else None
+        if isinstance(found, Declared) and found.kind == "enum":
+            return found
+        return self.entity(node)
+
+    def _inside(self, owner: Any, name: Any, node: Any) -> Any:
+        if isinstance(owner, Cell) and isinstance(owner.value, Struct):
+            owner = owner.value.type
+        if name.type == "qualified_identifier":
+            return self._inside(self._inside(owner, field_of(name, "scope"), node),
+                                field_of(name, "name"), node)  # fmt: skip
+        if name.type in ("template_type", "template_function", "template_method"):
+            found = self._raw_member(owner, text(field_of(name, "name")), node)
+            return self.with_arguments(found, self.arguments(name), name)
+        if name.type == "dependent_name":
+            return self._inside(owner, named(name)[-1], node)
+        found = self.member(owner, text(name), node)
+        if found is None:
+            raise CppError(
+                node,
+                f"`{text(node)}`: nothing of that name is known",
+                "headers are not read but those beside the file",
+            )
+        return found
+
+    def _raw_member(self, owner: Any, word: str, node: Any) -> Any:
+        scope = owner.scope if isinstance(owner, StructType) else owner
+        found = scope.names.get(word) if isinstance(scope, Scope) else None
+        if found is None:
+            raise CppError(node, f"there is no template `{word}` here")
+        return found
+
+    # -- entities: what a name in any form is ------------------------------------------------------
+
+    def entity(self, node: Any) -> Any:
+        """Return a type, variable, function, template or value by the node of its name."""
+        kind = node.type
+        if kind == "qualified_identifier":
+            return self.qualified(node)
+        if kind in ("template_type", "template_function"):
+            return self.template(node)
+        if kind in ("primitive_type", "sized_type_specifier"):
+            return self.type_of(node)
+        if kind in ("dependent_type", "dependent_name"):
+            return self.entity(named(node)[-1])
+        if kind == "decltype":
+            return self.type_of(node)
+        found = self.look(text(node), node)
+        if found is None and kind == "nested_namespace_specifier":
+            return self._path(text(node).split("::"), node)
+        return found
+
+    def _path(self, words: list[str], node: Any) -> Any:
+        found: Any = None
+        for word in words:
+            if word not in SILENT:
+                found = self.look(word, node) if found is None else self.member(found, word, node)
+        return found
+
+    def template(self, node: Any) -> Any:
+        """Return a template with its arguments."""
+        name = field_of(node, "name")
+        word = text(name)
+        args = self.arguments(node)
+        found = self.scope.find(word)
+        if found is not None:
+            return self.with_arguments(found, args, node)
+        return self.library_template(word, args, node)
+
+    def with_arguments(self, found: Any, args: list[Any], node: Any) -> Any:
+        """Return a declaration of the file with template arguments."""
+        if isinstance(found, Overloads):
+            return (found, args)
+        if isinstance(found, Declared):
+            return self.instance(found, tuple(args), node)
+        if isinstance(found, Named):
+            return self.library_template(found.name, args, node)
+        raise CppError(node, f"`{text(node)}` is no template")
+
+    def library_template(self, word: str, args: list[Any], node: Any) -> Any:
+        """Return a type or trait of the library; a pair for a function of it."""
+        if word in ("Shape", "Stride"):
+            return library.dims_type(word, args, node)
+        if word in ("TileShape2D", "BaseShape2D"):
+            return library.shape_2d(word, args, node)
+        if word.startswith("Tile") and word in library.TYPES:
+            return library.tile_type(word, args, node, self.arch)
+        if word in _MADE:
+            return _MADE[word](args, node)
+        if word == "array":
+            return ArrayType(args[0], library.whole(args[1], node, "the size of an array"))
+        if word in ("PadValueCustom", "PadCustom") and args and isinstance(args[0], Num):
+            return args[0]
+        if word in ("ConvTile", "ConvTileShape"):
+            raise refused(
+                node, word, "img2col tiles are not read yet", "load the patches as a matrix"
+            )
+        found = library.trait(word, args, node) if word in library.TYPES else None
+        if found is not None:
+            return found
+        return Named(word, tuple(args)) if word in library.TYPES else (word, args)
+
+    def arguments(self, node: Any) -> list[Any]:
+        """Return the arguments of a template: types and values."""
+        return [self.argument(part) for part in named(field_of(node, "arguments"))]
+
+    def argument(self, part: Any) -> Any:
+        """Return one argument of a template."""
+        if part.type == "type_descriptor":
+            if field_of(part, "declarator") is not None:
+                return self.type_of(part)
+            found = self.entity_or_type(field_of(part, "type"))
+        else:
+            found = self.ev(part)
+        if isinstance(found, Cell):
+            found = self.read(found, part, f"`{text(part)}`")
+        if isinstance(found, Member) and found.enum in ("bool",):
+            return number(found.const, BOOL)
+        if found is None:
+            raise CppError(
+                part,
+                f"`{text(part)}`: nothing of that name is known",
+                "headers are not read but those beside the file",
+            )
+        return found
+
+    def entity_or_type(self, node: Any) -> Any:
+        """Return what a type node names: it may be a value in the place of a type."""
+        if node.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier"):
+            return self.type_of(node)
+        return self.entity(node)
+
+    # -- types -------------------------------------------------------------------------------------
+
+    def type_of(self, node: Any) -> Any:
+        """Return the type that a node names."""
+        kind = node.type
+        if kind == "type_descriptor":
+            return self.declared_type(field_of(node, "type"), field_of(node, "declarator"))
+        if kind in ("primitive_type", "sized_type_specifier"):
+            return self._plain(node)
+        if kind == "placeholder_type_specifier":
+            return self.type_of(named(node)[0]) if named(node)[0].type == "decltype" else AUTO
+        if kind == "auto":
+            return AUTO
+        if kind == "decltype":
+            return self.type_of_value(self.ev(named(node)[-1]), node)
+        if kind in ("struct_specifier", "class_specifier", "enum_specifier"):
+            found = self.look(text(field_of(node, "name")), node)
+        else:
+            found = self.entity(node)
+        if isinstance(found, Declared) and found.kind == "struct" and found.params is not None:
+            return found
+        if found == Named("Shape") or found == Named("Stride"):
+            return Dims(found.name, (-1,) * 5)
+        if not is_type(found):
+            raise CppError(
+                node,
+                f"`{text(node)}` is no type that is known here",
+                "headers are not read but those beside the file",
+            )
+        return found
+
+    def _plain(self, node: Any) -> Any:
+        word = " ".join(w for w in text(node).split() if w not in ("const",))
+        if word not in SCALARS:
+            word = word.removesuffix(" int")
+        if word not in SCALARS:
+            raise CppError(node, f"`{text(node)}` is no type that is known here")
+        return SCALARS[word]
+
+    def declared_type(self, type_node: Any, declarator: Any) -> Any:
+        """Return a type with the pointers and brackets of a declarator."""
+        made = self.type_of(type_node)
+        while declarator is not None:
+            if declarator.type in ("pointer_declarator", "abstract_pointer_declarator"):
+                made = made if made == AUTO else Pointer(made)
+            elif declarator.type == "array_declarator":
+                size = field_of(declarator, "size")
+                if size is not None:
+                    count = self.known(self._as_num(self.ev(size), size), size, "an array's size")
+                    made = ArrayType(made, count)
+            declarator = next((c for c in named(declarator) if "declarator" in c.type), None)
+        return made
+
+    def type_of_value(self, value: Any, node: Any) -> Any:
+        """Return the type of a value."""
+        if isinstance(value, Cell):
+            value = value.value
+        if is_type(value):
+            return value
+        if isinstance(value, Member):
+            return Enum(value.enum)
+        found = getattr(value, "type", None)
+        if found is None:
+            raise CppError(node, "the type of this is not known")
+        return found
+
+    # -- instances of templates --------------------------------------------------------------------
+
+    def instance(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
+        """Return an alias, variable or struct template with its arguments."""
+        key = _key(args)
+        if key in found.made:
+            made = found.made[key]
+            if made is None:
+                raise refused(node, found.name, "it is defined by itself", "break the circle")
+            return made
+        found.made[key] = None
+        depth = len(found.made)
+        if depth > 20_000:
+            raise CppError(node, f"`{found.name}` has more than 20,000 instantiations")
+        self.depth += 1
+        try:
+            if self.depth > 150:
+                raise CppError(
+                    node,
+                    f"templates are nested too deeply at `{found.name}`",
+                    "a template that instantiates itself needs an end",
+                )
+            found.made[key] = self._instance(found, args, node)
+        except CppError:
+            del found.made[key]
+            raise
+        finally:
+            self.depth -= 1
+        return found.made[key]
+
+    depth = 0
+
+    def _instance(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
+        target, params, bound = self._chosen(found, args, node)
+        with self.scoped(found.scope, found.name) as scope:
+            scope.names.update(bound if bound is not None else self.bound(params, args, node))
+            if found.kind == "alias":
+                return self._aliased(target)
+            if found.kind == "struct":
+                return self._structure(found, target, args, scope)
+            return self._variable(target)
+
+    def _aliased(self, node: Any) -> Any:
+        if node.type == "type_descriptor" and field_of(node, "declarator") is None:
+            return self.type_of(field_of(node, "type"))
+        return self.type_of(node)
+
+    def _variable(self, parts: Any) -> Any:
+        declaration, child = parts
+        value = field_of(child, "value") or field_of(declaration, "default_value")
+        declarator = field_of(child, "declarator") if child.type == "init_declarator" else child
+        type_ = self.declared_type(field_of(declaration, "type"), declarator)
+        if value is None:
+            raise CppError(declaration, "a variable of the file needs a value")
+        self.static += 1
+        try:
+            return self.initialised(type_, value, declaration)
+        finally:
+            self.static -= 1
+
+    static = 0
+
+    def initialised(self, type_: Any, value: Any, node: Any) -> Any:
+        """Return what a variable of a type has, from the node of its value."""
+        raise NotImplementedError
+
+    def _structure(self, found: Declared, node: Any, args: tuple[Any, ...], scope: Scope) -> Any:
+        made = StructType(found.name, node, scope, args)
+        scope.names[found.name] = made
+        for part in named(node):
+            if part.type == "base_class_clause":
+                made.bases += [self.type_of(b) for b in named(part) if b.type != "access_specifier"]
+        for base in made.bases:
+            if isinstance(base, StructType):
+                scope.using.append(base.scope)
+        collector = Collector(())
+        for part in named(field_of(node, "body")):
+            if part.type == "field_declaration" and not _is_static(part):
+                continue
+            collector.collect([part], scope)
+        for check, inside in collector.asserts:
+            with self.scoped(inside):
+                self.assert_static(check)
+        return made
+
+    def assert_static(self, node: Any) -> None:
+        """Ask a static assertion."""
+        condition, message = field_of(node, "condition"), field_of(node, "message")
+        self.static += 1
+        value = self.ev(condition)
+        self.static -= 1
+        if not self.known(self._as_num(value, node), condition, "a static assertion"):
+            words = text(message).strip('"') if message is not None else text(condition)
+            raise CppError(node, f"static assertion: {words}")
+
+    def _chosen(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
+        """Return the specialisation that fits, or the template itself."""
+        full = args
+        if found.special and found.params is not None:
+            with self.scoped(found.scope):
+                bound = self.bound(found.params, args, node)
+            full = tuple(bound.values())
+        for pattern, target, params in reversed(found.special):
+            with self.scoped(found.scope):
+                fits = self.matched(pattern, full, params)
+            if fits is not None:
+                return target, params, fits
+        return found.node, found.params or [], None
+
+    def matched(self, pattern: list[Any], args: Any, params: list[Any]) -> dict[str, Any] | None:
+        """Return the parameters of a specialisation where its pattern fits, else None."""
+        free = {w for p in params if (w := param_name(p))}
+        bound: dict[str, Any] = {}
+        if len(pattern) != len(args):
+            return None
+        for part, value in zip(pattern, args, strict=True):
+            if not self.deduce(part, value, free, bound):
+                return None
+        return bound
+
+    def deduce(self, part: Any, value: Any, free: set[str], bound: dict[str, Any]) -> bool:
+        """Match a type or value with the node of a pattern; enter what its free names are."""
+        if part.type == "type_descriptor":
+            inside = field_of(part, "declarator")
+            while inside is not None and "pointer" in inside.type:
+                if not isinstance(value, Pointer):
+                    return False
+                value = value.to
+                inside = next((c for c in named(inside) if "declarator" in c.type), None)
+            part = field_of(part, "type")
+        word = text(part)
+        if word in free:
+            if word in bound:
+                return _key((bound[word],)) == _key((value,))
+            bound[word] = value
+            return True
+        if part.type == "template_type" and any(w in free for w in _words(part)):
+            return self._deduce_inside(part, value, free, bound)
+        try:
+            own = self.argument(part)
+        except CppError:
+            return False
+        return _key((own,)) == _key((value,))
+
+    def _deduce_inside(self, part: Any, value: Any, free: set[str], bound: Any) -> bool:
+        name, args = library.arguments_of(value)
+        if isinstance(value, StructType):
+            name, args = value.name, value.args
+        word = text(field_of(part, "name"))
+        if word != name and word not in free:
+            return False
+        patterns = named(field_of(part, "arguments"))
+        return all(self.deduce(p, a, free, bound) for p, a in zip(patterns, args, strict=False))
+
+    def bound(self, params: list[Any] | None, args: Any, node: Any) -> dict[str, Any]:
+        """Return template parameters with their arguments or defaults; in the scope of the
+        template."""
+        made: dict[str, Any] = {}
+        left = list(args)
+        for param in params or ():
+            word = param_name(param) or f"__{len(made)}"
+            if "variadic" in param.type:
+                made[word] = tuple(left)
+                left = []
+                continue
+            made[word] = self.given(param, left.pop(0)) if left else self._default(param, node)
+            self.scope.names[word] = made[word]
+        if left:
+            raise CppError(node, f"{len(left)} template arguments too many")
+        return made
+
+    def given(self, param: Any, value: Any) -> Any:
+        """Return a template argument in the type of its parameter."""
+        type_node = field_of(param, "type")
+        if isinstance(value, Num) and type_node is not None:
+            type_ = self.type_of(type_node)
+            return self.cast(value, type_, param) if isinstance(type_, Scalar) else value
+        return value
+
+    def _default(self, param: Any, node: Any) -> Any:
+        default = field_of(param, "default_value") or field_of(param, "default_type")
+        if default is None:
+            raise CppError(
+                node,
+                f"template parameter `{param_name(param)}` is not given",
+                "write it: `name<…>`",
+            )
+        if default.type in (
+            "type_descriptor",
+            "template_type",
+            "type_identifier",
+            "primitive_type",
+            "qualified_identifier",
+            "dependent_type",
+        ):
+            found = self.argument(default) if default.type == "type_descriptor" else None
+            return found if found is not None else self.given(param, self.entity(default))
+        return self.given(param, self.argument(default))
+
+
+def param_name(param: Any) -> str:
+    """Return the name of a template parameter, "" if it has none."""
+    if param.type in ("type_parameter_declaration", "optional_type_parameter_declaration",
+                      "variadic_type_parameter_declaration"):  # fmt: skip
+        found = field_of(param, "name")
+        found = found or next((c for c in named(param) if c.type == "type_identifier"), None)
+        return text(found) if found is not None else ""
+    if param.type == "template_template_parameter_declaration":
+        return param_name(named(param)[-1])
+    found = name_node(field_of(param, "declarator"))
+    return text(found) if found is not None else ""
+
+
+def _words(node: Any) -> set[str]:
+    found = set()
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if part.child_count == 0:
+            found.add(text(part))
+        waiting.extend(part.children)
+    return found
+
+
+def _key(args: Any) -> Any:
+    """Arguments as what tells instances apart."""
+    return tuple(
+        (a.const, a.name) if isinstance(a, Num) else ("m", a.enum, a.name) if isinstance(a, Member)
+        else id(a) if isinstance(a, (StructType, Declared)) else a
+        for a in args
+    )  # fmt: skip
+
+
+def _is_static(part: Any) -> bool:
+    if inner(field_of(part, "declarator"), "function_declarator") is not None:
+        return False
+    return has_word(part, "static", "constexpr")
+
+
+def _of_tile(tile: TileType, word: str) -> Any:
+    box = tile.box
+    row = tile.blayout == "row_major"
+    values = {
+        "Rows": tile.rows, "Cols": tile.cols, "ValidRow": tile.v_row, "ValidCol": tile.v_col,
+        "SFractalSize": tile.fractal, "Numel": tile.rows * tile.cols, "InnerRows": box[0],
+        "InnerCols": box[1], "RowStride": tile.cols if row else 1,
+        "ColStride": 1 if row else tile.rows,
+    }  # fmt: skip
+    if word in values:
+        return number(values[word])
+    truths = {"isRowMajor": row, "isBoxedLayout": tile.slayout != "none_box",
+              "isInnerRowMajor": tile.slayout == "row_major",
+              "isInnerColMajor": tile.slayout == "col_major"}  # fmt: skip
+    if word in truths:
+        return Num(BOOL, truths[word])
+    if word == "DType":
+        return tile.dtype
+    args = library.arguments_of(tile)[1]
+    return {
+        "Loc": args[0],
+        "BFractal": args[4],
+        "SFractal": args[7],
+        "PadVal": Member(
+            "PadValue", {0: "Null", 1: "Zero", 2: "Max", 3: "Min"}.get(tile.pad, "Null")
+        ),
+    }.get(word)
+
+
+def _of_global(type_: GlobalType, word: str) -> Any:
+    if word in ("DType", "RawDType"):
+        return type_.dtype
+    if word in ("Shape", "Stride"):
+        return Dims(word, type_.shape if word == "Shape" else type_.stride)
+    if word == "layout":
+        return Member("Layout", type_.layout.upper())
+    for kind, sizes in (("staticShape", type_.shape), ("staticStride", type_.stride)):
+        if word == kind:
+            return Named("sizes", tuple(number(s) for s in sizes))
+    return None
+
+
+def _of_dims(type_: Dims, word: str) -> Any:
+    return Named("sizes", tuple(map(number, type_.sizes))) if word.startswith("static") else None
+
+
+def _of_pipe(type_: PipeType, word: str) -> Any:
+    found = {"SlotSize": type_.slot_size, "SlotNum": type_.slot_num}.get(word)
+    return number(found, INT) if found is not None else None
+
+
+_MEMBERS = {
+    TileType: _of_tile, GlobalType: _of_global, Dims: _of_dims, PipeType: _of_pipe,
+}  # fmt: skip

@@ -1,0 +1,236 @@
+"""The preprocessor: macros are expanded and markers are taken out, and each character of what is
+left knows its place in the file.
+
+`#include <…>` is not opened: the names of the library are built in. A quoted file beside the
+kernel is read; what comes from it has the place of its `#include`."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any
+
+from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import Source
+from ptosim.language.cpp.errors import CppError, needs_extra
+
+MARKERS = frozenset(
+    [
+        "AICORE",
+        "__aicore__",
+        "__gm__",
+        "__in__",
+        "__out__",
+        "__ubuf__",
+        "__cbuf__",
+        "__ca__",
+        "__cb__",
+        "__cc__",
+        "__tf__",
+        "PTO_INTERNAL",
+        "PTO_INST",
+        "PTO_INLINE",
+        "__inline__",
+        "__forceinline__",
+        "__restrict__",
+        "__fbuf__",
+        "__sync_noalias__",
+        "__sync_out__",
+        "__sync_in__",
+        "__host__",
+        "__device__",
+        "noexcept",
+        "volatile",
+    ]
+)
+"""Words that say nothing about values."""
+KERNEL = "__global__"
+ARCHES = {
+    "a2a3": {"__NPU_ARCH__": "2201", "PTO_NPU_ARCH_A2A3": "1", "__CCE_AICORE__": "220",
+             "MEMORY_BASE": "1"},
+    "a5": {"__NPU_ARCH__": "3101", "PTO_NPU_ARCH_A5": "1", "__CCE_AICORE__": "310",
+           "REGISTER_BASE": "1"},
+}  # fmt: skip
+CORES = {
+    ("a2a3", "vector"): ("__DAV_VEC__", "__DAV_C220_VEC__"),
+    ("a2a3", "cube"): ("__DAV_CUBE__", "__DAV_C220_CUBE__"),
+    ("a5", "vector"): ("__DAV_VEC__", "__DAV_C310_VEC__"),
+    ("a5", "cube"): ("__DAV_CUBE__", "__DAV_C310_CUBE__"),
+}
+CORE_WORDS = frozenset(word for words in CORES.values() for word in words)
+MOST_TOKENS = 4_000_000
+"""Tokens of a file after its macros were expanded, and of all expansions on the way."""
+
+
+@dataclass(slots=True)
+class Expanded:
+    """A text without directives, and where its characters come from."""
+
+    source: Source
+    text: str
+    kernels: list[int] = field(default_factory=list)
+    """Where `__global__` was, in the text."""
+    asks_core: bool = False
+    """Does it ask for which core it is compiled?"""
+    marks: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+    def place(self, offset: int) -> int:
+        """Return the place in the file of a character of the text."""
+        at = bisect_right(self.marks, offset) - 1
+        return self.places[at] if at >= 0 else 0
+
+
+def expand(
+    source: Source, arch: str, core: str | None, defines: Mapping[str, str] | None = None
+) -> Expanded:
+    """Return a file with its macros expanded for a target, and for one kind of core or for both.
+    Raises CppError for `#error` and for macros that expand without end, UsageError where the
+    extra is not installed."""
+    reader = _reader(source)
+    words = dict(ARCHES[arch])
+    for kind in (core,) if core else ("vector", "cube"):
+        words.update(dict.fromkeys(CORES[arch, kind], "1") if core else {})
+    words.update(defines or {})
+    for name, value in words.items():
+        reader.define(f"{name} {value}")
+    reader.parse(source.text, source.name)
+    return _Writer(source, reader).written()
+
+
+def _reader(source: Source) -> Any:
+    """Return what expands one file, and counts what it expands."""
+    try:
+        import pcpp
+    except ImportError:
+        raise needs_extra() from None
+
+    reader: Any = pcpp.Preprocessor()
+    expand_macros, on_directive = reader.expand_macros, reader.on_directive_handle
+    count = 0
+
+    def leave_out(*_: Any, **__: Any) -> Any:
+        raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+
+    def directive(word: Any, *rest: Any) -> Any:
+        return leave_out() if word.value in _IGNORED else on_directive(word, *rest)
+
+    def error(file: str, line: int, message: str) -> None:
+        raise CppError(_line_start(source, line), f"the preprocessor says: {message}")
+
+    def expanded(tokens: Any, expanding_from: Any = ()) -> Any:
+        nonlocal count
+        found = expand_macros(tokens, list(expanding_from))
+        count += len(found) if expanding_from else 0
+        if count > MOST_TOKENS or len(expanding_from) > _DEEPEST:
+            at = _line_start(source, found[0].lineno if found else 1)
+            raise CppError(at, f"macros expand to more than {MOST_TOKENS:,} words")
+        return found
+
+    reader.line_directive = None
+    reader.on_include_not_found = leave_out
+    reader.on_unknown_macro_in_defined_expr = lambda _: False
+    reader.on_unknown_macro_in_expr = lambda _: 0
+    reader.on_unknown_macro_function_in_expr = lambda _: lambda *_: 0
+    reader.on_directive_handle, reader.on_error = directive, error
+    reader.expand_macros = expanded
+    return reader
+
+
+_IGNORED = ("pragma", "warning", "line")
+_DEEPEST = 200
+
+
+def _line_start(source: Source, line: int) -> int:
+    starts = source._starts()
+    return starts[min(max(line, 1), len(starts)) - 1]
+
+
+class _Writer:
+    """Writes the tokens that are left, and notes where each comes from."""
+
+    def __init__(self, source: Source, reader: Any) -> None:
+        self.source, self.reader = source, reader
+        self.out: list[str] = []
+        self.length = 0
+        self.made = Expanded(source, "")
+        self.at = 0
+        self.launch = 0  # brackets that are open inside `<<<…>>>`
+
+    def written(self) -> Expanded:
+        tokens = iter(self.reader.token, None)
+        count = 0
+        pending: Any = None
+        for token in tokens:
+            count += 1
+            if count > MOST_TOKENS:
+                raise CppError(self.at, f"macros expand to more than {MOST_TOKENS:,} words")
+            if pending is not None:
+                token, pending = self._joined(pending, token)
+            elif token.value in ("<<", ">>"):
+                pending = token
+                continue
+            if token is not None:
+                self._token(token)
+        if pending is not None:
+            self._token(pending)
+        self.made.text = "".join(self.out)
+        text = self.source.text
+        self.made.asks_core = any(word in text for word in CORE_WORDS)
+        return self.made
+
+    def _joined(self, first: Any, second: Any) -> tuple[Any, Any]:
+        """Begin or end the words of a launch: `<<` and `<` are `<<<`."""
+        if first.value == "<<" and second.value == "<":
+            self._write("(__launch__(", first)
+            self.launch += 1
+            return None, None
+        if first.value == ">>" and second.value == ">" and self.launch:
+            self._write(")", first)
+            self.launch -= 1
+            self._swallow = True
+            return None, None
+        self._token(first)
+        return (None, second) if second.value in ("<<", ">>") else (second, None)
+
+    _swallow = False
+
+    def _token(self, token: Any) -> None:
+        value = token.value
+        if self._swallow and value.strip():
+            self._swallow = False
+            self._write("," if value == "(" else value, token)
+            return
+        if value in MARKERS:
+            value = ""
+        elif value == KERNEL:
+            self._place(token)
+            self.made.kernels.append(self.length)
+            value = ""
+        elif token.type in ("CPP_COMMENT1", "CPP_COMMENT2", "CPP_LINECONT"):
+            value = " "
+        self._write(value, token)
+
+    def _write(self, value: str, token: Any) -> None:
+        self._place(token)
+        self.made.marks.append(self.length)
+        self.made.places.append(self.at)
+        plain = value if value.isascii() else value.encode("ascii", "replace").decode()
+        self.out.append(plain)
+        self.length += len(plain)
+
+    def _place(self, token: Any) -> None:
+        """Find a token in the file: where it is written, or the use of the macro it is from."""
+        file = getattr(token, "source", None) or self.source.name
+        if os.path.basename(file) != os.path.basename(self.source.name):
+            return
+        text, at = self.source.text, token.lexpos
+        is_written = not getattr(token, "expanded_from", None) and text.startswith(token.value, at)
+        if is_written and self.source.line_column(at)[0] == token.lineno:
+            self.at = at
+            return
+        start = _line_start(self.source, token.lineno)
+        if not start <= self.at < start + len(self.source.line_text(token.lineno)) + 1:
+            line = self.source.line_text(token.lineno)
+            self.at = start + len(line) - len(line.lstrip())

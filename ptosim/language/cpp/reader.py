@@ -1,0 +1,511 @@
+"""From a C++ file to the module that it is: its entries, and the one that is asked for, followed
+into operations that keep the places of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Module, Node, Operation, Region, Tok, walk
+from ptosim.ground.records import dataclass
+from ptosim.ground.source import Source, Span
+from ptosim.language.build import Builder
+from ptosim.language.cpp.calls import parameters
+from ptosim.language.cpp.declared import (
+    Collector,
+    Declared,
+    Overloads,
+    field_of,
+    name_node,
+    named,
+    text,
+)
+from ptosim.language.cpp.errors import CppError, needs_extra
+from ptosim.language.cpp.instructions import Instructions
+from ptosim.language.cpp.kinds import SCALARS, Cell, Num, Pointer, Scalar
+from ptosim.language.cpp.preprocess import Expanded, expand
+from ptosim.language.cpp.state import Scope
+from ptosim.language.cpp.sync import PEER
+
+_SUFFIXES = (".cpp", ".cc", ".cce", ".h", ".hpp", ".cxx")
+_LOOKS = re.compile(r"^\s*#\s*include\b|^\s*template\s*<|\bAICORE\b|__global__", re.MULTILINE)
+
+
+def is_cpp(source: Source) -> bool:
+    """Is a text C++: by its name, or by what is in it?"""
+    name = source.name.lower()
+    if name.endswith(_SUFFIXES):
+        return True
+    return not name.endswith(".pto") and bool(_LOOKS.search(source.text))
+
+
+@dataclass(slots=True)
+class CppModule:
+    """What was read: the module, the name of its function, how many blocks a wrapper launches."""
+
+    module: Module
+    entry: str
+    blocks: int | str | None
+    warnings: Sequence[tuple[int, str]] = ()
+
+
+def read(
+    source: Source,
+    arch: str,
+    entry: str | None,
+    sink: Sink,
+    defines: Mapping[str, str] | None = None,
+) -> CppModule | None:
+    """Read a file for a target; what is wrong goes to the sink, then there is no module. Raises
+    UsageError if the entry must be named or does not exist, or the extra is not installed."""
+    problem: list[tuple[CppError, Any]] = []
+    try:
+        whole = expand(source, arch, None, defines)
+        made = _read(source, whole, arch, entry, defines, problem)
+    except CppError as fault:
+        _report(fault, source, None, sink)
+        return None
+    except RecursionError:
+        _report(CppError(0, "the file is nested too deeply"), source, None, sink)
+        return None
+    if problem:
+        _report(problem[0][0], source, problem[0][1], sink)
+        return None
+    return made
+
+
+def _report(fault: CppError, source: Source, follower: Any, sink: Sink) -> None:
+    """Say what is wrong where it is written, and by which calls it is reached."""
+    at = fault.at if isinstance(fault.at, int) else fault.at.start_byte
+    if not isinstance(fault.at, int) and follower is not None:
+        at = follower.place(at)
+    notes = []
+    calls: list[tuple[str, int]] = follower.calls if follower is not None else []
+    for name, start in reversed(calls):
+        line = source.line_column(follower.place(start))[0]
+        notes.append(f"in {name}, called at line {line}")
+    end = at + _word_at(source.text, at)
+    sink.report(fault.code, fault.message, Span(source, at, end), help=fault.help, notes=notes[:8])
+
+
+def _word_at(whole: str, at: int) -> int:
+    found = re.compile(r"\w*").match(whole, at)
+    return max(len(found.group()), 1) if found is not None else 1
+
+
+class _File:
+    """A file as it is for one kind of core."""
+
+    def __init__(self, expanded: Expanded, arch: str, core: str | None) -> None:
+        self.expanded, self.arch, self.core = expanded, arch, core
+        self.bytes = expanded.text.encode()
+        self.tree = parser().parse(self.bytes)
+        self.scope = Scope()
+        self.collector = Collector(expanded.kernels)
+        self.collector.text = expanded.text
+        self.collector.collect(named(self.tree.root_node), self.scope)
+
+    def follower(self, count: int) -> Follower:
+        """Return what follows a kernel of it."""
+        made = Follower(self.expanded.place, self.arch)
+        made.core = self.core
+        made.count = count
+        made.everything = made.scope = self.scope
+        made.file = self
+        made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
+        made.prepare()
+        return made
+
+
+def parser() -> Any:
+    """Return a parser of C++; raises UsageError where the extra is not installed."""
+    try:
+        from tree_sitter import Language, Parser
+        from tree_sitter_cpp import language
+    except ImportError:
+        raise needs_extra() from None
+    return Parser(Language(language()))
+
+
+class Follower(Instructions):
+    """Follows one kernel."""
+
+    file: Any = None
+    trees: Any = ()
+
+    def parse_again(self, node: Any) -> list[Any]:
+        """Return the expressions of a list in parentheses that was read as parameters."""
+        from tree_sitter import Range
+
+        again = parser()
+        again.included_ranges = [
+            Range(node.start_point, node.end_point, node.start_byte, node.end_byte)
+        ]
+        tree = again.parse(self.file.bytes)
+        self.trees = (*self.trees, tree)
+        found = tree.root_node
+        while found.type in ("translation_unit", "expression_statement", "ERROR"):
+            inside = named(found)
+            if not inside:
+                return []
+            found = inside[0]
+        parts = named(found) if found.type == "parenthesized_expression" else [found]
+        while len(parts) == 1 and parts[0].type == "comma_expression":
+            parts = named(parts[0])
+        spread: list[Any] = []
+        for part in parts:
+            while part.type == "comma_expression":
+                first, part = named(part)
+                spread.append(first)
+            spread.append(part)
+        return spread
+
+
+# -- entries ---------------------------------------------------------------------------------------
+
+
+def entries_of(file: _File) -> list[str]:
+    """Return the entries that a file offers: explicit instantiations, then kernels and launch
+    wrappers that are no templates."""
+    listed = [" ".join(i.name.split()) for i in file.collector.instantiations]
+    plain = [
+        f.name
+        for f in file.collector.functions
+        if not f.params and (f.is_kernel or _launches(f)) and f.name not in listed
+    ]
+    return list(dict.fromkeys([*listed, *plain]))
+
+
+def _launches(function: Declared) -> bool:
+    return b"__launch__" in field_of(function.node, "body").text
+
+
+def _chosen(file: _File, entry: str | None) -> str:
+    if entry is not None:
+        return entry.removeprefix("@")
+    found = entries_of(file)
+    if not found:
+        found = [f.name for f in file.collector.functions if f.is_kernel or b"TLOAD" in f.node.text]
+        found = [n for n in found if n not in _called_inside(file)] or found
+    if len(found) > 1:
+        found = _without_kernels_of_wrappers(file, found)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError("the file has no kernel", help="a kernel is `__global__ AICORE void f(…)`")
+    raise UsageError(f"the file has {len(found)} entries; name one with --entry",
+                     help=f"entries: {', '.join(found)}")  # fmt: skip
+
+
+def _called_inside(file: _File) -> set[str]:
+    names = {f.name for f in file.collector.functions}
+    found = set()
+    for function in file.collector.functions:
+        body = field_of(function.node, "body").text.decode()
+        found |= {n for n in names if n != function.name and re.search(rf"\b{n}\b", body)}
+    return found
+
+
+def _without_kernels_of_wrappers(file: _File, found: list[str]) -> list[str]:
+    """A plain kernel that the only wrapper launches is meant by the wrapper's own name alone."""
+    kernels = {f.name for f in file.collector.functions if f.is_kernel}
+    only = [n for n in found if n.split("<")[0] in kernels]
+    return only if len(only) == 1 else found
+
+
+def _read(
+    source: Source, whole: Expanded, arch: str, entry: str | None,
+    defines: Mapping[str, str] | None, problem: list[Any],
+) -> CppModule | None:  # fmt: skip
+    cores: list[str | None] = ["cube", "vector"] if whole.asks_core else [None]
+    files = [_File(whole if core is None else expand(source, arch, core, defines), arch, core)
+             for core in cores]  # fmt: skip
+    name = _chosen(files[0], entry)
+    parts: list[_Followed] = []
+    count = 0
+    for file in files:
+        follower = file.follower(count)
+        try:
+            parts.append(_followed(follower, file, name))
+        except CppError as fault:
+            problem.append((fault, follower))
+            return None
+        count = follower.count
+    return _module(source, files[0], parts, name)
+
+
+@dataclass(slots=True)
+class _Followed:
+    """The operations of a kernel on one kind of core."""
+
+    follower: Follower
+    args: list[_Arg]
+    ops: list[Operation]
+    start: int
+
+
+@dataclass(slots=True)
+class _Arg:
+    """An argument: its name, and its type in the program."""
+
+    name: str
+    type: str
+
+
+def _followed(follower: Follower, file: _File, name: str) -> _Followed:
+    overloads, targs, function, scope = _found(follower, file, name)
+    del overloads, targs
+    follower.host = not function.is_kernel and _launches(function)
+    follower.make.at = follower.place(function.node.start_byte)
+    before, follower.scope = follower.scope, scope
+    names: list[str] = []
+    values = [_argument(follower, p, names) for p in parameters(function.node)]
+    follower.scope = before
+    follower.arguments_open = set(names)
+    follower.follow(function, scope, values, function.node)
+    args = [_Arg(n, follower.argument_types[n]) for n in names]
+    ops = _alive([*follower.constants.values(), *follower.make.ops])
+    return _Followed(
+        follower, _without_ffts(args, ops), ops, follower.place(function.node.start_byte)
+    )
+
+
+def _found(follower: Follower, file: _File, name: str) -> Any:
+    """Return the function that an entry names, and the scope of its template arguments."""
+    plain = name.partition("<")[0].strip()
+    tree = parser().parse(f"void __entry() {{ {name}(); }}".encode())
+    follower.trees = (*follower.trees, tree)
+    call = tree.root_node
+    while call.type != "call_expression":
+        inside = named(call)
+        if not inside or call.type == "ERROR":
+            raise UsageError(f"`{name}` is no entry", help=_help(file))
+        call = inside[-1]
+    found: Any = file.scope
+    for word in plain.split("::"):
+        found = found.find(word) if isinstance(found, Scope) else None
+    if not isinstance(found, Overloads):
+        found = _anywhere(file, plain.rpartition("::")[2])
+    if not isinstance(found, Overloads):
+        raise UsageError(f"there is no entry `{name}`", help=_help(file))
+    node = field_of(call, "function")
+    while node.type == "qualified_identifier":
+        node = field_of(node, "name")
+    targs = follower.arguments(node) if node.type == "template_function" else []
+    return _instantiated(follower, found, targs, node, name, file)
+
+
+def _anywhere(file: _File, word: str) -> Overloads | None:
+    functions = [f for f in file.collector.functions if f.name == word]
+    return Overloads(word, functions) if functions else None
+
+
+def _instantiated(
+    follower: Follower, found: Overloads, targs: list[Any], node: Any, name: str, file: _File
+) -> Any:
+    why: CppError | None = None
+    for function in found.functions:
+        scope = Scope(function.scope, function.name)
+        before, follower.scope = follower.scope, scope
+        try:
+            if function.special:
+                continue
+            scope.names.update(follower.bound(function.params, targs, node))
+            return found, targs, function, scope
+        except CppError as fault:
+            why = fault
+        finally:
+            follower.scope = before
+    detail = why.message if why is not None else "no function of this name fits"
+    raise UsageError(f"`{name}` cannot be an entry: {detail}", help=_help(file))
+
+
+def _help(file: _File) -> str:
+    return f"entries: {', '.join(entries_of(file)) or 'none'}"
+
+
+_STREAMS = ("aclrtStream",)
+
+
+def _argument(follower: Follower, param: Any, names: list[str]) -> Any:
+    """Return the value of a parameter of the entry: a value of the program."""
+    declarator = field_of(param, "declarator")
+    type_ = follower.declared_type(field_of(param, "type"), declarator)
+    name = name_node(declarator)
+    word = text(name) if name is not None else f"arg{len(names)}"
+    if (type_ == Pointer(SCALARS["void"]) and "stream" in word.lower()) or text(
+        field_of(param, "type")
+    ) in _STREAMS:
+        return Num(Pointer(SCALARS["void"]), 0)
+    if not isinstance(type_, (Scalar, Pointer)):
+        raise CppError(
+            param,
+            f"parameter `{word}` is no number and no pointer to global memory",
+            "a kernel takes numbers and pointers",
+        )
+    if isinstance(type_, Pointer) and not isinstance(type_.to, Scalar):
+        raise CppError(param, f"parameter `{word}` is a pointer to what is no number")
+    names.append(word)
+    if isinstance(type_, Pointer):
+        follower.argument_types[word] = type_.value
+        return Num(type_, None, f"%{word}")
+    follower.argument_types[word] = type_.stored
+    return follower.from_memory(f"%{word}", type_)
+
+
+def _without_ffts(args: list[_Arg], ops: Sequence[Operation]) -> list[_Arg]:
+    """An argument that is only the base address of flags is none for a launch here."""
+    used = {tok.value for op in walk(ops) for tok in _tokens(op)}
+    return [a for a in args if f"%{a.name}" in used or "ffts" not in a.name.lower()]
+
+
+# -- the module ------------------------------------------------------------------------------------
+
+
+def _module(source: Source, file: _File, parts: list[_Followed], name: str) -> CppModule:
+    make = Builder(counts=False)
+    busy = [p for p in parts if any(_works(op) for op in walk(p.ops))] or parts[:1]
+    first = busy[0]
+    make.at = first.start
+    symbol = re.sub(r"\W", "_", name.partition("<")[0].strip().rpartition("::")[2])
+    args = _all_args(busy)
+    if len(busy) > 1 and any(p.follower.fifos for p in busy):
+        return _pair(source, busy, args)
+    with make.unit(), make.function(symbol, args):
+        if len(busy) == 1:
+            make.ops.extend(first.ops)
+        for part in busy if len(busy) > 1 else ():
+            kind = part.follower.core
+            with make.scope(f"pto.section.{kind}"):
+                make.ops.extend(part.ops)
+        make.ops.append(_return(make))
+    module = Module(source)
+    module.ops = make.ops
+    function = make.ops[0].regions[0].ops[0]
+    kind = _kind(busy)
+    if kind is not None:
+        function.attrs = make.attrs({"pto.kernel_kind": f"#pto.kernel_kind<{kind}>"})
+    function.end = len(source.text)
+    _measure(module, source)
+    return CppModule(module, symbol, _blocks(first))
+
+
+def _pair(source: Source, parts: Sequence[_Followed], args: list[Any]) -> CppModule:
+    """Two functions that start together: a FIFO is between them."""
+    make = Builder(counts=False)
+    with make.unit():
+        for part in parts:
+            make.at = part.start
+            kind = part.follower.core
+            with make.function(f"{PEER}{kind}", args):
+                make.ops.extend(part.ops)
+                make.ops.append(_return(make))
+            make.ops[-1].attrs = make.attrs({"pto.kernel_kind": f"#pto.kernel_kind<{kind}>"})
+    module = Module(source)
+    module.ops = make.ops
+    _measure(module, source)
+    return CppModule(module, f"{PEER}cube", _blocks(parts[0]))
+
+
+def _blocks(part: _Followed) -> int | str | None:
+    """How many blocks the wrapper launches: a number, or the argument that says it."""
+    launched = part.follower.launched
+    if launched is None:
+        return None
+    return launched.const if launched.is_known else _argument_of(launched, part)
+
+
+def _argument_of(launched: Num, part: _Followed) -> str | None:
+    name = (launched.name or "").removeprefix("%")
+    return name if name in part.follower.argument_types else None
+
+
+def _all_args(parts: Sequence[_Followed]) -> list[Any]:
+    from ptosim.language.build import Typed
+
+    found: dict[str, Any] = {}
+    order = list(parts[0].follower.argument_types)
+    for part in parts:
+        found.update({a.name: Typed(f"%{a.name}", a.type) for a in part.args})
+    return [found[n] for n in order if n in found]
+
+
+def _return(make: Builder) -> Operation:
+    apart = Builder(counts=False)
+    apart.at = make.at
+    return apart.typed("func.return")
+
+
+def _works(op: Operation) -> bool:
+    return op.name.startswith("pto.") and not op.name.endswith(("initialize_pipe", "alloc_tile"))
+
+
+def _kind(parts: Sequence[_Followed]) -> str | None:
+    if len(parts) > 1:
+        return None
+    part = parts[0].follower
+    if part.core is not None and not (part.uses_cube and part.uses_vector):
+        return part.core
+    return "cube" if part.uses_cube and not part.uses_vector else None
+
+
+def _measure(module: Module, source: Source) -> None:
+    """Places end after the word that is there."""
+    for op in module.walk():
+        op.name_end = op.start + _word_at(source.text, op.start)
+        op.end = max(op.end, op.name_end)
+
+
+def _alive(ops: list[Operation]) -> list[Operation]:
+    """Leave out what has no effect and is used by nothing."""
+    every = walk(ops)
+    uses: dict[str, int] = {}
+    for op in every:
+        for tok in _tokens(op):
+            uses[tok.value] = uses.get(tok.value, 0) + 1
+    dead: set[int] = set()
+    for op in reversed(every):
+        if not _is_pure(op) or any(uses.get(f"%{n}") for n, _, _ in op.result_tokens):
+            continue
+        dead.add(id(op))
+        for tok in _tokens(op):
+            uses[tok.value] -= 1
+    _drop(ops, dead)
+    return ops
+
+
+def _drop(ops: list[Operation], dead: set[int]) -> None:
+    waiting = [ops]
+    while waiting:
+        some = waiting.pop()
+        some[:] = [op for op in some if id(op) not in dead]
+        waiting += [b.ops for op in some for r in op.regions for b in r.blocks]
+
+
+_PURE = ("arith.", "pto.make_tensor_view", "pto.partition_view", "pto.addptr", "pto.get_block",
+         "pto.get_subblock", "pto.ptrtoint", "pto.inttoptr", "pto.get_validshape")  # fmt: skip
+
+
+def _is_pure(op: Operation) -> bool:
+    return op.name.startswith(_PURE) and bool(op.result_tokens)
+
+
+def _tokens(op: Operation) -> list[Tok]:
+    found: list[Tok] = []
+    waiting: list[Any] = [op.ins, op.outs, op.items, op.clauses]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Tok):
+            if part.type == "SSA":
+                found.append(part)
+        elif isinstance(part, Node):
+            waiting.append(part.parts)
+        elif isinstance(part, (list, tuple)):
+            waiting.extend(part)
+    return found
+
+
+__all__ = ["Callable", "Cell", "CppModule", "Region", "is_cpp", "read"]

@@ -1,0 +1,300 @@
+"""What an elaboration has: the program that is made, constants, scopes, and what can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ptosim.ground.ir.core import Operation
+from ptosim.language.build import Builder, Typed
+from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    LONG,
+    UNKNOWN,
+    Cell,
+    Journal,
+    Num,
+    Pointer,
+    Scalar,
+)
+
+MOST_OPERATIONS = 400_000
+"""Operations of one kernel after everything was unrolled."""
+MOST_STEPS = 3_000_000
+"""Statements and calls of one elaboration."""
+DEEPEST = 100
+"""Calls in calls."""
+
+
+class Scope:
+    """Names and what they are; the scope around it."""
+
+    __slots__ = ("label", "names", "parent", "using")
+
+    def __init__(self, parent: Scope | None = None, label: str = "") -> None:
+        self.names: dict[str, Any] = {}
+        self.parent, self.label = parent, label
+        self.using: list[Scope] = []
+
+    def find(self, name: str) -> Any:
+        """Return what a name is here, None if nothing has it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            for other in scope.using:
+                if name in other.names:
+                    return other.names[name]
+            scope = scope.parent
+        return None
+
+
+class State:
+    """The program so far, and what the elaboration knows."""
+
+    def __init__(self, place: Any, arch: str) -> None:
+        self.place = place  # from an offset of the expanded text to one of the file
+        self.arch = arch
+        self.make = Builder(counts=False)
+        self.journal = Journal()
+        self.everything = Scope()
+        self.scope = self.everything
+        self.constants: dict[tuple[str, str], Operation] = {}
+        self.count = 0
+        self.steps = 0
+        self.calls: list[tuple[str, int]] = []
+        self.pinned: list[int] = []
+        self.warnings: list[tuple[int, str, str]] = []
+        self.cache: dict[Any, Any] = {}
+        self.folded_from: dict[str, Any] = {}
+        self.fifos = 0
+        self.assumed: dict[str, bool] = {}  # conditions whose branch is followed
+        self.argument_types: dict[str, str] = {}
+        self.arguments_open: set[str] = set()
+        self.uses_cube = self.uses_vector = False
+
+    # -- what further rooms of the elaboration have ------------------------------------------------
+
+    def ev(self, node: Any) -> Any:
+        """Return what an expression is."""
+        raise NotImplementedError
+
+    def lv(self, node: Any) -> Any:
+        """Return the cell, or the object, that an expression names."""
+        raise NotImplementedError
+
+    def type_of(self, node: Any) -> Any:
+        """Return the type that a node names."""
+        raise NotImplementedError
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def here(self, node: Any) -> None:
+        """Say where what is made next is written."""
+        self.make.at = self.place(node.start_byte)
+
+    def step(self, node: Any) -> None:
+        """Count a statement; raises CppError where there are too many."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise CppError(
+                node,
+                f"more than {MOST_STEPS:,} statements are executed here",
+                "a loop without an end, or a kernel that is too large to be read",
+            )
+        if self.count > 40 * MOST_OPERATIONS or len(self.make.ops) > MOST_OPERATIONS:
+            raise CppError(node, f"the kernel has more than {MOST_OPERATIONS:,} operations")
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def cell(self, value: Any, type_: Any = None, *, soft: bool = False) -> Cell:
+        """Return a new variable."""
+        return Cell(self.journal, value, type_, soft)
+
+    def fresh(self, stem: str = "v") -> str:
+        """Return a new name of a value."""
+        self.count += 1
+        return f"%{stem}_{self.count}"
+
+    def constant(self, value: Any, type_: str) -> Typed:
+        """Return a constant, which is defined at the begin of the function."""
+        text = _literal(value, type_)
+        key = (text, type_)
+        if key not in self.constants:
+            apart = Builder(counts=False)
+            apart.at = self.make.at
+            stem = text if text.isdigit() and len(text) < 20 else f"k{len(self.constants)}"
+            word = "".join(c for c in type_ if c.isalnum() or c == "_")
+            apart.constant(f"%c{stem}_{word}", text, type_)
+            self.constants[key] = apart.ops[0]
+        return Typed(f"%{self.constants[key].result_tokens[0][0]}", type_)
+
+    def typed(self, num: Num, as_type: str | None = None) -> Typed:
+        """Return a number as an operand, a known one as a constant."""
+        type_ = as_type or num.type.value
+        if num.is_known:
+            return self.constant(num.const, type_)
+        have = num.type.value
+        name = num.name or ""
+        if as_type is None or as_type == have:
+            return Typed(name, have)
+        return self.converted(name, have, as_type, num.type)
+
+    def converted(self, name: str, have: str, want: str, type_: Any) -> Typed:
+        """Return a value of the program in another type."""
+        between = "i64"
+        if (have == "index" and want in _FLOATS) or (want == "index" and have in _FLOATS):
+            name, have = self.converted(name, have, between, SIGNED).name, between
+        op = _conversion(have, want, getattr(type_, "signed", False))
+        if op is None:
+            raise CppError(self.make.at, f"there is no conversion from {have} to {want}")
+
+        def make(result: str) -> None:
+            typed = [Typed(name, have)]
+            self.make.op(f"arith.{op}", typed, [have, "to", want], results=[result])
+
+        return Typed(self.once((op, name, want), make), want)
+
+    def once(self, key: Any, make: Any) -> str:
+        """Return the value of an operation without effects; made once where it is known."""
+        cache: Any = self.cache
+        while cache is not None:
+            if key in cache:
+                return cache[key]
+            cache = cache.get(_AROUND)
+        result = self.fresh()
+        make(result)
+        self.cache[key] = result
+        return result
+
+    @contextmanager
+    def cached(self) -> Iterator[None]:
+        """What is made in a region is known only there."""
+        before = self.cache
+        self.cache = {_AROUND: before}
+        try:
+            yield
+        finally:
+            self.cache = before
+
+    def index(self, num: Num) -> Typed:
+        """Return a number as an index."""
+        return self.typed(num, "index")
+
+    def known(self, value: Any, node: Any, what: str) -> Any:
+        """Return a number that must be known before the run."""
+        if isinstance(value, Num) and value.is_known:
+            return value.const
+        if value is UNKNOWN or isinstance(value, Num):
+            raise NeedsConstant(
+                node,
+                f"{what} must be known before the run",
+                "make it a template parameter or `constexpr`",
+            )
+        raise CppError(node, f"{what} is no number")
+
+    def read(self, cell: Any, node: Any, what: str = "this") -> Any:
+        """Return what a cell holds; refuses one that differs by the path that was taken."""
+        value = cell.value if isinstance(cell, Cell) else cell
+        if value is UNKNOWN:
+            raise NeedsConstant(node, f"what {what} is depends on values of the run here")
+        return value
+
+    # -- ops ---------------------------------------------------------------------------------------
+
+    def apply(self, op: str, operands: list[Typed], result: Any) -> Num:
+        """Append an operation of numbers and return its result."""
+        key = (op, *(o.name for o in operands), operands[-1].type)
+
+        def make(name: str) -> None:
+            self.make.op(op, operands, [operands[-1].type], results=[name])
+
+        return Num(result, None, self.once(key, make))
+
+    @contextmanager
+    def apart(self) -> Iterator[list[Operation]]:
+        """Make operations in a list of their own."""
+        ops: list[Operation] = []
+        before, self.make.ops = self.make.ops, ops
+        try:
+            with self.cached():
+                yield ops
+        finally:
+            self.make.ops = before
+
+    @contextmanager
+    def scoped(self, parent: Scope | None = None, label: str = "") -> Iterator[Scope]:
+        """Open a scope in this one, or in another."""
+        before = self.scope
+        self.scope = Scope(parent or before, label)
+        try:
+            yield self.scope
+        finally:
+            self.scope = before
+
+    def no_pointer(self, node: Any, name: str) -> CppError:
+        """Return the refusal of a pointer into a tile's memory where global memory is meant."""
+        return refused(
+            node,
+            name,
+            "it works on a pointer into the memory of the core",
+            "use the instructions on tiles",
+        )
+
+
+def _literal(value: Any, type_: str) -> str:
+    if type_ in ("f32", "f16", "bf16", "f64"):
+        return _float_text(float(value), type_)
+    if type_ == "i1":
+        return "true" if value else "false"
+    return str(int(value))
+
+
+_SPECIAL = {
+    "f32": ("0x7F800000", "0xFF800000", "0x7FC00000"),
+    "f16": ("0x7C00", "0xFC00", "0x7E00"),
+    "bf16": ("0x7F80", "0xFF80", "0x7FC0"),
+    "f64": ("0x7FF0000000000000", "0xFFF0000000000000", "0x7FF8000000000000"),
+}
+
+
+def _float_text(value: float, type_: str) -> str:
+    infinity, minus, nan = _SPECIAL[type_]
+    if value != value:
+        return nan
+    if value in (float("inf"), float("-inf")):
+        return infinity if value > 0 else minus
+    text = repr(value)
+    return text if "." in text or "e" not in text else text.replace("e", ".0e")
+
+
+SIGNED = LONG
+_AROUND = "around"
+_WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+_FLOATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+
+
+def _conversion(have: str, want: str, signed: bool) -> str | None:
+    if "index" in (have, want):
+        return "index_cast" if signed or have == "index" else "index_castui"
+    if have in _WIDTHS and want in _WIDTHS:
+        if _WIDTHS[have] > _WIDTHS[want]:
+            return "trunci"
+        return "extsi" if signed and have != "i1" else "extui"
+    if have in _FLOATS and want in _FLOATS:
+        return "truncf" if _FLOATS[have] > _FLOATS[want] else "extf"
+    if have in _WIDTHS and want in _FLOATS:
+        return "sitofp" if signed else "uitofp"
+    if have in _FLOATS and want in _WIDTHS:
+        return "fptosi" if signed else "fptoui"
+    return None
+
+
+def as_bytes(pointer: Pointer) -> Num:
+    """Return the size of what a pointer is to, as a number."""
+    return Num(LONG, pointer.to.size)
+
+
+__all__ = ["BOOL", "Scalar", "Scope", "State", "as_bytes"]
