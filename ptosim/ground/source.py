@@ -8,6 +8,8 @@ from bisect import bisect_right
 from ptosim.ground.records import dataclass, field
 
 _LINE_END = re.compile(r"\r\n?|\n")
+_CPP_SUFFIXES = (".cpp", ".cc", ".cce", ".h", ".hpp", ".cxx")
+_LOOKS_CPP = re.compile(r"^\s*#\s*include\b|^\s*template\s*<|\bAICORE\b|__global__", re.MULTILINE)
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
@@ -39,6 +41,14 @@ class Source:
     def label(self) -> str:
         """The name, with that of the part."""
         return f"{self.name}#{self.part}" if self.part else self.name
+
+    @property
+    def is_cpp(self) -> bool:
+        """Is it C++: by its name, or by what is in it?"""
+        name = self.name.lower()
+        if name.endswith(_CPP_SUFFIXES):
+            return True
+        return not name.endswith(".pto") and bool(_LOOKS_CPP.search(self.text))
 
     @property
     def own(self) -> str:

@@ -15,7 +15,6 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.resolve import resolve
 from ptosim.language.bind.unknown import syntax_of_coming
-from ptosim.language.cpp.reader import is_cpp, read
 from ptosim.language.place.cores import Plan, peer_functions, plans, reached_functions
 from ptosim.language.place.sections import write as write_inferred
 from ptosim.language.syntax.balance import missing_bracket
@@ -117,7 +116,7 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     _refuse_unknown(options)
     date = check_date(options.compat or DEFAULT_DATE)
     sink = Sink(date=date, reads_old=options.legacy)
-    if is_cpp(source):
+    if source.is_cpp:
         return _from_cpp(source, options, sink)
     module = parse(source, sink)
     if sink.has_errors:
@@ -128,6 +127,8 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
 def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:
     """Check a kernel in C++: its addresses and its flags are all there are, unless the file is
     compiled with `__PTO_AUTO__`."""
+    from ptosim.language.cpp.reader import read  # brings the extra
+
     asked_for = check_target_word(options.target or DEFAULT_TARGET)
     chip, arch = asked_for.chip or asked_for.architecture, asked_for.architecture
     asked = options.entry or options.followed

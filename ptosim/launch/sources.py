@@ -16,7 +16,6 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.source import Source
-from ptosim.language.cpp.reader import is_cpp
 from ptosim.language.syntax.cpp import from_cpp
 
 
@@ -34,11 +33,11 @@ def read_source(source: str | Path | Source, filename: str | None = None) -> Sou
         part = split_part(str(source))[1]
         text = read_text(path)
         whole = Source(filename or str(path), text)
-        whole = whole if is_cpp(whole) else Source(whole.name, snippet_of(text))
+        whole = whole if whole.is_cpp else Source(whole.name, snippet_of(text))
         return part_named(whole, part) if part else whole
     text = str(source)
     whole = Source(filename or "<text>", text)
-    return whole if is_cpp(whole) else Source(whole.name, snippet_of(text))
+    return whole if whole.is_cpp else Source(whole.name, snippet_of(text))
 
 
 def path_of(source: str | Path | Source) -> Path | None:

@@ -30,17 +30,6 @@ from ptosim.language.cpp.preprocess import Expanded, expand
 from ptosim.language.cpp.state import Scope
 from ptosim.language.cpp.sync import PEER
 
-_SUFFIXES = (".cpp", ".cc", ".cce", ".h", ".hpp", ".cxx")
-_LOOKS = re.compile(r"^\s*#\s*include\b|^\s*template\s*<|\bAICORE\b|__global__", re.MULTILINE)
-
-
-def is_cpp(source: Source) -> bool:
-    """Is a text C++: by its name, or by what is in it?"""
-    name = source.name.lower()
-    if name.endswith(_SUFFIXES):
-        return True
-    return not name.endswith(".pto") and bool(_LOOKS.search(source.text))
-
 
 @dataclass(slots=True)
 class CppModule:
@@ -508,4 +497,4 @@ def _tokens(op: Operation) -> list[Tok]:
     return found
 
 
-__all__ = ["Callable", "Cell", "CppModule", "Region", "is_cpp", "read"]
+__all__ = ["Callable", "Cell", "CppModule", "Region", "read"]
