@@ -71,13 +71,15 @@ def _report(fault: CppError, source: Source, follower: Any, sink: Sink) -> None:
     at = fault.at if isinstance(fault.at, int) else fault.at.start_byte
     if not isinstance(fault.at, int) and follower is not None:
         at = follower.place(at)
-    notes = []
-    calls: list[tuple[str, int]] = follower.calls if follower is not None else []
-    for name, start in reversed(calls):
-        line = source.line_column(follower.place(start))[0]
-        notes.append(f"in {name}, called at line {line}")
+    notes = [] if follower is None else _reached_by(follower, source)
     end = at + _word_at(source.text, at)
     sink.report(fault.code, fault.message, Span(source, at, end), help=fault.help, notes=notes[:8])
+
+
+def _reached_by(follower: Any, source: Source) -> list[str]:
+    """By which calls a place is reached, the innermost first."""
+    lines = [(n, source.line_column(follower.place(at))[0]) for n, at in follower.calls]
+    return [f"in {name}, called at line {line}" for name, line in reversed(lines)]
 
 
 def _word_at(whole: str, at: int) -> int:
