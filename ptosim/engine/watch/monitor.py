@@ -42,7 +42,7 @@ from ptosim.machine.effects.account import (
 )
 from ptosim.machine.effects.row import source_pipe
 from ptosim.machine.effects.strided import MAX_RUNS, runs_of
-from ptosim.machine.effects.touch import Touch, Touches
+from ptosim.machine.effects.touch import Touch
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Push, SetFlag, WaitFlag
@@ -55,15 +55,16 @@ copy that reaches more of them, its bursts over each other, the destination coun
 not the whole source is without values: less is known of it."""
 
 
-def copier(touches: Touches | None, shadows: Shadows) -> Callable[[], None] | None:
+def copier(binding: Binding, shadows: Shadows) -> Callable[[], None] | None:
     """Return what gives the destinations of copies the states of their sources, None if nothing is
     copied. It is called after the destinations were noted as written."""
-    if touches is None or not touches.found:
-        return None
-    pairs = [
-        (footprint(source, None, shadows), pair) for pair in touches.found for source in pair[:1]
-    ]
+    touches = binding.touches
+    found = [(source, target, (1, 1)) for source, target in binding.copied]
+    found += touches.found if touches is not None else []
+    pairs = [(footprint(pair[0], None, shadows), pair) for pair in found]
     known = [(print_, pair) for print_, pair in pairs if print_ is not None]
+    if not known:
+        return None
 
     def spread() -> None:
         for print_, pair in known:
@@ -178,7 +179,7 @@ class Monitor(Marks):
         """What else is looked at each time that a binding takes effect; nothing for most."""
         numbers = quant.check_of(binding) if self.chosen.quant else None
         touches = self.library_events(core, inst)
-        spreads = copier(binding.touches, self.shadow)
+        spreads = copier(binding, self.shadow)
         return tuple(c for c in (numbers, touches, spreads) if c is not None)
 
     def _watched(

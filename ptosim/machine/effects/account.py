@@ -1,13 +1,14 @@
 """The bytes that one execution of an operation reads, writes and leaves undefined.
 
-The operand roles of its row say which, the valid regions of its operands how far; operations on
-pointers tell it themselves when they are bound. A row's `access` adds what roles cannot say.
+The operand roles of its row say which; how far says the operation when it is bound (what it has
+`covered` of a tile), else the valid regions of its operands. Operations on pointers tell all of it
+themselves. A row's `access` adds what roles cannot say.
 
 What operations that the scalar unit executes itself do to memory and registers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ptosim.ground.ir.core import Operation
@@ -64,6 +65,9 @@ class Bound(Protocol):
     values: Mapping[str, Any]
     touches: Touches | None
     beyond: list[Beyond]
+    covered: Mapping[str, tuple[int, int]]
+    copied: Sequence[tuple[Touch, Touch]]
+    found: Sequence[Touch]
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -113,7 +117,7 @@ def _of_operands(binding: Bound) -> Effects:
         reach = whole.get("rows", "all") if name == whole.get("of") else ""
         if reach == "window":
             value, reach = _loaded(value, values.get("src")), ""
-        value = _extent(op, name, value, values, target)
+        value = _covered(binding, name, value)
         reached = reached_by(core, name, value, reach)
         if reached is None:
             continue
@@ -133,19 +137,17 @@ def _of_operands(binding: Bound) -> Effects:
         if name == tail.get("of"):
             _add_tail(value, reached, found)
     _add_beyond(binding, found)
+    found.found += [*binding.found, *(source for source, _ in binding.copied)]
     return found
 
 
-def _extent(op: Operation, name: str, value: Any, values: Mapping[str, Any], target: str) -> Any:
-    """The part of a tile that others say: as many rows and columns as two operands have."""
-    entry = access_entry(op, "extent", target)
-    if entry is None or name not in entry["of"].split() or not isinstance(value, TileRef):
+def _covered(binding: Bound, name: str, value: Any) -> Any:
+    """The part of a tile that the operation takes, where that is not its valid region."""
+    covered = binding.covered.get(name)
+    if covered is None or not isinstance(value, TileRef):
         return value
-    rows, cols = values.get(entry["rows"]), values.get(entry["cols"])
-    if not isinstance(rows, TileRef) or not isinstance(cols, TileRef):
-        return value
-    counts = min(rows.v_row, value.type.rows), min(cols.v_col, value.type.cols)
-    return tile_ref(value.type, value.addr, *counts)
+    rows, cols = covered
+    return tile_ref(value.type, value.addr, min(rows, value.type.rows), min(cols, value.type.cols))
 
 
 def _element(

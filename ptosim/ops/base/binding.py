@@ -21,7 +21,7 @@ from ptosim.ground.source import Span
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.effects.account import Effects
 from ptosim.machine.effects.strided import Beyond, strided
-from ptosim.machine.effects.touch import Touches
+from ptosim.machine.effects.touch import Touch, Touches
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
@@ -81,6 +81,9 @@ class Binding:
     made: list[tuple[Core, TileRef]] = field(default_factory=list)
     touches: Touches | None = None
     beyond: list[Beyond] = field(default_factory=list)
+    covered: dict[str, tuple[int, int]] = field(default_factory=dict)
+    copied: list[tuple[Touch, Touch]] = field(default_factory=list)
+    found: list[Touch] = field(default_factory=list)
     moved: Callable[[int], Callable[[], object] | None] | None = None
     done: Callable[[], Sequence[Effects]] | None = None
     findings: list[Diagnostic] = field(default_factory=list)
@@ -101,6 +104,7 @@ class Binding:
             self.op, values, self.attributes, self.core, self.machine, self.profile, self.source
         )
         made.prints, made.emit, made.slots = self.prints, self.emit, self.slots
+        made.covered, made.copied, made.found = self.covered, self.copied, self.found
         return made
 
     @property
@@ -199,6 +203,8 @@ class Binding:
         domain = tiles.get("dst", first)
         rows, cols = domain.v_row, domain.v_col
         flat = all(t.is_run(rows, cols) for t in tiles.values())
+        for name in tiles:
+            self.covers(name, rows, cols)
         arrays = {
             n: t.flat(rows * cols) if flat else self.region(n, rows, cols) for n, t in tiles.items()
         }
@@ -207,9 +213,9 @@ class Binding:
             for n in names
         ]
 
-    def region(self, name: str, rows: int, cols: int) -> np.ndarray:
+    def region(self, name: str, rows: int, cols: int, *, is_covered: bool = True) -> np.ndarray:
         """Return the first rows and columns of a tile operand as a view; faults if its layout has
-        no such view or its shape is smaller."""
+        no such view or its shape is smaller. All of them are covered, unless data decide that."""
         tile = self.tile(name)
         if tile.layout.is_boxed:
             raise OpFault(
@@ -224,7 +230,38 @@ class Binding:
                 f"{tile.rows}x{tile.cols}",
                 help="give the operands equal valid shapes",
             )
+        if is_covered:
+            self.covers(name, rows, cols)
         return tile.region(rows, cols)
+
+    def covers(self, name: str, rows: int, cols: int) -> None:
+        """Say that so many rows and columns of a tile operand are taken."""
+        before = self.covered.get(name)
+        self.covered[name] = (
+            (rows, cols) if before is None else (max(rows, before[0]), max(cols, before[1]))
+        )
+
+    def copies(self, name: str, rows: int, cols: int, target: str, *, turned: bool = False) -> None:
+        """Say that so many rows and columns of a tile go to another one, `turned` as its columns
+        and rows, whether they have values or not."""
+        if self.tile(name).bits >= 8 and rows and cols:
+            source = self._elements(name, rows, cols, turned=False)
+            self.copied.append((source, self._elements(target, rows, cols, turned=turned)))
+
+    def finds(self, name: str, size: int, lines: tuple[int, int]) -> None:
+        """Say that so many bytes from a tile's base on, in each of `lines` (count, distance in
+        bytes), are read whether they have values or not."""
+        tile = self.tile(name)
+        self.found.append(Touch(name, self.core, tile.type.loc, tile.addr, size, (lines,)))
+
+    def _elements(self, name: str, rows: int, cols: int, *, turned: bool) -> Touch:
+        tile = self.tile(name)
+        down, across = tile.layout.row_stride, tile.layout.col_stride
+        if turned:
+            down, across = across, down
+        size = tile.dtype.itemsize
+        levels = ((rows, down * size), (cols, across * size))
+        return Touch(name, self.core, tile.type.loc, tile.addr, size, levels)
 
     # -- beside the results ----------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ def multiply(op: Binding) -> Commit:
     m, k, n = lhs.v_row, lhs.v_col, rhs.v_col
     if 0 in (m, n):
         return nothing
+    for name, sizes in (("acc", (m, n)), ("dst", (m, n)), ("rhs", (k, n)), ("bias", (1, n))):
+        op.covers(name, *sizes)
     if k == 0:
         return _without_products(op, m, n)
     _check_sizes(op, (m, k, n))

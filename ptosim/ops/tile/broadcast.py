@@ -52,6 +52,7 @@ def _row_form(name: str) -> Kernel:
             return partial(function, matrix, column, out=out)
         blocks = tile_array(tile, (rows, 32 // tile.dtype.itemsize), (32, tile.dtype.itemsize))
         if op.switch("rowexpand.block") == "lane":
+            op.covers(vector, rows, min(blocks.shape[1], tile.cols))
             compute = _by_lane(function, matrix, blocks, out)
         else:
             compute = partial(function, matrix, column, out=out)

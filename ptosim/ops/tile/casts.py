@@ -56,6 +56,8 @@ def tcvt(op: Binding) -> Commit:
     convert = _converter(op, src.type.dtype, dst.type.dtype)
     if isinstance(src.type.dtype, PackedDType) or isinstance(dst.type.dtype, PackedDType):
         return _with_pairs(src, dst, convert)
+    op.covers("src", rows, cols)
+    op.covers("dst", rows, cols)
     if 4 in (src.bits, dst.bits):
         return _with_nibbles(src, dst, rows, cols, convert)
     if src.is_run(rows, cols) and dst.is_run(rows, cols):

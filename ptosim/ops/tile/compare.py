@@ -54,7 +54,7 @@ def tcmp(op: Binding) -> Commit:
             help="give both sources the same number of columns",
         )
         right = _lanes(op, "src1", first, lanes, first.row_bytes)
-    store = _row_writer(op, op.tile("dst"), first.v_row, width)
+    store = _row_writer(op, first, width)
     return lambda: store(compare(left, right))
 
 
@@ -78,7 +78,7 @@ def tcmps(op: Binding) -> Commit:
     width, lanes = _extent(op, src)
     values = _lanes(op, "src", src, lanes)
     values = values.view(np.float16) if halves else values
-    store = _row_writer(op, dst, src.v_row, width)
+    store = _row_writer(op, src, width)
     return lambda: store(compare(values, scalar))
 
 
@@ -129,14 +129,24 @@ def _lanes(
         return view
     room = len(tile.buffer) - tile.addr - (domain.v_row - 1) * step
     count = min(lanes, max(room // tile.dtype.itemsize, domain.v_col))
+    op.finds(name, count * tile.dtype.itemsize, (domain.v_row, step))
     return tile_array(tile, (domain.v_row, count), (step, tile.dtype.itemsize))
 
 
-def _row_writer(op: Binding, dst: Tile, rows: int, width: int) -> Callable[[np.ndarray], Any]:
+def _row_writer(op: Binding, src: Tile, width: int) -> Callable[[np.ndarray], Any]:
     """Return what stores mask rows of `width` bytes at the destination's rows; rows that are longer
-    than those of the tile run into the next one, which is written after them."""
+    than those of the tile run into the next one, which is written after them. Groups end in zeros,
+    whole repeats in bits without meaning."""
+    dst, rows = op.tile("dst"), src.v_row
     stride = dst.row_bytes
     target = tile_array(dst, (rows, width), (stride, 1), np.uint8)
+    valid = width if op.switch("tcmp.tail") == "groups" else -(-src.v_col // 8)
+    op.covers("dst", 0, 0)
+    if width > stride:
+        op.writes_beyond("dst", 0, (rows - 1) * stride + width)
+    else:
+        op.writes_beyond("dst", valid, width - valid, (rows, stride), spoiled=True)
+        op.writes_beyond("dst", 0, valid, (rows, stride))
     if width > stride:
         op.report(
             "PTO7028",
@@ -177,6 +187,8 @@ def _linear(
         rows, cols = 1, rows * cols
     width = _group_bytes(cols, src.dtype.itemsize)
     target = tile_array(dst, (rows, width), (width, 1), np.uint8)
+    op.covers("dst", 0, 0)
+    op.writes_beyond("dst", 0, rows * width)
     return lambda: np.copyto(target, _packed(compare(values, scalar).reshape(rows, cols), width))
 
 
@@ -211,7 +223,9 @@ def _select(op: Binding, chosen: str, other: str) -> Commit:
 def _mask_bits(op: Binding, mask: Tile, rows: int, cols: int) -> Callable[[], np.ndarray]:
     """Return what reads the bits of a mask: row by row, or as one stream of its valid bytes."""
     if op.switch("tsel.mask") == "rows":
-        packed = tile_array(mask, (rows, -(-cols // 8)), (mask.row_bytes, 1), np.uint8)
+        width = -(-cols // 8)
+        packed = tile_array(mask, (rows, width), (mask.row_bytes, 1), np.uint8)
+        op.covers("mask", rows, -(-width // mask.dtype.itemsize))
         return lambda: np.unpackbits(packed, axis=1, count=cols, bitorder="little")
     stream = tile_array(mask, (mask.v_row, mask.v_col), (mask.row_bytes, 1), np.uint8)
     if rows * cols > stream.size * 8:

@@ -101,6 +101,7 @@ def _padding(op: Binding, src: Tile, dst: Tile) -> Commit:
         op.report("PTO7032", f"pads with {_FLOAT_PADS[kind]}", notes=("switch `pad.float`",))
     to_valid = op.switch("tfillpad.rows") == "valid" and dst.type.loc == "vec"
     rows = dst.v_row if to_valid else dst.rows
+    op.covers("dst", max(rows, src.v_row), dst.cols)
     if dst.layout.is_boxed:
         return partial(_pad_boxed, dst, src, rows, bits)
     whole = dst.region(dst.rows, dst.cols).view(f"u{dst.dtype.itemsize}")

@@ -28,7 +28,7 @@ def tconcat(op: Binding) -> Commit:
             "PTO6412",
             f"'{op.op.name}' joins {' and '.join(map(str, widths))} columns; dst has {dst.cols}",
         )
-    out, steps, at = op.region("dst", dst.v_row, dst.cols), [], 0
+    out, steps, at = op.region("dst", dst.v_row, sum(widths)), [], 0
     for name, width in zip(names, widths, strict=True):
         source = op.region(name, dst.v_row, width)
         steps.append(partial(np.copyto, out[:, at : at + width], source))
@@ -49,9 +49,8 @@ def _joined_by_bytes(op: Binding) -> Commit:
         return nothing
     op.report("PTO6607", "joins by counts of bytes, assumed to be in column 0 of each row")
     rows, size = dst.v_row, dst.dtype.itemsize
-    sources = [op.region(n, rows, op.tile(n).cols) for n in ("src0", "src1")]
-    counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]
-    out, sums = op.region("dst", rows, dst.cols), op.region("dstIdx", rows, 1)[:, 0]
+    sources, counts, out = _joined(op, rows)
+    sums = op.region("dstIdx", rows, 1)[:, 0]
 
     def join() -> None:
         given = [c.astype(np.int64) for c in counts]
@@ -60,6 +59,17 @@ def _joined_by_bytes(op: Binding) -> Commit:
         sums[...] = (given[0] + given[1]).astype(sums.dtype)
 
     return join
+
+
+def _joined(op: Binding, rows: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """The sources, their counts, and the result: how much of a row is taken, the counts say."""
+    first, second, out = (
+        op.region(n, rows, op.tile(n).cols, is_covered=False) for n in ("src0", "src1", "dst")
+    )
+    for name in ("src0", "src1", "dst"):
+        op.covers(name, rows, op.tile(name).v_col)
+    counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]
+    return [first, second], counts, out
 
 
 def _check_counts(op: Binding, given: list[np.ndarray], size: int) -> None:
@@ -85,9 +95,7 @@ def tconcatidx(op: Binding) -> Commit:
     """dst[r] = the first src0Idx[r, 0] bytes of src0's row, then the first src1Idx[r, 0] of
     src1's."""
     rows, size = op.tile("dst").v_row, op.tile("dst").dtype.itemsize
-    sources = [op.region(n, rows, op.tile(n).cols) for n in ("src0", "src1")]
-    counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]
-    out = op.region("dst", rows, op.tile("dst").cols)
+    sources, counts, out = _joined(op, rows)
 
     def join() -> None:
         given = [c.astype(np.int64) for c in counts]
@@ -116,7 +124,9 @@ def ttrans(op: Binding) -> Commit:
     if op.switch("ttrans.extent") == "static":
         rows, cols = max(rows, min(src.rows, dst.cols)), max(cols, min(src.cols, dst.rows))
     warn_shared(op, "dst", "src")
-    source, out = op.region("src", rows, cols), op.region("dst", cols, rows)
+    source, out = op.region("src", rows, cols, is_covered=False), op.region("dst", cols, rows)
+    if (rows, cols) != (src.v_row, src.v_col):  # what is not valid may have no values
+        op.copies("src", rows, cols, "dst", turned=True)
     return lambda: np.copyto(out, source.T.copy())
 
 

@@ -1,0 +1,195 @@
+"""Holds the account of an operation's effects against what its function does to memory.
+
+Each operation of a run is executed several times on the same memory, of which some bytes are
+changed: those outside of what the account reads must not matter, each that it reads must be able
+to, and nothing may change outside of what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.core.bound import Bound, Moved
+from ptosim.engine.core.records import Inst
+from ptosim.ground.errors import PtosimError
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.account import REGISTER, Effects, effects_of
+from ptosim.machine.effects.intervals import intervals
+from ptosim.machine.effects.strided import touched_bytes
+from ptosim.machine.effects.touch import Touch
+from ptosim.ops.base.faults import OpFault
+
+CONTENTS = 8
+"""Contents of the other bytes under which one byte may matter."""
+MOST_BYTES = 4096
+"""Of what is read, looked at one by one."""
+
+Place = tuple[int, Any]
+"""A memory: its core (-1: global memory) and its name or number."""
+
+
+class Perturbed:
+    """Takes the place of a run's monitor; `wrong` says what the account of an operation has not,
+    or has too much."""
+
+    is_on = True
+
+    def __init__(self, machine: Machine, ops: frozenset[str]) -> None:
+        self.machine, self.ops = machine, ops
+        self.wrong: list[str] = []
+        self.seen: set[str] = set()
+        self._random = np.random.default_rng(41)
+
+    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """Look at an operation the first time that it takes effect."""
+        first = bound.first if isinstance(bound, Moved) else bound
+        binding, name = first.binding, inst.operation.name
+        if name not in self.ops or bound is not first or binding.done is not None:
+            return
+        if binding.sync is not None or binding.signals or binding.awaits or binding.made:
+            return
+        commit, effects = bound.commit, effects_of(binding)
+
+        def looked() -> None:
+            if name not in self.seen:
+                self.seen.add(name)
+                self._look(name, core, effects, commit)
+            commit()
+
+        bound.commit = looked
+
+    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """Nothing is known of queues."""
+
+    def enter_later(self, core: Core, inst: Inst) -> None:
+        """Nothing is known of queues."""
+
+    def finish(self) -> None:
+        """Nothing is left over."""
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+    # -- one operation ----------------------------------------------------------------------------
+
+    def _look(self, name: str, core: Core, effects: Effects, commit: Callable[[], Any]) -> None:
+        reads = self._mask([*effects.reads, *effects.found])
+        writes = self._mask([*effects.writes, *(r for r, _ in effects.spoils)])
+        memories = {place: self._memory(place) for place in self._places(core)}
+        before = {place: memory.copy() for place, memory in memories.items()}
+        none = {place: np.zeros(len(m), bool) for place, m in memories.items()}
+        read = {p: reads.get(p, none[p]) for p in memories}
+        written = {p: writes.get(p, none[p]) for p in memories}
+        try:
+            commit()
+            after = {place: memory.copy() for place, memory in memories.items()}
+            for place in memories:
+                extra = (before[place] != after[place]) & ~written[place]
+                self._tell(name, "writes more than it says", place, extra)
+            self._outside(name, memories, before, after, read, written, commit)
+            self._inside(name, memories, before, read, written, commit)
+        finally:
+            for place, memory in memories.items():
+                memory[:] = before[place]
+
+    def _outside(self, name, memories, before, after, read, written, commit) -> None:
+        """What it does not read does not matter."""
+        changed = {}
+        for place, memory in memories.items():
+            other = self._random.integers(1, 256, len(memory), np.uint8)
+            changed[place] = np.where(read[place], before[place], before[place] ^ other)
+            memory[:] = changed[place]
+        commit()
+        for place, memory in memories.items():
+            kept = memory == changed[place]
+            wrong = written[place] & (memory != after[place]) & ~kept
+            self._tell(name, "depends on more than it reads, at", place, wrong)
+            loose = written[place] & kept & (after[place] != changed[place])
+            self._tell(name, "says it writes, but leaves", place, loose)
+
+    def _inside(self, name, memories, before, read, written, commit) -> None:
+        """Each byte that it reads can matter."""
+        for place, memory in memories.items():
+            left = np.flatnonzero(read[place])[:MOST_BYTES]
+            for number in range(CONTENTS):
+                left = self._idle(left, number, place, memories, before, read, written, commit)
+            mask = np.zeros(len(memory), bool)
+            mask[left] = True
+            self._tell(name, "says it reads, without effect, ", place, mask)
+
+    def _idle(self, left, number, place, memories, before, read, written, commit):
+        """The bytes of which a change changes no result, under one content."""
+        content = {p: self._content(number, before[p], read[p], p == place) for p in memories}
+        result = self._result(memories, content, written, commit)
+        if result is None:
+            return left
+        idle = []
+        for at in left:
+            # three changes of the byte: one bit, all bits, any
+            old = content[place][at]
+            for new in (old ^ 255, old ^ 128, old ^ 1):
+                content[place][at] = new
+                other = self._result(memories, content, written, commit)
+                if other is None or other != result:
+                    break
+            else:
+                idle.append(at)
+            content[place][at] = old
+        return np.array(idle, np.int64)
+
+    def _content(self, number: int, before: np.ndarray, read: np.ndarray, own: bool) -> np.ndarray:
+        made = before.copy()
+        if number == 0:
+            return made
+        count = int(read.sum())
+        if number % 2:
+            made[read] = self._random.permutation(made[read])
+        elif number == 2:
+            made[read] = 0
+        else:
+            made[read] = self._random.integers(0, 256, count, np.uint8)
+        return made
+
+    def _result(self, memories, content, written, commit) -> bytes | None:
+        for place, memory in memories.items():
+            memory[:] = content[place]
+        try:
+            commit()
+        except (OpFault, PtosimError):
+            return None
+        return b"".join(memory[written[place]].tobytes() for place, memory in memories.items())
+
+    # -- memories ---------------------------------------------------------------------------------
+
+    def _places(self, core: Core) -> Iterator[Place]:
+        yield from ((core.index, name) for name in core.spaces)
+        yield from ((-1, number) for number in range(len(self.machine.buffers)))
+
+    def _memory(self, place: Place) -> np.ndarray:
+        core, where = place
+        if core < 0:
+            buffer = self.machine.buffers[where]
+            return buffer.data[: buffer.size]
+        return np.frombuffer(self.machine.cores[core].space(where).data, np.uint8)
+
+    def _mask(self, reached: list[Any]) -> dict[Place, np.ndarray]:
+        found: dict[Place, np.ndarray] = {}
+        for one in reached:
+            if isinstance(one.where, str) and one.where.startswith(REGISTER):
+                continue
+            place = (-1, one.where) if isinstance(one.where, int) else (one.core.index, one.where)
+            size = len(self._memory(place))
+            mask = found.setdefault(place, np.zeros(size, bool))
+            parts = touched_bytes(one, size) if isinstance(one, Touch) else one.parts
+            for low, high in intervals(parts).tolist():
+                mask[low:high] = True
+        return found
+
+    def _tell(self, name: str, what: str, place: Place, mask: np.ndarray) -> None:
+        at = np.flatnonzero(mask)
+        if len(at):
+            self.wrong.append(
+                f"{name} {what} {len(at)} bytes of {place[1]} from {at[0]:#x} on, to {at[-1]:#x}"
+            )
