@@ -28,17 +28,21 @@ MOST_BYTES = 4096
 
 Place = tuple[int, Any]
 """A memory: its core (-1: global memory) and its name or number."""
+Memories = dict[Place, np.ndarray]
+Commit = Callable[[], object]
 
 
 class Perturbed:
     """Takes the place of a run's monitor; `wrong` says what the account of an operation has not,
-    or has too much."""
+    `idle` what it has too much: bytes that are said to be read and cannot matter (looked for if
+    `is_exact`), or said to be written and stay."""
 
     is_on = True
 
-    def __init__(self, machine: Machine, ops: frozenset[str]) -> None:
-        self.machine, self.ops = machine, ops
+    def __init__(self, machine: Machine, ops: frozenset[str], *, is_exact: bool = False) -> None:
+        self.machine, self.ops, self.is_exact = machine, ops, is_exact
         self.wrong: list[str] = []
+        self.idle: list[str] = []
         self.seen: set[str] = set()
         self._random = np.random.default_rng(41)
 
@@ -87,14 +91,24 @@ class Perturbed:
             after = {place: memory.copy() for place, memory in memories.items()}
             for place in memories:
                 extra = (before[place] != after[place]) & ~written[place]
-                self._tell(name, "writes more than it says", place, extra)
+                self._tell(self.wrong, name, "writes more than it says:", place, extra)
             self._outside(name, memories, before, after, read, written, commit)
-            self._inside(name, memories, before, read, written, commit)
+            if self.is_exact:
+                self._inside(name, memories, before, read, written, commit)
         finally:
             for place, memory in memories.items():
                 memory[:] = before[place]
 
-    def _outside(self, name, memories, before, after, read, written, commit) -> None:
+    def _outside(
+        self,
+        name: str,
+        memories: Memories,
+        before: Memories,
+        after: Memories,
+        read: Memories,
+        written: Memories,
+        commit: Commit,
+    ) -> None:
         """What it does not read does not matter."""
         changed = {}
         for place, memory in memories.items():
@@ -105,11 +119,19 @@ class Perturbed:
         for place, memory in memories.items():
             kept = memory == changed[place]
             wrong = written[place] & (memory != after[place]) & ~kept
-            self._tell(name, "depends on more than it reads, at", place, wrong)
-            loose = written[place] & kept & (after[place] != changed[place])
-            self._tell(name, "says it writes, but leaves", place, loose)
+            self._tell(self.wrong, name, "depends on more than it reads:", place, wrong)
+            stays = written[place] & kept & (after[place] != changed[place])
+            self._tell(self.idle, name, "says it writes, but leaves", place, stays)
 
-    def _inside(self, name, memories, before, read, written, commit) -> None:
+    def _inside(
+        self,
+        name: str,
+        memories: Memories,
+        before: Memories,
+        read: Memories,
+        written: Memories,
+        commit: Commit,
+    ) -> None:
         """Each byte that it reads can matter."""
         for place, memory in memories.items():
             left = np.flatnonzero(read[place])[:MOST_BYTES]
@@ -117,17 +139,26 @@ class Perturbed:
                 left = self._idle(left, number, place, memories, before, read, written, commit)
             mask = np.zeros(len(memory), bool)
             mask[left] = True
-            self._tell(name, "says it reads, without effect, ", place, mask)
+            self._tell(self.idle, name, "says it reads, without effect:", place, mask)
 
-    def _idle(self, left, number, place, memories, before, read, written, commit):
+    def _idle(
+        self,
+        left: np.ndarray,
+        number: int,
+        place: Place,
+        memories: Memories,
+        before: Memories,
+        read: Memories,
+        written: Memories,
+        commit: Commit,
+    ) -> np.ndarray:
         """The bytes of which a change changes no result, under one content."""
-        content = {p: self._content(number, before[p], read[p], p == place) for p in memories}
+        content = {p: self._content(number, before[p], read[p]) for p in memories}
         result = self._result(memories, content, written, commit)
         if result is None:
             return left
         idle = []
         for at in left:
-            # three changes of the byte: one bit, all bits, any
             old = content[place][at]
             for new in (old ^ 255, old ^ 128, old ^ 1):
                 content[place][at] = new
@@ -139,7 +170,7 @@ class Perturbed:
             content[place][at] = old
         return np.array(idle, np.int64)
 
-    def _content(self, number: int, before: np.ndarray, read: np.ndarray, own: bool) -> np.ndarray:
+    def _content(self, number: int, before: np.ndarray, read: np.ndarray) -> np.ndarray:
         made = before.copy()
         if number == 0:
             return made
@@ -152,7 +183,9 @@ class Perturbed:
             made[read] = self._random.integers(0, 256, count, np.uint8)
         return made
 
-    def _result(self, memories, content, written, commit) -> bytes | None:
+    def _result(
+        self, memories: Memories, content: Memories, written: Memories, commit: Commit
+    ) -> bytes | None:
         for place, memory in memories.items():
             memory[:] = content[place]
         try:
@@ -187,9 +220,10 @@ class Perturbed:
                 mask[low:high] = True
         return found
 
-    def _tell(self, name: str, what: str, place: Place, mask: np.ndarray) -> None:
+    @staticmethod
+    def _tell(told: list[str], name: str, what: str, place: Place, mask: np.ndarray) -> None:
         at = np.flatnonzero(mask)
         if len(at):
-            self.wrong.append(
+            told.append(
                 f"{name} {what} {len(at)} bytes of {place[1]} from {at[0]:#x} on, to {at[-1]:#x}"
             )

@@ -15,6 +15,8 @@ from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
 
 SCALAR = "S"
+EVERY = "every"
+"""All pipes of a core that keeps the order of the text."""
 READS = "S reads"
 """The scalar unit's loads: done before the next instruction is issued."""
 
@@ -72,21 +74,31 @@ class Clocks:
     """The agents of a run and the messages that are under way between them. Agent 0 represents
     everything before the run."""
 
-    def __init__(self, cores: list[Core], pipes: Iterable[str], target: str) -> None:
+    def __init__(
+        self, cores: list[Core], pipes: Iterable[str], target: str, *, ordered: bool = False
+    ) -> None:
+        """`ordered` cores keep the order of the text, whatever the pipes: each is one agent."""
         names = [SCALAR, READS, *sorted(set(pipes) - {SCALAR})]
         self.pipes = names
         self.agents: dict[tuple[int, str], Agent] = {}
         self.by_index: list[Agent | None] = [None]
         for core in cores:
+            if ordered:
+                agent = self._made(core, EVERY, in_order=True)
+                self.agents.update({(core.index, name): agent for name in names})
+                continue
             for name in names:
                 in_order = not (target == "a2a3" and name == "V")
-                agent = Agent(len(self.by_index), core, name, {}, in_order)
-                self.agents[core.index, name] = agent
-                self.by_index.append(agent)
+                self.agents[core.index, name] = self._made(core, name, in_order=in_order)
         for agent in self.agents.values():
             agent.clock = self.fresh(agent)
             agent.scalar = self.agents[agent.core.index, SCALAR]
         self.messages: dict[Any, deque[Clock]] = {}
+
+    def _made(self, core: Core, pipe: str, *, in_order: bool) -> Agent:
+        agent = Agent(len(self.by_index), core, pipe, {}, in_order)
+        self.by_index.append(agent)
+        return agent
 
     def fresh(self, agent: Agent) -> Clock:
         """Return the clock of an agent at the beginning. It has the pipes of its core as keys: they

@@ -11,7 +11,7 @@ from ptosim.engine.watch.clocks import Agent, Clocks
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
-from ptosim.engine.watch.shadow import Atom, Entry, Footprint
+from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Value
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import DEFINED
@@ -39,6 +39,9 @@ class Marks(Ordering):
         self.report = report
         self._seen: set[tuple[Any, ...]] = set()
         self.inputs: set[Value] = set()  # tiles that have values from the start
+        self.shadows: dict[tuple[int, Any], Shadow] = {}
+        self.twins: list[tuple[Entry, Entry, Footprint, Atom, bytes]] = []
+        """Writes of the same bytes by two sub-blocks, with what was there before the second."""
 
     def note(  # noqa: C901 - hot, so in one piece
         self,
@@ -97,15 +100,44 @@ class Marks(Ordering):
             return
         if kind == "write" and _may_swap(earlier[2], later[2]):
             return
+        if kind == "write" and _are_twins(earlier[2].core, later[2].core, print_):
+            self.twins.append((earlier, later, print_, atom, self._held(print_, atom)))
+            return
+        self._tell_race(kind, atom, earlier, later, print_)
+
+    def _tell_race(
+        self,
+        kind: str,
+        atom: Atom,
+        earlier: Entry,
+        later: Entry,
+        print_: Footprint,
+        *,
+        is_equal: bool = False,
+    ) -> None:
         first, second = earlier[2].inst.pc, later[2].inst.pc
         kinds = (
             "order" if earlier[0] == later[0] else kind
         )  # one report where one barrier is missing
-        key = (kinds, first, second, earlier[0], later[0])
+        key = (kinds, first, second, earlier[0], later[0], is_equal)
         if key in self._seen:
             return
         self._seen.add(key)
-        self.report.race(kind, earlier, later, print_, print_.shadow.extent(atom))
+        extent = print_.shadow.extent(atom)
+        self.report.race(kind, earlier, later, print_, extent, is_equal=is_equal)
+
+    def judge_twins(self) -> None:
+        """Say of sub-blocks that have written the same bytes whether the values are the same."""
+        twins, self.twins = self.twins, []
+        for earlier, later, print_, atom, before in twins:
+            is_equal = self._held(print_, atom) == before
+            self._tell_race("write", atom, earlier, later, print_, is_equal=is_equal)
+
+    def _held(self, print_: Footprint, atom: Atom) -> bytes:
+        """The content of an atom of global memory."""
+        number = next(where for (_, where), s in self.shadows.items() if s is print_.shadow)
+        data = self.machine.buffers[number].data
+        return b"".join(data[low:high].tobytes() for low, high in print_.shadow.runs(atom))
 
     def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """Report a read of bytes without a value, once for each instruction and operand."""
@@ -155,6 +187,17 @@ def _hand_over(earlier: Access, later: Access) -> bool:
     flag of both is the order between them (PTO micro-instruction specification, AccPhase)."""
     ops = earlier.inst.op, later.inst.op
     return all(op is not None and op.bound.get("unit_flag") is not None for op in ops)
+
+
+def _are_twins(one: Core, two: Core, print_: Footprint) -> bool:
+    """True for two vector cores of one block that write global memory: programs that do not ask
+    which one they are store everything twice."""
+    return (
+        print_.shadow.is_global
+        and one is not two
+        and one.cluster is two.cluster
+        and one.kind == two.kind == "vector"
+    )
 
 
 def _may_swap(first: Access, second: Access) -> bool:

@@ -135,16 +135,17 @@ class Monitor(Marks):
         machine: Machine,
         sink: Sink,
         chosen: Sanitize,
+        *,
+        ordered: bool = False,
     ) -> None:
         """`insts` are what an engine executes of the program: what is to be watched is put there
-        in copies."""
+        in copies. In cores that are `ordered` no pipe is ahead of the text."""
         pipes = {i.pipe for i in program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
-        clocks = Clocks(machine.cores, pipes, resolved.target)
+        clocks = Clocks(machine.cores, pipes, resolved.target, ordered=ordered)
         report = Reporter(resolved, machine, sink, clocks)
         super().__init__(program, machine, clocks, report, chosen, resolved.target)
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, insts, self.target)
-        self.shadows: dict[tuple[int, Any], Shadow] = {}
         self._times = [[0] * len(program.insts) for _ in machine.cores]
         self.vector = VectorWatch(self, insts)
         for core in machine.cores:
@@ -197,6 +198,8 @@ class Monitor(Marks):
                 for other in others:
                     other()
             commit()
+            if self.twins:
+                self.judge_twins()
             if binding.made:
                 self._define_made(binding)
 
@@ -224,6 +227,8 @@ class Monitor(Marks):
                 times[pc] = time = times[pc] + 1
                 note((index, agent.count, access, time), agent, reads, writes, index)
             commit()
+            if self.twins:
+                self.judge_twins()
             if binding.made:
                 self._define_made(binding)
 
@@ -459,15 +464,15 @@ def attach(engine: Engine, text: str, sync: str, inputs: Iterable[Value]) -> Mon
     """Return the monitor of a run, or None if nothing is to be watched.
 
     `inputs` are the tiles that have values from the start. Where ptosim itself orders the
-    pipes (`sync` is auto and the program has no flags), the order of the text counts as kept."""
-    chosen = parse(text)
-    if sync == "auto":
-        chosen = chosen.without_races()
+    pipes (`sync` is auto and the program has no flags), the order of the text counts as kept in
+    each core; nothing orders cores but what the program says."""
+    chosen, ordered = parse(text), sync == "auto"
+    if ordered:
+        chosen = chosen.without_flags()
     if not chosen.is_needed:
         return None
-    monitor = Monitor(
-        engine.program, engine.insts, engine.resolved, engine.machine, engine.sink, chosen
-    )
+    parts = engine.program, engine.insts, engine.resolved, engine.machine, engine.sink
+    monitor = Monitor(*parts, chosen, ordered=ordered)
     given = list(inputs)
     for core in engine.machine.cores:
         for value in given:

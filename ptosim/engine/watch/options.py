@@ -25,9 +25,9 @@ class Sanitize:
         """True if one is on that has to watch the run."""
         return self.races or self.defined or self.flags or self.quant
 
-    def without_races(self) -> Sanitize:
-        """Return the same without the checks that need a program's own synchronisation."""
-        return replace(self, races=False, flags=False)
+    def without_flags(self) -> Sanitize:
+        """Return the same without the checks of a program's own flags."""
+        return replace(self, flags=False)
 
 
 def parse(text: str) -> Sanitize:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ptosim.engine.core.records import Inst
 from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import Clocks
+from ptosim.engine.watch.clocks import EVERY, Clocks
 from ptosim.engine.watch.repair import Nesting, Repairs
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.diagnostics.model import Label, Sink
@@ -56,22 +56,27 @@ class Reporter:
         later: Entry,
         print_: Footprint,
         extent: tuple[int, int],
+        *,
+        is_equal: bool = False,
     ) -> None:
-        """Two conflicting accesses that nothing orders."""
+        """Two conflicting accesses that nothing orders; `is_equal`: both write the same values."""
         code, verb, did, may = _RACES[kind]
         one, two = earlier[2], later[2]
-        source, target = self._pipe(earlier[0]), self._pipe(later[0])
+        source, target = self._pipe(earlier), self._pipe(later)
         same_core = one.core is two.core
         if not same_core:
-            code = "PTO5205"
+            code = "PTO5206" if is_equal else "PTO5205"
         elif source == target:
             code = "PTO5204"
         other = _operand_at(one, print_, extent)
         where = _place(print_, extent)
+        names = _who(one.core, two.core)
         message = (
-            f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
+            f"data race: '{two.inst.op.name}'{names[1]} {verb} {where}, which "
+            f"'{one.inst.op.name}'{names[0]} {may}"
         )
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
+        text = _APART.format(repair.text) if one.core.cluster is not two.core.cluster else None
         self.sink.report(
             code,
             message,
@@ -85,8 +90,8 @@ class Reporter:
                     f"{self._when(one, earlier[3], source)}",
                 ),
             ),
-            notes=_rule(code, source, target),
-            help=repair.text,
+            notes=_rule(code, source, target, one.core.cluster is two.core.cluster),
+            help=text or repair.text,
             fixes=repair.fixes,
             context={
                 "kind": kind,
@@ -97,12 +102,17 @@ class Reporter:
             },
         )
 
-    def _pipe(self, index: int) -> str:
-        agent = self.clocks.by_index[index]
-        return "S" if agent is None or agent.pipe.startswith("S") else agent.pipe
+    def _pipe(self, entry: Entry) -> str:
+        agent = self.clocks.by_index[entry[0]]
+        pipe = "S" if agent is None else agent.pipe
+        if pipe == EVERY:
+            pipe = entry[2].inst.pipe
+        return "S" if pipe.startswith("S") else pipe
 
     def _when(self, access: Access, execution: int, pipe: str) -> str:
         core = f", core {access.core.index}" if len(self.machine.cores) > 1 else ""
+        if len(self.machine.clusters) > 1:
+            core += f", {_block(access.core)}"
         loops = self.nesting.iterations(access.inst.operation, execution) or ()
         count = f", execution {execution}" if execution > 1 else ""
         if loops:
@@ -115,6 +125,8 @@ class Reporter:
         return {
             "op": access.inst.operation.name,
             "core": access.core.index,
+            "block": access.core.cluster.block,
+            "rank": access.core.cluster.rank,
             "pipe": pipe,
             "execution": execution,
             "iterations": None if loops is None else {i.variable: i.number for i in loops},
@@ -146,7 +158,7 @@ class Reporter:
             code,
             f"'{op.name}' {what}",
             self.span(op),
-            label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry[0]))}",
+            label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry))}",
             more=more,
             notes=notes,
             help=cure,
@@ -306,7 +318,33 @@ def _place(print_: Footprint, extent: tuple[int, int]) -> str:
     return f"{what}{name} [{low:#x}, {high:#x})"
 
 
-def _rule(code: str, source: str, target: str) -> tuple[str, ...]:
+_APART = "give each block bytes of its own (`pto.get_block_idx` says which one it is), or {}"
+
+
+def _block(core: Core) -> str:
+    cluster = core.cluster
+    rank = f" of rank {cluster.rank}" if cluster.has_ranks else ""
+    return f"block {cluster.block}{rank}"
+
+
+def _who(one: Core, two: Core) -> tuple[str, str]:
+    """The words that tell two accesses apart, where their blocks do."""
+    if one.cluster is two.cluster:
+        return "", ""
+    return f" of {_block(one)}", f" of {_block(two)}"
+
+
+def _rule(code: str, source: str, target: str, same_block: bool) -> tuple[str, ...]:
+    if code == "PTO5206":
+        return (
+            "both write the same values here, so that the order does not show",
+            "cores run independently: only a cross-core signal orders them",
+        )
+    if code == "PTO5205" and not same_block:
+        return (
+            "blocks run in any order or at once, whatever `sync` is: only a cross-core signal "
+            "orders them",
+        )
     if code == "PTO5205":
         return ("cores run independently: only a cross-core signal orders them",)
     if code == "PTO5204":

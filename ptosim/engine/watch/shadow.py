@@ -166,6 +166,14 @@ class Shadow:
         """Yield the maps that it consists of, each with the first byte that it is of."""
         yield 0, self
 
+    def runs(self, atom: Atom) -> list[tuple[int, int]]:
+        """Return the bytes of an atom as ranges."""
+        units = np.flatnonzero(self.labels == atom.label)
+        ends = np.flatnonzero(np.diff(units) > 1)
+        first, last = units[np.r_[0, ends + 1]], units[np.r_[ends, len(units) - 1]]
+        pairs = zip(first * self.unit, (last + 1) * self.unit, strict=True)
+        return [(int(low), min(int(high), self.bytes)) for low, high in pairs]
+
     def extent(self, atom: Atom) -> tuple[int, int]:
         """Return the first byte of an atom and the one after its last."""
         places = np.flatnonzero(self.labels == atom.label)
@@ -234,12 +242,21 @@ class WideShadow(Shadow):
         for number, region in sorted(self._regions.items()):
             yield number * REGION, region
 
+    def runs(self, atom: Atom) -> list[tuple[int, int]]:
+        """Return the bytes of an atom as ranges."""
+        base, region = self._holder(atom)
+        return [(base + low, base + high) for low, high in region.runs(atom)]
+
     def extent(self, atom: Atom) -> tuple[int, int]:
         """Return the first byte of an atom and the one after its last."""
+        base, region = self._holder(atom)
+        low, high = region.extent(atom)
+        return base + low, base + high
+
+    def _holder(self, atom: Atom) -> tuple[int, Shadow]:
         for base, region in self.regions():
             if atom.label < len(region.atoms) and region.atoms[atom.label] is atom:
-                low, high = region.extent(atom)
-                return base + low, base + high
+                return base, region
         raise ValueError("an atom of another memory")
 
 

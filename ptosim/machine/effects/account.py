@@ -18,7 +18,7 @@ from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.effects.operands import READ, bound_values
 from ptosim.machine.effects.row import access_entry, destroyed_sources, registers, scratch_effect
-from ptosim.machine.effects.strided import Beyond, Strided, strided, tile_bytes, view_bytes
+from ptosim.machine.effects.strided import Beyond, Strided, Window, strided, tile_bytes, view_bytes
 from ptosim.machine.effects.touch import Touch, Touches
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
@@ -65,7 +65,7 @@ class Bound(Protocol):
     values: Mapping[str, Any]
     touches: Touches | None
     beyond: list[Beyond]
-    covered: Mapping[str, tuple[int, int]]
+    covered: Mapping[str, Window]
     copied: Sequence[tuple[Touch, Touch]]
     found: Sequence[Touch]
 
@@ -113,6 +113,7 @@ def _of_operands(binding: Bound) -> Effects:
     destroyed = destroyed_sources(op, target)
     whole = access_entry(op, "whole", target) or {}
     tail = access_entry(op, "tail", target) or {}
+    kept = access_entry(op, "keeps", target) or {}
     for name, role, value in bound_values(op, values):
         reach = whole.get("rows", "all") if name == whole.get("of") else ""
         if reach == "window":
@@ -128,7 +129,8 @@ def _of_operands(binding: Bound) -> Effects:
         if role is Role.SCRATCH:
             _add_scratch(op, reached, target, found)
             continue
-        if role in READ:
+        is_kept = name == kept.get("of") and name in binding.covered  # around a window
+        if role in READ and not is_kept:
             found.reads.append(reached)
         if role is not Role.IN:
             found.writes.append(reached)
@@ -146,8 +148,10 @@ def _covered(binding: Bound, name: str, value: Any) -> Any:
     covered = binding.covered.get(name)
     if covered is None or not isinstance(value, TileRef):
         return value
-    rows, cols = covered
-    return tile_ref(value.type, value.addr, min(rows, value.type.rows), min(cols, value.type.cols))
+    type_ = value.type
+    rows, cols = min(covered.rows, type_.rows), min(covered.cols, type_.cols)
+    first = value.layout.offset(covered.row, covered.col) * type_.dtype.bits // 8
+    return tile_ref(type_, value.addr + first, rows, cols)
 
 
 def _element(

@@ -1,5 +1,6 @@
 """What the `access` of a row adds to the roles of its operands: sources that the library destroys,
-scratch that it uses, pairs of events and registers of its own."""
+scratch that it uses, pairs of events and registers of its own, a destination that keeps what is
+around the window that is written."""
 
 from __future__ import annotations
 

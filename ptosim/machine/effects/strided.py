@@ -50,6 +50,15 @@ class Beyond(NamedTuple):
     spoiled: bool = False
 
 
+class Window(NamedTuple):
+    """Rows and columns of a tile, from a row and column on."""
+
+    row: int
+    col: int
+    rows: int
+    cols: int
+
+
 def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:
     """Return the bytes of the first rows and columns of a tile, in its layout."""
     if rows <= 0 or cols <= 0:

@@ -20,7 +20,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.effects.account import Effects
-from ptosim.machine.effects.strided import Beyond, strided
+from ptosim.machine.effects.strided import Beyond, Window, strided
 from ptosim.machine.effects.touch import Touch, Touches
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
 from ptosim.machine.tile import Tile, TileRef
@@ -81,7 +81,7 @@ class Binding:
     made: list[tuple[Core, TileRef]] = field(default_factory=list)
     touches: Touches | None = None
     beyond: list[Beyond] = field(default_factory=list)
-    covered: dict[str, tuple[int, int]] = field(default_factory=dict)
+    covered: dict[str, Window] = field(default_factory=dict)
     copied: list[tuple[Touch, Touch]] = field(default_factory=list)
     found: list[Touch] = field(default_factory=list)
     moved: Callable[[int], Callable[[], object] | None] | None = None
@@ -234,12 +234,12 @@ class Binding:
             self.covers(name, rows, cols)
         return tile.region(rows, cols)
 
-    def covers(self, name: str, rows: int, cols: int) -> None:
-        """Say that so many rows and columns of a tile operand are taken."""
+    def covers(self, name: str, rows: int, cols: int, row: int = 0, col: int = 0) -> None:
+        """Say that so many rows and columns of a tile operand are taken, from a place on."""
         before = self.covered.get(name)
-        self.covered[name] = (
-            (rows, cols) if before is None else (max(rows, before[0]), max(cols, before[1]))
-        )
+        if before is not None and before[:2] == (row, col):
+            rows, cols = max(rows, before.rows), max(cols, before.cols)
+        self.covered[name] = Window(row, col, rows, cols)
 
     def copies(self, name: str, rows: int, cols: int, target: str, *, turned: bool = False) -> None:
         """Say that so many rows and columns of a tile go to another one, `turned` as its columns

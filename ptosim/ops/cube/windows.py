@@ -77,7 +77,10 @@ def _window(op: Binding, name: str, part: Tile, row: int, col: int) -> np.ndarra
     half = 2 if part.bits == 4 else 1
     if col % half:
         raise OpFault("PTO6005", f"column {col} of a tile of 4-bit elements begins inside a byte")
-    return op.region(name, row + part.v_row, col + part.v_col)[row:, col // half :]
+    rows, cols = part.v_row, part.v_col
+    whole = op.region(name, row + rows, col + cols, is_covered=False)
+    op.covers(name, rows, cols, row, col)
+    return whole[row:, col // half :]
 
 
 def _copy(target: np.ndarray, source: np.ndarray) -> None:

@@ -59,7 +59,7 @@ def tcvt(op: Binding) -> Commit:
     op.covers("src", rows, cols)
     op.covers("dst", rows, cols)
     if 4 in (src.bits, dst.bits):
-        return _with_nibbles(src, dst, rows, cols, convert)
+        return _with_nibbles(op, rows, cols, convert)
     if src.is_run(rows, cols) and dst.is_run(rows, cols):
         source, target = src.flat(rows * cols), dst.flat(rows * cols)
     else:
@@ -68,10 +68,13 @@ def tcvt(op: Binding) -> Commit:
 
 
 def _with_nibbles(
-    src: Tile, dst: Tile, rows: int, cols: int, convert: Callable[[np.ndarray], np.ndarray]
+    op: Binding, rows: int, cols: int, convert: Callable[[np.ndarray], np.ndarray]
 ) -> Commit:
+    src, dst = op.tile("src"), op.tile("dst")
     used = cols // 2 * 2 if dst.bits == 4 else cols
     clears = dst.bits == 4 and not dst.type.dtype.is_integer
+    if clears:
+        op.covers("dst", dst.rows, dst.cols)
     signed = src.type.dtype.family == "i4"
 
     def run() -> None:

@@ -42,6 +42,7 @@ def gather_by_index(op: Binding) -> Commit:
     indices, out = op.region("indices", rows, cols), op.region("dst", rows, cols)
     warn_shared(op, "dst", "src")
     elements = _elements(src)
+    op.finds("src", src.type.bytes, (1, 0))
     stops = op.switch("tgather.outside") == "trap"
     count = len(elements)
 
@@ -148,6 +149,8 @@ def gather_blocks(op: Binding) -> Commit:
     whole = op.switch("tgatherb.tail") == "blocks"
     written = min(blocks * _BLOCK, dst.row_bytes) if whole else width
     out = tile_array(dst, (rows, written), (dst.row_bytes, 1), np.uint8)
+    op.finds("src", len(source) * _BLOCK, (1, 0))
+    op.writes_beyond("dst", width, written - width, (rows, dst.row_bytes))
 
     def gather() -> None:
         places = offsets.astype(np.int64)
