@@ -8,7 +8,7 @@ What operations that the scalar unit executes itself do to memory and registers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ptosim.ground.ir.core import Operation
@@ -65,9 +65,9 @@ class Bound(Protocol):
     values: Mapping[str, Any]
     touches: Touches | None
     beyond: list[Beyond]
-    covered: Mapping[str, Window]
-    copied: Sequence[tuple[Touch, Touch]]
-    found: Sequence[Touch]
+    covered: dict[str, Window]
+    copied: list[tuple[Touch, Touch]]
+    found: list[Touch]
 
     @property
     def attributes(self) -> Mapping[str, Any]:
