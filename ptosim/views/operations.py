@@ -87,7 +87,10 @@ def _facts(definition: OpDef) -> dict[str, object]:
             for v in definition.variants
             for e in v.elements
         ],
-        "pipe": [{"pipe": p.pipe, "when": p.when} for p in definition.pipes],
+        "pipe": [
+            {"pipe": p.pipe, "when": condition_words(p.when) if p.when else None}
+            for p in definition.pipes
+        ],
         "switches": list(definition.switches),
         "notes": list(definition.notes),
         "source": definition.source,

@@ -89,6 +89,9 @@ def type_tokens(op: Operation) -> list[Tok]:
     tokens = [t for t in op.types if t.__class__ is Tok and t.type == "TYPE"]
     if len(tokens) > 1 and any(getattr(part, "value", "") == "to" for part in op.type_list):
         tokens.pop()  # `%x : A to B`: the last one is the result's
+    row = op.definition
+    if len(tokens) == 2 and row is not None and row.result_type == "extended":
+        tokens.pop()  # `%a, %b : i32, i1`: the last one is the carry's
     for item in op.items:
         if item.__class__ is Node and item.kind == "paren":
             tokens.extend(t for t in item.parts if t.__class__ is Tok and t.type == "TYPE")

@@ -12,6 +12,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Status
 from ptosim.ground.records import dataclass
@@ -87,7 +88,9 @@ def _operations(document: Document, start: int) -> Iterator[Offer]:
             continue
         if row.status.get(target) is Status.ABSENT:
             continue
-        yield Offer(name, "operation", row.summary, start, _text(row))
+        example = example_of(row)
+        doc = example.line if example is not None else ""
+        yield Offer(name, "operation", row.summary, start, _text(row), doc)
 
 
 def _text(row: OpDef) -> str:
@@ -312,6 +315,7 @@ def _item(offer: Offer, places: Places, position: types.Position) -> types.Compl
         label=offer.label,
         kind=_OFFERS[offer.kind],
         detail=offer.detail,
+        documentation=offer.doc or None,
         filter_text=offer.label,
         text_edit=types.TextEdit(types.Range(places.position(offer.start), position), offer.text),
     )

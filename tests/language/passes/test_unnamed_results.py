@@ -103,3 +103,13 @@ def test_a_constant_step_is_positive(step):
     )
     assert "'scf.for' op constant step operand must be positive" in found[0].message
     assert found[0].code == "PTO1032"
+
+
+def test_the_type_list_of_an_addition_with_carry_ends_with_that_of_the_carry() -> None:
+    """MLIR writes the types of both results, `: i32, i1`; the operands have the first one."""
+    text = """func.func @f(%a: i32, %b: i32) {
+  %sum, %carry = arith.addui_extended %a, %b : i32, i1
+  %r = arith.select %carry, %a, %sum : i32
+  return
+}"""
+    assert [d.code for d in ptosim.check(text) if d.severity.word == "error"] == []
