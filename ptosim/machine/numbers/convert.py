@@ -5,9 +5,9 @@ only the arithmetic.
 
 Rounding. `none` represents truncation when a float becomes an integer and for ties-to-even
 otherwise; `odd` exists only for f32 to f16 and means `none` for every other pair. Integers become
-the nearest float, ties to even, whatever the mode. f8E4M3FN, f8E5M2 and the 4-bit floats are
-always rounded to nearest, ties to even, and hif8 with ties away from zero. f32 to f32 rounds to
-an integral value.
+the nearest float, ties to even, whatever the mode. f8E4M3FN and f8E5M2 are always rounded to
+nearest, ties to even, and hif8 with ties away from zero; the 4-bit floats obey the mode. f32 to f32
+rounds to an integral value.
 
 Saturation. On, a result is clamped to the finite range of the destination, infinities included;
 a NaN becomes 0 in an integer (the hardware's answer is not documented, `nan_to_int` chooses) and
@@ -132,7 +132,9 @@ def _int_to_float(request: _Request) -> Conversion:
 
 
 def _float_to_code(request: _Request) -> Conversion:
-    rounding = "round" if request.dst == "hif8" else "rint"
+    rounding = request.mode("rint") if lookup(request.dst).bits == 4 else "rint"
+    if request.dst == "hif8":
+        rounding = "round"
     return encoder(request.src, request.dst, rounding, request.saturate)
 
 

@@ -8,35 +8,70 @@ _SIGN, _MAGNITUDE = 0x80000000, 0x7FFFFFFF
 NAN_CODE = 7
 
 
-def encode(out: Writer, value: str, elem: str) -> str:
-    """Return codes (i32 lanes) of f32 lanes, to nearest even, saturated, NaN as 7."""
+_AWAY_AND_TOWARD_ZERO = {"F": ("F", "C"), "C": ("C", "F")}
+"""The letters that a magnitude is rounded by, of a positive and of a negative number."""
+
+
+def encode(out: Writer, value: str, elem: str, letter: str = "R") -> str:
+    """Return codes (i32 lanes) of f32 lanes, rounded by a letter of `vcvt` (R, A, F, C, Z),
+    saturated, NaN as 7."""
     bits = out.cast(value, "f32", "i32")
     size = out.binary("vand", bits, out.everywhere(_MAGNITUDE), out.every(), "i32")
-    code = _e2m1(out, size) if elem == "f4E2M1FN" else _e1m2(out, size)
     below = out.compare(bits, 0, "lt")
+    magnitude = _e2m1 if elem == "f4E2M1FN" else _e1m2
+    if letter in _AWAY_AND_TOWARD_ZERO:
+        positive, negative = (magnitude(out, size, by) for by in _AWAY_AND_TOWARD_ZERO[letter])
+        code = out.select(negative, positive, below, "i32")
+    else:
+        code = magnitude(out, size, letter)
     negative = out.binary("vor", code, out.everywhere(8), out.every(), "i32")
     signed = out.select(negative, code, below, "i32")
     nan = out.compare(size, 0x7F800000, "gt")
     return out.select(out.everywhere(NAN_CODE), signed, nan, "i32")
 
 
-def _e2m1(out: Writer, size: str) -> str:
-    """|x| plus the power of two whose unit in the last place is the step of the grid at |x|."""
-    exponent = out.shift("vshrs", size, 23)
-    exponent = out.with_constant("vmins", out.with_constant("vmaxs", exponent, 127), 129)
+def _e2m1(out: Writer, size: str, letter: str) -> str:
+    if letter != "R":
+        return _e2m1_in_steps(out, size, letter)
+    # |x| plus the power of two whose unit in the last place is the step of the grid at |x|.
+    exponent = _octave(out, size)
     magic = out.shift("vshls", out.with_constant("vadds", exponent, 22), 23)
     total = out.binary(
         "vadd", out.cast(size, "i32", "f32"), out.cast(magic, "i32", "f32"), out.every(), "f32"
     )
     steps = out.binary("vsub", out.cast(total, "f32", "i32"), magic, out.every(), "i32")
+    return _code_of_steps(out, steps, exponent)
+
+
+def _e2m1_in_steps(out: Writer, size: str, letter: str) -> str:
+    """|x| divided by the step of the grid, which is exact, as an integer by any mode."""
+    exponent = _octave(out, size)
+    less = out.binary("vsub", out.everywhere(255), exponent, out.every(), "i32")
+    inverse = out.cast(out.shift("vshls", less, 23), "i32", "f32")
+    steps = out.binary("vmul", out.cast(size, "i32", "f32"), inverse, out.every(), "f32")
+    return _code_of_steps(out, _whole(out, steps, letter), exponent)
+
+
+def _octave(out: Writer, size: str) -> str:
+    """The biased exponent, which gives the step of the grid: that of 1, 2 or 4."""
+    exponent = out.shift("vshrs", size, 23)
+    return out.with_constant("vmins", out.with_constant("vmaxs", exponent, 127), 129)
+
+
+def _code_of_steps(out: Writer, steps: str, exponent: str) -> str:
     octave = out.shift("vshls", out.with_constant("vadds", exponent, -127), 1)
     return out.with_constant("vmins", out.binary("vadd", steps, octave, out.every(), "i32"), 7)
 
 
-def _e1m2(out: Writer, size: str) -> str:
+def _e1m2(out: Writer, size: str, letter: str) -> str:
     """A grid of quarters."""
     quarters = out.with_constant("vmuls", out.cast(size, "i32", "f32"), "4.0", "f32")
-    steps = out.convert(quarters, "f32", "si32")
+    return _whole(out, quarters, letter)
+
+
+def _whole(out: Writer, value: str, letter: str) -> str:
+    """At most 7, the largest code."""
+    steps = out.convert(value, "f32", "si32", rnd=letter)
     return out.with_constant("vmins", out.cast(steps, "si32", "i32"), 7)
 
 

@@ -1,0 +1,64 @@
+"""bf16 to 4-bit floats obeys its rounding mode: the number on the grid below, above, toward zero,
+or the nearest one with ties to even or away from zero. The page of `vcvt` has these five letters
+for the pair (`RAFZC`), and a tile conversion is a loop of `vcvt`."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
+from tests.ops.conformance.data import arrays
+from tests.support.text import Kernel
+
+MODES = {"R": "RINT", "A": "ROUND", "F": "FLOOR", "C": "CEIL", "Z": "TRUNC"}
+FORMS = {"e2m1": "f4E2M1FN", "e1m2": "f4E1M2FN"}
+CASES = [(form, letter) for form in FORMS for letter in MODES]
+PATTERNS = np.arange(0x10000, dtype=np.uint16)
+ROWS, COLS = 64, 256
+APRIL = "2026-04"  # which has tiles of single 4-bit floats
+
+
+def program(form: str, mode: str) -> Kernel:
+    k = Kernel("a5")
+    a, b = k.tile("a", "bf16", ROWS, COLS), k.tile("b", FORMS[form], ROWS, COLS)
+    k.load("x", a)
+    k.op("pto.tcvt", [a], [b], f"rmode = #pto<round_mode {mode}>" if mode else "")
+    k.store(b, "y")
+    return k
+
+
+def codes(text: str, patterns: np.ndarray) -> np.ndarray:
+    """The codes of bf16 patterns by a program, one an entry."""
+    prog, made = ptosim.load(text, compat=APRIL), []
+    for part in patterns.view(ml_dtypes.bfloat16).reshape(-1, ROWS * COLS):
+        made.append(prog.run({"x": part, "y": np.zeros(part.size, np.uint8)}).outputs["y"])
+    return np.concatenate(made).view(np.uint8) & 15
+
+
+def assert_codes(got: np.ndarray, form: str, letter: str) -> None:
+    """The recorded codes; 255 there is a NaN, which has the code 7."""
+    want = arrays("tcvt/bf16_to_fp4_modes.npz")[f"{form}_{letter}"]
+    np.testing.assert_array_equal(got, np.where(want == 255, 7, want))
+
+
+@pytest.mark.parametrize(("form", "letter"), CASES)
+def test_every_pattern_by_every_mode(form, letter):
+    assert_codes(codes(program(form, MODES[letter]).text(), PATTERNS), form, letter)
+
+
+@pytest.mark.parametrize(("form", "letter"), CASES)
+def test_written_out_as_vector_instructions(form, letter):
+    made = expand(Source("tile.pto", program(form, MODES[letter]).text()), compat=APRIL)
+    assert [s.name for s in made.stages] == ["pto.tcvt"]
+    assert_codes(codes(made.text, PATTERNS), form, letter)
+
+
+@pytest.mark.parametrize(("mode", "code"), [("FLOOR", 0), ("CEIL", 1), ("TRUNC", 0), ("", 1)])
+def test_just_above_a_quarter(mode, code):
+    """0x3E81 is 0.252, between 0 and 0.5: the mode decides, the nearest one where none is named."""
+    x = np.full(ROWS * COLS, 0x3E81, np.uint16)
+    assert set(codes(program("e2m1", mode).text(), x)) == {code}
