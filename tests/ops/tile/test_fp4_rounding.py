@@ -33,9 +33,11 @@ def program(form: str, mode: str) -> Kernel:
 
 def codes(text: str, patterns: np.ndarray) -> np.ndarray:
     """The codes of bf16 patterns by a program, one an entry."""
-    prog, made = ptosim.load(text, compat=APRIL), []
-    for part in patterns.view(ml_dtypes.bfloat16).reshape(-1, ROWS * COLS):
-        made.append(prog.run({"x": part, "y": np.zeros(part.size, np.uint8)}).outputs["y"])
+    prog, parts = ptosim.load(text, compat=APRIL), patterns.view(ml_dtypes.bfloat16)
+    made = [
+        prog.run({"x": part, "y": np.zeros(part.size, np.uint8)}).outputs["y"]
+        for part in parts.reshape(-1, ROWS * COLS)
+    ]
     return np.concatenate(made).view(np.uint8) & 15
 
 
