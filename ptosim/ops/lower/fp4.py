@@ -8,7 +8,7 @@ _SIGN, _MAGNITUDE = 0x80000000, 0x7FFFFFFF
 NAN_CODE = 7
 
 
-_AWAY_AND_TOWARD_ZERO = {"F": ("F", "C"), "C": ("C", "F")}
+_OF_SIGNS = {"F": "FC", "C": "CF"}
 """The letters that a magnitude is rounded by, of a positive and of a negative number."""
 
 
@@ -17,13 +17,11 @@ def encode(out: Writer, value: str, elem: str, letter: str = "R") -> str:
     saturated, NaN as 7."""
     bits = out.cast(value, "f32", "i32")
     size = out.binary("vand", bits, out.everywhere(_MAGNITUDE), out.every(), "i32")
-    below = out.compare(bits, 0, "lt")
     magnitude = _e2m1 if elem == "f4E2M1FN" else _e1m2
-    if letter in _AWAY_AND_TOWARD_ZERO:
-        positive, negative = (magnitude(out, size, by) for by in _AWAY_AND_TOWARD_ZERO[letter])
-        code = out.select(negative, positive, below, "i32")
-    else:
-        code = magnitude(out, size, letter)
+    by = _OF_SIGNS.get(letter, letter)
+    made = [magnitude(out, size, each) for each in by]
+    below = out.compare(bits, 0, "lt")
+    code = made[0] if len(made) == 1 else out.select(made[1], made[0], below, "i32")
     negative = out.binary("vor", code, out.everywhere(8), out.every(), "i32")
     signed = out.select(negative, code, below, "i32")
     nan = out.compare(size, 0x7F800000, "gt")
