@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
+from ptosim.ground.diagnostics.model import OLD_SPELLING_READ, Diagnostic, Sink, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule, Settings
@@ -140,7 +140,9 @@ def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:
         level=options.level or (2 if is_auto else 3),
         sync=options.sync or ("auto" if is_auto else "manual"),
         entry=None,
+        legacy=True,  # the library has names that no date of the assembler has
     )
+    sink.reads_old = True
     if made is None:
         count = len(sink)
         front = _check(Module(source), source, chip, options, sink)
@@ -225,6 +227,8 @@ def _check(
         refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}
         if not options.dump:
             sink.extend(unlowered.unlowered(resolved, refused))
+    if source.is_cpp:
+        _as_the_headers_see_it(sink)
     if others:
         _without(resolved, others, sink, before)
     if options.entry is not None:
@@ -233,6 +237,28 @@ def _check(
         write_inferred(resolved)
     made = {} if sink.is_rejected else plans(resolved, sink)
     return Front(source, module, resolved, sink, made, options.entry, options.legacy)
+
+
+_HEADERS_ALLOW = frozenset(
+    ("PTO2005", "PTO2012", "PTO2013", "PTO2016", "PTO2017", "PTO2018", "PTO2019", "PTO2020",
+     "PTO2028", "PTO2040", "PTO2080", "PTO2081")
+)  # fmt: skip
+"""Rules of the assembler that are stricter than the headers: of element types, valid shapes,
+layouts, scratch tiles."""
+
+
+def _as_the_headers_see_it(sink: Sink) -> None:
+    """What only the assembler forbids is a warning for C++; a name of the library is no old
+    spelling."""
+    found = list(sink)
+    sink.cut(0)
+    for d in found:
+        if d.code in (OLD_SPELLING_READ, "PTO0012"):
+            continue
+        if d.is_error and (d.code in _HEADERS_ALLOW or "tmp" in d.message):
+            note = f"rule {d.code} of the assembler"
+            d = finding("PTO0031", d.message, d.span, notes=(note, *d.notes), context=d.context)
+        sink.emit(d)
 
 
 def _settings(resolved: ResolvedModule, options: FrontOptions) -> Settings:

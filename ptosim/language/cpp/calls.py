@@ -25,6 +25,7 @@ from ptosim.language.cpp.kinds import (
     Address,
     Array,
     Cell,
+    Dims,
     Event,
     Global,
     Lambda,
@@ -146,6 +147,8 @@ class Calls(Loops):
 
     def _construction(self, type_: Any, args: list[Any], node: Any) -> Any:
         values = [self.ev(a) for a in args]
+        if type_ in (Named("Shape"), Named("Stride")):
+            type_ = Dims(type_.name, (-1,) * 5)
         return self.constructed(type_, values, node)
 
     def _lambda(self, called: Lambda, args: list[Any], node: Any) -> Any:

@@ -368,7 +368,7 @@ class Expressions(Names):
         self.here(node)
         if all(isinstance(v, Num) for v in values):
             return self._selected(values, at, node, self.choose)
-        if all(isinstance(v, Tile) for v in values):
+        if all(isinstance(v, Tile) and v.address.value is not None for v in values):
             return self._selected(values, at, node, self.chosen_tile)
         raise NeedsConstant(node, "which element is meant depends on values of the run")
 

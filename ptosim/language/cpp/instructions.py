@@ -137,12 +137,17 @@ class Instructions(Sync):
     ) -> dict[str, str]:
         attrs: dict[str, str] = {}
         for member in words:
+            if member.enum in ("GatherAxis", "ScatterAxis"):
+                attrs["axis"] = '"col"' if "col" in member.name.lower() else '"row"'
+                continue
             if member.enum == "HistByte":
                 attrs["byte"] = member.name[-1]
                 continue
             found = attribute(row, member)
             if found is not None:
                 attrs[found[0]] = found[1]
+        if "maskPattern" in attrs:
+            attrs.setdefault("axis", '"row"')
         key = table()["numbers"].get(word)
         for value in targs:
             if isinstance(value, Num) and key is not None and key not in attrs:
@@ -289,7 +294,8 @@ class Instructions(Sync):
         ins = [self.tile(t, node) for t in (*lists, tmp)]
         executed = Typed(self.fresh("taken"), "vector<4xi16>")
         self.make.op("pto.undef", [], ["vector<4xi16>"], results=[executed.name]) if False else None
-        attrs = {"exhausted": _truth(targs[0])} if targs else None
+        truth = next((t for t in targs if isinstance(t, Num)), None)
+        attrs = {"exhausted": _truth(truth)} if truth is not None else None
         op = self.make.tile_op("pto.tmrgsort", ins, [self.tile(dst, node)], attrs)
         del op, taken
 

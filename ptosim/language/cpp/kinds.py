@@ -348,6 +348,8 @@ class Tile:
     valid: tuple[Cell, Cell]
     block: list[Any]
     place: Any = None
+    is_chosen: bool = False
+    """Is it one of several tiles, at the address that was selected?"""
 
     @property
     def text(self) -> str:

@@ -230,6 +230,8 @@ class Names(Arithmetic):
         word = text(name)
         args = self.arguments(node)
         found = self.scope.find(word)
+        if isinstance(found, StructType) and found.scope.parent is not None:
+            found = found.scope.parent.find(word)  # inside itself its name is the template too
         if found is not None:
             return self.with_arguments(found, args, node)
         return self.library_template(word, args, node)

@@ -139,6 +139,8 @@ class Objects(Expressions):
 
     def place_tile(self, tile: Tile, address: Num, node: Any) -> None:
         """`TASSIGN(tile, address)`: the first one where the tile is declared gives it storage."""
+        if tile.is_chosen:
+            raise NeedsConstant(node, "which tile is placed depends on values of the run")
         is_first, is_same = tile.made is None, self.make.ops is tile.block
         if is_first:
             hoisted = address if is_same or address.is_known else number(0, LONG)
@@ -218,6 +220,7 @@ class Objects(Expressions):
         open_ = [e for e, s in zip(extents, (a.type.v_row, a.type.v_col), strict=True) if s < 0]
         made = self._tile(a.type, open_, node, a.label)
         self.place_tile(made, address, node)
+        made.is_chosen = True
         return made
 
     def set_valid(self, tile: Tile, row: Num | None, col: Num | None, node: Any) -> None:

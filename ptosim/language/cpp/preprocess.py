@@ -18,6 +18,8 @@ from ptosim.language.cpp.errors import CppError, needs_extra
 MARKERS = frozenset(
     [
         "AICORE",
+        "__simd_vf__",
+        "__simt_vf__",
         "__aicore__",
         "__gm__",
         "__in__",
@@ -46,6 +48,7 @@ MARKERS = frozenset(
 )
 """Words that say nothing about values."""
 KERNEL = "__global__"
+_VECTOR_SCOPE = "__VEC_SCOPE__"
 ARCHES = {
     "a2a3": {"__NPU_ARCH__": "2201", "PTO_NPU_ARCH_A2A3": "1", "__CCE_AICORE__": "220",
              "MEMORY_BASE": "1"},
@@ -114,6 +117,9 @@ def _reader(source: Source) -> Any:
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
     def directive(word: Any, *rest: Any) -> Any:
+        if word.value == "error":
+            words = "".join(t.value for t in rest[0]).strip()
+            raise CppError(_line_start(source, word.lineno), f"#error {words}")
         return leave_out() if word.value in _IGNORED else on_directive(word, *rest)
 
     def error(file: str, line: int, message: str) -> None:
@@ -208,6 +214,8 @@ class _Writer:
             self._place(token)
             self.made.kernels.append(self.length)
             value = ""
+        elif value == _VECTOR_SCOPE:
+            value = f"{_VECTOR_SCOPE}();"  # a call that is refused where it is reached
         elif token.type in ("CPP_COMMENT1", "CPP_COMMENT2", "CPP_LINECONT"):
             value = " "
         self._write(value, token)

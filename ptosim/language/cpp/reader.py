@@ -4,6 +4,7 @@ into operations that keep the places of the file."""
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,8 @@ def read(
     """Read a file for a target; what is wrong goes to the sink, then there is no module. Raises
     UsageError if the entry must be named or does not exist, or the extra is not installed."""
     problem: list[tuple[CppError, Any]] = []
+    deepest = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(deepest, _FRAMES))
     try:
         whole = expand(source, arch, None, defines)
         made = _read(source, whole, arch, entry, defines, problem)
@@ -60,6 +63,8 @@ def read(
     except RecursionError:
         _report(CppError(0, "the file is nested too deeply"), source, None, sink)
         return None
+    finally:
+        sys.setrecursionlimit(deepest)
     if problem:
         _report(problem[0][0], source, problem[0][1], sink)
         return None
@@ -85,6 +90,10 @@ def _reached_by(follower: Any, source: Source) -> list[str]:
 def _word_at(whole: str, at: int) -> int:
     found = re.compile(r"\w*").match(whole, at)
     return max(len(found.group()), 1) if found is not None else 1
+
+
+_FRAMES = 12_000
+"""Frames of Python that calls in calls may take: they are limited by `DEEPEST` before."""
 
 
 class _File:

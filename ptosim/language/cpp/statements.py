@@ -56,6 +56,20 @@ class Round:
 
 
 _MOST_FORKS = 3
+_COMPOUND = frozenset(
+    ("compound_statement", "if_statement", "for_statement", "while_statement", "do_statement",
+     "switch_statement", "else_clause")
+)  # fmt: skip
+
+
+def _first_error(node: Any) -> Any:
+    """Return the first part of a node that cannot be read."""
+    while node.type != "ERROR" and not node.is_missing:
+        inside = next((c for c in node.children if c.has_error or c.is_missing), None)
+        if inside is None:
+            return node
+        node = inside
+    return node
 
 
 class Statements(Objects):
@@ -67,6 +81,10 @@ class Statements(Objects):
     def execute(self, node: Any) -> None:
         """Execute a statement."""
         self.step(node)
+        if node.has_error and (node.type not in _COMPOUND or node.is_missing):
+            raise CppError(
+                _first_error(node), "this cannot be read as C++", "see what is in front of it"
+            )
         handler = getattr(self, f"_s_{node.type}", None)
         if handler is None:
             raise refused(
@@ -358,6 +376,8 @@ class Statements(Objects):
             )
         word = text(name)
         function = inner(declarator, "function_declarator")
+        if function is not None and inner(function, "parenthesized_declarator") is not None:
+            raise refused(node, word, "pointers to functions are not followed", "call the function")
         type_ = self.declared_type(type_node, declarator if function is None else None)
         if isinstance(type_, Declared):
             raise refused(

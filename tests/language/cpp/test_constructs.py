@@ -1,0 +1,111 @@
+"""What C++ occurs in kernels: what is known before the run is followed, the rest becomes loops,
+branches and selections; values are those of C++."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.ground.errors import ProgramError
+
+_HEAD = """#include <pto/pto-inst.hpp>
+using namespace pto;
+using G = GlobalTensor<float, Shape<1, 1, 1, 8, 64>, Stride<1, 1, 1, 64, 1>>;
+using T = Tile<TileType::Vec, float, 8, 64>;
+"""
+_LOADED = """T a, b; TASSIGN(a, 0); TASSIGN(b, 0x4000); G gx(x), gy(y); TLOAD(a, gx);
+set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0); wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+"""
+_STORED = """set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0); wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+TSTORE(gy, b);
+"""
+_X = np.arange(512, dtype=np.float32).reshape(8, 64)
+_ONE = "pipe_barrier(PIPE_V); TADDS(b, b, 1.0f);"
+
+
+def _kernel(body: str, before: str = "") -> str:
+    head = "__global__ AICORE void k(__gm__ float* y, __gm__ float* x, int n)"
+    return f"{_HEAD}{before}\n{head} {{\n{_LOADED}{body}\n{_STORED}}}\n"
+
+
+_PLUS = {
+    "struct": ("P p; p.s = 3.0f; TADDS(b, a, p.s * p.n);", 6, "struct P { float s; int n = 2; };"),
+    "lambda": ("auto f = [&](float v) { TADDS(b, a, v); }; f(4.0f);", 4, ""),
+    "specialised": (
+        "TADDS(b, a, S<float>::v);",
+        2,
+        "template <typename U> struct S { static constexpr float v = 1; };"
+        "template <> struct S<float> { static constexpr float v = 2; };",
+    ),
+    "constexpr": (
+        "TADDS(b, a, (float)f(4));",
+        24,
+        "constexpr int f(int n) { return n <= 1 ? 1 : n * f(n - 1); }",
+    ),
+    "template": (
+        "op<3>(b, a);",
+        3,
+        "template <int N, typename D> AICORE void op(D& d, D& s) {"
+        " if constexpr (N == 1) TMOV(d, s); else TADDS(d, s, (typename D::DType)N); }",
+    ),
+    "while": (f"TMOV(b, a); int i = 0; while (i < n) {{ {_ONE} if (i == 3) break; i++; }}", 4, ""),
+    "do": (f"TMOV(b, a); int i = 0; do {{ {_ONE} i++; }} while (i < n);", 5, ""),
+    "continue": (
+        f"TMOV(b, a); for (int i = 0; i < n; i++) {{ if (i % 2) continue; {_ONE} }}",
+        3,
+        "",
+    ),
+    "downwards": (f"TMOV(b, a); for (int i = n; i > 0; i--) {{ {_ONE} }}", 5, ""),
+    "switch": ("switch (n) { case 5: TADDS(b, a, 7.0f); break; default: TMOV(b, a); }", 7, ""),
+    "select": ("float s = n > 3 ? 2.0f : 5.0f; TADDS(b, a, s);", 2, ""),
+    "division": ("TADDS(b, a, (float)(-n / 2));", -2, ""),
+    "unsigned": ("TADDS(b, a, (uint32_t)(n - 6) > 9u ? 1.0f : 2.0f);", 1, ""),
+}
+
+
+@pytest.mark.parametrize("name", _PLUS)
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_construct_means_what_it_means_in_cpp(name: str, target: str) -> None:
+    body, plus, before = _PLUS[name]
+    program = ptosim.load(_kernel(body, before), target=target, filename="k.cpp")
+    result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
+    np.testing.assert_array_equal(result.outputs["y"], _X + plus)
+    assert not [d for d in result.findings if d.is_error]
+
+
+_REFUSED = {
+    "copy_gm_to_ubuf((__ubuf__ void*)0, x, 0, 1, 8, 0, 0);": "PTO8010",
+    "__VEC_SCOPE__ { vlds(x); }": "PTO8010",
+    "Tile<TileType::Vec, float, 8, n> t;": "PTO8010",
+    "float* p = new float[3];": "PTO8010",
+    "void (*f)(int) = 0;": "PTO8010",
+    "goto end; end: TMOV(b, a);": "PTO8010",
+    "Nobody(x);": "PTO8010",
+    "Tile<TileType::Vec, float, 16, 12> t;": "PTO0030",
+    'static_assert(sizeof(int) == 8, "wide");': "PTO0030",
+    "TADD(a, b;": "PTO0030",
+    "while (true) { constexpr int i = 0; }": "PTO0030",
+}
+
+
+@pytest.mark.parametrize("body", _REFUSED)
+def test_what_is_not_read_is_refused_where_it_is_written(body: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        ptosim.load(_kernel(body), target="a2a3", filename="k.cpp")
+    first = caught.value.diagnostics[0]
+    assert first.code == _REFUSED[body]
+    assert first.span is not None
+    assert first.span.line == 9
+
+
+def test_macros_without_end_are_told() -> None:
+    lines = [f"#define M{i} {' '.join([f'M{i + 1}'] * 12)}" for i in range(9)]
+    with pytest.raises(ProgramError, match="macros expand"):
+        ptosim.load("\n".join([*lines, _kernel("int z = M0;")]), target="a2a3", filename="k.cpp")
+
+
+def test_recursion_is_told() -> None:
+    text = _kernel("f(1);", "AICORE void f(int n) { f(n + 1); }")
+    with pytest.raises(ProgramError, match="recursion"):
+        ptosim.load(text, target="a2a3", filename="k.cpp")
