@@ -48,6 +48,7 @@ COMMANDS = {
     "sweep": "every point of a space of parameters, on every target: refused and why, or its cost",
     "tune": "a faster program that is proven equal: rewrites, or a search through a space",
     "learn": "lessons: a text, a program to complete, a check, hints, the solution",
+    "site": "manual, lessons, operations, diagnostics, programs as pages that need no network",
     "programs": "the programs that come with ptosim, one line each",
     "new": "a first program (vector, quant, gemm, vmi, simt) with its sidecar and a passing test",
     "targets": "the machines that programs run on",

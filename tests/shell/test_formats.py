@@ -78,6 +78,7 @@ SAMPLES = {
     "--param M=128 --param N=128 --param TK=64 --param buffers=1,2 --no-store",
     "targets": "",
     "learn": "1 --folder {folder}",
+    "site": "{folder}/site",
     "programs": "basics",
     "new": "vector {folder}/mine",
     "explain": "PTO5201",
