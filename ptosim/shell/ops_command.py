@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 import difflib
 
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.isa.dates import DATES
-from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.isa.examples import example_of
+from ptosim.ground.isa.rows import TARGETS, isa
+from ptosim.ground.isa.schema import EXECUTED, OpDef
 from ptosim.shell.command import command
 from ptosim.shell.options import option, switch
 from ptosim.shell.terminal import Terminal
-from ptosim.views.operations import example_report, operation_report, operations_report
+from ptosim.views.operations import (
+    ExampleCost,
+    costs_report,
+    example_report,
+    operation_report,
+    operations_report,
+)
 from ptosim.views.report import Report
 
 
@@ -20,6 +27,7 @@ from ptosim.views.report import Report
     "ops",
     option("name", nargs="?", metavar="NAME", help="one operation, in detail"),
     switch("--example", help="a program that shows the operation NAME, as small as it can be"),
+    switch("--cost", help="what the operation takes in its example, on each target"),
     option("--family", metavar="F", help="only one family"),
     option("--status", metavar="S", help="only operations with this status on a target"),
     option("--compat", choices=DATES, help="only operations of this date"),
@@ -28,11 +36,12 @@ from ptosim.views.report import Report
 )
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """One operation in detail, or the table of all."""
-    if options.example and not options.name:
-        raise UsageError("--example shows one operation", help="`ptosim ops tadd --example`")
     if options.name:
-        show = example_report if options.example else operation_report
-        return show(_one(options.name, options.compat))
+        return _of_one(_one(options.name, options.compat), options)
+    if options.example or options.cost:
+        raise UsageError(
+            "--example and --cost are for one operation", help="`ptosim ops tadd --example`"
+        )
     date = options.compat or options.since
     rows = [
         d for d in map(isa(date).get, isa(date).names()) if d is not None and _wanted(d, options)
@@ -41,6 +50,35 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         families = sorted({d.family for d in map(isa().get, isa().names()) if d is not None})
         raise UsageError("no operation fits", help=f"families: {', '.join(families)}")
     return operations_report(rows)
+
+
+def _of_one(definition: OpDef, options: argparse.Namespace) -> Report:
+    if options.example:
+        return example_report(definition)
+    if options.cost:
+        return costs_report(definition, [_cost(definition, target) for target in TARGETS])
+    return operation_report(definition)
+
+
+def _cost(definition: OpDef, target: str) -> ExampleCost:
+    """What the example takes on a target: the operation where it is one of a pipe, and the whole
+    program."""
+    example = example_of(definition)
+    if example is None or definition.status[target] not in EXECUTED:
+        return ExampleCost(target, None, None, "", "the target does not execute it")
+    if example.not_run:
+        return ExampleCost(target, None, None, "", f"not executed alone: {example.not_run}")
+    from ptosim.tools.api import load  # a list or a card does without programs
+
+    try:
+        program = load(example.program, target=target, compat=example.compat)
+        told = program.cost().to_dict()
+    except PtosimError as problem:
+        return ExampleCost(target, None, None, "", str(problem).partition("\n")[0])
+    own = next((op for op in told["ops"] if op["name"] == definition.mnemonic), None)
+    if own is None:
+        return ExampleCost(target, None, told["cycles"], told["confidence"], "")
+    return ExampleCost(target, own["cycles"], told["cycles"], own["confidence"], "")
 
 
 def _wanted(definition: OpDef, options: argparse.Namespace) -> bool:

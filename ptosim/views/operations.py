@@ -23,11 +23,12 @@ from ptosim.ground.isa.schema import (
     Role,
     Variant,
 )
+from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
 from ptosim.language.bind.bind import describe
 from ptosim.language.verify.wording import condition_words, rule_words
 from ptosim.views.report import Line, Part, Report, Verbatim, one_section
-from ptosim.views.table import table
+from ptosim.views.table import number, table
 
 _WIDE = 400
 """Columns of the list in a pipe or a file: more than the longest line. One line for each operation
@@ -52,6 +53,28 @@ def example_report(definition: OpDef) -> Report:
     head += [f"// Not executed alone: {example.not_run}."] if example.not_run else []
     text = "\n".join(head) + f"\n{example.program}"
     return one_section([Verbatim(text)], lambda: _facts(definition), own={"markdown": lambda: text})
+
+
+class ExampleCost(NamedTuple):
+    """What an operation takes in its example: cycles of the operation (None where a region or a
+    launch has it) and of the whole program, how sure that is, and why there is none."""
+
+    target: str
+    cycles: float | None
+    program: float | None
+    confidence: str
+    why: str
+
+
+def costs_report(definition: OpDef, costs: Sequence[ExampleCost]) -> Report:
+    """Return what the example of an operation takes on each target."""
+    columns = ("target", number("cycles", ","), number("program", ","), "confidence", "note")
+    example = example_of(definition)
+    line = [Line(example.line)] if example is not None else []
+    return one_section(
+        [*line, table("", columns, costs)],
+        lambda: {"name": definition.name, "costs": [c._asdict() for c in costs]},
+    )
 
 
 def operations_report(rows: list[OpDef]) -> Report:

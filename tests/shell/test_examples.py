@@ -3,6 +3,8 @@ the operation, and runs where operations are executed."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -106,3 +108,16 @@ def test_the_program_of_an_example_goes_through_run(tmp_path, capsys) -> None:
 def test_an_example_needs_a_name(capsys) -> None:
     assert main(["ops", "--example"]) == 2
     assert "ptosim ops tadd --example" in capsys.readouterr().err
+
+
+def test_what_an_operation_takes_in_its_example(capsys) -> None:
+    assert main(["ops", "tadd", "--cost", "--format", "json"]) == 0
+    costs = {c["target"]: c for c in json.loads(capsys.readouterr().out)["costs"]}
+    for target in TARGETS:
+        whole = ptosim.load(_example("pto.tadd").program, target=target).cost().cycles
+        assert costs[target]["program"] == whole
+        assert 0 < costs[target]["cycles"] <= whole
+    assert main(["ops", "vadd", "--cost"]) == 0
+    assert "the target does not execute it" in capsys.readouterr().out
+    assert main(["ops", "pto.tpop", "--cost"]) == 0
+    assert "not executed alone" in capsys.readouterr().out
