@@ -9,11 +9,11 @@ from typing import Any
 from ptosim.ground.collector import keep
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.launch.compare import Tolerance
 from ptosim.launch.options import RunOptions
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sidecar import OPTIONS, Sidecar, kept_arguments, kept_expectations, sidecar_of
 from ptosim.launch.sources import open_source, source_path
+from ptosim.launch.tolerance import Tolerance
 from ptosim.launch.values import parse_argument
 
 _RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")

@@ -13,7 +13,7 @@ from ptosim.ground.files import read_text
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
-from ptosim.launch.compare import Tolerance
+from ptosim.launch.tolerance import Tolerance
 
 KeyPath = tuple[str | int, ...]
 """Keys, and the numbers of elements of lists, from the top."""

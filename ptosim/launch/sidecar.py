@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.records import dataclass, field
-from ptosim.launch.compare import Tolerance
 from ptosim.launch.description import (
     COUNT,
     LEVEL,
@@ -31,7 +30,7 @@ from ptosim.launch.description import (
     TableReader,
     read_description,
 )
-from ptosim.launch.values import parse_argument, parse_expectation
+from ptosim.launch.tolerance import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +102,16 @@ def sidecar_of(program: Path) -> Sidecar | None:
 def kept_arguments(sidecar: Sidecar) -> dict[str, Any]:
     """Return the arguments by name. Raises UsageError for a SPEC that means nothing or a file that
     cannot be read."""
+    from ptosim.launch.values import parse_argument  # a check of the text alone loads no arrays
+
     return {name: parse_argument(spec, sidecar.folder) for name, spec in sidecar.args.items()}
 
 
 def kept_expectations(sidecar: Sidecar) -> dict[str, tuple[Any, Tolerance]]:
     """Return the values that outputs are expected to have with those arguments, and how far they
     may be from them."""
+    from ptosim.launch.values import parse_expectation  # as above
+
     return {
         name: (parse_expectation(spec, sidecar.folder), sidecar.tolerance.get(name, Tolerance()))
         for name, spec in sidecar.expect.items()

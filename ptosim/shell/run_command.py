@@ -13,9 +13,10 @@ from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.launch import values
 from ptosim.launch.choices import Choices
-from ptosim.launch.compare import Comparison, Tolerance, compare
+from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.options import available_cores
 from ptosim.launch.results import Result
+from ptosim.launch.tolerance import Tolerance
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (

@@ -20,7 +20,7 @@ from ptosim.views.text import Text
 if TYPE_CHECKING:
     from ptosim.debug.cause import Cause, Step, Story
     from ptosim.debug.session import Debugger
-    from ptosim.launch.compare import Tolerance
+    from ptosim.launch.tolerance import Tolerance
 
 SHOWN = 24
 """Elements of the chain that text shows."""

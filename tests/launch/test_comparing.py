@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.launch.compare import Tolerance, compare
+from ptosim.launch.compare import compare
+from ptosim.launch.tolerance import Tolerance
 from ptosim.shell.main import main
 
 _INTEGERS = {8: "<q", 4: "<i", 2: "<h"}

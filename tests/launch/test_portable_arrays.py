@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.launch.compare import Tolerance, compare
+from ptosim.launch.compare import compare
+from ptosim.launch.tolerance import Tolerance
 
 TYPES = [("bf16", ml_dtypes.bfloat16), ("f8E4M3FN", ml_dtypes.float8_e4m3fn)]
 MOVE = "%y = pto.tmov %x : !pto.tile<16x64x{t}> -> !pto.tile<16x64x{t}>\n"

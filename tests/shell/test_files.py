@@ -157,8 +157,10 @@ def test_formatting_keeps_marks_and_line_ends(cli, tmp_path, mark):
 def test_arrays_in_folders_of_windows(tmp_path, monkeypatch):
     """The colon of a drive is not that in front of the name of an array."""
     read = []
-    monkeypatch.setattr("ptosim.launch.values.load_npz", lambda path, key: read.append((path, key)))
-    monkeypatch.setattr("ptosim.launch.values.load_npy", lambda path: read.append((path, "")))
+    monkeypatch.setattr(
+        "ptosim.launch.array_files.load_npz", lambda path, key: read.append((path, key))
+    )
+    monkeypatch.setattr("ptosim.launch.array_files.load_npy", lambda path: read.append((path, "")))
     for spec in (r"C:\data\x.npz:a:b", r"C:\data\x.npz", "C:/data/x.npy", "x.npz/y.npy"):
         parse_spec(spec)
     assert read == [

@@ -19,8 +19,9 @@ from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.analysis.memory_map import memory_map
 from ptosim.launch.choices import Choices
-from ptosim.launch.compare import Comparison, Tolerance, compare
+from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.program import LoadedProgram
+from ptosim.launch.tolerance import Tolerance
 
 
 @dataclass(slots=True)

@@ -32,7 +32,6 @@ from typing import Any
 
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
-from ptosim.launch.compare import Tolerance
 from ptosim.launch.description import (
     COUNT,
     LEVEL,
@@ -48,6 +47,7 @@ from ptosim.launch.description import (
     TableReader,
     read_description,
 )
+from ptosim.launch.tolerance import Tolerance
 from ptosim.launch.values import beside
 
 SCHEMA = 1

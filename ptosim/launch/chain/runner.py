@@ -21,9 +21,10 @@ from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.chain.chain import Bound, Chain
 from ptosim.launch.chain.ledger import BufferUse, Ledger
-from ptosim.launch.compare import Comparison, Tolerance, compare
+from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import RunOptions
+from ptosim.launch.tolerance import Tolerance
 from ptosim.machine.storage import from_bytes, to_bytes
 
 

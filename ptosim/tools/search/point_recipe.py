@@ -11,7 +11,6 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.launch.compare import Tolerance
 from ptosim.launch.description import (
     LEVEL,
     SYNC,
@@ -23,6 +22,7 @@ from ptosim.launch.description import (
     TableReader,
     read_description,
 )
+from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.request import Request
 from ptosim.tools.search.space import SPACE_KEYS, Params, Space, evaluate, space_in
 

@@ -11,7 +11,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import dataclass, field
-from ptosim.launch.compare import Tolerance
+from ptosim.launch.tolerance import Tolerance
 
 FOLLOWED = 20_000
 """Instructions that a point is followed for without values, as `check` does."""
