@@ -18,6 +18,7 @@ from ptosim.ground.isa.targets import (
     target_of_word,
 )
 from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 
 
@@ -25,7 +26,8 @@ def check_target_word(word: str) -> TargetName:
     """Return what a target word names; raises UsageError for an unknown one."""
     target = target_of_word(word)
     if target is None:
-        raise UsageError(f"unknown target `{word}`", help=f"known: {', '.join(known_words())}")
+        known = f"known: {', '.join(known_words())}"
+        raise UsageError(f"unknown target `{word}`", help=nearest(word, known_words(), known))
     return target
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -250,6 +251,11 @@ def understands(argv: Sequence[str]) -> bool:
             return False
 
 
+_CHOICE = re.compile(r"invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", re.DOTALL)
+_QUOTED = re.compile(r"'([^']*)'")
+"""What argparse says of a word that is none of the choices, and the choices there."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Says of a command or an option that it does not know which one is meant."""
 
@@ -277,10 +283,13 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Stop with what argparse found wrong."""
-        word = message.partition("argument COMMAND: invalid choice: ")[2].split(" ")[0]
-        if word:
-            message = f"there is no command {word}"
-        self._stop(message, _similar(word.strip("'"), list(COMMANDS)) if word else "")
+        chosen = _CHOICE.search(message)
+        if chosen is None:
+            self._stop(message, "")
+        word, known = chosen["word"], _QUOTED.findall(chosen["known"])
+        if message.startswith("argument COMMAND: "):
+            message, known = f"there is no command '{word}'", list(COMMANDS)
+        self._stop(message, _similar(word, known))
 
     def _stop(self, message: str, similar: str) -> NoReturn:
         hint = f"  help: did you mean `{similar}`?\n" if similar else ""

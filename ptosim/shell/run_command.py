@@ -11,6 +11,7 @@ from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dumper
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.nearest import nearest
 from ptosim.launch import values
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
@@ -185,10 +186,13 @@ def compared_with(
     import numpy as np
 
     if name not in outputs:
-        raise UsageError(
-            f"there is no output `{name}`", help=f"outputs: {', '.join(outputs) or 'none'}"
-        )
+        raise _no_output(name, outputs)
     return compare(name, outputs[name], np.asarray(expected), tolerance)
+
+
+def _no_output(name: str, outputs: Mapping[str, Any]) -> UsageError:
+    known = f"outputs: {', '.join(outputs) or 'none'}"
+    return UsageError(f"there is no output `{name}`", help=nearest(name, outputs, known))
 
 
 def _outputs_wanted(
@@ -213,10 +217,7 @@ def _write_outputs(
 ) -> None:
     for name, (path, element) in wanted.items():
         if name not in result.outputs:
-            raise UsageError(
-                f"there is no output `{name}`",
-                help=f"outputs: {', '.join(result.outputs) or 'none'}",
-            )
+            raise _no_output(name, result.outputs)
         array = result.outputs[name]
         raw = dtypes().get(element) or values.dtype_like(array)  # of a quantised type: as it looks
         write_file(Path(path), values.file_bytes(path, array, raw))

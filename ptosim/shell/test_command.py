@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -14,8 +14,11 @@ from ptosim.launch.options import available_cores
 from ptosim.shell.command import command
 from ptosim.shell.options import jobs, option, switch
 from ptosim.shell.terminal import Terminal
-from ptosim.tools.testing.cases import Case, Outcome, Runner, cases_of, programs_in
+from ptosim.tools.testing.cases import Case, Outcome, Runner, cases_of, programs_in, without_sidecar
 from ptosim.views.report import Ending, Report, Verbatim, one_section
+
+_NAMED = 5
+"""Programs without a sidecar that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,12 @@ class Line:
     option("--target", metavar="T", help="only the cases of this target"),
     switch("--update", help="write outputs as the golden arrays of the sidecars"),
     jobs("programs are tested in"),
-    forms=("text", "json"),
+    forms=("text", "json", "junit", "github"),
 )
 def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
     """Run every case; exit code 1 if one fails. Raises UsageError where there is none."""
-    programs = programs_in([Path(p) for p in options.paths or ["."]])
+    paths = [Path(p) for p in options.paths or ["."]]
+    programs, alone = programs_in(paths), without_sidecar(paths)
     cases = [case for program in programs for case in cases_of(program)]
     cases = [c for c in cases if options.target in (None, c.target)]
     if not cases:
@@ -58,8 +62,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
     code = 0 if all(line.outcome.passed for line in lines) else 1
     ending = _ending(lines)
     return one_section(
-        lambda _: _parts(lines), lambda: _fields(lines), exit_code=code, ending=ending
-    )
+        lambda _: _parts(lines, alone), lambda: _fields(lines), exit_code=code, ending=ending,
+        own={"junit": lambda: _junit(lines), "github": lambda: _github(lines)},
+    )  # fmt: skip
 
 
 def _ending(lines: list[Line]) -> Ending:
@@ -85,13 +90,32 @@ def _lines(cases: list[Case], jobs: int) -> list[Line]:
     return [Line(*pair) for pair in zip(ordered, chain.from_iterable(found), strict=True)]
 
 
-def _parts(lines: list[Line]) -> Iterator[Verbatim]:
+def _parts(lines: list[Line], alone: Sequence[Path]) -> Iterator[Verbatim]:
     for line in lines:
         yield Verbatim(f"{'✓ pass' if line.outcome.passed else '✗ FAIL'}  {line.name}\n")
     failed = [line for line in lines if not line.outcome.passed]
     for line in failed:
         yield Verbatim(f"\n-- {line.name}\n{line.outcome.text}\n")
+    if alone:
+        names = ", ".join(map(str, alone[:_NAMED])) + (", …" if len(alone) > _NAMED else "")
+        yield Verbatim(f"\nnot tested, without a sidecar: {len(alone):,} ({names})\n")
     yield Verbatim("\n")
+
+
+def _junit(lines: list[Line]) -> str:
+    """A suite for each program, a case for each of its cases."""
+    from ptosim.views.finding_forms import junit_of_cases
+
+    cases = ((str(n.case.path), n.case.name, n.outcome.text) for n in lines)
+    return junit_of_cases(cases)
+
+
+def _github(lines: list[Line]) -> str:
+    """A workflow command for each case that failed, which GitHub shows at its program."""
+    from ptosim.views.finding_forms import github_of_case
+
+    failed = (n for n in lines if not n.outcome.passed)
+    return "".join(github_of_case(str(n.case.path), n.case.name, n.outcome.text) for n in failed)
 
 
 def _fields(lines: list[Line]) -> object:

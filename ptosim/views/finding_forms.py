@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -57,6 +57,12 @@ def _command(diagnostic: Diagnostic) -> str:
     return f"::{_COMMANDS[diagnostic.severity]} {properties}::{_data(text)}"
 
 
+def github_of_case(file: str, name: str, text: str) -> str:
+    """Return a workflow command for a test that failed."""
+    title = _property(f"ptosim test {name}")
+    return f"::error file={_property(file)},title={title}::{_data(text)}\n"
+
+
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
@@ -99,6 +105,30 @@ def junit(
             _case(suite, name, finding, is_failure(finding))
     for key in ("tests", "failures"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def junit_of_cases(cases: Iterable[tuple[str, str, str]]) -> str:
+    """Return a report of tests: (suite, name, what is wrong with it; "" if it passed)."""
+    from xml.etree import ElementTree
+
+    root = ElementTree.Element("testsuites", name="ptosim test")
+    suites: dict[str, Element] = {}
+    for suite, name, wrong in cases:
+        if suite not in suites:
+            suites[suite] = ElementTree.SubElement(
+                root, "testsuite", name=_clean(suite), tests="0", failures="0", errors="0"
+            )
+        case = ElementTree.SubElement(
+            suites[suite], "testcase", classname=_clean(suite), name=_clean(name)
+        )
+        if wrong:
+            first, _, _ = wrong.partition("\n")
+            ElementTree.SubElement(case, "failure", message=_clean(first)).text = _clean(wrong)
+        for each in (root, suites[suite]):
+            for key, more in (("tests", 1), ("failures", bool(wrong))):
+                each.set(key, str(int(each.get(key, "0")) + more))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 

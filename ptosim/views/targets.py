@@ -7,25 +7,34 @@ from dataclasses import asdict
 from statistics import mean, median
 
 from ptosim.ground.isa.costs import Accuracy, KernelAccuracy, cost_table
-from ptosim.ground.isa.targets import MachineDef, architecture, architectures, chips, machine
+from ptosim.ground.isa.targets import (
+    MachineDef,
+    TargetName,
+    architecture,
+    architectures,
+    chips,
+    machine,
+)
 from ptosim.views.report import Report, one_section
 from ptosim.views.table import Column, Part, number, table
 from ptosim.views.text import Text
 
 
-def targets_report() -> Report:
-    """Return every architecture and chip with units and sources."""
+def targets_report(asked: TargetName | None = None) -> Report:
+    """Return every architecture and chip with units and sources, or those of one."""
+    names = architectures() if asked is None else [asked.architecture]
     return one_section(
-        lambda _: _machines(),
-        lambda: {name: _architecture_fields(name) for name in architectures()},
+        lambda _: _machines(names, asked.chip if asked is not None else None),
+        lambda: {name: _architecture_fields(name) for name in names},
     )
 
 
-def _machines() -> list[Part]:
+def _machines(names: Sequence[str], chip: str | None) -> list[Part]:
     sources = _Sources()
-    parts = [part for name in architectures() for part in _architecture(name, sources)]
+    parts = [part for name in names for part in _architecture(name, sources)]
     named = table("sources", (">", "source"), [(n, s) for s, n in sources.items()])
-    return [_chips(), *parts, named]
+    chosen = [c for c in chips() if machine(c).architecture in names and chip in (None, c)]
+    return [_chips(chosen), *parts, named]
 
 
 def _architecture_fields(name: str) -> dict[str, object]:
@@ -40,12 +49,12 @@ def _architecture_fields(name: str) -> dict[str, object]:
     }
 
 
-def _chips() -> Part:
-    """Every chip with the figures that tell it apart."""
+def _chips(names: Sequence[str]) -> Part:
+    """Chips with the figures that tell them apart."""
     sizes = (number(n, "") for n in ("cube cores", "vector cores", "MHz", "UB KiB"))
     columns = ("chip", "words", "target", *sizes, "clock is")
     rows = []
-    for chip in map(machine, chips()):
+    for chip in map(machine, names):
         clock, size = chip.figures["cost.machine.clock"], chip.spaces["vec"].bytes // 1024
         words, numbers = ", ".join(chip.words), (*chip.cores, clock["mhz"], size)
         rows.append((chip.name, words, chip.architecture, *numbers, clock["confidence"]))

@@ -128,6 +128,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 """Whether the text of a form can be read as that form, and has something in it."""
 EMPTY = {(name, form) for name in ("check", "run") for form in ("jsonl", "github")}
+EMPTY.add(("test", "github"))
 """Forms with a line for each finding."""
 
 

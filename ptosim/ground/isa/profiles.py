@@ -59,7 +59,8 @@ def profiles() -> dict[str, dict[str, str]]:
 def make_profile(name: str, target: str, overrides: Mapping[str, str] | None = None) -> Profile:
     """Return a profile for a target; raises UsageError for an unknown profile, switch or value."""
     if name not in profiles():
-        raise UsageError(f"unknown profile `{name}`", help=f"known: {', '.join(profiles())}")
+        known_names = f"known: {', '.join(profiles())}"
+        raise UsageError(f"unknown profile `{name}`", help=nearest(name, profiles(), known_names))
     known = switches()
     values = {s.name: s.default[target] for s in known.values()}
     values |= profiles()[name]

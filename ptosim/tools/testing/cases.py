@@ -144,6 +144,18 @@ def programs_in(paths: Iterable[Path]) -> list[Path]:
     return sorted(found)
 
 
+def without_sidecar(paths: Iterable[Path]) -> list[Path]:
+    """Return the programs in folders that have no sidecar, sorted: nobody says what is right."""
+    found = {
+        p
+        for path in paths
+        if path.is_dir()
+        for p in path.rglob("*.pto")
+        if not p.with_suffix(".toml").is_file()
+    }
+    return sorted(found)
+
+
 def cases_of(program: Path) -> list[Case]:
     """Return the cases of a program. Raises DescriptionError for a sidecar that is wrong."""
     sidecar = sidecar_of(program)

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -69,6 +70,25 @@ def test_a_difference_is_told_with_the_first_element_and_the_command_to_look(pro
     assert [(c["target"], c["output"], c["passed"]) for c in cases] == [
         ("a2a3", "z", False), ("a5", "z", False),
     ]  # fmt: skip
+
+
+def test_reports_for_continuous_integration(project, capsys):
+    """JUnit has a case for each case; GitHub shows those that failed at their program."""
+    wrong(project)
+    (project / "alone.pto").write_text("func.func @f() { return }\n")
+    assert main(["test", str(project), "--format", "junit"]) == 1
+    root = ElementTree.fromstring(capsys.readouterr().out)
+    assert (root.get("tests"), root.get("failures")) == ("2", "2")
+    cases = [(c.get("name"), c.find("failure") is not None) for c in root.iter("testcase")]
+    assert cases == [("a2a3-z", True), ("a5-z", True)]
+    assert main(["test", str(project), "--target", "a5", "--format", "github"]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(
+        f"::error file={project / 'vadd.pto'},title=ptosim test a5-z::output `z`"
+    )
+    assert main(["test", str(project)]) == 1
+    told = capsys.readouterr().out
+    assert f"not tested, without a sidecar: 1 ({project / 'alone.pto'})" in told
 
 
 def test_update_writes_the_golden_array_and_keeps_the_others(project, capsys):
