@@ -41,6 +41,7 @@ from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.limits import NO_LIMITS, Limits, within
 from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Comparison
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import RunOptions
 from ptosim.machine.core import Core
@@ -84,6 +85,7 @@ class Debugger:
         self.writes = WriteIndex(self.walker)
         self.variables: dict[str, Any] = {}
         self.saved: dict[str, int] = {}
+        self.expected: dict[str, Callable[[], Comparison]] = {}  # how outputs compare now, by name
         self.locations = LocationParser(self.names)
         turn = self.walker.turn
         self._focus = turn.index if turn is not None else 0

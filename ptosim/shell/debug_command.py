@@ -13,7 +13,7 @@ from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, Trap, UsageError
 from ptosim.shell import launching
 from ptosim.shell.command import command
-from ptosim.shell.options import COLOR, LAUNCH, group, option, program, switch
+from ptosim.shell.options import COLOR, EXPECT, LAUNCH, group, option, program, switch
 from ptosim.shell.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _Ordered(argparse.Action):
 @command(
     "debug",
     program(),
-    group("run", LAUNCH),
+    group("run", LAUNCH, EXPECT),
     group(
         "debugger",
         option("-x", action=_Ordered, dest="script", default=[], metavar="FILE",
@@ -66,9 +66,21 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     with in_force(limits):
         session = session_of(launching.each_target(options)[0])
     session.limits = limits
+    _expect(session, options)
     if options.tui:
         return _full_screen(session)
     return converse(session, terminal, None, options)
+
+
+def _expect(session: Debugger, options: argparse.Namespace) -> None:
+    """Stop where the run writes something else than is expected of its outputs."""
+    from ptosim.debug.expected import expect
+    from ptosim.launch import values
+
+    near = None if options.bitexact else launching.tolerance(options)
+    for pair in options.expect:
+        name, spec = values.split(pair, "--expect")
+        expect(session, name, values.parse_expectation(spec), near)
 
 
 def _full_screen(session: Debugger) -> int:

@@ -112,3 +112,47 @@ def test_what_is_right(why, capsys):
 def test_what_cannot_be_followed(words, says, capsys):
     assert main(["why", *words]) == 2
     assert says in capsys.readouterr().err
+
+
+# -- the debugger knows what is expected ----------------------------------------------------------
+
+
+def debug(capsys, *words: str) -> list[str]:
+    scripted = [word for line in words for word in ("-ex", line)]
+    code = main([
+        "debug", "kernel.pto", "--arg", "x=x.npy", "--expect", "y=gold.npy", "--rtol", "1e-3",
+        "-nx", "--batch", "--color", "never", *scripted,
+    ])  # fmt: skip
+    told = capsys.readouterr()
+    assert code == 0, told.out + told.err
+    return told.out.splitlines()
+
+
+def test_a_run_stops_after_the_first_operation_that_writes_something_else(why, capsys):
+    text = scaled("3.0", "")
+    found = why(text, X * 2)
+    assert found["code"] == 1
+    lines = debug(capsys, "continue", "expect")
+    assert "watchpoint 1, y differs from what is expected" in lines
+    assert any(line.strip().startswith("pto.tstore %b -> %py") for line in lines)
+    assert [w for w in lines[-1].split() if w] == ["y", "1,024", "1,024", "y[0,", "0]", "-6,", "-4"]
+    assert why(text, X * 3)["code"] == 0
+    assert any("the program has ended" in line for line in debug(capsys, "continue"))
+
+
+def test_elements_that_nothing_wrote_are_named(why, capsys):
+    """All bits of them are ones: -1 as an integer, NaN as a float."""
+    why(copy_program(), X)
+    lines = debug(capsys, "until tmov", "print %b", "print %a", "next", "print %b[0, 0]")
+    said = "nothing has written %b: what is shown is no value of the program"
+    assert lines.count(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [("z=gold.npy", "there is no output `z`"), ("y=zeros:f32:4", "have shape (4,), the output")],
+)
+def test_expectations_that_do_not_fit(why, capsys, given, says):
+    why(copy_program(), X)
+    assert main(["debug", "kernel.pto", "--expect", given, "-nx", "--batch"]) == 2
+    assert says in capsys.readouterr().err

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from ptosim.debug import expected
 from ptosim.debug.commands.table import command
 from ptosim.debug.expressions import Expression, text_of
 from ptosim.debug.shell import Shell
 from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
+from ptosim.debug.unwritten import never_written
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.user_code import of_the_caller
+from ptosim.launch import values
 
 
 @command("print", "asking", "print EXPR", "p", example="print abs(%x).max()", completes="values")
@@ -22,6 +25,21 @@ def print_(shell: Shell, args: str) -> None:
     """The value of an expression: Python over `%values` (NumPy arrays of what elements mean) and
     `$names`."""
     shell.say(text_of(shell.session.evaluate(args)))
+    note = never_written(shell.session, args)
+    if note:
+        shell.say(note)
+
+
+@command("expect", "asking", "expect [NAME=SPEC]", example="expect y=gold.npy", completes="values")
+def expect_(shell: Shell, args: str) -> None:
+    """Stop after the first operation that writes something else to an output than is expected; SPEC
+    as of `--expect`. Without one: how what is written so far compares."""
+    if not args:
+        shell.show(expected.table(shell.session))
+        return
+    name, spec = values.split(args, "expect")
+    point = expected.expect(shell.session, name, values.parse_expectation(spec))
+    shell.say(f"watchpoint {point.number}: {point.describe()}")
 
 
 @command(
