@@ -152,6 +152,7 @@ def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:
     front.resolved.entries = [e for e in front.resolved.entries if e == made.entry]
     front.resolved.spoken = {asked.removeprefix("@"): made.entry} if asked else {}
     front.resolved.blocks = made.blocks
+    front.entry = asked
     return front
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -163,13 +164,24 @@ class LoadedProgram(Shown):
             block_num = kept.get("block_num") if block_num is None else block_num
             seed = kept.get("seed") if seed is None else seed
             ranks = kept.get("ranks") if ranks is None else ranks
+        if block_num is None:
+            block_num = self._blocks(args)
         options = RunOptions(
-            1 if block_num is None else block_num, sanitize, timing, commit, uninit,
+            block_num, sanitize, timing, commit, uninit,
             0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place,
             jobs,
         )  # fmt: skip
         with within(Limits(max_instructions, max_seconds, max_memory)):
             return self._launched(self.entry(entry), args, options, observers)
+
+    def _blocks(self, args: Args) -> int:
+        """Return how many blocks are launched where nobody says it: as many as the launch of a
+        C++ file asks for, else one."""
+        asked = self.front.resolved.blocks
+        if isinstance(asked, str):
+            given = args.get(asked) if isinstance(args, Mapping) else None
+            asked = None if given is None else operator.index(given)
+        return max(asked or 1, 1)
 
     def _launched(
         self, entry: str, args: Args, options: RunOptions, observers: Sequence[Any]
@@ -201,7 +213,7 @@ class LoadedProgram(Shown):
         target: str | None = None,
         entry: str | None = None,
         args: Args = None,
-        block_num: int = 1,
+        block_num: int | None = None,
         what_if: Mapping[str, float] | None = None,
         max_instructions: int | None = None,
         max_seconds: float | None = None,
@@ -223,6 +235,7 @@ class LoadedProgram(Shown):
         """
         from ptosim.launch.cost import cost_of  # brings the laws of time
 
+        block_num = self._blocks(args) if block_num is None else block_num
         options = RunOptions(block_num=block_num, max_instructions=max_instructions, ranks=ranks)
         with within(Limits(max_instructions, max_seconds, max_memory)):
             program = self.on_target(target)

@@ -11,6 +11,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.language.rewrite.forms import to_date
@@ -28,7 +29,11 @@ from ptosim.views.report import Report, Verbatim, one_section
 
 @command(
     "fmt",
-    option("--to", choices=("ssa", "dps"), help="convert tile operations to this form"),
+    option(
+        "--to", choices=("ssa", "dps", "pto"),
+        help="convert tile operations to this form; pto: a kernel in C++ as the program it is",
+    ),
+    option("--entry", metavar="F", help="the kernel of a file in C++: `name<float, 64>`"),
     option("--compat-to", choices=DATES, help="move the program to this date of the language"),
     switch("--check", help="exit 1 if a file is not canonical"),
     switch("--diff", help="show what would change"),
@@ -105,12 +110,14 @@ def _made_of(
 def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -> str:
     """Return the canonical text of a source in the form asked for; raises ProgramError if it cannot
     be parsed, or not be planned."""
+    if source.is_cpp:
+        return _from_cpp(source, options, terminal)
     source = _quantised(source, options)
     if options.plan or options.insert_sync:
         source = _completed(source, options, terminal)
     if options.double_buffer:
         source = _buffered(source, options, terminal)
-    if options.to:
+    if options.to and options.to != "pto":
         from ptosim.language.rewrite.forms import convert
 
         return convert(source, options.to, options.target, options.compat)
@@ -119,6 +126,22 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
     if sink.has_errors:
         raise ProgramError(list(sink))
     return print_module(module)
+
+
+def _from_cpp(source: Source, options: argparse.Namespace, terminal: Terminal) -> str:
+    """A kernel in C++ as the program that it is read as. Raises UsageError unless that is asked
+    for, ProgramError if it cannot be read."""
+    from ptosim.language.frontend import run_frontend
+
+    if options.to != "pto":
+        raise UsageError("a kernel in C++ is not rewritten", help="fmt FILE --entry F --to pto")
+    front = run_frontend(
+        source, replace(_front_options(options, options.sync), entry=options.entry)
+    )
+    terminal.findings(list(front.sink))
+    if front.sink.is_rejected:
+        raise ProgramError(list(front.sink))
+    return print_module(front.module)
 
 
 def _quantised(source: Source, options: argparse.Namespace) -> Source:

@@ -116,6 +116,7 @@ class _File:
         made.everything = made.scope = self.scope
         made.file = self
         made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
+        made.argument_values = {}
         made.prepare()
         return made
 
@@ -135,6 +136,7 @@ class Follower(Instructions):
 
     file: Any = None
     trees: Any = ()
+    argument_values: dict[str, str]
 
     def parse_again(self, node: Any) -> list[Any]:
         """Return the expressions of a list in parentheses that was read as parameters."""
@@ -353,7 +355,9 @@ def _argument(follower: Follower, param: Any, names: list[str]) -> Any:
         follower.argument_types[word] = type_.value
         return Num(type_, None, f"%{word}")
     follower.argument_types[word] = type_.stored
-    return follower.from_memory(f"%{word}", type_)
+    made = follower.from_memory(f"%{word}", type_)
+    follower.argument_values[made.name or ""] = word
+    return made
 
 
 def _without_ffts(args: list[_Arg], ops: Sequence[Operation]) -> list[_Arg]:
@@ -419,8 +423,7 @@ def _blocks(part: _Followed) -> int | str | None:
 
 
 def _argument_of(launched: Num, part: _Followed) -> str | None:
-    name = (launched.name or "").removeprefix("%")
-    return name if name in part.follower.argument_types else None
+    return part.follower.argument_values.get(launched.name or "")
 
 
 def _all_args(parts: Sequence[_Followed]) -> list[Any]:

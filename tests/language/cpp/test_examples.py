@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.shell.main import main
 
 _FOLDER = Path(__file__).parents[2] / "data" / "cpp"
 _INDEX: dict[str, Any] = json.loads((_FOLDER / "index.json").read_text())
@@ -61,3 +62,27 @@ def test_places_are_lines_of_the_file() -> None:
     result = program.run(_arguments("01_add"))
     races = [d for d in result.findings if d.span is not None and "TADD" in d.span.source.text]
     assert any("TADD(c, a, b)" in d.span.source.line_text(d.span.line) for d in races if d.span)
+
+
+def test_the_blocks_of_a_wrapper_are_launched() -> None:
+    """`<<<blocks, …>>>` with an argument of the wrapper."""
+    name = "12_multi_block"
+    program = ptosim.load(_FOLDER / f"{name}.cpp", entry="callBias", target="a5")
+    args = _arguments(name)
+    result = program.run({**args, "blocks": 3})
+    three = ptosim.load(_FOLDER / f"{name}.pto", target="a5").run(args, block_num=3)
+    assert result.outputs["y"].tobytes() == three.outputs["y"].tobytes()
+    assert result.cycles == three.cycles
+
+
+@pytest.mark.parametrize("name", ["01_add", "04_double_buffer", "09_gemm_split_k"])
+def test_the_printed_program_is_the_same(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`fmt --to pto`: the text gives the same bytes and cycles."""
+    file = _FOLDER / f"{name}.cpp"
+    assert main(["fmt", str(file), "--to", "pto", "--target", "a5"]) == 0
+    printed = ptosim.load(capsys.readouterr().out, target="a5")
+    args = _arguments(name)
+    mine, other = ptosim.load(file, target="a5").run(args), printed.run(args)
+    for output in _INDEX[name]["results"]:
+        assert mine.outputs[output].tobytes() == other.outputs[output].tobytes()
+    assert mine.cycles == other.cycles
