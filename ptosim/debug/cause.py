@@ -22,7 +22,7 @@ from ptosim.debug.tables.origin import Chain, Link, Node, index_of
 from ptosim.debug.writes import Write
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.effects.operands import WRITTEN, bound_values
 
@@ -73,6 +73,8 @@ class Story:
     chain: Sheet
     steps: Sequence[Step]
     cause: Cause | None
+    ops: Sequence[Operation] = ()
+    """The operations of the chain, from the last one back."""
 
 
 def why(session: Debugger, element: str, expected: Any = None) -> Story:
@@ -89,7 +91,15 @@ def why(session: Debugger, element: str, expected: Any = None) -> Story:
         cause = None if expected is None else _cause(session, chain, exact, steps, expected)
     finally:
         session.walker.goto(end)
-    return Story(node.name, node.number, expected, chain.sheet, steps, cause)
+    events = (link.write.event for link in chain.links)
+    ops = [e.inst.op for e in events if e is not None and e.inst.op is not None]
+    return Story(node.name, node.number, expected, chain.sheet, steps, cause, ops)
+
+
+def mended(session: Debugger, op: Operation, instead: str) -> Cause:
+    """Return the cause of a program whose values would be right with another operation."""
+    what = f"with `{instead}` in its place every output is as expected"
+    return Cause("text", session.names.line(op), brief(op), what)
 
 
 def _node(session: Debugger, element: str) -> Node:

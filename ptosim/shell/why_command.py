@@ -20,6 +20,7 @@ from ptosim.views.text import Text
 if TYPE_CHECKING:
     from ptosim.debug.cause import Cause, Step, Story
     from ptosim.debug.session import Debugger
+    from ptosim.launch.choices import Choices
     from ptosim.launch.tolerance import Tolerance
 
 SHOWN = 24
@@ -59,7 +60,27 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     wanted, differs = _judged(element, outputs, expected)
     with terminal.busy(f"following {element}"):
         story = why(session, element, wanted if differs else None)
+        if story.cause is not None and story.cause.kind == "text":
+            story.cause = _repaired(session, choices, story, expected) or story.cause
     return _report(session, options, story, compared, wanted)
+
+
+def _repaired(
+    session: Debugger,
+    choices: Choices,
+    story: Story,
+    expected: Mapping[str, tuple[Any, Tolerance]],
+) -> Cause | None:
+    """The operation that would give every expected value if it were another one."""
+    from ptosim.debug.cause import mended
+    from ptosim.debug.repair import repaired
+    from ptosim.shell.run_command import compared_with
+
+    def is_right(outputs: Mapping[str, Any]) -> bool:
+        return all(compared_with(outputs, n, *each).passed for n, each in expected.items())
+
+    found = repaired(choices, session.names.source, story.ops, is_right)
+    return mended(session, *found) if found is not None else None
 
 
 def _first(compared: Sequence[Comparison]) -> str:

@@ -92,6 +92,18 @@ def test_a_program_that_means_something_else(why):
     assert (found["cause"]["kind"], found["cause"]["line"]) == ("text", line_of(text, "tadds"))
 
 
+def test_an_operation_that_should_be_another_one(why):
+    """x * 3 - 3 is expected of x * 3 + 3: with a difference in place of the sum all is right."""
+    text = scaled("3.0", f"pto.tadds ins(%b, %k : {TILE}, f32) outs(%b : {TILE})")
+    cause = why(text, X * 3 - 3)["cause"]
+    assert cause["what"] == "with `pto.tsubs` in its place every output is as expected"
+    cause = why(text, X / 3 + 3)["cause"]
+    assert cause["line"] == line_of(text, "tmuls")
+    assert cause["what"] == "with `pto.tdivs` in its place every output is as expected"
+    unknown = why(text, X * 7)["cause"]
+    assert "something else is expected" in unknown["what"]
+
+
 def test_what_is_right(why, capsys):
     found = why(copy_program(), X)
     assert (found["code"], found["element"]) == (0, None)
