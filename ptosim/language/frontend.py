@@ -26,6 +26,7 @@ from ptosim.language.targets import (
     default_chip,
     targets_of_modules,
 )
+from ptosim.language.toolchains import CHOICES, settings_of
 from ptosim.language.verify.checks import (
     fifo_pairs,
     functions,
@@ -58,6 +59,7 @@ class FrontOptions:
     legacy: bool = False
     planner: str | None = None  # of the assembler: legacy (the default) or modern
     dump: bool = False  # the text went through passes of the assembler: it has what they add
+    maker: str | None = None  # the toolchain that made the text
     followed: str | None = None  # check everything, for the target of this entry where it differs
     defines: Mapping[str, str] | None = None  # macros of a file in C++
 
@@ -175,14 +177,12 @@ def check_module(module: Module, options: FrontOptions, sink: Sink | None = None
     return _unnamed_target(module, source, options, sink)
 
 
-_CHOICES = {"level": (1, 2, 3), "sync": ("auto", "manual"), "planner": ("legacy", "modern")}
-
-
 def _refuse_unknown(options: FrontOptions) -> None:
-    for name, known in _CHOICES.items():
+    for name, known in CHOICES.items():
         chosen = getattr(options, name)
         if chosen is not None and chosen not in known:
             *rest, last = map(str, known)
+            name = "as" if name == "maker" else name
             raise UsageError(f"{name} is {', '.join(rest)} or {last}, not `{chosen}`")
 
 
@@ -218,7 +218,7 @@ def _check(
     resolved = resolve(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
-    resolved.settings = settings = _settings(resolved, options)
+    resolved.settings = settings = settings_of(resolved, options)
     level = settings.level
     sink.level = "inferred 3" if level == 3 and "level" not in settings.given else str(level)
     verify(resolved, sink)
@@ -260,46 +260,6 @@ def _as_the_headers_see_it(sink: Sink) -> None:
             note = f"rule {d.code} of the assembler"
             d = finding("PTO0031", d.message, d.span, notes=(note, *d.notes), context=d.context)
         sink.emit(d)
-
-
-def _settings(resolved: ResolvedModule, options: FrontOptions) -> Settings:
-    """What the caller gave, and what the text decides where nobody gave it."""
-    names = ("target", "compat", *_CHOICES)
-    given = {n: v for n in names if (v := getattr(options, n)) is not None}
-    deciding = {
-        "level": next(filter(_has_address, resolved.ops), None),
-        "sync": next((op for op in resolved.ops if "sync" in op.traits), None),
-        "target": next((op for op in resolved.ops if _TARGET_KEYS & op.attrs.keys()), None),
-    }
-    reasons = {n: op for n, op in deciding.items() if op is not None and n not in given}
-    source = resolved.module.source
-    return Settings(
-        options.level or (3 if "level" in reasons else 2),
-        options.sync or ("manual" if "sync" in reasons else "auto"),
-        options.planner or "legacy",
-        frozenset(given),
-        {n: f"{op.name} in line {source.line_column(op.start)[0]}" for n, op in reasons.items()},
-        _is_named(resolved.module, options, resolved.date),
-        options.dump,
-        any(map(_is_on_tiles, resolved.ops)),
-    )
-
-
-_TARGET_KEYS = {"pto.target_arch", "pto.device-spec"}
-
-
-def _has_address(op: Operation) -> bool:
-    """True if it says where a tile is: then the program is for level 3."""
-    return "places" in op.traits or ("makes_storage" in op.traits and _has_keyword(op, "addr"))
-
-
-def _is_on_tiles(op: Operation) -> bool:
-    """True for an operation on what is in tiles, not on handles or addresses of them."""
-    definition = op.definition
-    if definition is None or op.variant is None or op.has("handle") or op.has("tile_address"):
-        return False
-    on_tiles = any("tile" in d.kinds for d in op.variant.operands)
-    return on_tiles and not definition.family.startswith(("micro", "vmi"))
 
 
 def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
@@ -490,7 +450,3 @@ def _check_several(
 
 def _others(targets: dict[Operation, str], chip: str) -> list[Operation]:
     return [op for op, target in targets.items() if target != chip]
-
-
-def _has_keyword(op: Operation, key: str) -> bool:
-    return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)

@@ -145,7 +145,7 @@ class Launch:
         """Make an engine of these parts (`domain`, `pace`, `timing`); nothing is executed yet."""
         self.engine = Engine(
             self.program, self.resolved, self.machine, self.profile, self.sink, observers,
-            in_order=self.prepared.is_ordered, **parts,
+            in_order=self.prepared.never_waits, **parts,
         )  # fmt: skip
         return self.engine
 
@@ -215,7 +215,8 @@ class Launch:
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
         tiles = (v for v in self.function.args if v.name in self.binding.tile_inputs)
-        return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
+        text = self.options.sanitize
+        return attach(self.engine, text, tiles, ordered=self.prepared.keeps_text)
 
     def has_values(self) -> bool:
         """True if tiles or numbers are among what it gives."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
 from ptosim.ground.errors import ProgramError
+from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
@@ -51,8 +52,28 @@ class Prepared:
 
     @property
     def is_ordered(self) -> bool:
-        """True if nothing in the program synchronises, so that its data do."""
-        return self.front.sync == "auto"
+        """True if the assembler synchronises all functions: their data order them."""
+        return all(f.name in self.resolved.settings.ordered for f in self.functions)
+
+    @property
+    def keeps_text(self) -> bool:
+        """True if, besides, the assembler knows where everything is, and what does it: each core
+        keeps the order of the text."""
+        ops = [op for f in self.functions for op in f.ops]
+        return self.is_ordered and not any(_escapes(op) for op in ops)
+
+    @property
+    def never_waits(self) -> bool:
+        """True if, besides, no pipe waits for a flag that the text sets."""
+        ops = (op for f in self.functions for op in f.ops)
+        return self.is_ordered and not any(op.has("sync") and op.has("waits") for op in ops)
+
+
+def _escapes(op: Operation) -> bool:
+    """True for a tile at a computed address, and for what the assembler takes for another pipe's."""
+    addr = op.bound.get("addr") if op.has("makes_storage") else None
+    is_computed = isinstance(addr, Operand) and addr.value is not None and addr.const is None
+    return is_computed or (op.passes is not None and op.passes.modelled is not None)
 
 
 def prepare(front: Front, profile: Profile, entry: str, args: Args, ranks: int = 1) -> Prepared:

@@ -252,7 +252,7 @@ class LoadedProgram(Shown):
         names = TargetName(front.target, None), TargetName(front.target, front.chip)
         if target is None or check_target_word(target) in names:
             return self
-        sync = front.sync if front.sync == "manual" or front.settings.inserts_sync else None
+        sync = front.sync if "sync" in front.settings.given else None
         asked = FrontOptions(
             target,
             front.level,

@@ -44,7 +44,7 @@ def _programs() -> Iterator[tuple[str, str, FrontOptions]]:
 
 
 def _of(text: str, choice: FrontOptions) -> str:
-    april, august = (_errors(text, choice, date) for date in DATES)
+    april, august = (_errors(text, choice, date) for date in DATES[:2])
     gone = [f"-{n} {code}" for code, n in sorted((april - august).items())]
     return ", ".join(gone + [f"+{n} {code}" for code, n in sorted((august - april).items())])
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.engine.core.records import DecodedProgram
+from ptosim.engine.core.records import DecodedProgram, Inst
 from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import Agent, Clocks
+from ptosim.engine.watch.clocks import Agent, Clocks, with_count
+from ptosim.engine.watch.inserted import Inserted
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Value
+from ptosim.ground.isa.alignment import Alignment
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import DEFINED
 from ptosim.machine.tile import TileRef
@@ -36,6 +38,8 @@ class Marks(Ordering):
     ) -> None:
         super().__init__(machine, clocks, FlagBook(report), chosen, target)
         self.program = program
+        self.inserted = Inserted(report.resolved)
+        self.synchronised = self.inserted.functions
         self.report = report
         self._seen: set[tuple[Any, ...]] = set()
         self.inputs: set[Value] = set()  # tiles that have values from the start
@@ -62,7 +66,8 @@ class Marks(Ordering):
             for atom in print_.known if is_known else print_.atoms():
                 write = atom.write
                 if write[0] != own and known(write[0], 0) < write[1]:
-                    self._race("read", atom, write, entry, print_)
+                    self._race("read", atom, write, write[0], entry, print_)
+                    known = agent.clock.get
                 if atom.defined != DEFINED and not as_found:
                     self.undefined(atom, entry, print_)
                 if atom.lost is not None and atom.lost is print_.owner:
@@ -73,11 +78,13 @@ class Marks(Ordering):
             for atom in print_.known if is_known else print_.atoms():
                 write = atom.write
                 if write[0] != own and known(write[0], 0) < write[1]:
-                    self._race("write", atom, write, entry, print_)
+                    self._race("write", atom, write, write[0], entry, print_)
+                    known = agent.clock.get
                 if atom.reads:
                     for other, read in atom.reads.items():
                         if other != index and known(other, 0) < read[1]:
-                            self._race("overwrite", atom, read, entry, print_)
+                            self._race("overwrite", atom, read, other, entry, print_)
+                            known = agent.clock.get
                     atom.reads.clear()
                     atom.taken |= write[2] is None
                 if write[2] is None and entry[2].is_atomic:
@@ -93,12 +100,18 @@ class Marks(Ordering):
         kind: str,
         atom: Atom,
         earlier: Entry,
+        agent: int,
         later: Entry,
         print_: Footprint,
     ) -> None:
+        """Two accesses conflict, the first of them by `agent`."""
         if not self.chosen.races or _hand_over(earlier[2], later[2]):
             return
         if kind == "write" and _may_swap(earlier[2], later[2]):
+            return
+        extent = print_.shadow.extent(atom)
+        if self.inserted and self.inserted.orders(earlier[2], later[2], print_, extent):
+            self._by_inserted(agent, earlier, later)
             return
         if kind == "write" and _are_twins(earlier[2].core, later[2].core, print_):
             self.twins.append((earlier, later, print_, atom, self._held(print_, atom)))
@@ -124,6 +137,9 @@ class Marks(Ordering):
             return
         self._seen.add(key)
         extent = print_.shadow.extent(atom)
+        if kinds == "order" and kind == "read" and left_out(earlier, later, print_):
+            self.report.left_out(earlier, later, print_)
+            return
         self.report.race(kind, earlier, later, print_, extent, is_equal=is_equal)
 
     def judge_twins(self) -> None:
@@ -138,6 +154,25 @@ class Marks(Ordering):
         number = next(where for (_, where), s in self.shadows.items() if s is print_.shadow)
         data = self.machine.buffers[number].data
         return b"".join(data[low:high].tobytes() for low, high in print_.shadow.runs(atom))
+
+    def _by_inserted(self, index: int, earlier: Entry, later: Entry) -> None:
+        """A flag that the assembler inserts tells what the agent of the first access knew."""
+        source, agent = self.clocks.by_index[index], self.clocks.by_index[later[0]]
+        if source is not None and agent is not None:
+            agent.learn(with_count(source.clock, index, earlier[1]))
+
+    @staticmethod
+    def done_reading(agent: Agent, reader: Agent) -> None:
+        """A load of the scalar unit is done before the next instruction is issued."""
+        agent.clock = with_count(agent.clock, reader.index, agent.count)
+
+    def misaligned(self, inst: Inst, address: int, need: Alignment) -> None:
+        """Report an access of a register at an address that the unit cannot take, once for each
+        instruction."""
+        key = ("misaligned", inst.pc)
+        if self.chosen.bounds and key not in self._seen:
+            self._seen.add(key)
+            self.report.misaligned(inst, address, need)
 
     def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """Report a read of bytes without a value, once for each instruction and operand."""
@@ -198,6 +233,27 @@ def _are_twins(one: Core, two: Core, print_: Footprint) -> bool:
         and one.cluster is two.cluster
         and one.kind == two.kind == "vector"
     )
+_SIXTEEN_REPEATS = 3840
+"""Bytes that fewer than 16 repeats of 256 bytes reach."""
+
+
+def left_out(earlier: Entry, later: Entry, print_: Footprint) -> bool:
+    """True where the assembler leaves out the barrier between two vector operations of A2/A3: the
+    second reads exactly the contiguous bytes that the first writes in 16 repeats or more, neither
+    uses scratch, and both are in one round of their loops."""
+    one, two = earlier[2], later[2]
+    if one.inst.pc >= two.inst.pc or earlier[3] != later[3] or one.spoils or two.spoils:
+        return False
+    low, high = print_.span
+    if high - low != print_.bytes or print_.bytes <= _SIXTEEN_REPEATS:
+        return False
+    if any(p.shadow is print_.shadow and _share(p.span, print_.span) for p in two.writes):
+        return False
+    return any(p.shadow is print_.shadow and p.parts == print_.parts for p in one.writes)
+
+
+def _share(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _may_swap(first: Access, second: Access) -> bool:

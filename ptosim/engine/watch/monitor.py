@@ -17,13 +17,14 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.watch import quantisation as quant
 from ptosim.engine.watch.access import Access, Shadows, access_of, footprint, noted
-from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks, with_count
+from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Footprint, Shadow, shadow_of
+from ptosim.engine.watch.staged import Staged
 from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operand, Operation, Value
@@ -207,8 +208,10 @@ class Monitor(Marks):
 
     def _is_usual(self, agent: Agent, access: Access, inst: Inst) -> bool:
         """True for an operation of which nothing is known but what it reads, and then writes."""
-        is_loaded = inst.op is not None and source_pipe(inst.op, self.target) is not None
-        return agent.pipe != SCALAR and not is_loaded and not access.found
+        op = inst.op
+        if op is not None and (op.passes is not None or source_pipe(op, self.target) is not None):
+            return False
+        return agent.pipe != SCALAR and not access.found
 
     def _usual(
         self, agent: Agent, access: Access, inst: Inst, commit: Effect, binding: Binding
@@ -377,6 +380,8 @@ class Monitor(Marks):
 
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
+        if inst.op is not None and inst.op.passes is not None:
+            return Staged(self, agent, access, inst.op.passes, self._times[access.core.index]).check
         begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
         reads, found, writes, pc = access.reads, access.found, access.all_writes, inst.pc
         times = self._times[access.core.index]
@@ -398,7 +403,7 @@ class Monitor(Marks):
                 note(entry, agent, found, (), reader.index, as_found=True)
             note(entry, agent, () if source is not None else reads, writes, reader.index)
             if reader is not agent:
-                self._scalar_reads(agent, reader)
+                self.done_reading(agent, reader)
 
         return check
 
@@ -416,10 +421,6 @@ class Monitor(Marks):
         times = self._times[core.index]
         times[inst.pc] += 1
         return times[inst.pc]
-
-    def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
-        """A load of the scalar unit is done before the next instruction is issued."""
-        agent.clock = with_count(agent.clock, reader.index, agent.count)
 
     # -- operations that the scalar unit executes itself ------------------------------------------
 
@@ -460,13 +461,16 @@ class Monitor(Marks):
 # -- its engine ------------------------------------------------------------------------------------
 
 
-def attach(engine: Engine, text: str, sync: str, inputs: Iterable[Value]) -> Monitor | None:
+def attach(
+    engine: Engine, text: str, inputs: Iterable[Value], *, ordered: bool
+) -> Monitor | None:
     """Return the monitor of a run, or None if nothing is to be watched.
 
-    `inputs` are the tiles that have values from the start. Where ptosim itself orders the
-    pipes (`sync` is auto and the program has no flags), the order of the text counts as kept in
-    each core; nothing orders cores but what the program says."""
-    chosen, ordered = parse(text), sync == "auto"
+    `inputs` are the tiles that have values from the start. In functions into which the assembler
+    inserts flags, what it orders counts as ordered (`Inserted`); `ordered` says that this is so of
+    all that is launched, and that nothing is at a place that the assembler does not know. Nothing
+    orders cores but what the program says."""
+    chosen = parse(text)
     if ordered:
         chosen = chosen.without_flags()
     if not chosen.is_needed:

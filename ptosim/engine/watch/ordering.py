@@ -10,6 +10,7 @@ from ptosim.engine.core.records import Inst
 from ptosim.engine.watch.clocks import Agent, Clock, Clocks, joined, with_count
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.report import FlagKey, Reporter
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
@@ -176,6 +177,8 @@ class Ordering:
         self.flags = flags
         self.chosen = chosen
         self.target = target
+        self.synchronised: set[Operation | None] = set()
+        """Functions into which the assembler inserts flags."""
         self.is_on = True  # off while a debugger executes again what was watched already
 
     def flagged(
@@ -253,10 +256,19 @@ class Ordering:
         elif sync is not None:
             self._token(core, agent, sync)
         if binding.signals and not binding.awaits:
+            self._before_signal(core, inst, agent)
             for key in binding.signals:
                 clocks.give(agent, key)
         for key in binding.awaits:
             clocks.take(agent, key)
+
+    def _before_signal(self, core: Core, inst: Inst, agent: Agent) -> None:
+        """In a function that the assembler synchronises a signal to other cores tells what every
+        pipe has done."""
+        if inst.op is None or inst.op.function not in self.synchronised:
+            return
+        for pipe in self.clocks.pipes:
+            agent.learn(self.clocks.agent(core, pipe).message())
 
     def _token(self, core: Core, agent: Agent, sync: Sync) -> None:
         """What can be taken more often than it was given: buffer tokens, signals in memory; and

@@ -12,6 +12,7 @@ from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.diagnostics.model import Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
@@ -102,6 +103,19 @@ class Reporter:
             },
         )
 
+    def left_out(self, earlier: Entry, later: Entry, print_: Footprint) -> None:
+        """A barrier that the assembler would leave out, and so does the program."""
+        one, two = earlier[2].inst.operation, later[2].inst.operation
+        self.sink.report(
+            "PTO5213",
+            f"nothing but the length of '{one.name}' keeps '{two.name}' from reading too early",
+            self.span(two),
+            label=f"reads all that it writes, {print_.bytes:,} bytes",
+            more=(Label(self.span(one), "16 repeats or more"),),
+            notes=("the assembler relies on this: it inserts no barrier here",),
+            help="`pto.barrier <PIPE_V>` between them is safe in any case",
+        )
+
     def _pipe(self, entry: Entry) -> str:
         agent = self.clocks.by_index[entry[0]]
         pipe = "S" if agent is None else agent.pipe
@@ -163,6 +177,22 @@ class Reporter:
             notes=notes,
             help=cure,
             context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
+        )
+
+    def misaligned(self, inst: Inst, address: int, need: Alignment) -> None:
+        """A register is loaded or stored at an address that is no multiple of what it has to be."""
+        op = inst.operation
+        self.sink.report(
+            "PTO6430" if need.is_certain else "PTO6431",
+            f"'{op.name}' is misaligned: address {address:#x} of UB, a multiple of {need.bytes} is "
+            "needed",
+            self.span(op),
+            notes=(
+                "whatever the mask leaves out, the address counts",
+                "boards say 507035, or error 340: UB address is not aligned",
+            ),
+            help=need.cure or None,
+            context={"address": address, "multiple": need.bytes},
         )
 
     def overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:

@@ -15,6 +15,7 @@ from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.isa.alignment import Alignment, alignment_of
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED
@@ -98,15 +99,33 @@ Part = tuple[int, np.ndarray, int]
 class _Instruction:
     """An instruction of a region that reaches UB. `is_whole`: all bytes that it loads are used."""
 
-    __slots__ = ("inst", "is_store", "is_whole", "operand", "owner")
+    __slots__ = ("alignment", "inst", "is_store", "is_whole", "operand", "owner")
 
     def __init__(self, inst: Inst, is_store: bool, is_whole: bool) -> None:
         self.inst = inst
         self.is_store = is_store
         self.is_whole = is_whole
+        self.alignment = _alignment(inst.op) if inst.op is not None else None
         bound = inst.op.bound if inst.op is not None else {}
         self.operand = "src" if "src" in bound and not is_store else "base"
         self.owner = allocation_of(inst.op, self.operand) if inst.op is not None else None
+
+
+def _alignment(op: Operation) -> Alignment | None:
+    """What the addresses of an instruction have to be multiples of. Of a store whose mask may leave
+    out the first lane the log does not say where it begins."""
+    value = getattr(op.bound.get("mask"), "value", None)
+    if op.has("stores") and value is not None and not _from_first_lane(value):
+        return None
+    word = op.attributes.get("dist")
+    dist = str(getattr(word, "member", word) or "NORM")
+    return alignment_of(op.name.removeprefix("pto."), dist)
+
+
+def _from_first_lane(mask: Value) -> bool:
+    """True for a mask of a pattern or a count: it begins with the first lane."""
+    name = mask.owner.name if mask.owner is not None else ""
+    return name.startswith(("pto.pset_", "pto.plt_", "pto.pge_"))
 
 
 class VectorWatch:
@@ -208,6 +227,7 @@ class VectorWatch:
         prints: dict[int, list[Strided]] = {}
         for code, starts, size in _grouped(_entries(ub), ub.parts):
             prints.setdefault(code, []).extend(runs_of(starts, size))
+            self._check_alignment(table[code], starts)
         found = []
         for code, parts in sorted(prints.items()):
             row = table[code]
@@ -221,6 +241,14 @@ class VectorWatch:
                 self._known.clear()
             self._known[key] = found
         return found
+
+    def _check_alignment(self, row: _Instruction, starts: np.ndarray) -> None:
+        need = row.alignment
+        if need is None or need.bytes < 2:
+            return
+        wrong = starts[starts % need.bytes != 0]
+        if len(wrong):
+            self.monitor.misaligned(row.inst, int(wrong[0]), need)
 
     # -- loads of what nothing has written --------------------------------------------------------
 

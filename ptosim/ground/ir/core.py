@@ -16,6 +16,7 @@ from ptosim.ground.source import Source, Span
 
 if TYPE_CHECKING:
     from ptosim.ground.ir.types import Type
+    from ptosim.ground.isa.passes import Passes
     from ptosim.ground.isa.schema import OpDef, OperandDef, ScratchUse, Variant
 
 
@@ -194,6 +195,7 @@ class Operation:
     attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
     jumps: Sequence[Jump] = ()  # the blocks that it can go on in
     scratch: Mapping[str, ScratchUse] | None = None  # by the names of the operands, if it has any
+    passes: Passes | None = None  # the pipes that it goes through, where it is more than `queue`
     queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
     parent: Operation | None = None  # the operation whose region it is in

@@ -85,13 +85,16 @@ class Settings:
     """`manual`: the program's flags are all there is; `auto`: they are inserted."""
     planner: str = "legacy"  # which of the assembler's planners says what fits
     given: frozenset[str] = frozenset()
-    """Names of what the caller gave: `target`, `level`, `sync`, `planner`, `compat`."""
+    """Names of what the caller gave: `target`, `level`, `sync`, `planner`, `compat`, `maker`."""
     because: Mapping[str, str] = field(default_factory=dict)
     """What in the text decides `target`, `level` and `sync`, where it does: nobody gave them, and
     they are not the plain default."""
     names_target: bool = False  # the text or the caller does: it is not the default
     dump: bool = False  # the text went through passes of the assembler: it has what they add
     on_tiles: bool = False  # operations on what is in tiles are in it
+    maker: str = "none"  # the toolchain that made the text: a word of `--as`
+    ordered: frozenset[str] = frozenset()
+    """Names of the functions into which the assembler inserts flags and barriers."""
 
     @property
     def reasons(self) -> str:

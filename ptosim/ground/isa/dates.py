@@ -14,10 +14,9 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 
-DATES = ("2026-04", "2026-08")
-"""In order; the first is PTOAS 0.27, the second PTOAS of 2026-08-21."""
+DATES = ("2026-04", "2026-08", "2026-09")
+"""In order: PTOAS 0.27, PTOAS of 2026-08-21, and 0.64 as far as its changes are reported."""
 DEFAULT_DATE = "2026-08"
-NEWEST = DATES[-1]
 
 _NEVER = "9999"
 _PIECE = re.compile(r"\s+(since|until)\s+([\w-]+)")

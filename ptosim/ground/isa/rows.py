@@ -26,7 +26,7 @@ from ptosim.ground.records import NamedTuple
 _KEYS = frozenset(
     (
         "of", "variant", "on", "until", "since", "name", "when", "effect", "counts", "needed",
-        "bytes", "static", "shapes", "missing", "hidden", "rules",
+        "bytes", "static", "shapes", "missing", "hidden", "strict", "rules",
     )
 )  # fmt: skip
 _CURE = "the library writes past the end of a smaller scratch tile"
@@ -73,6 +73,7 @@ def scratch_of(mnemonic: str, date: str) -> tuple[ScratchDef, ...]:
             shapes=entry.get("shapes", entry.get("static", "")),
             missing=entry.get("missing"),
             hidden=entry.get("hidden", False),
+            strict=entry.get("strict", False),
         )
         for entry in _of(mnemonic, date)
         if entry.keys() - _ABOUT_WRITTEN_ONES

@@ -143,6 +143,7 @@ class ScratchDef:
     shapes: str
     missing: str | None
     hidden: bool
+    strict: bool = False  # refused at level 3 also where nobody asked for that level
     space: str = "vec"
 
 

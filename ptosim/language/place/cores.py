@@ -13,6 +13,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType, MultiTileType, TileType
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source
+from ptosim.language.place.passes import passes_of
 from ptosim.language.place.planner import Placement, place
 from ptosim.language.place.sides import queue_of
 from ptosim.language.verify.operands import constant, operand_span
@@ -186,6 +187,7 @@ def plan(resolved: ResolvedModule, name: str) -> Plan:
     found.extend(shared_bytes(resolved, reached, placement))
     for op in (op for function in reached for op in function.ops if op.definition is not None):
         op.queue = queue_of(op, resolved.target)
+        op.passes = passes_of(op, resolved.target, resolved.date)
     return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))
 
 
@@ -263,24 +265,27 @@ def _pair(entry: Function, peer: Function, reached: Sequence[Function]) -> list[
 
 
 def _peer(resolved: ResolvedModule, entry: Function) -> Function | None:
-    """The kernel that runs beside `entry`: the one at the other end of its FIFO."""
+    """The kernel that runs beside `entry`: the one at the other end of its FIFO, or of its signals
+    between cores."""
     wanted = _PEERS.get(side_of(entry) or "")
-    if wanted is None or not _has_pipe(entry):
+    if wanted is None or not _meets_others(entry):
         return None
     peer = _sharing(resolved, entry)
     if peer is None:
         others = [
             f
             for f in resolved.functions.values()
-            if f is not entry and f.has_body and _has_pipe(f) and side_of(f) == wanted
+            if f is not entry and f.has_body and _meets_others(f) and side_of(f) == wanted
         ]
         peer = others[0] if len(others) == 1 else None
     return peer if peer is not None and side_of(peer) == wanted else None
 
 
-def _has_pipe(function: Function) -> bool:
+def _meets_others(function: Function) -> bool:
+    """True for a function with an end of a FIFO, or with signals to other cores of its cluster."""
     rows = (op.definition for op in function.ops)
-    return any(row is not None and row.fifo == "open" for row in rows)
+    has_fifo = any(row is not None and row.fifo == "open" for row in rows)
+    return has_fifo or any(op.has("cross_core") for op in function.ops)
 
 
 def _sharing(resolved: ResolvedModule, entry: Function) -> Function | None:

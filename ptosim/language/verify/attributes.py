@@ -17,7 +17,9 @@ from ptosim.language.verify.operands import no_member, other_date, other_enum
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
 
 
-def notes_on_attributes(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
+def notes_on_attributes(
+    op: Operation, definition: OpDef, source: Source, date: str
+) -> Iterator[Diagnostic]:
     """Report attributes in a form that is kept, and those that the row does not have."""
     for key, attr in op.attrs.items():
         known = definition.attrs.get(key)
@@ -27,13 +29,37 @@ def notes_on_attributes(op: Operation, definition: OpDef, source: Source) -> Ite
                 f"'{op.name}' op: attribute '{key}' is an older form that is still read",
                 _span(op, attr, source),
             )
-        if known is None and "." not in key and key not in _QUIET_KEYS and not _operand(op, key):
+        unknown = _unknown_enum(attr, date) if known is None else None
+        if unknown is not None:
+            yield finding(
+                "PTO1028",
+                f"unknown attribute `#pto.{unknown}` in the dialect",
+                _span(op, attr, source),
+                notes=(f"PTOAS {date} has no such attribute",),
+                help=_date_of(unknown),
+            )
+        elif known is None and "." not in key and key not in _QUIET_KEYS and not _operand(op, key):
             yield finding(
                 "PTO2003",
                 f"unknown attribute `{key}` of {op.name} is kept and has no effect",
                 attr.key.span(source) if attr.key is not None else op.span(source),
                 help=nearest(key, definition.attrs),
             )
+
+
+def _unknown_enum(attr: Attr, date: str) -> str | None:
+    """The name of an enum that an attribute has a member of and the date does not have."""
+    value = attr_value(attr)
+    if not isinstance(value, Enum) or value.kind in (None, "enum"):
+        return None
+    known = enums().get(str(value.kind))
+    return None if known is not None and known.members_at(date) else value.kind
+
+
+def _date_of(name: str) -> str | None:
+    known = enums().get(name)
+    since = known.dates.get("since") if known is not None else None
+    return f"run with `--compat {since}`" if since is not None else None
 
 
 def wrong_attributes(

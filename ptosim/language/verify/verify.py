@@ -154,7 +154,7 @@ class _Verifier:
             check_type_lists(op, self.source, needs_types=self.is_program, in_full=in_full)
         )
         wrong = [*wrong_attributes(op, definition, self.source, self.word_date)]
-        self.found += [*notes_on_attributes(op, definition, self.source), *wrong]
+        self.found += [*notes_on_attributes(op, definition, self.source, self.date), *wrong]
         self._tile_types(op)
         if definition.legacy is not None:
             self.found.append(legacy_spelling(op, definition.legacy, self.source, self.date))

@@ -68,6 +68,8 @@ def is_uncounted(op: Operation, name: str, target: str) -> bool:
 
 def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
     """Return the pairs of pipes between which the library's code uses EVENT_ID0 itself."""
+    if op.passes is not None:
+        return op.passes.flags
     entry = access_entry(op, "events", target)
     if entry is None:
         return ()

@@ -82,7 +82,8 @@ ORDERED = pair("MTE2", "FIX")
 
 
 def result(order: str, commit: str = "program"):
-    program = ptosim.load(PROGRAM.replace("ORDER", order))
+    # Barriers alone leave a function to the assembler, which would insert what is left open here.
+    program = ptosim.load(PROGRAM.replace("ORDER", order), sync="manual")
     eye = np.eye(16, dtype=np.float16)
     return program.run({"a": A, "b": eye, "out": np.zeros((16, 16), np.float32)}, commit=commit)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.dates import NEWEST
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.rows import _dates, _make, _Row
 from ptosim.ground.isa.schema import OpDef, Role, Status
 
@@ -30,7 +30,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
 }
 
 
-def row(date: str = NEWEST, **keys: Any) -> OpDef:
+def row(date: str = DEFAULT_DATE, **keys: Any) -> OpDef:
     return _make("pto.t", _Row("test", keys, TEMPLATES, _dates(keys, TEMPLATES)), date)
 
 

@@ -12,7 +12,7 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.language.rewrite.forms import to_date
 
-APRIL, AUGUST = DATES
+APRIL, AUGUST = DATES[:2]
 TILE = "!pto.tile_buf<vec, 32x64xf32>"
 PADDED = "!pto.tile_buf<vec, 32x64xf32, pad=1>"
 

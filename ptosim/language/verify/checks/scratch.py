@@ -58,7 +58,8 @@ def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             if use.is_lacking and op.form in ("dps", "generic"):
                 text = _complaint(op, use.definition, level, resolved.target)
                 if text is not None:
-                    yield _finding(op, text, resolved, is_note=level == 3 and is_inferred)
+                    is_note = level == 3 and is_inferred and not use.definition.strict
+                    yield _finding(op, text, resolved, is_note=is_note)
 
 
 def _complaint(op: Operation, entry: ScratchDef, level: int, target: str) -> str | None:

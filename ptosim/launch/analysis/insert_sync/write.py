@@ -66,7 +66,7 @@ def plan_of(front: Front, function: Function) -> Plan:
 def _synchronise(front: Front, function: Function, edits: list[Edit], sink: Sink) -> None:
     if HELPER in function.op.attrs or ENTRY in function.op.attrs:
         return  # its caller orders it, as one operation
-    written = next((op for op in function.op.walk() if op.has("sync")), None)
+    written = next((op for op in function.op.walk() if op.has("by_hand")), None)
     if written is not None:
         sink.report(
             "PTO5220",

@@ -1,0 +1,218 @@
+"""What holds for a program beside its text: level, synchronisation, and which functions the
+assembler synchronises.
+
+Who made a text decides what nobody gave: the options of its `// RUN: ptoas` line, then the marks of
+the toolchain, else the text itself. Insertion of flags is decided for each function (assembler of
+2026-08: a function with a static flag or event is left alone, barriers, computed flags, buffer
+tokens and signals between cores do not count; code of micro instructions alone gets nothing)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import Function, ResolvedModule, Settings
+from ptosim.ground.records import NamedTuple
+
+if TYPE_CHECKING:
+    from ptosim.language.frontend import FrontOptions
+
+TOOLCHAINS = ("pypto", "ptodsl", "pto-dsl", "none")
+"""The words of `--as`."""
+CHOICES = {
+    "level": (1, 2, 3),
+    "sync": ("auto", "manual"),
+    "planner": ("legacy", "modern"),
+    "maker": TOOLCHAINS,
+}
+"""What can be chosen beside target and date, and the words for it."""
+_RUN = re.compile(r"^\s*//\s*RUN:(?P<before>.*?)\bptoas\b(?P<options>[^|;&]*)", re.MULTILINE)
+_PYPTO = re.compile(r"%__pypto_|__ssa_v\d+|%\w+_inline\d+\w*|%c\d+_index\b")
+_INSERTS = (
+    "--enable-insert-sync",
+    "--enable-graph-sync-solver",
+    "--enable-bufid_sync",
+    "--enable-inject-barrier-all-sync",
+)
+_TARGET_KEYS = {"pto.target_arch", "pto.device-spec"}
+
+
+class Chosen(NamedTuple):
+    """What decides level and synchronisation where nobody gave them, with the reasons."""
+
+    level: int | None = None
+    sync: str | None = None
+    why: str = ""
+
+
+def settings_of(resolved: ResolvedModule, options: FrontOptions) -> Settings:
+    """Return what the caller gave, and what the text decides where nobody gave it."""
+    names = ("target", "compat", *CHOICES)
+    given = {n: v for n in names if (v := getattr(options, n)) is not None}
+    maker, chosen = _maker(resolved, options.maker)
+    reasons: dict[str, str] = {}
+    level = options.level or chosen.level
+    if options.level is None:
+        level = _level(resolved, chosen, reasons)
+    sync = options.sync or chosen.sync
+    if options.sync is None and chosen.sync is not None:
+        reasons["sync"] = chosen.why
+    ordered = _ordered(resolved, sync or "auto", "sync" in given, reasons)
+    named = next((op for op in resolved.ops if _TARGET_KEYS & op.attrs.keys()), None)
+    if named is not None and "target" not in given:
+        reasons["target"] = _place(resolved, named)
+    return Settings(
+        level or 2,
+        _word(resolved, sync, ordered, "sync" in given),
+        options.planner or "legacy",
+        frozenset(given),
+        reasons,
+        bool(named is not None or options.target),
+        options.dump,
+        any(map(is_on_tiles, resolved.ops)),
+        maker,
+        ordered,
+    )
+
+
+def _level(resolved: ResolvedModule, chosen: Chosen, reasons: dict[str, str]) -> int:
+    if chosen.level is not None:
+        reasons["level"] = chosen.why
+        return chosen.level
+    first = next(filter(has_address, resolved.ops), None)
+    if first is None:
+        return 2
+    reasons["level"] = _place(resolved, first)
+    return 3
+
+
+def _maker(resolved: ResolvedModule, asked: str | None) -> tuple[str, Chosen]:
+    """Who made the text, and what that decides."""
+    text = resolved.module.source.text
+    if asked == "none":
+        return "none", Chosen()
+    if asked is None and (line := _run_line(text)) is not None:
+        return "none", line
+    mode = _mode(resolved)
+    if asked == "ptodsl" or (asked is None and mode in _MODES):
+        return "ptodsl", _MODES.get(mode, _MODES["auto"])
+    if asked == "pypto" or (asked is None and _PYPTO.search(text)):
+        return "pypto", Chosen(None, "auto", "pypto text")
+    if asked == "pto-dsl":
+        return "pto-dsl", Chosen(2, "auto", "pto-dsl text")
+    return "none", Chosen()
+
+
+_MODES: Mapping[str | None, Chosen] = {
+    "explicit": Chosen(3, "manual", 'pto.mode = "explicit"'),
+    "auto": Chosen(2, "auto", 'pto.mode = "auto"'),
+}
+
+
+def _mode(resolved: ResolvedModule) -> str | None:
+    for unit in resolved.unit.walk():
+        found = attribute_of(unit.op, "pto.mode") if unit.op is not None else None
+        if found is not None:
+            return str(found)
+    return None
+
+
+def _run_line(text: str) -> Chosen | None:
+    """What the first line that runs the assembler on the text gives; one that must fail says
+    nothing."""
+    if "RUN:" not in text:
+        return None
+    found = _RUN.search(text)
+    if found is None or re.search(r"\bnot\b|!", found["before"]):
+        return None
+    try:
+        words = shlex.split(found["options"])
+    except ValueError:
+        return None
+    given = re.search(r"--pto-level[= ]level([123])", " ".join(words))
+    sync = "auto" if any(w.split("=")[0] in _INSERTS for w in words) else "manual"
+    return Chosen(int(given[1]) if given else 2, sync, "the `// RUN:` line")
+
+
+# -- which functions the assembler synchronises ----------------------------------------------------
+
+
+def _ordered(
+    resolved: ResolvedModule, sync: str, is_given: bool, reasons: dict[str, str]
+) -> frozenset[str]:
+    """The functions whose pipes the assembler orders, and why not the others."""
+    if sync == "manual":
+        return frozenset()
+    bodies = [f for f in resolved.functions.values() if f.has_body]
+    found = {f.name: _by_hand(f, is_given) for f in bodies}
+    told = [_place(resolved, op) for op in found.values() if op is not None]
+    if told:
+        before = f"{reasons['sync']}; " if "sync" in reasons else ""
+        reasons["sync"] = before + told[0]
+    return frozenset(function for function, op in found.items() if op is None)
+
+
+def _by_hand(function: Function, is_given: bool) -> Operation | None:
+    """The operation for which nothing is inserted in a function; None if flags are."""
+    if function.in_region or _OF_CALLERS & function.op.attrs.keys():
+        return None
+    micro, on_tiles = None, False
+    for op in function.ops:
+        if op.has("by_hand") or (op.has("places") and not is_given and not function.implicit):
+            return op
+        on_tiles = on_tiles or is_on_tiles(op)
+        if micro is None and _is_micro(op):
+            micro = op
+    return micro if not on_tiles else None
+
+
+_OF_CALLERS = {"pto.tileop.helper", "pto.simt_entry"}
+"""Functions that are as one operation of their callers."""
+
+
+def _is_micro(op: Operation) -> bool:
+    return op.definition is not None and op.definition.family in _MICRO
+
+
+_MICRO = (
+    "micro_cube", "micro_dma", "micro_memory", "micro_ub", "micro_vector", "micro_convert",
+    "micro_permute", "micro_reduce", "micro_sort", "micro_mask", "vmi_memory", "vmi_vector",
+)  # fmt: skip
+"""Families of instructions that pipes execute."""
+
+
+def is_on_tiles(op: Operation) -> bool:
+    """True for an operation on what is in tiles, not on handles or addresses of them."""
+    definition = op.definition
+    if definition is None or op.variant is None or op.has("handle") or op.has("tile_address"):
+        return False
+    on_tiles = any("tile" in d.kinds for d in op.variant.operands)
+    return on_tiles and not definition.family.startswith(("micro", "vmi"))
+
+
+def has_address(op: Operation) -> bool:
+    """True if it says where a tile is: then the program is for level 3."""
+    return op.has("places") or (op.has("makes_storage") and _has_keyword(op, "addr"))
+
+
+def _has_keyword(op: Operation, key: str) -> bool:
+    return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)
+
+
+def _word(
+    resolved: ResolvedModule, sync: str | None, ordered: frozenset[str], is_given: bool
+) -> str:
+    """The word for the whole program: `manual` if no function is left to the assembler."""
+    if is_given or not any(f.has_body for f in resolved.functions.values()):
+        return sync or "auto"
+    if sync == "manual" or not ordered:
+        return "manual"
+    return "auto"
+
+
+def _place(resolved: ResolvedModule, op: Operation) -> str:
+    return f"{op.name} in line {resolved.module.source.line_column(op.start)[0]}"

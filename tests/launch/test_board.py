@@ -1,0 +1,162 @@
+"""Programs that users met on boards are judged as the boards judged them.
+
+Of each program the errors and warnings that it has to have, by code, for the choices of the row: date and
+synchronisation, arguments, blocks of a run. No finding above a note where none is listed. The wrong and the right
+program of a rule have its number (`A07_wrong`, `A07_right`); `S` are about what the assembler makes of a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import ptosim
+
+FOLDER = Path(__file__).parents[1] / "data" / "board"
+
+
+class Row(NamedTuple):
+    name: str
+    codes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    choices: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+def row(
+    name: str, codes: str = "", notes: str = "", words: tuple[str, ...] = (), **choices: Any
+) -> Row:
+    return Row(name, tuple(codes.split()), tuple(notes.split()), words, choices)
+
+
+RACE, LATE, ORDER, REFUSED = "PTO5201", "PTO5202", "PTO5204", "assembler"
+SEPTEMBER = {"compat": "2026-09"}
+
+ROWS = [
+    row("A01a_right"),
+    row("A01a_wrong", RACE, words=("pto.tci", "PIPE_S")),
+    row("A01c_right"),
+    row("A01c_wrong", RACE, words=("pto.tci", "PIPE_V")),
+    row("A01d_refused", "PTO2081", words=("requires explicit tmp when PlanMemory is skipped",)),
+    row("A02_right64"),
+    row("A03_right"),
+    row("A04_right"),
+    row("A04_wrong", "PTO6110"),
+    row("A06a_right", sync="manual"),
+    row("A06a_wrong", RACE, sync="manual"),
+    row("A06a_wrong", sync="auto"),
+    row("A06b_right", sync="manual"),
+    row("A06b_wrong", RACE, sync="manual"),
+    row("A06b_wrong", sync="auto"),
+    row("A07_right"),
+    row("A07_wrong", RACE, words=("pto.mgather", "PIPE_MTE2", "PIPE_S")),
+    row("A08a_right"),
+    row("A08a_wrong", "PTO6430", words=("0x64", "multiple of 32", "1PT_B32", "507035")),
+    row("A08c_right"),
+    row("A10_right"),
+    row("A11_right"),
+    row("A13_right"),
+    row("A13_wrong", "PTO5003"),
+    row("A16a_right"),
+    row("A16a_wrong", "PTO5006"),
+    row("A16b_refused", "PTO5010 PTO5010"),
+    row("A17_atomic"),
+    row("A17_right"),
+    row("A18_right"),
+    row("A18_wrong", LATE),
+    row("A19_right"),
+    row("A21_nobar", notes="PTO5213"),
+    row("A21_right"),
+    row("A21_wrong", ORDER),
+    row("A21b_right"),
+    row("A22_right"),
+    row("A22_wrong", "PTO4353"),
+    row("A25_right"),
+    row("A26_right"),
+    row("A26_wrong", "PTO5211"),
+    row("S02"),
+    row("S02", **SEPTEMBER),
+    row("S03", "PTO1028", words=("unknown attribute",)),
+    row("S03", **SEPTEMBER),
+    row("S05", "PTO7101 PTO7101"),
+    row("S05", "PTO7101 PTO7101", **SEPTEMBER),
+    row("S07", "PTO3006 PTO3006"),
+    row("S07", **SEPTEMBER),
+    row("S08"),
+    row("S08", "PTO0010 PTO0010", words=("pto.load",), **SEPTEMBER),
+    row("S09", "PTO1003"),
+    row("S09", **SEPTEMBER),
+    row("S11", RACE, sync="auto"),
+    row("S11", sync="auto", **SEPTEMBER),
+    row("S13", RACE),
+    row("S13", RACE, sync="auto"),
+    row("S15"),
+    row("S17"),
+    row("S17", "PTO3013", sync="auto"),
+    row("S18", "PTO3011"),
+    row("S23", RACE),
+    row("S23", RACE, sync="auto"),
+    row("S25", "PTO1021"),
+]
+
+
+def told(found: ptosim.Diagnostic) -> str:
+    labels = " ".join(label.text for label in found.labels)
+    return " ".join((found.message, labels, found.help or "", *found.notes))
+
+
+@pytest.mark.parametrize(
+    "given", ROWS, ids=lambda r: " ".join((r.name, *map(str, r.choices.values())))
+)
+def test_the_verdict_of_the_board(given):
+    found = ptosim.check(FOLDER / f"{given.name}.pto", **given.choices)
+    assert [d.code for d in found if d.severity.word != "note"] == list(given.codes)
+    assert set(given.notes) <= {d.code for d in found}
+    for words in given.words:
+        assert any(words in told(d) for d in found), words
+
+
+TWO_KERNELS = """module attributes {pto.target_arch = "a5"} {
+  func.func @cube(%x: !pto.ptr<f32>) attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
+    pto.sync.wait <PIPE_MTE2>, 3
+    return
+  }
+  func.func @vector(%x: !pto.ptr<f32>) attributes {pto.kernel_kind = #pto.kernel_kind<vector>} {
+    SET
+    return
+  }
+}
+"""
+
+
+def test_a_cube_and_a_vector_function_are_one_kernel():
+    """Also where only signals join them: alone the cube would wait for ever."""
+    right = ptosim.check(TWO_KERNELS.replace("SET", "pto.sync.set <PIPE_MTE3>, 3"))
+    assert not [d.code for d in right if d.is_error]
+    wrong = ptosim.check(TWO_KERNELS.replace("SET", "pto.sync.set <PIPE_MTE3>, 4"))
+    assert "PTO5006" in [d.code for d in wrong]
+
+
+TILE = "!pto.tile_buf<vec, 8x64xf32>"
+COMPUTED = f"""module attributes {{pto.target_arch = "a3"}} {{
+  func.func @k(%n: i64) attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+    %zero = arith.constant 0 : i64
+    %f = arith.constant 1.0 : f32
+    %a = pto.alloc_tile addr = %zero : {TILE}
+    %b = pto.alloc_tile addr = %n : {TILE}
+    %c8192 = arith.constant 8192 : i64
+    %c = pto.alloc_tile addr = %c8192 : {TILE}
+    pto.texpands ins(%f : f32) outs(%a : {TILE})
+    pto.tabs ins(%b : {TILE}) outs(%c : {TILE})
+    return
+  }}
+}}
+"""
+
+
+def test_tiles_at_computed_addresses_are_taken_as_apart():
+    """Where they are not, the assembler inserts nothing: a race in automatic mode too."""
+    assert "PTO5204" in [d.code for d in ptosim.check(COMPUTED, sync="auto", args={"n": 0})]
+    constant = COMPUTED.replace("addr = %n", "addr = %zero")
+    assert "PTO5204" not in [d.code for d in ptosim.check(constant, sync="auto", args={"n": 0})]
