@@ -70,7 +70,7 @@ class Prepared:
 
 
 def _escapes(op: Operation) -> bool:
-    """True for a tile at a computed address, and for what the assembler takes for another pipe's."""
+    """True for a tile at a computed address, and for what the assembler takes for another pipe."""
     addr = op.bound.get("addr") if op.has("makes_storage") else None
     is_computed = isinstance(addr, Operand) and addr.value is not None and addr.const is None
     return is_computed or (op.passes is not None and op.passes.modelled is not None)

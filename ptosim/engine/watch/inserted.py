@@ -17,7 +17,9 @@ class Inserted:
 
     def __init__(self, resolved: ResolvedModule) -> None:
         names = resolved.settings.ordered
-        self.functions: set[Operation | None] = {f.op for f in resolved.functions.values() if f.name in names}
+        self.functions: set[Operation | None] = {
+            f.op for f in resolved.functions.values() if f.name in names
+        }
         self._resolved = resolved
         self._reached: dict[Operation, set[Operation]] = {}
 

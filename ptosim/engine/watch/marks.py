@@ -233,6 +233,8 @@ def _are_twins(one: Core, two: Core, print_: Footprint) -> bool:
         and one.cluster is two.cluster
         and one.kind == two.kind == "vector"
     )
+
+
 _SIXTEEN_REPEATS = 3840
 """Bytes that fewer than 16 repeats of 256 bytes reach."""
 

@@ -461,9 +461,7 @@ class Monitor(Marks):
 # -- its engine ------------------------------------------------------------------------------------
 
 
-def attach(
-    engine: Engine, text: str, inputs: Iterable[Value], *, ordered: bool
-) -> Monitor | None:
+def attach(engine: Engine, text: str, inputs: Iterable[Value], *, ordered: bool) -> Monitor | None:
     """Return the monitor of a run, or None if nothing is to be watched.
 
     `inputs` are the tiles that have values from the start. In functions into which the assembler

@@ -217,7 +217,7 @@ def test_copies_on_chip_hand_on_what_they_find():
     assert codes(*before, *flag("V", "MTE3"), TAKE) == ["PTO7107"]
     assert codes(*before, *flag("V", "MTE3"), TAKE, TAKE).count("PTO7107") == 1, "once in a run"
     assert codes(*before, *region(load(64, "q"), store(64, 0, "p"))) == []
-    assert codes(*before, *region(load(65, "q"), store(65, 0, "p"))) == ["PTO7101"]
+    assert codes(*before, *region(load(72, "q"), store(72, 0, "p"))) == ["PTO7101"]
 
 
 @pytest.mark.parametrize(("most", "told"), [(1 << 22, ["PTO7107"]), (1, [])])

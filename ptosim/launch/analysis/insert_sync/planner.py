@@ -76,11 +76,11 @@ class Accesses:
         pipe = "V" if in_region else pipe_of(op, self.target)
         destroyed = destroyed_sources(op, self.target)
         touched = [
-            (Role.INOUT if n in destroyed else r, v)
+            (Role.INOUT if n in destroyed else r, v, _step_pipe(op, n, r, pipe))
             for n, r, v in named_values(op)
             if not is_inert(op, n)
         ]
-        found = [t for role, v in touched for t in self._touches(op, v, pipe, role)]
+        found = [t for role, v, at in touched for t in self._touches(op, v, at, role)]
         for names, writes in zip(registers(op, self.target), (False, True), strict=True):
             found += [Touch(pipe, REGISTER + n, 0, SPECIAL_REGISTER_BYTES, writes) for n in names]
         return found
@@ -136,6 +136,14 @@ class Accesses:
         part = part_of_allocation(value)
         _, low, high = part if part is not None else (root, 0, type_.bytes)
         return type_.loc, at + low, at + high
+
+
+def _step_pipe(op: Operation, name: str, role: Role, usual: str) -> str:
+    """The pipe that touches an operand: of an operation in several steps that of its step."""
+    for step in reversed(op.passes.steps) if op.passes is not None else ():
+        if name in (step.reads if role is Role.IN else step.writes):
+            return step.pipe
+    return usual
 
 
 @dataclass(slots=True, eq=False)
