@@ -64,5 +64,5 @@ def _passes(row: TomlTable, date: str) -> Passes:
 
 
 def _step(step: TomlTable) -> Step:
-    names = (frozenset(step.get(key, "").split()) for key in ("reads", "writes"))
-    return Step(step["pipe"], *names, tuple(step.get("after", "").split()))
+    reads, writes, after = (step.get(key, "").split() for key in ("reads", "writes", "after"))
+    return Step(step["pipe"], frozenset(reads), frozenset(writes), tuple(after))
