@@ -218,7 +218,8 @@ def _check(
     resolved = resolve(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
-    resolved.settings = settings = settings_of(resolved, options)
+    is_named = _is_named(module, options, resolved.date)
+    resolved.settings = settings = settings_of(resolved, options, names_target=is_named)
     level = settings.level
     sink.level = "inferred 3" if level == 3 and "level" not in settings.given else str(level)
     verify(resolved, sink)

@@ -49,8 +49,9 @@ class Chosen(NamedTuple):
     why: str = ""
 
 
-def settings_of(resolved: ResolvedModule, options: FrontOptions) -> Settings:
-    """Return what the caller gave, and what the text decides where nobody gave it."""
+def settings_of(resolved: ResolvedModule, options: FrontOptions, *, names_target: bool) -> Settings:
+    """Return what the caller gave, and what the text decides where nobody gave it. `names_target`:
+    the text or the caller says what it is for."""
     names = ("target", "compat", *CHOICES)
     given = {n: v for n in names if (v := getattr(options, n)) is not None}
     maker, chosen = _maker(resolved, options.maker)
@@ -71,7 +72,7 @@ def settings_of(resolved: ResolvedModule, options: FrontOptions) -> Settings:
         options.planner or "legacy",
         frozenset(given),
         reasons,
-        bool(named is not None or options.target),
+        names_target,
         options.dump,
         any(map(is_on_tiles, resolved.ops)),
         maker,
@@ -148,7 +149,9 @@ def _ordered(
     if sync == "manual":
         return frozenset()
     bodies = [f for f in resolved.functions.values() if f.has_body]
-    found = {f.name: _by_hand(f, is_given) for f in bodies}
+    # C++ is synchronised by whoever wrote it, with barriers too.
+    trait = "sync" if resolved.module.source.is_cpp else "by_hand"
+    found = {f.name: _by_hand(f, trait, is_given) for f in bodies}
     told = [_place(resolved, op) for op in found.values() if op is not None]
     if told:
         before = f"{reasons['sync']}; " if "sync" in reasons else ""
@@ -156,13 +159,13 @@ def _ordered(
     return frozenset(function for function, op in found.items() if op is None)
 
 
-def _by_hand(function: Function, is_given: bool) -> Operation | None:
+def _by_hand(function: Function, trait: str, is_given: bool) -> Operation | None:
     """The operation for which nothing is inserted in a function; None if flags are."""
     if function.in_region or _OF_CALLERS & function.op.attrs.keys():
         return None
     micro, on_tiles = None, False
     for op in function.ops:
-        if op.has("by_hand") or (op.has("places") and not is_given and not function.implicit):
+        if op.has(trait) or (op.has("places") and not is_given and not function.implicit):
             return op
         on_tiles = on_tiles or is_on_tiles(op)
         if micro is None and _is_micro(op):
