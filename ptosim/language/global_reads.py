@@ -59,6 +59,11 @@ def loops_around(op: Operation) -> tuple[Operation, ...]:
     return tuple(found)
 
 
+def global_windows(op: Operation, *, writes: bool) -> list[Value]:
+    """Return the places of global memory that an operation reads, or writes."""
+    return _windows(op, WRITTEN if writes else READ)
+
+
 def _part(op: Operation) -> Operation | None:
     """The section or the function that an operation is in: the cores that execute it."""
     outer = op.parent

@@ -34,6 +34,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks
 from ptosim.time.pipes.last_uses import Forgotten
+from ptosim.time.report.launch_times import COLD, WARM
 from ptosim.time.report.totals import CostReport
 
 # Figures of a target that are changed for one estimate.
@@ -51,9 +52,11 @@ OUT_OF_ORDER = "out-of-order"
 SHORT_KEYS = {
     "clock": "machine.clock.mhz",
     "bandwidth": "machine.read_total.gib_per_second",
+    "fill": "machine.fill.gib_per_second",
     "hbm": "machine.hbm.gib_per_second",
     "l2": "machine.l2.mib",
     "launch": "machine.launch.us",
+    "head": "machine.task.us",
     "barriers": "machine.drain.waits",
     OUT_OF_ORDER: "window.switch.value",
 }
@@ -181,10 +184,13 @@ def cost_of(
     *,
     each_block: bool = False,
     steady: bool = True,
+    start: str = WARM,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Where data decide its path and every array is
     given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
     not known, InternalError if time stops where the program goes on."""
+    if start not in (WARM, COLD):
+        raise UsageError(f"a launch starts {WARM} or {COLD}, not {start!r}")
     figures = changed_table(front.chip, what_if or {}, costs)
     prepared = prepare(front, profile, entry, args, options.ranks)
     blocks = _blocks_to_time(prepared, options)
@@ -196,13 +202,19 @@ def cost_of(
     except Undecided as open_:
         if open_.unknown.argument or not _has_arrays(prepared, args):
             raise _asked(open_) from open_
-        return _on_values(estimate)
+        return _begun(_on_values(estimate), start)
     report = report_of(prepared, launch.engine, blocks, _last_wave(estimate, launch, steady=steady))
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
     if steady and launch.engine.executed > MANY:
         report.in_full = dict(in_full)
+    return _begun(report, start)
+
+
+def _begun(report: CostReport, start: str) -> CostReport:
+    """The same report, of a launch that begins with L2 warm or cold."""
+    report.start = start
     return report
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.targets import machine as machine_of
+from ptosim.launch.footprint import footprint_of
 from ptosim.launch.options import RunOptions
 from ptosim.launch.prepared import Prepared
 from ptosim.machine.core import Machine
@@ -62,4 +65,11 @@ def report_of(
 ) -> CostReport:
     """Return the cost of a launch that was executed with timing."""
     bridge = engine_bridge(engine)
-    return CostReport(bridge.model, bridge.table, prepared.function.name, blocks, last_wave)
+    report = CostReport(bridge.model, bridge.table, prepared.function.name, blocks, last_wave)
+    report.touches = partial(
+        footprint_of,
+        program=engine.program,
+        cores=engine.machine.cores,
+        functions=prepared.resolved.functions.values(),
+    )
+    return report

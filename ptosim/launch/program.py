@@ -222,12 +222,14 @@ class LoadedProgram(Shown):
         costs: Costs = None,
         each_block: bool = False,
         steady: bool = True,
+        start: str = "warm",
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
         count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
         file of a board's own figures (`ptosim calibrate`). Of blocks that do the same one is timed
         for all, unless `each_block` is to be seen. Of a loop that repeats one period is executed,
-        with the same cycles; without `steady` every round.
+        with the same cycles; without `steady` every round. `start`: whether L2 is `warm` (a loop of
+        launches, of which it keeps what fits) or `cold`; this decides times, not cycles.
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond
@@ -242,7 +244,7 @@ class LoadedProgram(Shown):
             name = program.entry(entry)
             return cost_of(
                 program.front, program.profile, name, args, options, what_if, costs,
-                each_block=each_block, steady=steady,
+                each_block=each_block, steady=steady, start=start,
             )  # fmt: skip
 
     def on_target(self, target: str | None) -> Self:

@@ -46,6 +46,10 @@ order), or any figure of the target by name, as `instruction.vadd.slope`."""
         switch("--each-block", help="time every block, also those that do the same"),
         RANKS,
         option(
+            "--start", choices=("warm", "cold"), default="warm",
+            help="what L2 holds at the start: what fits of the launch before (default), or nothing",
+        ),
+        option(
             "--view", choices=VIEWS, action="append",
             help="parts of the report (default: what matters, on one screen)",
         ),
@@ -103,6 +107,7 @@ def _time(
             costs=options.costs,
             each_block=options.each_block,
             steady=not options.every_round,
+            start=options.start,
             **choices.run_options("block_num", "ranks", "max_instructions"),
         )
     return Timed(program, report, args)

@@ -39,7 +39,9 @@ _FACTS: Mapping[str, Callable[[CostReport], object]] = {
     "cycles": lambda r: f"{r.cycles:,}",
     "error bar": lambda r: f"{r.error_bar.low:,} to {r.error_bar.high:,}",
     "time": lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz",
-    "launch, on top": cost_tables.launch,
+    "as a task": cost_tables.task,
+    "in a row; eager": lambda r: f"{r.times.back_to_back.us:,.1f} us; {r.times.wall.us:,.1f} us",
+    "its limit": lambda r: r.times.limit,
     "limited by": lambda r: r.bound or "nothing",
     "lowest confidence": lambda r: cost_tables.confidence(r.confidence),
 }

@@ -207,6 +207,12 @@ def unknown(report: CostReport) -> list[Part]:
     return [Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}")]
 
 
+def task(report: CostReport) -> str:
+    """Return how long a launch takes as a profiler has it, with its bar."""
+    device = report.times.device
+    return f"{device.us:,.1f} us ({device.low:,.1f} to {device.high:,.1f})"
+
+
 def launch(report: CostReport) -> str:
     """Return what a launch takes beside its cycles."""
     low, high = launch_range(report.table, report.blocks.at_once)

@@ -107,7 +107,7 @@ def what_if(target: str, gib: float, part: float, cores: int) -> dict[str, float
         f"transfer.gm_mat.{'bytes_per_cycle' if direct else 'gib_per_second'}": value,
         "machine.read_total.gib_per_second": total,
         "machine.write_total.gib_per_second": total,
-        "machine.hbm.gib_per_second": total * part,
+        "machine.fill.gib_per_second": total * part,
     }
 
 

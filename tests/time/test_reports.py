@@ -159,7 +159,7 @@ def test_the_report_is_one_screen(cli, monkeypatch, name):
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
     names = [line[1:20].strip() for line in lines]
-    for row in ("cycles", "error bar", "time", "launch, on top", "limited by", "V at work"):
+    for row in ("cycles", "error bar", "time", "as a task", "limited by", "V at work"):
         assert row in names, row
     hints = [line for line in lines if line.startswith("- ")]
     assert 1 <= len(hints) <= 3

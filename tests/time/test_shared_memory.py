@@ -67,7 +67,7 @@ def cycles(gib: float, count: float) -> float:
 
 def test_what_is_read_once_takes_the_share_of_a_core():
     """48 cores of 20 GiB/s each: ten windows."""
-    assert busy(loop(load("%i")), blocks=48, hbm=960) == pytest.approx(
+    assert busy(loop(load("%i")), blocks=48, fill=960) == pytest.approx(
         cycles(20, 10 * WINDOW), rel=1e-3
     )
 
@@ -75,7 +75,7 @@ def test_what_is_read_once_takes_the_share_of_a_core():
 def test_few_cores_are_as_fast_as_their_path():
     path = cost_table("910B2")["transfer.gm_vec"]["gib_per_second"]
     for blocks in (1, 8):
-        assert busy(loop(load("%i")), blocks=blocks, hbm=960) == pytest.approx(
+        assert busy(loop(load("%i")), blocks=blocks, fill=960) == pytest.approx(
             cycles(path, 10 * WINDOW), rel=1e-3
         )
 
@@ -86,32 +86,32 @@ def test_of_many_rounds_on_one_window_the_first_reads_hbm():
     body = loop(loop(load("%i")), "%r", "%c512", "%c8")
     path = cost_table("910B2")["transfer.gm_vec"]["gib_per_second"]
     expected = cycles(20, 10 * WINDOW) + cycles(path, 63 * 10 * WINDOW)
-    assert busy(body, blocks=48, hbm=960, bandwidth=1e6) == pytest.approx(expected, rel=1e-3)
+    assert busy(body, blocks=48, fill=960, bandwidth=1e6) == pytest.approx(expected, rel=1e-3)
 
 
 def test_what_does_not_fit_l2_is_read_from_hbm_again():
     body = loop(loop(load("%i")), "%r", "%c512", "%c8")
     expected = cycles(20, 64 * 10 * WINDOW)
-    assert busy(body, blocks=48, hbm=960, bandwidth=1e6, l2=1) == pytest.approx(expected, rel=1e-3)
+    assert busy(body, blocks=48, fill=960, bandwidth=1e6, l2=1) == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_second_loop_over_the_same_bytes_reads_l2():
     """The statistics of a row and then its values: the second time it is in L2."""
     once, path = cycles(20, 10 * WINDOW), cost_table("910B2")["transfer.gm_vec"]["gib_per_second"]
     body = loop(load("%i")) + loop(load("%j", name="%k"), "%j")
-    found = busy(body, blocks=48, hbm=960, bandwidth=1e6)
+    found = busy(body, blocks=48, fill=960, bandwidth=1e6)
     assert found == pytest.approx(once + cycles(path, 10 * WINDOW), rel=1e-3)
     other = loop(load("%i")) + loop(load("%j", "%w", "%k"), "%j")
-    assert busy(other, blocks=48, hbm=960, bandwidth=1e6) == pytest.approx(2 * once, rel=1e-3)
+    assert busy(other, blocks=48, fill=960, bandwidth=1e6) == pytest.approx(2 * once, rel=1e-3)
 
 
 def test_what_the_program_wrote_before_is_in_l2():
     path = cost_table("910B2")["transfer.gm_vec"]["gib_per_second"]
     made = loop(store("%i")) + loop(load("%j", name="%k"), "%j")
-    found = busy(made, blocks=48, hbm=960, bandwidth=1e6)
+    found = busy(made, blocks=48, fill=960, bandwidth=1e6)
     assert found == pytest.approx(cycles(path, 10 * WINDOW), rel=1e-3)
     in_place = loop(load("%i") + store("%i"))
-    found = busy(in_place, blocks=48, hbm=960, bandwidth=1e6)
+    found = busy(in_place, blocks=48, fill=960, bandwidth=1e6)
     assert found == pytest.approx(cycles(20, 10 * WINDOW), rel=1e-3)
 
 
@@ -134,15 +134,17 @@ def test_a_cost_is_as_sure_as_the_bandwidth_of_hbm():
 def test_a_smaller_last_wave_has_more_for_each():
     program = ptosim.load(HEAD + loop(load("%i")) + TAIL, target="910B2")
     for blocks in (48, 49, 60, 100):
-        one = program.cost(args={"n": 80}, block_num=blocks, what_if={"hbm": 960})
-        each = program.cost(args={"n": 80}, block_num=blocks, what_if={"hbm": 960}, each_block=True)
+        one = program.cost(args={"n": 80}, block_num=blocks, what_if={"fill": 960})
+        each = program.cost(
+            args={"n": 80}, block_num=blocks, what_if={"fill": 960}, each_block=True
+        )
         assert one.cycles == each.cycles
 
 
 def test_a_period_of_a_loop_is_what_its_rounds_are():
     body = loop(loop(load("%i")), "%r", "%c4096", "%c8")
     program = ptosim.load(HEAD + body + TAIL, target="910B2")
-    what_if = {"hbm": 960, "bandwidth": 1e6}
+    what_if = {"fill": 960, "bandwidth": 1e6}
     jumped = program.cost(args={"n": 80}, block_num=48, what_if=what_if)
     whole = program.cost(args={"n": 80}, block_num=48, what_if=what_if, steady=False)
     assert jumped.cycles == whole.cycles

@@ -53,7 +53,7 @@ class SharedMemory:
         self._costs: dict[tuple[int, float, float], Cost] = {}
         self._fitting: dict[tuple[int, Operation], bool] = {}
         self._kept: list[Cost] = []  # costs by identity have to live on
-        hbm, l2 = table.rows.get("machine.hbm"), table.rows.get("machine.l2")
+        hbm, l2 = table.rows.get("machine.fill"), table.rows.get("machine.l2")
         # A chip that says nothing of them has as much as is asked for.
         self.hbm = hbm["gib_per_second"] * GIB / (table.mhz * 1e6) if hbm else inf
         self.room = l2["mib"] * MIB if l2 else inf
@@ -86,7 +86,7 @@ class SharedMemory:
         more = part * (moved.bytes / share - cost.busy)
         if round(more) <= 0:
             return cost
-        row = self.table["machine.hbm"]
+        row = self.table["machine.fill"]
         name = STAGE if moved.direction == "read" else "to HBM"
         return cost.longer(Stage(name, more, 0, row.confidence))
 

@@ -330,6 +330,12 @@ def spreads() -> Mapping[str, float]:
     return read_toml("costs/spread.toml")["spread"]
 
 
+def limit_spreads() -> Mapping[str, float]:
+    """Return how far off times of launches are, by what limits them, as a natural logarithm: nine
+    of ten published times of kernels whose family the fit did not see are within."""
+    return read_toml("costs/spread.toml")["limit"]
+
+
 def left_out(target: str, class_name: str) -> LeftOut | None:
     """Return the error of a class on points that the fit did not see; None if there are none."""
     for row in read_toml("costs/accuracy.toml").get("left_out", ()):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass
 from ptosim.time.chip import Blocks
@@ -19,7 +20,9 @@ from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.chains import chains
 from ptosim.time.report.error_bar import ErrorBar, error_bar, launch_range
+from ptosim.time.report.footprint import Footprint
 from ptosim.time.report.hints import Hint, hints
+from ptosim.time.report.launch_times import WARM, LaunchTimes, launch_times
 from ptosim.time.report.path import PathPart, PathShare, critical_path, path_shares
 from ptosim.time.report.roofline import Roof, rooflines
 from ptosim.time.report.timeline import RegionUse, region_uses
@@ -115,6 +118,8 @@ class CostReport(Shown):
         if self.blocks.is_one_for_all:
             rest = self.span if last_wave is None else last_wave
             self.cycles = self.span * (self.blocks.waves - 1) + rest
+        self.start = WARM  # what L2 holds at the start: what fits of it, or nothing (cold)
+        self.touches: Callable[[CostReport], Footprint] | None = None
         self.on_values = False  # data decide the path: it was run on those that were given
         self.in_full: dict[int, str] = {}
         """Lines of long loops whose rounds were executed one by one (0: all), and why."""
@@ -156,6 +161,26 @@ class CostReport(Shown):
         first wave."""
         row = self.table["machine.launch"]
         return row["us"] + row.get("us_per_block") * self.blocks.at_once
+
+    @property
+    def cube_cores(self) -> int:
+        """Cube cores of the chip."""
+        return machine(self.chip).cores[0]
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """What the launch touches of global memory; without a text each transfer counts."""
+        if self.touches is not None:
+            return self.touches(self)
+        moved = self.moved()
+        return Footprint(
+            moved["read"], moved["write"], moved["read"], moved["write"], every_transfer=True
+        )
+
+    @cached_property
+    def times(self) -> LaunchTimes:
+        """How long the launch takes, as a profiler, a loop of launches and the host see it."""
+        return launch_times(self)
 
     @cached_property
     def executed(self) -> list[tuple[Step, int, int]]:
@@ -338,6 +363,9 @@ class CostReport(Shown):
             "launch_range_microseconds": [
                 round(us, 2) for us in launch_range(self.table, self.blocks.at_once)
             ],
+            "times": self.times.times(),
+            "memory": self.times.memory(),
+            "limit": self.times.limit,
             "bound": self.bound,
             "confidence": self.confidence,
             "unknown": self.unknown,

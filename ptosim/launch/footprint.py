@@ -1,0 +1,550 @@
+"""Which bytes of global memory a launch touches, without a list of its transfers.
+
+A window of global memory is a box: along each dimension of its view it begins at a number that
+follows from constants, arguments, the number of the block and counters of loops. Between which
+numbers that lies is followed through the text, so the box of all executions of an operation is
+known at once, whatever the number of rounds. Lines of it that are not touched cannot be more than
+what was transferred: the smaller of both is what the operation touches.
+
+Bytes that are touched again come from L2 as far as it still has them. Where a launch touches more
+than it keeps, its rounds (all blocks at once, a round of the outermost loop) are followed box by
+box: what came in since took the place of any line, so ever less of a box is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import exp, prod
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.types import ViewType
+from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.records import dataclass, field
+from ptosim.language.global_reads import global_windows, loops_around
+from ptosim.language.same_blocks import roots_of
+from ptosim.machine.affine import now
+from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
+from ptosim.time.report.footprint import Footprint
+from ptosim.time.report.totals import CostReport
+
+Range = tuple[Any, Any]
+"""The least and the greatest number that a value may be: whole numbers, or arrays of them."""
+
+MIB = 1 << 20
+MOST_PLACES = 1 << 14
+"""Pairs of a block and a round that are followed one by one; more rounds are joined."""
+MOST_BOXES = 48
+"""Boxes of a buffer whose overlaps are counted exactly."""
+
+
+def footprint_of(
+    report: CostReport, program: Any, cores: Sequence[Core], functions: Iterable[Any]
+) -> Footprint:
+    """Return what a launch touches that was executed on some cores."""
+    return _Launch(report, program, cores, functions).footprint()
+
+
+@dataclass(slots=True, eq=False)
+class _Use:
+    """An operation that moves bytes: the windows, and how many bytes in whole lines."""
+
+    op: Operation
+    direction: str
+    bytes: int = 0
+    windows: list[Value] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A part of a buffer: first and end along each dimension of its view (arrays where it is one
+    for each block and round), and the bytes of an index of each."""
+
+    buffer: Any
+    first: tuple[Any, ...]
+    end: tuple[Any, ...]
+    strides: tuple[int, ...]
+    item: float
+
+    def bytes(self, granule: int) -> Any:
+        """Return the bytes of whole lines in it."""
+        sizes = [e - f for f, e in zip(self.first, self.end, strict=True)]
+        order = sorted(range(len(sizes)), key=lambda d: self.strides[d], reverse=True)
+        run, outer = self.item, order
+        while outer and self.strides[outer[-1]] * self.item <= np.max(run) + self.item / 2:
+            run = run * sizes[outer[-1]]
+            outer = outer[:-1]
+        lines = -(-run // granule) * granule
+        if outer:  # rows that are apart do not share lines, unless they are shorter
+            apart = max(self.strides[outer[-1]] * self.item, self.item)
+            lines = np.minimum(lines, max(apart, self.item))
+            lines = np.maximum(lines, run)
+        return lines * prod((sizes[d] for d in outer), start=1)
+
+
+# -- between which numbers a value lies ----------------------------------------------------------
+
+
+class _Numbers:
+    """Follows numbers to constants, arguments and counters; `pinned` are values that are known one
+    by one, as arrays."""
+
+    def __init__(
+        self, value_of: Callable[[Value], Any], blocks: int, functions: Iterable[Any]
+    ) -> None:
+        self.value_of = value_of
+        self.blocks = blocks
+        self.arguments: set[Value] = set()
+        self.counters: dict[Value, Operation] = {}
+        for function in functions:
+            self.arguments.update(function.args)
+            for op in function.ops:
+                if op.has("counted") and op.regions[0].blocks[0].values:
+                    self.counters[op.regions[0].blocks[0].values[0]] = op
+        self.pinned: dict[Any, Range] = {}
+        self.known: dict[Value, Range | None] = {}
+
+    def pin(self, values: Mapping[Any, Range]) -> None:
+        """Take some values as known from now on."""
+        self.pinned, self.known = dict(values), {}
+
+    def of(self, value: Value | None, const: Any = None) -> Range | None:
+        """Return the range of a value; None if it depends on more than is followed."""
+        if value is None or value.const is not None:
+            const = const if value is None else value.const
+            is_number = isinstance(const, int) and not isinstance(const, bool)
+            return (const, const) if is_number else None
+        if value in self.pinned:
+            return self.pinned[value]
+        if value not in self.known:
+            self.known[value] = None  # a value that follows from itself is not followed
+            self.known[value] = self._of(value)
+        return self.known[value]
+
+    def operand(self, operand: Any) -> Range | None:
+        """Return the range of an operand of the text."""
+        if not isinstance(operand, Operand):
+            return None
+        return self.of(operand.value, operand.const)
+
+    def _of(self, value: Value) -> Range | None:
+        op = value.owner
+        if value in self.arguments:
+            found = self.value_of(value)
+            return (found, found) if found.__class__ is int else None
+        if value in self.counters:
+            return self._counter(self.counters[value])
+        if op is None or op.regions:
+            return None
+        if op.has("tells_core"):
+            return self._told(op, value)
+        rule = _RULES.get(op.name.rpartition(".")[2])
+        if rule is None or op.name.partition(".")[0] not in ("arith", "index", "affine"):
+            return None
+        ranges = [self.operand(o) for _, o in op.operands()]
+        if not ranges or any(r is None for r in ranges):
+            return None
+        return rule(*ranges)
+
+    def _told(self, op: Operation, value: Value) -> Range | None:
+        word = op.name.rpartition(".")[2]
+        if word == "get_block_idx":
+            return self.pinned.get(BLOCK, (0, self.blocks - 1))
+        found = self.value_of(value)
+        if word == "get_subblock_idx":
+            return (0, 1)
+        return (found, found) if found.__class__ is int else None
+
+    def _counter(self, op: Operation) -> Range | None:
+        lower, upper, step = (self.operand(op.bound.get(n)) for n in ("lower", "upper", "step"))
+        if lower is None or upper is None or step is None:
+            return None
+        last = upper[1] - 1
+        if _is_one(lower) and _is_one(step) and np.all(step[0] > 0):
+            last = lower[0] + (last - lower[0]) // step[0] * step[0]
+        return lower[0], np.maximum(last, lower[0])
+
+
+BLOCK = "block"
+"""What the number of the block is called among pinned values."""
+
+
+def _is_one(r: Range) -> bool:
+    return bool(np.all(r[0] == r[1]))
+
+
+def _corners(word: Callable[[Any, Any], Any]) -> Callable[[Range, Range], Range]:
+    def found(a: Range, b: Range) -> Range:
+        all_ = [word(x, y) for x in a for y in b]
+        low, high = all_[0], all_[0]
+        for each in all_[1:]:
+            low, high = np.minimum(low, each), np.maximum(high, each)
+        return low, high
+
+    return found
+
+
+def _divided(a: Range, b: Range, up: int = 0) -> Range | None:
+    if np.any(b[0] <= 0) or np.any(a[0] < 0):
+        return None
+    if up:
+        return _corners(lambda x, y: -(-x // y))(a, b)
+    return _corners(lambda x, y: x // y)(a, b)
+
+
+def _rest(a: Range, b: Range) -> Range | None:
+    if np.any(b[0] <= 0) or np.any(a[0] < 0):
+        return None
+    same = (a[0] // b[0] == a[1] // b[0]) & (b[0] == b[1])
+    return np.where(same, a[0] % b[0], 0), np.where(same, a[1] % b[0], np.minimum(a[1], b[1] - 1))
+
+
+def _chosen(_: Range, a: Range, b: Range) -> Range:
+    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])
+
+
+def _same(a: Range, *_: Range) -> Range:
+    return a
+
+
+_RULES: dict[str, Callable[..., Range | None]] = {
+    "addi": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "muli": _corners(lambda x, y: x * y),
+    "minsi": lambda a, b: (np.minimum(a[0], b[0]), np.minimum(a[1], b[1])),
+    "maxsi": lambda a, b: (np.maximum(a[0], b[0]), np.maximum(a[1], b[1])),
+    "divui": _divided, "remui": _rest,
+    "ceildivui": lambda a, b: _divided(a, b, 1),
+    "select": _chosen, "index_cast": _same, "index_castui": _same, "extsi": _same, "extui": _same,
+    "trunci": _same,
+}  # fmt: skip
+for _word, _like in {
+    "divsi": "divui", "floordivsi": "divui", "remsi": "remui", "ceildivsi": "ceildivui",
+    "minui": "minsi", "maxui": "maxsi", "add": "addi", "sub": "subi", "mul": "muli",
+    "divu": "divui", "divs": "divui", "remu": "remui", "rems": "remui", "casts": "index_cast",
+    "castu": "index_cast",
+}.items():  # fmt: skip
+    _RULES[_word] = _RULES[_like]
+
+
+# -- boxes ---------------------------------------------------------------------------------------
+
+
+class _Launch:
+    """The transfers of a launch and their windows."""
+
+    def __init__(
+        self, report: CostReport, program: Any, cores: Sequence[Core], functions: Iterable[Any]
+    ) -> None:
+        self.report, self.program, self.cores = report, program, cores
+        self.blocks = report.blocks.count
+        self.table: CostTable = report.table
+        self.granule = int(self.table["machine.hbm"].get("granule", 1))
+        functions = list(functions)
+        self.numbers = _Numbers(self._value, self.blocks, functions)
+        self.roots: dict[int, Value] = {}
+        for function in functions:
+            self.roots.update(roots_of(function.ops))
+        self.uses = self._uses()
+
+    def _value(self, value: Value) -> Any:
+        op = value.owner
+        if op is not None and op.has("tells_core"):
+            word = op.name.rpartition(".")[2]
+            if word == "get_block_num":
+                return self.blocks
+            slot = SLOT_BLOCK_NUM + 1 if word == "get_subblock_num" else SLOT_SUBBLOCK
+        else:
+            found = self.program.slots.get(value)
+            if found is None:
+                return None
+            slot = found
+        for core in self.cores:
+            number = now(core.slots[slot]) if slot < len(core.slots) else None
+            if number.__class__ is int:
+                return number
+        return None
+
+    def _uses(self) -> list[_Use]:
+        found: dict[tuple[int, str], _Use] = {}
+        blocks = self.report.blocks
+        times = blocks.count if blocks.is_one_for_all else 1
+        for step, count, _ in self.report.executed:
+            moved = step.cost.moved
+            if moved is None or step.site.pc >= len(self.program.insts):
+                continue
+            op = self.program.insts[step.site.pc].op
+            if op is None:
+                continue
+            use = found.setdefault((step.site.pc, moved.direction), _Use(op, moved.direction))
+            use.bytes += moved.bytes * count * times
+        for use in found.values():
+            use.windows = list(global_windows(use.op, writes=use.direction == "write"))
+        return list(found.values())
+
+    def footprint(self) -> Footprint:
+        """Return the account."""
+        unique = {"read": 0, "write": 0}
+        unsure = False
+        for direction in unique:
+            of_buffer: dict[Any, list[tuple[_Use, _Box | None]]] = {}
+            for use in self.uses:
+                if use.direction == direction:
+                    box = self._box(use)
+                    unsure |= box is None
+                    key = box.buffer if box is not None else use.op
+                    of_buffer.setdefault(key, []).append((use, box))
+            unique[direction] = sum(self._touched(pairs) for pairs in of_buffer.values())
+        far = dict(unique)
+        room = self.table["machine.l2"].get("mib") * MIB * self.table["machine.l2"].get("kept", 1)
+        moved = self.report.moved()
+        again = sum(moved.values()) > sum(unique.values())
+        if again and sum(unique.values()) > room:
+            found = self._in_rounds(self.table["machine.l2"]["mib"] * MIB)
+            far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
+        return Footprint(
+            unique["read"], unique["write"], far["read"], far["write"], unsure, self._together()
+        )
+
+    def _touched(self, pairs: list[tuple[_Use, _Box | None]]) -> int:
+        """Bytes of a buffer that some operations touch in whole lines."""
+        moved = sum(use.bytes for use, _ in pairs)
+        boxes = [box for _, box in pairs if box is not None]
+        if len(boxes) < len(pairs):
+            return moved
+        total = _union(boxes, self.granule)
+        lines = max((_line_share(box, self.granule) for box in boxes), default=1)
+        return int(min(total, moved * lines))
+
+    def _box(self, use: _Use) -> _Box | None:
+        """The box of all executions of an operation; None where it is not known."""
+        return self._of_window(use.windows[0]) if len(use.windows) == 1 else None
+
+    def _of_window(self, window: Value) -> _Box | None:
+        numbers, type_ = self.numbers, window.type
+        first: list[Any] = []
+        end: list[Any] = []
+        op = window.owner
+        while op is not None and op.has("window"):
+            offsets = [numbers.operand(o) for o in op.bound.get("offsets") or ()]
+            sizes = [numbers.operand(o) for o in op.bound.get("sizes") or ()]
+            if any(r is None for r in (*offsets, *sizes)) or len(offsets) != len(sizes):
+                return None
+            if not first:
+                first, end = [0] * len(sizes), [s[1] for s in sizes if s is not None]
+            if len(first) != len(offsets):
+                return None
+            first = [f + o[0] for f, o in zip(first, offsets, strict=True) if o is not None]
+            end = [e + o[1] for e, o in zip(end, offsets, strict=True) if o is not None]
+            window = op.bound["source"].value
+            op = window.owner if window is not None else None
+        if op is None or not op.has("view") or not isinstance(type_, ViewType):
+            return None
+        return self._of_view(op, type_, first, end)
+
+    def _of_view(
+        self, op: Operation, type_: ViewType, first: list[Any], end: list[Any]
+    ) -> _Box | None:
+        numbers = self.numbers
+        shape = [numbers.operand(o) for o in op.bound.get("shape") or ()]
+        strides = [numbers.operand(o) for o in op.bound.get("strides") or ()]
+        pointer: Value | None = op.bound["ptr"].value
+        known = all(r is not None and _is_one(r) for r in strides)
+        if not known or pointer is None or any(r is None for r in shape):
+            return None
+        if not first:
+            first, end = [0] * len(shape), [s[1] for s in shape if s is not None]
+        if len(first) != len(shape) or len(first) != len(strides):
+            return None
+        end = [np.minimum(e, s[1]) for e, s in zip(end, shape, strict=True) if s is not None]
+        end = [np.maximum(e, f) for f, e in zip(first, end, strict=True)]
+        base = self._base(pointer)
+        if base is None:
+            return None
+        steps = tuple(int(np.max(s[0])) for s in strides if s is not None)
+        root: Value = self.roots.get(id(pointer)) or pointer
+        name = root.name if root.is_argument else root
+        item = type_.elem.bits / 8  # type: ignore[union-attr]
+        return _Box((name, base, steps), tuple(first), tuple(end), steps, item)
+
+    def _base(self, pointer: Value) -> int | None:
+        """How many elements a pointer is after its root; None if blocks or rounds decide it."""
+        total, op = 0, pointer.owner
+        while op is not None and op.has("points_into"):
+            offset = self.numbers.operand(op.bound.get("offset"))
+            if offset is None or not _is_one(offset) or np.ndim(offset[0]):
+                return None
+            total += int(offset[0])
+            inner = op.bound["ptr"].value
+            op = inner.owner if inner is not None else None
+        return total
+
+    # -- what is touched again -------------------------------------------------------------------
+
+    def _in_rounds(self, size: float) -> dict[str, int]:
+        """Bytes from HBM if L2 has so many bytes and what comes in takes the place of any line: of
+        a box the part exp(-bytes that came in since / size) is still there."""
+        came = 0.0
+        since: dict[Any, float] = {}
+        far = {"read": 0.0, "write": 0.0}
+        for loop, uses in self._outer_loops():
+            for direction, key, bytes_ in self._places(loop, uses):
+                before = since.get(key)
+                missed = bytes_ if before is None else bytes_ * (1 - exp((before - came) / size))
+                far[direction] += missed
+                came += missed
+                since[key] = came
+        self.numbers.pin({})
+        return {d: int(n) for d, n in far.items()}
+
+    def _outer_loops(self) -> list[tuple[Operation | None, list[_Use]]]:
+        groups: dict[Operation | None, list[_Use]] = {}
+        for use in self.uses:
+            loops = loops_around(use.op)
+            groups.setdefault(loops[-1] if loops else None, []).append(use)
+        return list(groups.items())
+
+    def _places(self, loop: Operation | None, uses: list[_Use]) -> Iterator[tuple[str, Any, float]]:
+        """Yield direction, box and bytes of what a loop touches, all blocks a round together."""
+        rounds, alive = self._pin(loop)
+        shape = (rounds, self.blocks)
+        columns = _joined([c for use in uses if (c := self._column(use, shape)) is not None])
+        for use in uses:
+            if self._box(use) is None:
+                yield use.direction, use.op, float(use.bytes)
+        for r in range(rounds):
+            for direction, box, keys, sizes, _ in columns:
+                for b in range(self.blocks):
+                    if alive[r, b]:
+                        yield direction, (box.buffer, *keys[:, r, b].tolist()), float(sizes[r, b])
+
+    def _column(self, use: _Use, shape: tuple[int, int]) -> Any:
+        box = self._box(use)
+        if box is None:
+            return None
+        ends = [np.broadcast_to(x, shape) for x in (*box.first, *box.end)]
+        sizes = np.broadcast_to(np.asarray(box.bytes(self.granule), dtype=float), shape)
+        return use.direction, box, np.stack(ends), sizes, self.granule
+
+    def _pin(self, loop: Operation | None) -> tuple[int, Any]:
+        """Pin the block and the counter of a loop; return the rounds, and in which of them a block
+        takes part."""
+        numbers = self.numbers
+        numbers.pin({})
+        block = np.arange(self.blocks, dtype=np.int64)[None, :]
+        pinned: dict[Any, Range] = {BLOCK: (block, block)}
+        numbers.pin(pinned)
+        one = np.ones((1, self.blocks), dtype=bool)
+        if loop is None or not loop.has("counted") or not loop.regions[0].blocks[0].values:
+            return 1, one
+        lower, upper, step = (
+            numbers.operand(loop.bound.get(n)) for n in ("lower", "upper", "step")
+        )
+        if lower is None or upper is None or step is None or np.any(step[0] <= 0):
+            return 1, one
+        count = int(np.max(-(-(upper[1] - lower[0]) // step[0])))
+        most = max(MOST_PLACES // self.blocks, 8)
+        joined = max(-(-count // most), 1)
+        first = np.arange(0, max(count, 1), joined, dtype=np.int64)[:, None]
+        low = lower[0] + first * step[0]
+        high = np.minimum(low + (joined - 1) * step[0], np.maximum(upper[1] - 1, low))
+        pinned[loop.regions[0].blocks[0].values[0]] = low, high
+        numbers.pin(pinned)
+        alive = np.broadcast_to(low < upper[1], (len(first), self.blocks))
+        return len(first), alive
+
+    def _together(self) -> bool:
+        """True if the blocks of a wave begin with the same lines of what they read."""
+        if self.blocks < 2:
+            return False
+        loops = {loop for loop, _ in self._outer_loops()}
+        for use in self.uses:
+            if use.direction != "read" or not loops_around(use.op):
+                continue
+            outer = loops_around(use.op)[-1]
+            if outer in loops:
+                self._pin(outer)
+                box = self._box(use)
+                self.numbers.pin({})
+                return box is not None and all(_first_are_one(x, self.blocks) for x in box.first)
+        return False
+
+
+def _joined(columns: list[Any]) -> list[Any]:
+    """Join operations that share a buffer where their box together is no more than theirs alone:
+    parts of one loop that was unrolled."""
+    found: dict[Any, Any] = {}
+    for column in columns:
+        direction, box, ends, sizes, granule = column
+        key = direction, box.buffer
+        old = found.get(key)
+        if old is None:
+            found[key] = column
+            continue
+        rank = len(box.first)
+        both = np.concatenate(
+            [np.minimum(ends[:rank], old[2][:rank]), np.maximum(ends[rank:], old[2][rank:])]
+        )
+        whole = _Box(
+            box.buffer, tuple(both[:rank]), tuple(both[rank:]), box.strides, box.item
+        ).bytes(granule)
+        if np.sum(whole) <= (np.sum(sizes) + np.sum(old[3])) * 1.01:
+            found[key] = direction, box, both, np.broadcast_to(whole, sizes.shape), granule
+        else:
+            found[key, len(found)] = column
+    return list(found.values())
+
+
+def _first_are_one(x: Any, blocks: int) -> bool:
+    row = np.broadcast_to(x, (*np.shape(x)[:-1], blocks) if np.ndim(x) else (blocks,))
+    row = row[0] if row.ndim > 1 else row
+    return bool(np.all(row == row[0]))
+
+
+def _line_share(box: _Box, granule: int) -> float:
+    """How many times its bytes the lines of a box are."""
+    plain = box.item * prod(e - f for f, e in zip(box.first, box.end, strict=True))
+    return float(box.bytes(granule) / plain) if plain else 1.0
+
+
+def _union(boxes: list[_Box], granule: int) -> float:
+    """Bytes of all lines in some boxes of one buffer."""
+    distinct = list(dict.fromkeys((b.first, b.end) for b in boxes))
+    one = boxes[0]
+    if len(distinct) > MOST_BOXES:
+        first = tuple(min(d) for d in zip(*(f for f, _ in distinct), strict=True))
+        end = tuple(max(d) for d in zip(*(e for _, e in distinct), strict=True))
+        return float(_Box(one.buffer, first, end, one.strides, one.item).bytes(granule))
+    parts: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = []
+    for box in distinct:
+        fresh = [box]
+        for old in parts:
+            fresh = [piece for each in fresh for piece in _without(each, old)]
+        parts += fresh
+    whole = _Box(one.buffer, *_hull(distinct), one.strides, one.item)
+    total = sum(_Box(one.buffer, f, e, one.strides, one.item).bytes(granule) for f, e in parts)
+    return float(min(total, whole.bytes(granule)))
+
+
+def _hull(boxes: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    first = tuple(min(d) for d in zip(*(f for f, _ in boxes), strict=True))
+    return first, tuple(max(d) for d in zip(*(e for _, e in boxes), strict=True))
+
+
+def _without(box: Any, other: Any) -> list[Any]:
+    """The parts of a box that are not in another one."""
+    first, end = box
+    low, high = other
+    if any(e <= a or b <= f for f, e, a, b in zip(first, end, low, high, strict=True)):
+        return [box]
+    found = []
+    first, end = list(first), list(end)
+    for d in range(len(first)):
+        if first[d] < low[d]:
+            found.append((tuple(first), (*end[:d], low[d], *end[d + 1 :])))
+            first[d] = low[d]
+        if end[d] > high[d]:
+            found.append(((*first[:d], high[d], *first[d + 1 :]), tuple(end)))
+            end[d] = high[d]
+    return found

@@ -1,0 +1,192 @@
+"""How long a launch takes as it is measured: the cores, L2, HBM and the head together.
+
+The cycles of the cores are what the pipes take. All cores together draw their bytes through L2, and
+lines that L2 does not have through HBM, where reads and writes are one account. None of the three
+can be exceeded; where two are near each other they add up in part: the root of a sum of powers. In
+front is the head of a task. A profiler measures the task (`device`), launches in a row share what
+the queue takes between them (`back_to_back`), and an eager call takes what the host needs
+(`wall`)."""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING, Any
+
+from ptosim.ground.isa.costs import GIB, limit_spreads
+from ptosim.ground.records import dataclass
+
+if TYPE_CHECKING:
+    from ptosim.time.report.totals import CostReport
+
+MIB = 1 << 20
+WARM, COLD = "warm", "cold"
+CUBE, VECTOR, CORE, L2, HBM, LAUNCH = "cube", "vector", "core", "L2", "HBM", "launch"
+_OF_PIPE = {"M": CUBE, "V": VECTOR}
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A time in microseconds, and between which it is expected."""
+
+    us: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return it as data."""
+        return {"us": round(self.us, 3), "low": round(self.low, 3), "high": round(self.high, 3)}
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTimes:
+    """The times of a launch and what they are made of, in microseconds. `hbm_bytes` go through HBM,
+    `l2_bytes` through L2 (what all cores transfer), `unique_bytes` are those of all lines that are
+    touched. No launch is faster than `bound_us`, the greatest of `bounds`; `limit` is what took
+    longest: cube, vector, core (a port of it), L2, HBM or launch (the head)."""
+
+    device: Between
+    back_to_back: Between
+    wall: Between
+    limit: str
+    start: str
+    core_us: float
+    l2_us: float
+    hbm_us: float
+    head_us: float
+    bounds: dict[str, float]
+    unique_bytes: int
+    l2_bytes: int
+    hbm_bytes: int
+    every_transfer: bool
+
+    @property
+    def bound_us(self) -> float:
+        """No launch of these bytes and operations is faster."""
+        return max(self.bounds.values(), default=0.0)
+
+    @property
+    def of_bound(self) -> float:
+        """The part of the time that the bound is."""
+        return self.bound_us / self.device.us if self.device.us else 0.0
+
+    def times(self) -> dict[str, dict[str, float]]:
+        """Return the three times as data."""
+        return {
+            "device": self.device.to_dict(),
+            "back_to_back": self.back_to_back.to_dict(),
+            "wall": self.wall.to_dict(),
+        }
+
+    def memory(self) -> dict[str, Any]:
+        """Return the account of memory as data."""
+        return {
+            "start": self.start,
+            "bound_us": round(self.bound_us, 3),
+            "bounds": {name: round(us, 3) for name, us in self.bounds.items()},
+            "unique_bytes": self.unique_bytes,
+            "l2_bytes": self.l2_bytes,
+            "hbm_bytes": self.hbm_bytes,
+            "core_us": round(self.core_us, 3),
+            "l2_us": round(self.l2_us, 3),
+            "hbm_us": round(self.hbm_us, 3),
+            "head_us": round(self.head_us, 3),
+            "every_transfer": self.every_transfer,
+        }
+
+
+def launch_times(report: CostReport) -> LaunchTimes:
+    """Return the times of a launch."""
+    table, touched = report.table, report.footprint
+    core = report.microseconds
+    moved = sum(report.moved().values())
+    far = from_hbm(report, report.start)
+    l2_us = moved / _rate(report, "machine.l2")
+    hbm_us = far / (_rate(report, "machine.hbm") * _share(report))
+    power = table["machine.mix"]["power"]
+    work = _root((core, l2_us, hbm_us), power)
+    head = _head(report)
+    device = work + head
+    behind = table["machine.next"]
+    row = max(behind["floor_us"], device + behind["us"])
+    host = table["machine.host"]
+    limit = _limit(report, core, l2_us, hbm_us, head)
+    bounds = _bounds(report, moved, l2_us)
+    least, width = max(bounds.values()), limit_spreads()[limit]
+
+    def between(us: float) -> Between:
+        return Between(us, max(us * exp(-width), least), us * exp(width))
+
+    in_row = between(row)
+    wall = Between(
+        max(host["us"], row), max(host["low_us"], in_row.low), max(host["high_us"], in_row.high)
+    )
+    return LaunchTimes(
+        between(device), in_row, wall, limit, report.start,
+        core, l2_us, hbm_us, head, bounds, touched.unique, moved, round(far),
+        touched.every_transfer,
+    )  # fmt: skip
+
+
+def from_hbm(report: CostReport, start: str) -> float:
+    """Return the bytes that go through HBM. A launch that begins warm finds in L2 what fits; of
+    more than that ever less stays from one launch to the next."""
+    touched, l2 = report.footprint, report.table["machine.l2"]
+    far = touched.fetched + touched.returned
+    if start == COLD or not touched.unique:
+        return far
+    size, kept = l2["mib"] * MIB, l2["warm"]
+    over = touched.unique / size - kept
+    stays = kept * size * exp(-l2["beyond"] * over) if over > 0 else touched.unique
+    return max(far - stays, 0.0)
+
+
+def _rate(report: CostReport, name: str) -> float:
+    """Bytes a microsecond."""
+    return report.table[name]["gib_per_second"] * GIB / 1e6
+
+
+def _share(report: CostReport) -> float:
+    """The part of the peak of HBM that this mix of reads and writes reaches."""
+    row, touched = report.table["machine.hbm"], report.footprint
+    every = touched.fetched + touched.returned
+    mix = min(2 * touched.returned / every, 1.0) if every else 0.0
+    return row["reads"] - row["turns"] * mix
+
+
+def _root(limits: tuple[float, ...], power: float) -> float:
+    """The root of a sum of powers; no less than the greatest."""
+    most = max(limits)
+    return most * sum((x / most) ** power for x in limits) ** (1 / power) if most else 0.0
+
+
+def _head(report: CostReport) -> float:
+    """What is in front of the work in the time of a task."""
+    row = report.table["machine.task"]
+    if not _uses_cube(report):
+        return row["us"] + row["us_per_block"] * report.blocks.at_once
+    part = min(report.blocks.at_once / max(report.cube_cores, 1), 1.0)
+    return row["cube_us"] + row["cube_us_full"] * part
+
+
+def _uses_cube(report: CostReport) -> bool:
+    return any(use.pipe in ("M", "MTE1", "FIX") for use in report.pipes)
+
+
+def _limit(report: CostReport, core: float, l2_us: float, hbm_us: float, head: float) -> str:
+    if head > _root((core, l2_us, hbm_us), report.table["machine.mix"]["power"]):
+        return LAUNCH
+    if max(l2_us, hbm_us) > core:
+        return L2 if l2_us > hbm_us else HBM
+    return _OF_PIPE.get(report.bound.rpartition(" ")[2], CORE)
+
+
+def _bounds(report: CostReport, moved: int, l2_us: float) -> dict[str, float]:
+    """What no launch can be faster than, by what says so."""
+    l2 = report.table["machine.l2"]
+    resident = 0.0 if report.start == COLD else l2["mib"] * MIB
+    cube = max((use.busy for use in report.pipes if use.pipe == "M"), default=0)
+    return {
+        CUBE: cube * report.cycles / max(report.span, 1) / report.mhz,
+        L2: l2_us,
+        HBM: max(report.footprint.unique - resident, 0) / _rate(report, "machine.hbm"),
+    }
