@@ -65,11 +65,11 @@ def _head(targets: list[str]) -> list[str]:
 
 
 def _cells(c: Candidate, targets: list[str]) -> list[str]:
-    cells = [c.format.name, f"{c.sqnr:.2f}", str(c.bytes), f"{c.bytes / c.size / 4:.0%}"]
+    cells = [c.format.name, f"{c.sqnr:.2f}", f"{c.bytes:,}", f"{c.bytes / c.size / 4:.0%}"]
     for target in targets:
         buffer, cycles = c.buffer[target], c.cycles[target]
         share = "-" if buffer is None else f"{buffer / _KIB:.0f} K ({buffer / _budget(target):.0%})"
-        cells += [share, "-" if cycles is None else str(cycles)]
+        cells += [share, "-" if cycles is None else f"{cycles:,}"]
     return cells
 
 

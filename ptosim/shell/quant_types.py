@@ -211,4 +211,5 @@ def _table(chosen: list[Scheme]) -> Table:
             (s.name, f"{scaling} in {s.precision}", s.zero, s.rounding + through, limits, s.nan)
         )
     columns = ("scheme", "scaling", "zero point", "rounding", "out of range", "NaN")
-    return table("", columns, rows, cut=True)
+    essential, drop = ("scheme", "scaling"), ("NaN", "zero point")
+    return table("", columns, rows, essential=essential, drop=drop, cut=True)

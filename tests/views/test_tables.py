@@ -191,3 +191,12 @@ def test_names_of_equal_cores(names, joined):
     from ptosim.time.report.equal_cores import joined_names
 
     assert joined_names(names) == joined
+
+
+def test_names_that_an_option_takes_are_whole(cli, monkeypatch):
+    """`--scheme` takes the name as it is shown."""
+    from ptosim.machine.quant.schemes import schemes
+
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = [line.split()[0] for line in cli("quant", "schemes").out.splitlines() if line.strip()]
+    assert set(schemes()) <= set(shown)
