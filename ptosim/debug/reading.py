@@ -88,7 +88,7 @@ def _stored(codes: np.ndarray, dtype: DType) -> np.ndarray:
 def read_tile(core: Core, ref: TileRef, *, full: bool = False) -> Reading:
     """Return the valid region of a tile, or its whole static shape. Raises UsageError if the tile
     leaves its space, or is in none of the core's."""
-    if ref.type.loc not in core.machine_def.spaces:
+    if not core.machine_def.has_memory(ref.type.loc):
         raise UsageError(f"`{ref.type.loc}` is no memory of the core")
     space = core.space(ref.type.loc)
     place = tile_place(core, ref)

@@ -7,6 +7,10 @@ elements
     ND  r*Cols + c                     DN  c*Rows + r
     Nz  C*Rows*iC + R*N + a*iC + b     Zz  R*Cols*iR + C*N + a*iC + b
     Zn  R*Cols*iR + C*N + b*iR + a     Nn  C*Rows*iC + R*N + b*iR + a
+
+What the cube lays out itself does not follow the type. L0C has blocks of 16 x 16 elements of 32 bits,
+its columns of blocks are as high as the valid rows need, whatever fractal and rows a type names. A
+row of scales has blocks of 16 rows as well.
 """
 
 from __future__ import annotations
@@ -70,6 +74,19 @@ _NAMES = {
 }
 
 
+SCALE_MEMORIES = ("left_scale", "right_scale")
+"""Memories of the scales of L0A and L0B; a scale belongs to the data at 16 times its address."""
+
+
+def memory_of(type_: TileType) -> str:
+    """Return the memory of a core that a tile lies in: the location of its type, but for scaling
+    tiles. Those of block scales in the boxes of the left or right matrix lie beside L0A or L0B,
+    all others in the buffer of the fixpipe."""
+    if type_.loc != "scaling" or type_.dtype.family != "f8E8M0FNU" or type_.fractal != 32:
+        return type_.loc
+    return {"zz": "left_scale", "nn": "right_scale"}.get(layout_name(type_), "scaling")
+
+
 def layout_name(type_: TileType) -> str:
     """Return nd, dn, nz, zz, zn or nn."""
     return _NAMES[type_.blayout, type_.slayout]
@@ -100,9 +117,12 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
     name = layout_name(type_)
     box_rows, box_cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     rows, cols = type_.rows, type_.cols
-    if rows == 1 and type_.slayout == "row_major":
+    if by_cube := type_.loc == "acc" and type_.dtype.bits == 32:
+        name, box_rows, box_cols = "nz", 16, 16
+        rows = type_.pitch or round_up(max(v_row, 1), 16)
+    elif rows == 1 and type_.slayout == "row_major" and type_.loc not in SCALE_MEMORIES:
         box_rows = 1  # the vector of a gemv is one run, not in boxes of 16 rows
-    if name not in ("nd", "dn"):
+    if name not in ("nd", "dn") and not by_cube:
         if type_.compact == 1:
             rows, cols = round_up(v_row, 16), round_up(v_col, box_cols)
         elif type_.compact == 2:
@@ -119,6 +139,7 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
     layout = Layout(name, rows, cols, box_rows, box_cols, strides)
     last = layout.offset(max(v_row - 1, 0), max(v_col - 1, 0))
     reach = type_.dtype.bytes_for(last + 1)
-    if type_.compact != 2:  # the rows between column blocks may come on top of the static shape
+    # Rows between column blocks, and the other rows of a block, come on top of the static shape.
+    if type_.compact != 2 and not by_cube and type_.loc not in SCALE_MEMORIES:
         reach = min(type_.bytes, reach)
     return replace(layout, reach=reach)

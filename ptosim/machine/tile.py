@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import replace
 from ptosim.machine.faults import OpFault
-from ptosim.machine.layout import Layout, tile_layout
+from ptosim.machine.layout import Layout, memory_of, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.machine.values import Pointer
 
@@ -42,7 +43,9 @@ _REFS: dict[tuple[TileType, int, int, int], TileRef] = {}
 
 
 def tile_ref(type_: TileType, addr: int, v_row: int, v_col: int) -> TileRef:
-    """Return the one handle of a tile."""
+    """Return the one handle of a tile, whose type names the memory that it lies in."""
+    if type_.loc == "scaling":
+        type_ = _in_its_memory(type_)
     key = (type_, addr, v_row, v_col)
     ref = _REFS.get(key)
     if ref is None:
@@ -50,6 +53,11 @@ def tile_ref(type_: TileType, addr: int, v_row: int, v_col: int) -> TileRef:
             _REFS.clear()  # handles in use stay valid; later equal ones are new objects
         ref = _REFS[key] = TileRef(type_, addr, v_row, v_col)
     return ref
+
+
+@lru_cache(maxsize=256)
+def _in_its_memory(type_: TileType) -> TileType:
+    return replace(type_, loc=memory_of(type_))
 
 
 class Tile:

@@ -111,7 +111,8 @@ class TileType(Type):
     """A tile: where it lives, its element type, static and valid shape, layout, pad, compact mode.
 
     `v_row`/`v_col` are None where they are known only at run time. `ssa` marks the spelling
-    `!pto.tile<…>` of the SSA form. `bytes` are those of the full static shape.
+    `!pto.tile<…>` of the SSA form. `bytes` are those of the full static shape. `pitch` is set where
+    a window of an accumulator is made: the rows of the column blocks that it lies in.
     """
 
     loc: str
@@ -126,6 +127,7 @@ class TileType(Type):
     pad: int = 0
     compact: int = 0
     ssa: bool = False
+    pitch: int = 0
     bytes: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -59,7 +59,7 @@ class MachineDef:
 
     `words` name it on a command line, `devices` are prefixes of its device names. A cluster is
     `cube_cores` and `vector_cores`; `cores` are those of the whole chip, cube and vector. `side` is
-    memory that pointers reach and tiles do not, `retire` the pace of each pipe, `registers` those
+    memory that only pointers and scales reach, or the reach of pointers where it is larger, `retire` the pace of each pipe, `registers` those
     of the vector unit by kind, `costs` the rows of the cost table that are the chip's; `figures` is
     every row as it was read, by section and name,
     with source and confidence, `own` those that the file of the chip gives, `units` the units
@@ -90,6 +90,10 @@ class MachineDef:
     def is_usual(self) -> bool:
         """True for the chip that the name of its architecture means."""
         return self is machine(self.architecture)
+
+    def has_memory(self, name: str) -> bool:
+        """True for a memory of its cores that tiles or pointers reach."""
+        return name in self.spaces or name in self.side
 
     @property
     def label(self) -> str:

@@ -193,7 +193,7 @@ def reached_by(core: Core, name: str, value: Any, reach: str = "") -> Reached | 
     far it goes beyond the valid region of a tile: to `all` rows and columns, or to all columns of
     the `valid` rows."""
     if isinstance(value, TileRef):
-        if value.type.loc not in core.machine_def.spaces:
+        if not core.machine_def.has_memory(value.type.loc):
             return None
         rows = value.type.rows if reach == "all" else value.v_row
         cols = value.type.cols if reach else value.v_col

@@ -71,7 +71,8 @@ def storage_ranges(value: Any) -> list[Range]:
     if isinstance(value, TileRef):
         if value.addr.__class__ is Unknown:
             return [(value.type.loc, 0, END)]
-        return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
+        size = max(value.type.bytes, value.layout.reach)
+        return [(value.type.loc, value.addr, value.addr + size)]
     if isinstance(value, GmView):
         if not value.is_placed:
             return [(value.memory, 0, END)]

@@ -5,7 +5,8 @@ hardware's sums is not documented; `numerics.matmul` says what is computed inste
 bit 46 of the control register is set, its ties go away from zero where bit 47 is (pto-isa headers).
 
 One scale (e8m0) serves 32 elements along k. The cube reads the scales of 16 rows of lhs (columns of
-rhs) and two groups as 32 bytes, whatever the type of the scale tile says. Of pairs of fp4 numbers,
+rhs) and two groups as 32 bytes, from the memory beside L0A or L0B at a sixteenth of the address of
+the data: there micro instructions find and leave them, too. Of pairs of fp4 numbers,
 which follow one another along k, it serves 32 pairs: the assembler's tiles have as many scales
 (assumed).
 """
@@ -18,12 +19,13 @@ import numpy as np
 
 from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.machine.layout import round_up
+from ptosim.ground.records import replace
 from ptosim.machine.numbers.matmul import multiply as product_in_f64
 from ptosim.machine.numbers.matmul import operand, product, scaled
 from ptosim.machine.numbers.rounding import keep_mantissa
-from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault, tile_array
+from ptosim.machine.tile import Tile, tile_ref
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.faults import check_place
 from ptosim.ops.base.functions import Commit, kernel, nothing
 
 Reader = Callable[[], np.ndarray]
@@ -49,8 +51,8 @@ def multiply(op: Binding) -> Commit:
     _check_sizes(op, (m, k, n))
     left, right = _reader(op, "lhs", m, k), _reader(op, "rhs", k, n)
     if op.has("lhs_scale"):
-        left = _scaled(left, _scales(op, "lhs_scale", m, k), transposed=False)
-        right = _scaled(right, _scales(op, "rhs_scale", n, k), transposed=True)
+        left = _scaled(left, _scales(op, "lhs", m, k), transposed=False)
+        right = _scaled(right, _scales(op, "rhs", n, k), transposed=True)
     start = _start(op, m, n)
     order = op.switch("matmul.order")
     if order == "f64" and dst.type.dtype.is_float:
@@ -115,8 +117,11 @@ def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
 
 
 def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
-    """A factor as f64 (integers: i64), from its layout."""
+    """A factor as f64 (integers: i64), from its layout; the left one of a tgemv is one run of
+    elements."""
     tile = op.tile(role)
+    if role == "lhs" and op.op.name.startswith("pto.tgemv"):
+        tile = Tile(tile_ref(replace(tile.type, rows=1), tile.addr, 1, cols), tile.buffer)
     if isinstance(tile.type.dtype, PackedDType):
         return _pairs(tile, tile.type.dtype, rows, cols, along=int(role == "lhs"))
     name = conversion_name(tile.type.dtype)
@@ -202,6 +207,7 @@ def _start(op: Binding, m: int, n: int) -> Reader | None:
         )
         if op.switch("matmul.accumulator") == "dst":
             acc = dst
+    acc = _of_rows(acc, m, n)
     boxes = acc.boxes(m, n)
     if boxes is None:
         return lambda: acc.read(m, n)
@@ -216,7 +222,7 @@ def _start(op: Binding, m: int, n: int) -> Reader | None:
 
 def _writer(op: Binding, m: int, n: int) -> Callable[[np.ndarray], None]:
     """Store sums, which are rounded to the type of the accumulator on the way."""
-    dst = op.tile("dst")
+    dst = _of_rows(op.tile("dst"), m, n)
     boxes = dst.boxes(m, n)
     if boxes is None:
         return lambda values: dst.write(values.astype(dst.dtype))
@@ -227,6 +233,13 @@ def _writer(op: Binding, m: int, n: int) -> Callable[[np.ndarray], None]:
         np.copyto(memory, lines)
 
     return write
+
+
+def _of_rows(acc: Tile, m: int, n: int) -> Tile:
+    """The accumulator with columns of blocks that hold the rows of a product."""
+    if m <= acc.layout.rows:
+        return acc
+    return Tile(tile_ref(acc.type, acc.addr, m, n), acc.buffer)
 
 
 def _by_lines(op: Binding, boxes: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -244,6 +257,9 @@ def _by_lines(op: Binding, boxes: np.ndarray) -> tuple[np.ndarray, ...]:
 
 # -- block scales ----------------------------------------------------------------------------------
 
+_SCALES = {"lhs": "lhs_scale", "rhs": "rhs_scale"}
+_MEMORIES = {"lhs": "left_scale", "rhs": "right_scale"}
+
 
 def _scaled(factor: Reader, scales: Reader, *, transposed: bool) -> Reader:
     if transposed:
@@ -251,31 +267,42 @@ def _scaled(factor: Reader, scales: Reader, *, transposed: bool) -> Reader:
     return lambda: scaled(factor(), scales())
 
 
-def _scales(op: Binding, name: str, lines: int, k: int) -> Reader:
-    """Codes of the scales, a row for each row of lhs or column of rhs, a column for each group. A
-    tile with a scale for each group is read by its layout, one of another shape as the cube's
-    memory of scales is."""
-    if isinstance(op.tile("lhs").type.dtype, PackedDType):
-        codes = _scales_of_elements(op, name, lines, k)
-        _note_pairs(op)
-        return lambda: np.repeat(codes(), 2, axis=1)  # both halves of 32 pairs
-    return _scales_of_elements(op, name, lines, k)
-
-
-def _note_pairs(op: Binding) -> None:
+def _scales(op: Binding, side: str, lines: int, k: int) -> Reader:
+    """Codes of the scales, a row for each row of lhs or column of rhs, a column for each group of
+    elements."""
+    codes = _scales_of_elements(op, side, lines, k)
+    if not isinstance(op.tile("lhs").type.dtype, PackedDType):
+        return codes
     op.report(
         "PTO4051",
         "takes one scale for 32 pairs of fp4 numbers, as the shape of its scale tiles says",
         notes=("assumed: the format has one for 32 numbers, and no public source says more",),
     )
+    return lambda: np.repeat(codes(), 2, axis=1)  # both halves of 32 pairs
 
 
-def _scales_of_elements(op: Binding, name: str, lines: int, k: int) -> Reader:
-    tile, groups = op.tile(name), -(-k // GROUP)
-    if _is_by_group(op, name, tile, groups):
-        if name == "lhs_scale":
-            return lambda: tile.read(lines, groups).view(np.uint8)
-        return lambda: tile.read(groups, lines).view(np.uint8).T
+def _scales_of_elements(op: Binding, side: str, lines: int, k: int) -> Reader:
+    """The scales beside L0A or L0B at a sixteenth of the address of the data, in blocks of 16 lines
+    and two groups. The operand says how many groups a block of lines has, and no more."""
+    data, tile, memory = op.tile(side), op.tile(_SCALES[side]), _MEMORIES[side]
+    start, blocks, pairs = data.addr >> 4, -(-lines // 16), _pairs_of_groups(op, side, tile, k)
+    if (tile.type.loc, tile.addr) != (memory, start):
+        _tell_elsewhere(op, side, tile, start)
+    size = blocks * pairs * 32
+    check_place(op.core, memory, start, size, f"scales of {side}")
+    held = np.frombuffer(op.core.space(memory).data, np.uint8, size, start)
+    view = held.reshape(blocks, pairs, 16, 2).transpose(0, 2, 1, 3)
+    groups = -(-k // GROUP)
+    return lambda: view.reshape(blocks * 16, pairs * 2)[:lines, :groups]
+
+
+def _pairs_of_groups(op: Binding, side: str, tile: Tile, k: int) -> int:
+    """Pairs of groups of a line: those that the type of the scales has, if it has a scale for each
+    group, else those of k."""
+    groups = -(-k // GROUP)
+    along = tile.cols if side == "lhs" else tile.rows
+    if along in (groups, -(-op.tile("lhs").cols // GROUP)):
+        return -(-along // 2)
     if k % (2 * GROUP):
         raise OpFault(
             "PTO6304",
@@ -283,37 +310,26 @@ def _scales_of_elements(op: Binding, name: str, lines: int, k: int) -> Reader:
             f"{GROUP}",
             help="make the valid columns of lhs a multiple of 64",
         )
-    _warn_layout(op, name, tile, groups)
-    blocks = round_up(lines, 16) // 16
-    shape = (blocks, 16, groups // 2, 2)
-    view = tile_array(tile, shape, (groups * 16, 2, 32, 1), np.uint8)
-    return lambda: view.reshape(blocks * 16, groups)[:lines]
+    return groups // 2
 
 
-def _is_by_group(op: Binding, name: str, tile: Tile, groups: int) -> bool:
-    """True for a tile of 8-bit scales in the cube's boxes (or of one row) with one for each
-    group."""
-    is_left = name == "lhs_scale"
-    along = tile.cols if is_left else tile.rows
-    if tile.bits != 8 or along not in (groups, -(-op.tile("lhs").cols // GROUP)):
-        return False
-    is_boxed = tile.layout.name == ("zz" if is_left else "nn") and tile.type.fractal == 32
-    return is_boxed or (is_left and tile.rows == 1)
-
-
-def _warn_layout(op: Binding, name: str, tile: Tile, groups: int) -> None:
-    """Report a type whose elements are not where the cube reads them. A scale tile as wide as
-    its operand is the assembler's way to write the type, and says nothing about the place."""
-    along = tile.cols if name == "lhs_scale" else tile.rows
-    wanted = "zz" if name == "lhs_scale" else "nn"
-    if along != groups or (tile.layout.name == wanted and tile.type.fractal == 32):
-        return
+def _tell_elsewhere(op: Binding, side: str, tile: Tile, start: int) -> None:
+    name = _SCALES[side]
     op.report(
         "PTO6305",
-        f"reads {name} in boxes of 32 bytes ({wanted}, fractal 32); its type says "
-        f"{tile.layout.name}, fractal {tile.type.fractal}",
-        help=f"give {name} the layout {wanted} with fractal=32",
+        f"takes {name} from {start:#x} of the scale memory of {op.tile(side).type.loc}; the "
+        f"operand is at {tile.addr:#x} of {_named(tile.type.loc)}",
+        notes=(
+            f"scales are read at a sixteenth of the address of {side}; {name} gives its type only",
+        ),
+        help=f"place {name} with `pto.tget_scale_addr ins(%{side} : …) outs(%{name} : …)`, as a "
+        "tile of `!pto.f8E8M0` in boxes with fractal=32",
     )
+
+
+def _named(loc: str) -> str:
+    side = loc.removesuffix("_scale")
+    return loc if side == loc else f"the scale memory of {side}"
 
 
 # -- mode ------------------------------------------------------------------------------------------

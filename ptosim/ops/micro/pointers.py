@@ -18,7 +18,6 @@ from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.faults import outside_space
 
 VECTOR_SPACE = "vec"
-_POINTED = {"scaling": "parameters"}
 
 
 class Place(NamedTuple):
@@ -71,9 +70,8 @@ def place_of(
         return Place(buffer.data, start, f"`{buffer.name}`", True, op.core, where, name)
     assert where is not None
     core = owner(op.machine, op.core, where, sub_block)
-    space = str(_POINTED.get(where, where))
-    data = np.frombuffer(core.space(space).data, np.uint8)
-    return Place(data, start, where, False, core, space, name)
+    data = np.frombuffer(core.space(where).data, np.uint8)
+    return Place(data, start, where, False, core, where, name)
 
 
 def side_place(op: Binding, name: str, start: int) -> Place:

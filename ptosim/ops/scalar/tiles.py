@@ -13,6 +13,7 @@ import numpy as np
 from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core
+from ptosim.machine.layout import Layout
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.ops.base.context import Action, ValueContext, computed
@@ -220,7 +221,7 @@ def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
     check_window((row, col), (part.v_row, part.v_col), (type_.rows, type_.cols))
     strides = (type_.cols, 1) if type_.blayout == "row_major" else (1, type_.rows)
     addr = whole.addr + (row * strides[0] + col * strides[1]) * type_.dtype.bits // 8
-    kept = {"cols": type_.cols} if type_.blayout == "row_major" else {"rows": type_.rows}
+    kept = _strides_of(whole)
     return tile_ref(replace(part.type, **kept), addr, part.v_row, part.v_col)
 
 
@@ -256,14 +257,11 @@ def part_of(tile: TileRef, row: int, col: int, type_: TileType, valid: tuple[int
     """Return the window of a type at (row, col) of a tile. As in the assembler's lowering it keeps
     the extent of its parent that fixes the strides, so that elements stay where they are."""
     parent, layout = tile.type, tile.layout
-    by_rows = parent.blayout == "row_major"
-    kept = {"cols": parent.cols} if by_rows else {"rows": parent.rows}
-    part = replace(type_, v_row=valid[0], v_col=valid[1], **kept)
+    part = replace(type_, v_row=valid[0], v_col=valid[1], **_strides_of(tile))
     if Unknown in (row.__class__, col.__class__):
         return tile_ref(part, row + col, *valid)  # somewhere in the tile
-    sizes = (type_.rows, type_.cols) if layout.is_boxed else valid
-    check_window((row, col), sizes, (parent.rows, parent.cols))
-    if row % layout.box_rows or col % layout.box_cols:
+    check_window((row, col), valid, (parent.rows, parent.cols))
+    if _cuts_a_box(layout, row, col):
         raise OpFault(
             "PTO6005",
             f"a window at ({row}, {col}) cuts a tile with boxes of "
@@ -276,6 +274,25 @@ def part_of(tile: TileRef, row: int, col: int, type_: TileType, valid: tuple[int
     return tile_ref(part, addr, *valid)
 
 
+def _strides_of(tile: TileRef) -> dict[str, int]:
+    """What a window keeps of its parent's type, so that its strides are the parent's."""
+    type_ = tile.type
+    if type_.blayout == "row_major":
+        return {"cols": type_.cols}
+    pitch = {"pitch": tile.layout.rows} if type_.loc == "acc" else {}
+    return {"rows": type_.rows, **pitch}
+
+
+def _cuts_a_box(layout: Layout, row: int, col: int) -> bool:
+    """True unless a window begins at a box, or where rows (columns) of 32 bytes follow one another
+    through the boxes of one column (row) of them: at any row of NZ, any column of ZN."""
+    if layout.name == "nz":
+        return col % layout.box_cols != 0
+    if layout.name == "zn":
+        return row % layout.box_rows != 0
+    return row % layout.box_rows != 0 or col % layout.box_cols != 0
+
+
 def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     """Return the tile that covers rows x cols elements from (row, col) of another one.
 
@@ -283,7 +300,7 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     """
     type_ = tile.type
     kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
-    part = replace(type_, v_row=rows, v_col=cols, **kept)
+    part = replace(type_, v_row=rows, v_col=cols, **{**_strides_of(tile), **kept})
     if Unknown in (row.__class__, col.__class__):
         return tile_ref(part, row + col, rows, cols)  # somewhere in the tile
     if row < 0 or col < 0 or rows < 1 or cols < 1:

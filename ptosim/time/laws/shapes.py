@@ -9,6 +9,7 @@ from typing import Any
 
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, TileType
 from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.layout import SCALE_MEMORIES
 
 """Bytes that one repeat of a vector instruction covers, on both targets."""
 
@@ -28,8 +29,8 @@ class TileShape:
 
     @property
     def loc(self) -> str:
-        """The memory space."""
-        return self.type.loc
+        """The memory space; those of scales are one for the cost table."""
+        return "scaling" if self.type.loc in SCALE_MEMORIES else self.type.loc
 
     @property
     def bits(self) -> int:

@@ -52,8 +52,8 @@ class Product:
         ins: list[Tile] = [left, right]
         if scales is not None:
             args["sa"], args["sb"] = scales
-            sa = _scale(k, "sa", (tm, tk // 32), (m, -(-depth // 32)), "zz")
-            sb = _scale(k, "sb", (tk // 32, tn), (-(-depth // 32), n), "nn")
+            sa = _scale(k, "sa", (tm, tk // 32), (m, -(-depth // 32)), "zz", left)
+            sb = _scale(k, "sb", (tk // 32, tn), (-(-depth // 32), n), "nn", right)
             ins = [left, sa, right, sb]
         if acc is not None:
             ins = [self._first(k, dst, (tm, tn), args, acc), *ins]
@@ -117,11 +117,13 @@ def _accumulator(
 
 
 def _scale(
-    k: Kernel, arg: str, shape: tuple[int, int], valid: tuple[int, int], layout: str
+    k: Kernel, arg: str, shape: tuple[int, int], valid: tuple[int, int], layout: str, data: Tile
 ) -> Tile:
+    """Scales where the product of `data` takes them."""
     keys: dict[str, Any] = {"layout": layout, "fractal": 32}
     mat = k.tile(f"{arg}_mat", "f8E8M0FNU", *shape, valid, loc="mat", **keys)
     tile = k.tile(f"{arg}_tile", "f8E8M0FNU", *shape, valid, loc="scaling", **keys)
+    k.op("pto.tget_scale_addr", [data], [tile])
     k.load(arg, mat, valid)
     k.op("pto.tmov", [mat], [tile])
     return tile

@@ -29,6 +29,9 @@ NAMES = [
 ]
 
 
+BESIDE = {"lhs_scale": ("lhs", "left_scale"), "rhs_scale": ("rhs", "right_scale")}
+
+
 class Memories:
     """Writes operands before the product and reads the accumulator after it."""
 
@@ -40,9 +43,14 @@ class Memories:
     def on_issue(self, core, inst, bound) -> None:
         if bound is None or "lhs" not in bound.binding.values:
             return
+        values = bound.binding.values
         for name, data in self.contents.items():
-            tile = bound.binding.values[name]
-            core.space(tile.type.loc).data[tile.addr : tile.addr + len(data)] = data
+            if name in BESIDE:  # scales belong to the data at 16 times their address
+                operand, memory = BESIDE[name]
+                addr = values[operand].addr // 16
+            else:
+                addr, memory = values[name].addr, values[name].type.loc
+            core.space(memory).data[addr : addr + len(data)] = data
 
     def on_commit(self, core, inst, bound) -> None:
         if bound is not None and "lhs" in bound.binding.values:
@@ -83,6 +91,7 @@ def product(target: str, name: str, dtype: str, data: dict[str, np.ndarray], siz
     acc = k.dynamic("dst", "f32", M, N, (m, n), loc="acc", fractal=1024, **NZ)
     contents = {
         "lhs": image(data["a"], "zz" if target == "a2a3" else "nz"),
+        **({"lhs": data["a"][0].tobytes()} if "gemv" in name else {}),  # one run of K elements
         "rhs": image(data["b"], "zn"),
         "dst": image(data["c"], "nz", 1024),
     }
