@@ -187,14 +187,10 @@ def _product(
     groups = depth // GROUP
     for at in range(0, k, depth):
         place, group = f.const(at), f.const(at // GROUP)
-        left = _operand(f, "a", "f8E4M3FN", "left", (row, place), (m, k), (rows, depth))
-        ascale = _operand(
-            f, "a_scales", "f8E8M0FNU", "left", (row, group), (m, k // GROUP), (rows, groups)
-        )
-        right = _operand(f, "b", "f8E4M3FN", "right", (place, col), (k, n), (depth, cols))
-        bscale = _operand(
-            f, "b_scales", "f8E8M0FNU", "right", (group, col), (k // GROUP, n), (groups, cols)
-        )
+        left = _operand(f, "a", "left", (row, place), (m, k), (rows, depth))
+        ascale = _scales(f, "a_scales", left, (row, group), (m, k // GROUP), (rows, groups))
+        right = _operand(f, "b", "right", (place, col), (k, n), (depth, cols))
+        bscale = _scales(f, "b_scales", right, (group, col), (k // GROUP, n), (groups, cols))
         given = [left, ascale, right, bscale]
         if at:
             f.tile_op("pto.tmatmul.mx.acc", [acc, *given], [acc])
@@ -207,27 +203,41 @@ def _product(
     return f
 
 
+Place, Sizes = tuple[str, str], tuple[int, int]
+
+
 def _operand(
-    f: KernelBuilder,
-    name: str,
-    dtype: str,
-    side: str,
-    place: tuple[str, str],
-    shape: tuple[int, int],
-    size: tuple[int, int],
+    f: KernelBuilder, name: str, side: str, place: Place, shape: Sizes, size: Sizes
 ) -> TileValue:
-    """Load a block of codes or scales into the space that the product reads it from."""
-    is_scale = dtype == "f8E8M0FNU"
-    is_left = side == "left"
-    strides, layout = (None, None) if is_left else ((1, shape[0]), "dn")
-    view = f.view(name, dtype, shape, strides, layout)
-    if is_scale:
-        boxed, loc = ("zz" if is_left else "nn"), "scaling"
-        mat = f.tile(f"{side}_scales", dtype, *size, boxed, "mat", 32)
-        tile = f.tile(f"{side}_scale", dtype, *size, boxed, loc, 32)
-    else:
-        mat = f.tile(f"{side}_mat", dtype, *size, "nz" if is_left else "zn", "mat")
-        tile = f.tile(side, dtype, *size, "nz" if is_left else "zn", side)
-    f.tile_op("pto.tload", [f.window(view, dtype, place, size)], [mat])
+    """Load a block of codes into L0A or L0B, its `side`."""
+    boxed = "nz" if side == "left" else "zn"
+    mat = f.tile(f"{side}_mat", "f8E4M3FN", *size, boxed, "mat")
+    tile = f.tile(side, "f8E4M3FN", *size, boxed, side)
+    _load(f, name, mat, place, shape, size)
     f.tile_op("pto.tmov", [mat], [tile])
     return tile
+
+
+def _scales(
+    f: KernelBuilder, name: str, data: TileValue, place: Place, shape: Sizes, size: Sizes
+) -> TileValue:
+    """Load the scales of a block to where its product reads them."""
+    side = data.loc
+    boxed = "zz" if side == "left" else "nn"
+    mat = f.tile(f"{side}_scales", "f8E8M0FNU", *size, boxed, "mat", 32)
+    tile = f.tile(f"{side}_scale", "f8E8M0FNU", *size, boxed, "scaling", 32)
+    f.tile_op("pto.tget_scale_addr", [data], [tile])
+    _load(f, name, mat, place, shape, size)
+    f.tile_op("pto.tmov", [mat], [tile])
+    return tile
+
+
+def _load(
+    f: KernelBuilder, name: str, mat: TileValue, place: Place, shape: Sizes, size: Sizes
+) -> None:
+    """Load a block; matrices of the right side are column by column in memory."""
+    is_left = name.startswith("a")
+    strides, layout = (None, None) if is_left else ((1, shape[0]), "dn")
+    dtype = mat.dtype
+    view = f.view(name, dtype, shape, strides, layout)
+    f.tile_op("pto.tload", [f.window(view, dtype, place, size)], [mat])

@@ -232,7 +232,7 @@ def test_rows_that_only_the_run_knows(target, rows):
     k.op("pto.tstore_fp", [acc, table], [k.view("y", "i8", (max(rows, 1), 29), (32, 1))])
     values = sums("f32")
     y = np.full(SHAPE, 99, np.int8)
-    got = k.run({**args, "y": y, "n": rows}, observers=[Filled(values)]).outputs["y"]
+    got = k.run({**args, "y": y, "n": rows}, observers=[Filled(values[:16])]).outputs["y"]
     for r, c in np.ndindex(SHAPE):
         inside = r < rows and c < 29
         assert got[r, c] == (code_of(values[r, c], c) if inside else 99)
