@@ -8,9 +8,9 @@ elements
     Nz  C*Rows*iC + R*N + a*iC + b     Zz  R*Cols*iR + C*N + a*iC + b
     Zn  R*Cols*iR + C*N + b*iR + a     Nn  C*Rows*iC + R*N + b*iR + a
 
-What the cube lays out itself does not follow the type. L0C has blocks of 16 x 16 elements of 32 bits,
-its columns of blocks are as high as the valid rows need, whatever fractal and rows a type names. A
-row of scales has blocks of 16 rows as well.
+What the cube lays out itself does not follow the type. L0C has blocks of 16 x 16 elements of 32
+bits, its columns of blocks are as high as the valid rows need, whatever fractal and rows a type
+names. A row of scales has blocks of 16 rows as well.
 """
 
 from __future__ import annotations

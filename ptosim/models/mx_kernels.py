@@ -237,7 +237,7 @@ def _load(
 ) -> None:
     """Load a block; matrices of the right side are column by column in memory."""
     is_left = name.startswith("a")
-    strides, layout = (None, None) if is_left else ((1, shape[0]), "dn")
+    strides, layout = (None, "nd") if is_left else ((1, shape[0]), "dn")
     dtype = mat.dtype
     view = f.view(name, dtype, shape, strides, layout)
     f.tile_op("pto.tload", [f.window(view, dtype, place, size)], [mat])

@@ -12,6 +12,7 @@ from typing import Any
 
 from ptosim.engine.core import runners
 from ptosim.engine.core.control_flow import ControlFlow
+from ptosim.engine.core.effect_order import in_effect
 from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.slots import Slots
 from ptosim.engine.simt.launch import Launches
@@ -136,7 +137,7 @@ class Decoder:
             self.slots.initial[self.slots.value(value)] = tile_ref(type_, addr, rows, cols)
 
     def ops(self, ops: Any) -> None:
-        for op in ops:
+        for op in in_effect(ops):
             self._operation(op)
 
     # -- operations -----------------------------------------------------------------------------

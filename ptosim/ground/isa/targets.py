@@ -59,7 +59,8 @@ class MachineDef:
 
     `words` name it on a command line, `devices` are prefixes of its device names. A cluster is
     `cube_cores` and `vector_cores`; `cores` are those of the whole chip, cube and vector. `side` is
-    memory that only pointers and scales reach, or the reach of pointers where it is larger, `retire` the pace of each pipe, `registers` those
+    memory that only pointers and scales reach, or how far pointers reach where that is farther,
+    `retire` the pace of each pipe, `registers` those
     of the vector unit by kind, `costs` the rows of the cost table that are the chip's; `figures` is
     every row as it was read, by section and name,
     with source and confidence, `own` those that the file of the chip gives, `units` the units

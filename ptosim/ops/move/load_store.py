@@ -12,15 +12,18 @@ from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, GmAccess
+from ptosim.ops.base.binding import Binding, GmAccess, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.cube.outward import check_atomic, store_accumulator
 from ptosim.ops.move.boxes import in_lines
 from ptosim.ops.move.transfer import (
+    PACKED_TABLES,
     SCALE_TABLES,
+    GmWindow,
     check_widths,
     from_logical,
     gm_window,
+    inside,
     is_matched,
     logical_sizes,
     matched,
@@ -44,6 +47,8 @@ def tload(op: Binding) -> Commit:
     if 0 in view.sizes or tile.is_empty:
         return nothing
     check_widths(view, tile)
+    if view.layout in PACKED_TABLES:
+        return _load_table(op, view, tile)
     if not is_matched(op, view, tile):
         return _load_logical(op, view, tile)
     pair = matched(op, view, tile)
@@ -78,6 +83,18 @@ def _load_logical(op: Binding, view: GmAccess, tile: Tile) -> Commit:
         return partial(np.copyto, *in_lines(target, values.reshape(target.shape)))
 
     return on_window(op, view, gm_window(op, view, tile, sizes), load_from)
+
+
+def _load_table(op: Binding, view: GmAccess, tile: Tile) -> Commit:
+    """A table of scales that is written as rows and columns: those of the tile, box after box in
+    the order that the tile has them in, whatever strides the view says."""
+    if tile.layout.name != PACKED_TABLES[view.layout]:
+        warn_pair(op, view, tile)
+    count = tile.rows * tile.cols
+    sizes, strides = (1, 1, 1, 1, count), (count, count, count, count, 1)
+    window = inside(op, view, GmWindow(view, tile.dtype, sizes, strides))
+    target = tile_array(tile, sizes, strides)
+    return on_window(op, view, window, lambda place: partial(np.copyto, target, place))
 
 
 def _converts(op: Binding, view: GmAccess, tile: Tile) -> bool:

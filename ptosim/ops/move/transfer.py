@@ -309,6 +309,9 @@ SCALE_TABLES = {"mx_a_zz": "zz", "mx_b_nn": "nn"}
 """Layouts of views of the scales of a matrix, [1, lines/16, groups/2, 16, 2] (a line is a row of
 the left matrix or a column of the right one), with those of their tiles."""
 
+PACKED_TABLES = {f"packed {layout}": name for layout, name in SCALE_TABLES.items()}
+"""The same of views of rows and columns, which only say where a table begins."""
+
 _ORDERS = {
     "dn": (3, 0, 1, 2, 4), "nz": (2, 3, 0, 1, 4),
     "mx_a_zz": (0, 1, 3, 2, 4), "mx_b_nn": (2, 4, 0, 1, 3),

@@ -124,7 +124,7 @@ def _scale(
     mat = k.tile(f"{arg}_mat", "f8E8M0FNU", *shape, valid, loc="mat", **keys)
     tile = k.tile(f"{arg}_tile", "f8E8M0FNU", *shape, valid, loc="scaling", **keys)
     k.op("pto.tget_scale_addr", [data], [tile])
-    k.load(arg, mat, valid)
+    k.load(arg, mat, valid, layout="nd")
     k.op("pto.tmov", [mat], [tile])
     return tile
 

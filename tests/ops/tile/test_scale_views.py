@@ -97,6 +97,7 @@ def test_a_product_with_tables():
         scale = k.tile(f"s{name}", "!pto.f8E8M0", *shape, loc="scaling", **keys)
         k.load(f"gs{name}", table, layout=side, **tables(lines, depth // 32))
         k.op("pto.tmov", [table], [scale])
+        k.op("pto.tget_scale_addr", [operand], [scale])  # the move goes there already
         parts += [operand, scale]
     c = k.tile("c", "f32", m, n, layout="nz", fractal=1024, loc="acc")
     k.op("pto.tmatmul.mx", parts, [c])

@@ -224,6 +224,7 @@ def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         elif ambiguous:
             _note_tile(op, roots, ambiguous)
     yield from _tables(resolved, roots, ambiguous)
+    _packed_scales(resolved, roots)
     for op, layouts in ambiguous.items():
         if len(layouts) == 1:
             resolved.layouts[op] = layouts.pop()
@@ -238,6 +239,26 @@ def _root(operand: object, roots: dict[Value, Operation]) -> Operation | None:
 
 
 _SCALE_TABLES = ("mx_a_zz", "mx_b_nn")
+_TABLE_OF = {("row_major", "row_major"): "mx_a_zz", ("col_major", "col_major"): "mx_b_nn"}
+"""The table that fills a tile of scales, by its layout."""
+
+
+def _packed_scales(resolved: ResolvedModule, roots: dict[Value, Operation]) -> None:
+    """A view without a layout, a window of which fills a tile of block scales in L1, is a table of
+    scales as the cube has them; a tile of one row takes them one after the other."""
+    for op in resolved.ops:
+        if "loads_tile" not in op.traits:
+            continue
+        root, dst = _root(op.bound.get("src"), roots), op.bound.get("dst")
+        tile = dst.type if isinstance(dst, Operand) else None
+        if root is None or root.attributes["layout"] or not isinstance(tile, TileType):
+            continue
+        if tile.loc == "mat" and tile.dtype.family == "f8E8M0FNU" and tile.rows > 1:
+            table = _TABLE_OF.get((tile.blayout, tile.slayout))
+            sizes = root.bound.get("shape")
+            if table is not None:
+                is_packed = isinstance(sizes, list) and len(sizes) == 2
+                resolved.layouts[root] = f"packed {table}" if is_packed else table
 
 
 def _view_layout(
