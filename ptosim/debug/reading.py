@@ -92,8 +92,10 @@ def read_tile(core: Core, ref: TileRef, *, full: bool = False) -> Reading:
         raise UsageError(f"`{ref.type.loc}` is no memory of the core")
     space = core.space(ref.type.loc)
     place = tile_place(core, ref)
-    if place.end > space.size or ref.addr < 0:
-        raise UsageError(f"the tile {place} leaves its space ({space.size} bytes)")
+    known = core.machine_def.spaces.get(ref.type.loc)
+    size = space.size if known is None else known.bytes
+    if place.end > size or ref.addr < 0:
+        raise UsageError(f"the tile {place} leaves its space ({size} bytes)")
     tile = Tile(ref, space.data)
     shape = (tile.rows, tile.cols) if full else (None, None)
     codes = np.array(tile.read(*shape))

@@ -213,8 +213,7 @@ def _operand(
     boxed = "nz" if side == "left" else "zn"
     mat = f.tile(f"{side}_mat", "f8E4M3FN", *size, boxed, "mat")
     tile = f.tile(side, "f8E4M3FN", *size, boxed, side)
-    _load(f, name, mat, place, shape, size)
-    f.tile_op("pto.tmov", [mat], [tile])
+    _load(f, name, (mat, tile), place, shape, size)
     return tile
 
 
@@ -227,17 +226,23 @@ def _scales(
     mat = f.tile(f"{side}_scales", "f8E8M0FNU", *size, boxed, "mat", 32)
     tile = f.tile(f"{side}_scale", "f8E8M0FNU", *size, boxed, "scaling", 32)
     f.tile_op("pto.tget_scale_addr", [data], [tile])
-    _load(f, name, mat, place, shape, size)
-    f.tile_op("pto.tmov", [mat], [tile])
+    _load(f, name, (mat, tile), place, shape, size)
     return tile
 
 
 def _load(
-    f: KernelBuilder, name: str, mat: TileValue, place: Place, shape: Sizes, size: Sizes
+    f: KernelBuilder,
+    name: str,
+    tiles: tuple[TileValue, TileValue],
+    place: Place,
+    shape: Sizes,
+    size: Sizes,
 ) -> None:
-    """Load a block; matrices of the right side are column by column in memory."""
+    """Load a block to L1 and on; matrices of the right side are column by column in memory."""
+    mat, tile = tiles
     is_left = name.startswith("a")
     strides, layout = (None, "nd") if is_left else ((1, shape[0]), "dn")
     dtype = mat.dtype
     view = f.view(name, dtype, shape, strides, layout)
     f.tile_op("pto.tload", [f.window(view, dtype, place, size)], [mat])
+    f.tile_op("pto.tmov", [mat], [tile])

@@ -1,4 +1,4 @@
-"""The order in which the operations of a block take effect, where that is not the order of the text.
+"""The order in which the operations of a block take effect, where it is not that of the text.
 
 The assembler writes out the place of a tile of scales, `tget_scale_addr`, where the tile is first
 filled: the nearest earlier move from L1 into it goes there already, if nothing between the two uses

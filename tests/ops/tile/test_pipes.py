@@ -343,9 +343,8 @@ def converting(target: str, quant: str, layout: str, relu: str) -> str:
     %ml = pto.alloc_tile : {mat}
     %fb = pto.alloc_tile : {fb}
     pto.tload ins(%ps : {part}) outs(%ml : {mat})
-{flags("MTE2", "MTE1")}
+{flags("MTE2", "FIX")}
     pto.tmov ins(%ml : {mat}) outs(%fb : {fb})
-{flags("MTE1", "FIX")}
     pto.set_quant_vector(%fb : {fb}) {{id = 0}}"""
     cube += "\n    pto.tpush_to_aiv(%a : !a) {split = 0}"
     strides, attrs = (
