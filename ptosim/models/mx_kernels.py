@@ -203,7 +203,8 @@ def _product(
     return f
 
 
-Place, Sizes = tuple[str, str], tuple[int, int]
+Place = tuple[str, str]
+Sizes = tuple[int, int]
 
 
 def _operand(
