@@ -11,8 +11,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from ptosim.engine.core import runners
-from ptosim.engine.core.control_flow import ControlFlow
-from ptosim.engine.core.effect_order import in_effect
+from ptosim.engine.core.control_flow import ControlFlow, in_effect
 from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.slots import Slots
 from ptosim.engine.simt.launch import Launches
