@@ -52,8 +52,8 @@ def kinds() -> list[str]:
 
 
 def write_first(kind: str, name: str) -> list[Path]:
-    """Write a first program: NAME.pto, its sidecar NAME.toml and test_NAME.py, which passes. The
-    name may have a folder. Return the paths.
+    """Write a first program: NAME.pto, its sidecar NAME.toml with what must come out (NAME.npz),
+    and test_NAME.py, which passes. The name may have a folder. Return the paths.
 
     Raises UsageError for a name that is no word, and where one of the files is there already."""
     to = Path(name.removesuffix(".pto"))
@@ -62,17 +62,20 @@ def write_first(kind: str, name: str) -> list[Path]:
     texts = {
         to.with_suffix(".pto"): _text(kind, "pto", to.name),
         to.with_suffix(".toml"): _text(kind, "toml", to.name),
-        to.with_name(f"test_{to.name}.py"): _text(kind, "py.txt", to.name),
+        to.with_name(f"test_{to.name}.py"): _text(kind, "py.j2", to.name),
     }
-    there = [path for path in texts if path.exists()]
+    data = to.with_suffix(".npz")
+    there = [path for path in (*texts, data) if path.exists()]
     if there:
         raise UsageError(f"{there[0]} is there already", help="choose another name")
     to.parent.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         write_file(path, text)
-    return list(texts)
+    write_file(data, (programs_directory() / FIRST / f"{kind}.npz").read_bytes())
+    return [*texts, data]
 
 
 def _text(kind: str, end: str, name: str) -> str:
     text = read_text(programs_directory() / FIRST / f"{kind}.{end}")
-    return text.replace("NAME", name).replace("FILE", f"{name}.pto")
+    text = text.replace("NAME", name).replace("FILE", f"{name}.pto")
+    return text.replace(f"{kind}.npz", f"{name}.npz")

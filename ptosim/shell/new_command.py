@@ -21,7 +21,7 @@ from ptosim.views.table import table
 def new(options: argparse.Namespace, terminal: Terminal) -> Report:
     """A first program with its sidecar and a test that passes."""
     written = [str(path) for path in write_first(options.kind, options.name)]
-    program, _, test = written
+    program, _, test, _ = written
     lines = [f"wrote {', '.join(written)}", f"run it:  ptosim run {program}",
              f"test it: pytest {test}"]  # fmt: skip
     return one_section([Line(line) for line in lines], lambda: {"written": written})

@@ -17,8 +17,10 @@ from ptosim.shell.main import main
 def test_a_first_program_passes_its_own_test(kind, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["new", kind, "mine"]) == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.pto", "mine.toml", "test_mine.py"]
-    assert "NAME" not in "".join(p.read_text() for p in tmp_path.iterdir())
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "mine.npz", "mine.pto", "mine.toml", "test_mine.py",
+    ]  # fmt: skip
+    assert "NAME" not in "".join(p.read_text() for p in tmp_path.glob("*mine.[pt]*"))
     assert main(["check", "mine.pto"]) == 0
     assert main(["run", "mine.pto"]) == 0
     assert "passed" in capsys.readouterr().out

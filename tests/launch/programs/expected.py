@@ -56,6 +56,36 @@ def softmax() -> Arrays:
     return {"y": (e / e.sum(1, keepdims=True)).astype(np.float32)}
 
 
+# -- what `ptosim new` begins with -----------------------------------------------------------------
+
+
+@program("new/vector")
+def new_vector() -> Arrays:
+    return {"y": (np.exp(randn((64, 128), 1).astype(np.float64)) * 0.5).astype(np.float32)}
+
+
+@program("new/quant")
+def new_quant() -> Arrays:
+    return {"q": int8(randn((32, 128), 1), np.ones((32, 1), np.float32))}
+
+
+@program("new/gemm")
+def new_gemm() -> Arrays:
+    a, b = (randn((64, 64), n).astype(np.float16).astype(np.float64) for n in (1, 2))
+    return {"c": (a @ b).astype(np.float32)}
+
+
+@program("new/vmi")
+def new_vmi() -> Arrays:
+    x = randn((16, 200), 1).astype(np.float64)
+    return {"y": (x / np.abs(x).sum(1, keepdims=True)).astype(np.float32)}
+
+
+@program("new/simt")
+def new_simt() -> Arrays:
+    return {"y": randn((1000,), 1)[:256]}
+
+
 # -- INT8 ------------------------------------------------------------------------------------------
 
 
