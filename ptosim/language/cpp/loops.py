@@ -15,7 +15,7 @@ from ptosim.language.cpp.errors import CppError, NeedsConstant
 from ptosim.language.cpp.kinds import BOOL, UNKNOWN, Cell, Num, Pointer, Scalar, wrap
 from ptosim.language.cpp.statements import Round, Statements
 
-MOST_ROUNDS = 200_000
+MOST_ROUNDS = 100_000
 
 
 @dataclass(slots=True, eq=False)

@@ -162,6 +162,7 @@ class _Writer:
         self.length = 0
         self.made = Expanded(source, "")
         self.at = 0
+        self.own: dict[str, bool] = {}
         self.launch = 0  # brackets that are open inside `<<<…>>>`
 
     def written(self) -> Expanded:
@@ -228,14 +229,22 @@ class _Writer:
         self.out.append(plain)
         self.length += len(plain)
 
+    def _is_own(self, file: str) -> bool:
+        """Is a token of this file, not of one that it includes?"""
+        if file not in self.own:
+            own = os.path.basename(self.source.name)
+            self.own[file] = os.path.basename(file) == own
+        return self.own[file]
+
     def _place(self, token: Any) -> None:
         """Find a token in the file: where it is written, or the use of the macro it is from."""
-        file = getattr(token, "source", None) or self.source.name
-        if os.path.basename(file) != os.path.basename(self.source.name):
+        if not self._is_own(getattr(token, "source", None) or self.source.name):
             return
         text, at = self.source.text, token.lexpos
         is_written = not getattr(token, "expanded_from", None) and text.startswith(token.value, at)
-        if is_written and self.source.line_column(at)[0] == token.lineno:
+        starts = self.source._starts()
+        line = token.lineno
+        if is_written and starts[line - 1] <= at < [*starts[line : line + 1], at + 1][0]:
             self.at = at
             return
         start = _line_start(self.source, token.lineno)

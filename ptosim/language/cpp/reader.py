@@ -24,7 +24,7 @@ from ptosim.language.cpp.declared import (
     named,
     text,
 )
-from ptosim.language.cpp.errors import CppError, needs_extra
+from ptosim.language.cpp.errors import REFUSED, CppError, needs_extra
 from ptosim.language.cpp.instructions import Instructions
 from ptosim.language.cpp.kinds import SCALARS, Cell, Num, Pointer, Scalar
 from ptosim.language.cpp.preprocess import Expanded, expand
@@ -235,8 +235,17 @@ def _read(
         except CppError as fault:
             problem.append((fault, follower))
             return None
+        except _UNFORESEEN as fault:
+            why = f"this C++ is not followed ({type(fault).__name__}: {fault})"
+            problem.append((CppError(follower.make.at, why, _REPORT, REFUSED), follower))
+            return None
         count = follower.count
     return _module(source, files[0], parts, name)
+
+
+_UNFORESEEN = (AttributeError, TypeError, KeyError, IndexError, ValueError, OverflowError,
+               StopIteration)  # fmt: skip
+_REPORT = "write it more plainly; that it ends here is a fault of the reader: please report it"
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from ptosim.language.cpp.kinds import (
 
 MOST_OPERATIONS = 400_000
 """Operations of one kernel after everything was unrolled."""
-MOST_STEPS = 3_000_000
+MOST_STEPS = 500_000
 """Statements and calls of one elaboration."""
 DEEPEST = 100
 """Calls in calls."""

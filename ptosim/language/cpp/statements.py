@@ -95,6 +95,15 @@ class Statements(Objects):
             )
         handler(node)
 
+    def _readable(self, node: Any) -> None:
+        """A statement, or the head of a loop or branch, that was not read whole says nothing."""
+        parts = [node]
+        if node.type in _COMPOUND and not node.is_missing:
+            heads = (field_of(node, n) for n in ("condition", "update", "initializer"))
+            parts = [h for h in heads if h is not None and h.has_error]
+        if parts:
+            raise CppError(_first_error(parts[0]), "this cannot be read as C++")
+
     def execute_all(self, nodes: Sequence[Any]) -> None:
         """Execute statements in order, until one of them leaves."""
         for i, node in enumerate(nodes):
