@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.ground.errors import ProgramError
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.version import __version__
 from ptosim.models.audit.steps import Line, Step
 from ptosim.models.quant.causes import CAUSES
 from ptosim.shell import launching
 from ptosim.shell.command import command
-from ptosim.shell.options import LAUNCH, group, program
+from ptosim.shell.options import LAUNCH, group, option, program
 from ptosim.shell.terminal import Terminal
 from ptosim.views.header import header, header_line
 from ptosim.views.report import Lines, Part, Report, Section
@@ -22,6 +23,8 @@ from ptosim.views.table import Table, table
 from ptosim.views.text import Text
 
 if TYPE_CHECKING:
+    from ptosim.models.audit.faults import Fault
+    from ptosim.models.onnx_model import Graph
     from ptosim.views.charts.lanes import Lanes, Span
 
 _EPILOG = """SOURCE is run (a program on its arguments, a model by onnx.reference), and every step
@@ -29,25 +32,34 @@ that makes integers of numbers is compared with the formulas of ONNX, MLIR, oneD
 model also with what PTO's own instructions compute). An element that differs is counted under the
 part of the formula that has to be exchanged for it to agree: how ties are rounded, how others are,
 what is out of range, where the zero point is added, how precisely it is scaled; `several` need more
-than one. The change is the smallest after which all elements agree, with the cycles it adds."""
+than one. The change is the smallest after which all elements agree, with the cycles it adds.
+Of a model faults come first: parameters that no calibration makes, each with its place, what it
+costs (the outputs' SQNR with it mended, less that without), and the cure. With samples
+(--calibration, or --arg for every input) ranges are judged on them too."""
 _MODEL = ".onnx"
 TARGETS = ("a2a3", "a5")
 
 
 @command(
-    "quant audit", program(), group("run", LAUNCH), forms=("text", "json", "html"), epilog=_EPILOG
+    "quant audit",
+    program(),
+    group("run", LAUNCH),
+    option("--calibration", metavar="FILE.npz", help="samples of a model's inputs, by name"),
+    forms=("text", "json", "html"),
+    epilog=_EPILOG,
 )
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Run, judge every step, report."""
     name = str(options.file)
     with terminal.busy(f"auditing {name}"):
-        steps, head = _of_model(options) if name.endswith(_MODEL) else _of_program(options)
+        found = _of_model(options) if name.endswith(_MODEL) else _of_program(options)
+        steps, head = found.steps, found.head
         costs = {
             (step.name, line.system.name): _prices(step, line)
             for step in steps
             for line in step.lines
         }
-    audited = _Audited(head, steps, costs)
+    audited = found._replace(costs=costs)
     return Report(
         [Section("", lambda _: _parts(audited))],
         lambda: _fields(audited),
@@ -64,28 +76,50 @@ def _prices(step: Step, line: Line) -> Mapping[str, int | None]:
     return prices(step, line, TARGETS)
 
 
-def _of_model(options: argparse.Namespace) -> tuple[list[Step], str]:
-    from ptosim.launch.values import parse_spec
+def _of_model(options: argparse.Namespace) -> _Audited:
     from ptosim.models import onnx_model
+    from ptosim.models.audit.findings import faults_of
     from ptosim.models.audit.model import audit_model
 
     graph = onnx_model.load(options.file)
+    runs, made = _data(options, graph)
+    told = f", generated data: {', '.join(made)}" if made else ""
+    head = f"ptosim {__version__} · {options.file} · opset {graph.opset}{told}"
+    faults = faults_of(graph, runs, is_sampled=not made)
+    try:
+        steps, why = audit_model(graph, runs[0]), ""
+    except ProgramError as problem:
+        if not faults:
+            raise
+        steps, why = [], f"the steps are not compared: {problem.diagnostics[0].message}"
+    return _Audited(head, steps, faults=faults, judged=True, why_not=why)
+
+
+def _data(
+    options: argparse.Namespace, graph: Graph
+) -> tuple[Sequence[Mapping[str, np.ndarray]], list[str]]:
+    """Inputs of a model: samples, or arguments, and the names of those that were generated."""
+    from ptosim.launch.values import parse_spec
+    from ptosim.models import onnx_model
+    from ptosim.models.conversion import source
+
     pairs = launching.pairs(options.arg)
     given = {name: np.asarray(parse_spec(spec)) for name, spec in pairs.items()}
-    feeds, generated = onnx_model.feeds(graph, given, options.seed or 0)
-    made = f", generated data: {', '.join(generated)}" if generated else ""
-    head = f"ptosim {__version__} · {options.file} · opset {graph.opset}{made}"
-    return audit_model(graph, feeds), head
+    if options.calibration:
+        arrays, _ = source.read(options.calibration)
+        return source.samples(arrays, graph), []
+    feeds, made = onnx_model.feeds(graph, given, options.seed or 0)
+    return [feeds], made
 
 
-def _of_program(options: argparse.Namespace) -> tuple[list[Step], str]:
+def _of_program(options: argparse.Namespace) -> _Audited:
     from ptosim.models.audit.program import audit_program
 
     choices = launching.each_target(options)[0]
     program = choices.program()
     entry = program.entry(choices.entry)
     steps = audit_program(program, choices.arguments(), entry, **choices.run_options())
-    return steps, header_line(header(program, entry))
+    return _Audited(header_line(header(program, entry)), steps)
 
 
 # -- report ----------------------------------------------------------------------------------------
@@ -96,7 +130,27 @@ class _Audited(NamedTuple):
 
     head: str
     steps: list[Step]
-    costs: dict[tuple[str, str], Mapping[str, int | None]]
+    costs: Mapping[tuple[str, str], Mapping[str, int | None]] = {}
+    faults: Sequence[Fault] = ()
+    judged: bool = False
+    why_not: str = ""
+
+    def verdict(self) -> list[str]:
+        """Return what is wrong with a model: a line on how much, and three on each fault."""
+        if not self.judged:
+            return []
+        told = [self.why_not] if self.why_not else []
+        if not self.faults:
+            return ["no fault found", *told]
+        count = f"{len(self.faults)} fault{'s' if len(self.faults) > 1 else ''}"
+        lines = [f"{count} found"]
+        for fault in self.faults:
+            lines += [
+                f"  {fault.kind}: {fault.where}",
+                f"    {fault.what}",
+                f"    costs {_cost(fault)}; cure: {fault.cure}",
+            ]
+        return [*lines, *told]
 
     def causes(self) -> list[str]:
         """Return the causes that some element has."""
@@ -169,13 +223,20 @@ def _remarks(step: Step) -> list[str]:
     return told
 
 
+def _cost(fault: Fault) -> str:
+    if fault.cost is None:
+        return f"not measured ({fault.why_not})"
+    return f"{fault.cost:.1f} dB"
+
+
 _NOTHING = "nothing in it makes integers of numbers"
 
 
 def _parts(found: _Audited) -> list[Part]:
+    faults = [Text(line) for line in found.verdict()]
     if not found.steps:
-        return [Text(_NOTHING)]
-    return [*(Text(line) for line in found.remarks()), *found.table()]
+        return [*faults, Text(_NOTHING)]
+    return [*faults, *(Text(line) for line in found.remarks()), *found.table()]
 
 
 def _page(found: _Audited) -> list[Section]:
@@ -186,6 +247,7 @@ def _page(found: _Audited) -> list[Section]:
         if not line.why_not
     ]
     return [
+        *([Section("Faults", [Lines(found.verdict())])] if found.judged else []),
         Section("Steps", [Lines(found.remarks() or [_NOTHING])]),
         Section("Differences", found.table()),
         Section("Causes", _causes(rows)),
@@ -239,7 +301,17 @@ def _spans(row: _Row, names: Sequence[str]) -> list[Span]:
 
 
 def _fields(found: _Audited) -> dict[str, object]:
-    return {"audited": found.head, "steps": [_step_fields(s, found) for s in found.steps]}
+    made: dict[str, object] = {"audited": found.head}
+    if found.judged:
+        made["faults"] = [
+            {
+                "kind": f.kind, "where": f.where, "what": f.what, "cure": f.cure,
+                "cost_db": None if f.cost is None else round(f.cost, 2),
+                "not_measured": f.why_not or None,
+            }
+            for f in found.faults
+        ]  # fmt: skip
+    return made | {"steps": [_step_fields(s, found) for s in found.steps]}
 
 
 def _step_fields(step: Step, found: _Audited) -> dict[str, object]:
