@@ -87,6 +87,7 @@ def _wrong_scale(scale: np.ndarray) -> tuple[str, int]:
 
 def _zero_points(model: Model) -> Iterator[Fault]:
     """A 32-bit bias has none, and symmetric weights have 0."""
+    weights = {p.node.name for p, *_ in _weights(model)}
     for p, codes in _stored_constants(model):
         shift = p.shift.reshape(-1)
         bad = np.flatnonzero(shift)
@@ -94,6 +95,8 @@ def _zero_points(model: Model) -> Iterator[Fault]:
             continue
         if codes.dtype == np.int32:
             kind, why = "zero point of a bias", "a 32-bit bias is added to sums without one"
+        elif p.node.name not in weights:
+            continue  # a constant operand may lie on one side of 0
         elif codes.dtype.kind == "i" and not _reaches_both_ends(codes, p):
             kind, why = (
                 "zero point of symmetric weights",
@@ -284,6 +287,12 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-5, atol=0, equal_nan=True))
 
 
+def _equal(a: Parameters, b: Parameters) -> bool:
+    if a.scale is None or b.scale is None:
+        return True
+    return _same(a.scale, b.scale) and np.array_equal(a.shift.reshape(-1), b.shift.reshape(-1))
+
+
 def _disagree(word: str, there: Parameters, here: Parameters, which: int) -> Fault:
     given = [p.shift if which or p.scale is None else p.scale for p in (there, here)]
     values = [v.reshape(-1) for v in given]
@@ -307,7 +316,12 @@ def _twice(model: Model) -> Iterator[Fault]:
         before = model.dequantised(node.inputs[0])
         if before is None or model.constant(before, 0) is not None:
             continue
-        if model.dequantised(before.inputs[0], "QuantizeLinear") is None:
+        first = model.dequantised(before.inputs[0], "QuantizeLinear")
+        if first is None:
+            continue
+        # Tools put an equal pair after an operator that only moves values, which costs nothing.
+        is_moved = model.maker.get(node.inputs[0]) is not before
+        if is_moved and _equal(model.parameters(first), model.parameters(node)):
             continue
         yield Fault(
             "quantised twice", f"{node}", f"its input is quantised already, by {before}",
