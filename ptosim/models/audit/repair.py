@@ -68,8 +68,9 @@ class _Edited:
         made: NodeProto = self.nodes[node.name]
         first = made.input[0]
         zero = self.model.constant(node, 2)
-        limits = node.op == "QuantizeLinear" and zero is not None and zero.dtype.kind in "iu"
-        is_relu = limits and bool(np.all(zero == np.iinfo(zero.dtype).min))
+        is_relu = False
+        if node.op == "QuantizeLinear" and zero is not None and zero.dtype.kind in "iu":
+            is_relu = bool(np.all(zero == np.iinfo(zero.dtype).min))
         made.op_type = "Relu" if is_relu else "Identity"
         del made.input[:], made.attribute[:]
         made.input.append(first)
