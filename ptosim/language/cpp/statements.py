@@ -81,10 +81,8 @@ class Statements(Objects):
     def execute(self, node: Any) -> None:
         """Execute a statement."""
         self.step(node)
-        if node.has_error and (node.type not in _COMPOUND or node.is_missing):
-            raise CppError(
-                _first_error(node), "this cannot be read as C++", "see what is in front of it"
-            )
+        if node.has_error:
+            self._readable(node)
         handler = getattr(self, f"_s_{node.type}", None)
         if handler is None:
             raise refused(

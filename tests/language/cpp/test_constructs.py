@@ -85,6 +85,7 @@ _REFUSED = {
     "Tile<TileType::Vec, float, 16, 12> t;": "PTO0030",
     'static_assert(sizeof(int) == 8, "wide");': "PTO0030",
     "TADD(a, b;": "PTO0030",
+    "for (int i = 0; i < 2; ++) TMOV(b, a);": "PTO0030",
     "while (true) { constexpr int i = 0; }": "PTO0030",
 }
 
