@@ -104,10 +104,17 @@ def _figure(chip: MachineDef, path: str, sources: _Sources) -> tuple[str | int, 
     """The cells of a figure: name, value with unit, confidence, number of its source."""
     name, row = path.removeprefix("cost."), chip.figures[path]
     units = chip.units if name == path else cost_table(chip.name).units
-    numbers = [(k, v) for k, v in row.items() if not isinstance(v, str)]
+    numbers = [(k, v) for k, v in row.items() if not isinstance(v, str) and k in units]
     keys = [f"{k} " if len(numbers) > 1 else "" for k, _ in numbers]
-    values = (f"{key}{v:,} {units[k]}" for key, (k, v) in zip(keys, numbers, strict=True))
+    values = (f"{key}{_number(v)} {units[k]}" for key, (k, v) in zip(keys, numbers, strict=True))
     return name, ", ".join(values), row["confidence"], sources[row["source"]]
+
+
+def _number(value: object) -> str:
+    """A number, or several with a comma between them."""
+    if isinstance(value, (list, tuple)):
+        return " / ".join(map(_number, value))
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
 
 
 # -- accuracy --------------------------------------------------------------------------------------
