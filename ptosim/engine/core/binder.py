@@ -116,7 +116,7 @@ class Binder(Reports):
         if bound is None:
             bound = self.domain.bind(self, core, inst)  # type: ignore[arg-type]  # an engine
             keeps = not has_zero(bound.binding)
-            if inst.window is not None and bound.binding.moved is not None and keeps:
+            if bound.binding.moved is not None and inst.window is not None and keeps:
                 key, place = _without_place(inst, operands), operands[inst.window].offset
                 _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
         if self.monitor is not None:
@@ -130,6 +130,8 @@ class Binder(Reports):
 
     def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
         """Return a transfer that was bound before with its window at another place."""
+        if operands[inst.window] is None:  # type: ignore[index]
+            return None  # a view that only this operation gives a place, or that has none
         known = core.transfers.get(_without_place(inst, operands))
         if known is None or not self.domain.is_placed(inst, operands):
             return None

@@ -154,6 +154,8 @@ class Binding:
     def view_of(self, value: GmView) -> GmAccess:
         """Bind the value of a GM view; faults if it reaches outside its buffer, or has a number of
         elements that no view has."""
+        if value is None:
+            raise OpFault("PTO6003", f"a view operand of '{self.op.name}' has no place yet")
         spec, number, offset = value
         assert isinstance(number, int)
         buffer = self.machine.buffers[number]

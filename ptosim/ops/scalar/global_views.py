@@ -151,6 +151,8 @@ def partition_view(ctx: ValueContext) -> Action:
 
     def run(core: Core) -> None:
         slots = core.slots
+        if slots[source] is None:
+            raise OpFault("PTO6003", f"the view of '{ctx.op.name}' has no place yet")
         spec, memory, at = slots[source]
         lengths = [slots[s] for s in sizes]
         inner, axes = known.get((spec, *lengths)) or window(spec, lengths)
