@@ -120,7 +120,8 @@ _ALONE = 1e-5
 """Share of a figure in a combination that changes nothing, above which it is not told apart."""
 
 NOT_FITTED = ("machine.clock.", "machine.launch.", "machine.read_total.", "machine.write_total.",
-              "machine.hbm.", "machine.l2.")  # fmt: skip
+              "machine.hbm.", "machine.l2.", "machine.fill.", "machine.task.", "machine.next.",
+              "machine.host.", "machine.mix.")  # fmt: skip
 """Figures of the chip and of whole launches, which single operations do not tell."""
 
 
