@@ -11,6 +11,7 @@ from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import Depth
 from ptosim.engine.core.retire import Retirement
+from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor, attach
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, Trap, UnsupportedError
@@ -186,7 +187,18 @@ class Launch:
             executed=self.engine.executed,
             cycles=cost.cycles if cost is not None else None,
             cost=cost,
+            definedness=self._definedness(monitor),
         )
+
+    def _definedness(self, monitor: Monitor | None) -> Definedness:
+        """What is known of the arguments' bytes; nothing if nobody watched."""
+        found = Definedness()
+        if monitor is not None and monitor.chosen.defined:
+            for name, given in self.binding.arrays.items():
+                shadow = monitor.shadow(self.machine.cores[0], given.number)
+                place = given.offset, given.size
+                found.add(name, shadow, place, given.elem, given.shape)
+        return found
 
     def release(self) -> None:
         """Let go of all memory at once, for what is left refers to itself and waits for the

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.pace import ProgramOrder
+from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
 from ptosim.engine.watch.reset import begin_again
 from ptosim.ground.errors import BudgetError, LimitError, PtosimError, Trap
@@ -354,7 +355,19 @@ def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: 
         executed=executed,
         cycles=cost.cycles if cost is not None else None,
         cost=cost,
+        definedness=_definedness(blocks, done),
     )
+
+
+def _definedness(blocks: Blocks, done: list[Done]) -> Definedness:
+    """What the blocks wrote: with values, for none of them has a finding."""
+    found = Definedness()
+    if blocks.monitor is not None and blocks.monitor.chosen.defined:
+        for name, given in blocks.launch.binding.arrays.items():
+            reaches = [r.written.get(given.number, EMPTY) for one in done for r in one.reaches]
+            place = given.offset, given.size
+            found.add_ranges(name, union(reaches), place, given.elem, given.shape)
+    return found
 
 
 def _block_of(told: tuple[Any, ...]) -> int:

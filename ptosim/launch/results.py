@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,9 @@ class Result(Shown):
     cycles: int | None = None
     cost: Any = None
     executed: int = 0
+    definedness: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Boolean arrays of the arguments in global memory, by name and in their shape: True where
+    every byte of an element was written with a value. Empty without the sanitizer `defined`."""
     in_order: str = ""
     """Why the blocks were executed one after the other though several processes were allowed; ""
     where they were not, or nobody asked."""

@@ -114,6 +114,10 @@ class _File:
         option("--entry", metavar="F", help="the function that the dry run follows"),
         several("--arg", "NAME=SPEC", "an argument of the dry run, as for `run`"),
         option(
+            "--blocks", type=from_one, metavar="N",
+            help="how many blocks are launched: what two of them reach is an error then",
+        ),
+        option(
             "--dry-run", action=argparse.BooleanOptionalAction,
             help="follow the program without values: to its end, or not at all (default: within a "
             "number of instructions)",
@@ -296,6 +300,7 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "redundant": options.redundant,
         "planner": options.planner,
         "dump": options.dump,
+        "blocks": options.blocks,
     }
 
     def checked() -> Checked:

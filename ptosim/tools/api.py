@@ -144,12 +144,13 @@ def check_source(
     redundant: bool = False,
     planner: str | None = None,
     dump: bool = False,
+    blocks: int | None = None,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
-    what its synchronisation could do without. A `dump` of the assembler's passes may have what they
-    add, and is not followed. Raises UsageError for options and arguments that
-    mean nothing."""
+    what its synchronisation could do without; for a launch of `blocks` blocks. A `dump` of the
+    assembler's passes may have what they add, and is not followed. Raises UsageError for options
+    and arguments that mean nothing."""
     options = FrontOptions(
         target,
         level,
@@ -179,7 +180,7 @@ def check_source(
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
     try:
-        _follow(checked, program, entries, args or {}, to_the_end=bool(dry_run))
+        _follow(checked, program, entries, args or {}, blocks, to_the_end=bool(dry_run))
         if redundant and front.sync == "manual":
             _judge_sync(checked, program, entries, args)
     except BudgetError as reached:
@@ -207,11 +208,13 @@ def _follow(
     program: LoadedProgram,
     entries: Sequence[str],
     args: Mapping[str, Any],
+    blocks: int | None,
     *,
     to_the_end: bool,
 ) -> None:
     """Add what following the entries brings out, and one note on what could not be followed. Of
     several entries each takes the arguments that it has."""
+    from ptosim.launch.block_races import races_of_blocks
     from ptosim.launch.dry_run import BUDGET, follow, left_open
 
     taken = {name: {a.name for a in program.signature(name)} for name in entries}
@@ -223,7 +226,10 @@ def _follow(
         budget = None if to_the_end else BUDGET
         outcome = follow(program.front, program.profile, name, given, budget=budget)
         outcomes[name] = outcome
-        new = (d for d in outcome.findings if _fault(d) not in known)
+        found = list(outcome.findings)
+        if not outcome.ended:
+            found += races_of_blocks(program.front, program.profile, name, given, budget, blocks)
+        new = (d for d in found if _fault(d) not in known)
         checked.findings += without_repeats(new, checked.findings)
     note = left_open(outcomes)
     checked.findings += [note] if note is not None else []
@@ -249,6 +255,7 @@ def check(
     dry_run: bool | None = None,
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
+    blocks: int | None = None,
     max_instructions: int | None = None,
     max_seconds: float | None = None,
     max_memory: int | None = None,
@@ -256,7 +263,8 @@ def check(
     """Return every finding about a program that needs no values; never raises for its faults.
 
     The program is followed as far as its scalars (those of `args` among them) are known: within a
-    number of instructions, with `dry_run=True` to the end, with False not at all. Raises
+    number of instructions, with `dry_run=True` to the end, with False not at all. Bytes that two of
+    `blocks` blocks reach are an error, where the number is not given a warning. Raises
     UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
     limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
     all; its `findings` are those until then."""
@@ -275,6 +283,7 @@ def check(
                     entry=entry,
                     args=args,
                     dry_run=dry_run,
+                    blocks=blocks,
                 ).findings
         except BudgetError as reached:
             reached.findings = [*found, *reached.findings]

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ptosim.engine.core.records import DecodedProgram, Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent, Clocks, with_count
+from ptosim.engine.watch.definedness import taint, without_values
 from ptosim.engine.watch.inserted import Inserted
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
@@ -16,7 +19,7 @@ from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import DEFINED
+from ptosim.machine.effects.account import DEFINED, TAINTED
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
 
@@ -46,6 +49,8 @@ class Marks(Ordering):
         self.shadows: dict[tuple[int, Any], Shadow] = {}
         self.twins: list[tuple[Entry, Entry, Footprint, Atom, bytes]] = []
         """Writes of the same bytes by two sub-blocks, with what was there before the second."""
+        self.tainted: dict[int, np.ndarray | None] = {}
+        """Operands of the operation under way that have bytes without values, and which."""
 
     def note(  # noqa: C901 - hot, so in one piece
         self,
@@ -70,7 +75,7 @@ class Marks(Ordering):
                     known = agent.clock.get
                 if atom.defined != DEFINED and not as_found:
                     self.undefined(atom, entry, print_)
-                if atom.lost is not None and atom.lost is print_.owner:
+                if atom.lost is not None and self._is_lost(entry[2].core, atom, print_.owner):
                     self._overwritten(atom, entry, print_)
                 atom.reads[reader] = entry
         for print_, state in writes:
@@ -132,7 +137,9 @@ class Marks(Ordering):
         kinds = (
             "order" if earlier[0] == later[0] else kind
         )  # one report where one barrier is missing
-        key = (kinds, first, second, earlier[0], later[0], is_equal)
+        key: tuple[Any, ...] = (kinds, first, second, is_equal)
+        if earlier[2].core.cluster is later[2].core.cluster:  # one report for all blocks
+            key += (earlier[0], later[0])
         if key in self._seen:
             return
         self._seen.add(key)
@@ -141,6 +148,17 @@ class Marks(Ordering):
             self.report.left_out(earlier, later, print_)
             return
         self.report.race(kind, earlier, later, print_, extent, is_equal=is_equal)
+
+    def settle(self, access: Access) -> None:
+        """What can be said only after an operation: of what it computed without values, and of
+        what two sub-blocks wrote."""
+        if self.tainted:
+            sources = list(self.tainted.values())
+            self.tainted.clear()
+            for written in access.writes:
+                taint(access.inst.op, sources, written)
+        if self.twins:
+            self.judge_twins()
 
     def judge_twins(self) -> None:
         """Say of sub-blocks that have written the same bytes whether the values are the same."""
@@ -176,11 +194,32 @@ class Marks(Ordering):
 
     def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """Report a read of bytes without a value, once for each instruction and operand."""
+        if self.chosen.defined and id(print_) not in self.tainted:
+            self.tainted[id(print_)] = without_values(print_)
+        if atom.defined == TAINTED:  # its cause was reported
+            return
         key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
         if not self.chosen.defined or key in self._seen:
             return
         self._seen.add(key)
         self.report.undefined(atom, entry, print_)
+
+    def _is_lost(self, core: Core, atom: Atom, owner: Value | None) -> bool:
+        """True if what was overwritten is read: under its own name, or under a second name of the
+        same place and size that has not written these bytes."""
+        if atom.lost is owner:
+            return True
+        if owner is None or atom.owner is owner:
+            return False
+        place = self._place(core, owner)
+        return place is not None and place == self._place(core, atom.lost)
+
+    def _place(self, core: Core, value: Value) -> tuple[int, int | None] | None:
+        """The address and the bytes of a buffer, None where it is not known what it is."""
+        slot = self.program.slots.get(value)
+        if slot is None or (value.is_argument and value not in self.inputs):
+            return None
+        return _place_of(core.slots[slot])
 
     def _overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A buffer is read after another one was written over a part of it. Two names of the same
@@ -199,9 +238,8 @@ class Marks(Ordering):
         or if it is not known where they are."""
         places = []
         for value in (atom.owner, atom.lost):
-            slot = self.program.slots.get(value)
-            place = _place_of(core.slots[slot]) if slot is not None else None
-            if place is None or (value.is_argument and value not in self.inputs):
+            place = self._place(core, value)
+            if place is None:
                 return True
             places.append(place)
         (one, size), (other, limit) = places

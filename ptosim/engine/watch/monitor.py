@@ -173,7 +173,7 @@ class Monitor(Marks):
             others = (*others, mode)
         if others or not self._is_usual(agent, access, inst):
             check = self._check(agent, access, inst)
-            bound.commit = self._watched(check, others, commit, binding)
+            bound.commit = self._watched(check, others, commit, binding, access)
         else:
             bound.commit = self._usual(agent, access, inst, commit, binding)
 
@@ -190,6 +190,7 @@ class Monitor(Marks):
         others: tuple[Callable[[], None], ...],
         commit: Effect,
         binding: Binding,
+        access: Access,
     ) -> Effect:
         """An effect with what is looked at before it."""
 
@@ -199,8 +200,8 @@ class Monitor(Marks):
                 for other in others:
                     other()
             commit()
-            if self.twins:
-                self.judge_twins()
+            if self.tainted or self.twins:
+                self.settle(access)
             if binding.made:
                 self._define_made(binding)
 
@@ -230,8 +231,8 @@ class Monitor(Marks):
                 times[pc] = time = times[pc] + 1
                 note((index, agent.count, access, time), agent, reads, writes, index)
             commit()
-            if self.twins:
-                self.judge_twins()
+            if self.tainted or self.twins:
+                self.settle(access)
             if binding.made:
                 self._define_made(binding)
 

@@ -24,10 +24,10 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.values import GmView, Memory, Pointer
 
-UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN = range(6)
+UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN, TAINTED = range(7)
 """What is known of a byte's value: nothing was written, or a value, or something without meaning
 (what an operation writes after the valid elements, destroys in a source, leaves in its scratch,
-or in scratch that no operand is)."""
+or in scratch that no operand is, or was computed of such bytes)."""
 
 REGISTER = "register "
 """Registers that several pipes use are memories of their own, with this in front of their name."""

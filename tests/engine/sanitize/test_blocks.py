@@ -72,10 +72,21 @@ def test_two_blocks_that_store_to_the_same_rows():
     assert found.context["bytes"] == [0, 8 * 64 * 4]
     assert [found.context[side]["block"] for side in ("first", "second")] == [0, 1]
     assert codes(program, jobs=2) == ["PTO5205"]
+    assert len(codes(program)) == 1
 
 
 def test_blocks_with_rows_of_their_own_are_right():
     assert codes(kernel(copy("mine"))) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_element_that_a_block_stored_has_a_value(jobs):
+    whole = np.zeros((20, 64), np.float32)
+    result = kernel(copy("mine")).run({"x": ONES, "o": whole}, block_num=2, jobs=jobs)
+    stored = result.definedness["o"]
+    assert stored.shape == (20, 64)
+    assert stored[:16].all()
+    assert not stored[16:].any()
 
 
 def test_one_block_is_right():
@@ -122,3 +133,25 @@ def test_two_sub_blocks_that_store_to_the_same_bytes(value, code):
     body = f"  pto.section.vector {{\n{body}\n  }}"  # on both vector cores of a block
     found = kernel(body).run({"x": ONES, "o": OUT}).findings
     assert [d.code for d in found if d.code.startswith("PTO52")] == [code]
+
+
+def checked(body: str, **options: object) -> list[str]:
+    source = kernel(body).front.source.text
+    return [d.code for d in ptosim.check(source, target="a5", **options) if "PTO52" in d.code]
+
+
+def test_a_check_says_what_two_blocks_would_do():
+    """Nobody says how many blocks there are: a warning, and the error where the number is given."""
+    assert checked(copy("c0")) == ["PTO5207"]
+    assert checked(copy("c0"), blocks=2) == ["PTO5205"]
+    assert checked(copy("c0"), blocks=1) == []
+    assert checked(copy("mine")) == []
+    assert checked(copy("mine"), blocks=2) == []
+
+
+def test_a_program_that_does_not_ask_for_its_block_is_for_one():
+    body = copy("c0")
+    source = kernel(body).front.source.text.replace("pto.get_block_idx", "arith.constant 0 : i64")
+    assert not [d for d in ptosim.check(source, target="a5") if "PTO52" in d.code]
+    found = ptosim.check(source, target="a5", blocks=2)
+    assert [d.code for d in found if "PTO52" in d.code] == ["PTO5205"]

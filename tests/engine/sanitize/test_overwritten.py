@@ -44,6 +44,18 @@ def test_two_names_of_the_same_bytes_are_meant():
     assert codes(0, f"LOAD\n{ADD_B}\nSTORE") == []
 
 
+SECOND = f"%s = pto.alloc_tile addr = %za : {TILE}"
+ADD_S = f"pto.tadd ins(%s, %s : {TILE}, {TILE}) outs(%s : {TILE})"
+
+
+def test_a_second_name_of_the_same_place_and_size_is_the_same_buffer():
+    """Compilers write one for every reshape: which name reads it does not matter."""
+    assert codes(2048, f"{SECOND}\nLOAD\n{FILL_B}\n{ADD_S}") == ["PTO7104"]
+    assert codes(2048, f"{SECOND}\nLOAD\n{ADD_S}\n{FILL_B}\nSTORE") == ["PTO7104"]
+    assert codes(2048, f"{SECOND}\nLOAD\n{FILL_B}\n{ADD_B}\nLOAD\n{ADD_S}\nSTORE") == []
+    assert codes(4096, f"{SECOND}\nLOAD\n{FILL_B}\n{ADD_S}\nSTORE") == []
+
+
 def test_a_loop_that_uses_shared_bytes_in_turn():
     body = f"scf.for %i = %c0 to %c2 step %c1 {{\nLOAD\nSTORE\n{FILL_B}\n{ADD_B}\n}}"
     assert codes(2048, body) == []
