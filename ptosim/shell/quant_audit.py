@@ -33,8 +33,9 @@ model also with what PTO's own instructions compute). An element that differs is
 part of the formula that has to be exchanged for it to agree: how ties are rounded, how others are,
 what is out of range, where the zero point is added, how precisely it is scaled; `several` need more
 than one. The change is the smallest after which all elements agree, with the cycles it adds.
-Of a model faults come first: parameters that no calibration makes, each with its place, what it
-costs (the outputs' SQNR with it mended, less that without), and the cure. With samples
+Faults come first: parameters that no calibration makes, each with its place, what it
+costs (the outputs' SQNR with it mended, less that without), and the cure; of a program
+what its steps store of this data, of a text its types. With samples of a model
 (--calibration, or --arg for every input) ranges are judged on them too."""
 _MODEL = ".onnx"
 TARGETS = ("a2a3", "a5")
@@ -113,13 +114,28 @@ def _data(
 
 
 def _of_program(options: argparse.Namespace) -> _Audited:
+    """A text with casts only, as MLIR has it, is read; a program of tiles is run too."""
+    from ptosim.launch.sources import open_source
     from ptosim.models.audit.program import audit_program
+    from ptosim.models.audit.texts import find_in_text
 
+    source = open_source(options.file)
+    told = find_in_text(source)
+    if "pto." not in source.text and "quant." in source.text:
+        head = f"ptosim {__version__} · {options.file} · read, not run"
+        return _Audited(head, [], faults=told, judged=True)
     choices = launching.each_target(options)[0]
-    program = choices.program()
-    entry = program.entry(choices.entry)
-    steps = audit_program(program, choices.arguments(), entry, **choices.run_options())
-    return _Audited(header_line(header(program, entry)), steps)
+    try:
+        program = choices.program()
+        entry = program.entry(choices.entry)
+        steps = audit_program(program, choices.arguments(), entry, **choices.run_options())
+    except ProgramError as problem:
+        if not told:
+            raise
+        why = f"it was not run: {problem.diagnostics[0].message}"
+        return _Audited(f"ptosim {__version__} · {options.file}", [], {}, told, True, why)
+    faults = [*told, *(fault for step in steps for fault in step.faults)]
+    return _Audited(header_line(header(program, entry)), steps, faults=faults, judged=bool(faults))
 
 
 # -- report ----------------------------------------------------------------------------------------
@@ -233,9 +249,9 @@ _NOTHING = "nothing in it makes integers of numbers"
 
 
 def _parts(found: _Audited) -> list[Part]:
-    faults = [Text(line) for line in found.verdict()]
+    faults: list[Part] = [Text(line) for line in found.verdict()]
     if not found.steps:
-        return [*faults, Text(_NOTHING)]
+        return faults or [Text(_NOTHING)]
     return [*faults, *(Text(line) for line in found.remarks()), *found.table()]
 
 

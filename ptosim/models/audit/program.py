@@ -24,6 +24,7 @@ from ptosim.machine.quant.schemes import Scheme, scheme
 from ptosim.machine.quant.storage import storage
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile
+from ptosim.models.audit.data import find_in_step, worst
 from ptosim.models.audit.steps import REAL, SUMS, Step
 from ptosim.models.quant.diff import Setting
 from ptosim.ops.base.binding import Binding
@@ -230,7 +231,10 @@ class _Watch:
         found = self._open.pop((id(core), op), None)
         if found is not None:
             setting, stored = found
-            self.steps[op].take(setting, stored())
+            step = self.steps[op]
+            step.take(setting, stored())
+            if step.form == REAL and step.own is not None:
+                step.faults = worst([*step.faults, *find_in_step(step.name, setting, step.own)])
         elif op.has("quant_cast") and not op.bound.get("dst"):
             self._cast_value(core, op)
 

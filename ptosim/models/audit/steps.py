@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ptosim.ground.errors import UsageError
@@ -11,6 +13,9 @@ from ptosim.machine.quant.schemes import Scheme, scheme, schemes
 from ptosim.models.quant import diff
 from ptosim.models.quant.causes import Verdict, judge, parts_that_differ
 from ptosim.models.quant.diff import Setting
+
+if TYPE_CHECKING:
+    from ptosim.models.audit.faults import Fault
 
 REAL, SUMS = "real", "sums"
 
@@ -66,6 +71,7 @@ class Step:
     shape: tuple[int, ...] = ()
     note: str = ""
     lines: list[Line] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
 
     @property
     def formula(self) -> str:
