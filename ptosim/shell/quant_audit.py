@@ -251,7 +251,7 @@ _NOTHING = "nothing in it makes integers of numbers"
 def _parts(found: _Audited) -> list[Part]:
     faults: list[Part] = [Text(line) for line in found.verdict()]
     if not found.steps:
-        return faults or [Text(_NOTHING)]
+        return faults if found.faults else [*faults, Text(_NOTHING)]
     return [*faults, *(Text(line) for line in found.remarks()), *found.table()]
 
 
