@@ -10,6 +10,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source
+from ptosim.language.strides import block_overlaps, shared_lines
 from ptosim.machine.effects.operands import named_values
 from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of
 
@@ -242,6 +243,8 @@ _LINTS = (
     overwritten,
     invariant_loads,
     unpublished,
+    shared_lines,
+    block_overlaps,
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import ptosim
@@ -40,7 +41,11 @@ ROWS = [
     row("A01c_wrong", RACE, words=("pto.tci", "PIPE_V")),
     row("A01d_refused", "PTO2081", words=("requires explicit tmp when PlanMemory is skipped",)),
     row("A02_right64"),
+    row("A02_wrong4", "PTO6112", words=("4 bytes apart",)),
+    row("A02_wrong32", "PTO6112", words=("32 bytes apart",)),
+    row("A02p_wrong", "PTO6112"),
     row("A03_right"),
+    row("A03_wrong", "PTO5251"),
     row("A04_right"),
     row("A04_wrong", "PTO6110"),
     row("A06a_right", sync="manual"),
@@ -61,7 +66,8 @@ ROWS = [
     row("A16a_right"),
     row("A16a_wrong", "PTO5006"),
     row("A16b_refused", "PTO5010 PTO5010"),
-    row("A17_atomic"),
+    row("A17_atomic", notes="PTO5209"),
+    row("A17_wrong", "PTO5208"),
     row("A17_right"),
     row("A18_right"),
     row("A18_wrong", LATE),
@@ -73,6 +79,7 @@ ROWS = [
     row("A22_right"),
     row("A22_wrong", "PTO4353"),
     row("A25_right"),
+    row("A25_wrong", "PTO6113"),
     row("A26_right"),
     row("A26_wrong", "PTO5211"),
     row("S02"),
@@ -160,3 +167,12 @@ def test_tiles_at_computed_addresses_are_taken_as_apart():
     assert "PTO5204" in [d.code for d in ptosim.check(COMPUTED, sync="auto", args={"n": 0})]
     constant = COMPUTED.replace("addr = %n", "addr = %zero")
     assert "PTO5204" not in [d.code for d in ptosim.check(constant, sync="auto", args={"n": 0})]
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("A02_right64", False), ("A02_wrong4", True), ("A02_wrong32", True)]
+)
+def test_cores_that_store_to_one_line_are_found_in_a_run(name, lost):
+    out = np.full(256, -777, np.int32)
+    result = ptosim.load(FOLDER / f"{name}.pto").run({"out": out}, block_num=16)
+    assert ("PTO5250" in [d.code for d in result.findings]) == lost

@@ -19,6 +19,7 @@ from ptosim.engine.watch import quantisation as quant
 from ptosim.engine.watch.access import Access, Shadows, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
+from ptosim.engine.watch.lines import ScalarLines
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
@@ -147,6 +148,8 @@ class Monitor(Marks):
         super().__init__(program, machine, clocks, report, chosen, resolved.target)
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, insts, self.target)
+        self.lines = ScalarLines(self.report)
+        self._stores = any(i.op is not None and i.op.has("writes_memory") for i in program.insts)
         self._times = [[0] * len(program.insts) for _ in machine.cores]
         self.vector = VectorWatch(self, insts)
         for core in machine.cores:
@@ -168,7 +171,7 @@ class Monitor(Marks):
             return
         access = self._access(core, inst, bound, first)
         mode, commit = self.control.around(core, inst, commit)
-        others = self._others(core, inst, binding)
+        others = (*self._others(core, inst, binding), *self._on_lines(core, inst, access))
         if mode is not None:
             others = (*others, mode)
         if others or not self._is_usual(agent, access, inst):
@@ -183,6 +186,15 @@ class Monitor(Marks):
         touches = self.library_events(core, inst)
         spreads = copier(binding, self.shadow)
         return tuple(c for c in (numbers, touches, spreads) if c is not None)
+
+    def _on_lines(self, core: Core, inst: Inst, access: Access) -> tuple[Callable[[], None], ...]:
+        """What a transfer, or an operation on the cache, does to lines that scalar units cache."""
+        if not self._stores or not self.chosen.races:
+            return ()
+        if inst.op is not None and inst.op.has("writes_back"):
+            return (lambda: self.lines.cleaned(core),)
+        is_stored = any(p.shadow.is_global for p in access.writes)
+        return (lambda: self.lines.moved(access),) if is_stored else ()
 
     def _watched(
         self,
@@ -353,6 +365,7 @@ class Monitor(Marks):
         """Another block begins on the same cores; see `again.begin_again`."""
         self.flags.begin_again()
         self.control.begin_again()
+        self.lines.begin_again()
         for times in self._times:
             times[:] = [0] * len(times)
 
@@ -455,6 +468,8 @@ class Monitor(Marks):
                 self.vector.note(access)
             else:
                 self._check(self.clocks.agent(core, inst.pipe), access, inst)()
+                if self._stores and self.chosen.races and not op.has("atomic_update"):
+                    self.lines.scalar(access)
 
         return watched
 

@@ -13,6 +13,7 @@ import numpy as np
 from ptosim.engine.core.bound import Bound, Moved
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.watch.lines import LINE
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import replace
@@ -153,7 +154,9 @@ class GlobalReach:
         def noted(core: Core) -> None:
             held = core.slots
             values = {n: const if s is None else held[s] for n, (s, const) in operands.items()}
-            self._add(self._of(effects_of_action(core, op, values, self._target)))
+            effects = effects_of_action(core, op, values, self._target)
+            note = self._of(effects)
+            self._add(_of_lines(note) if op.has("writes_memory") else note)
             run(core)
 
         return noted
@@ -211,6 +214,16 @@ class GlobalReach:
             found[is_written][number] = union(sets)
         self._sets.clear()
         return found
+
+
+def _of_lines(note: Note) -> Note:
+    """What a scalar store reaches: its line of the cache is written back as a whole."""
+
+    def whole(part: Strided) -> Strided:
+        start = part.start // LINE * LINE
+        return Strided(start, -(-part.end // LINE) * LINE - start)
+
+    return Note([(n, w, tuple(map(whole, parts))) for n, w, parts in note.parts])
 
 
 def _holds_state(binding: Binding) -> bool:

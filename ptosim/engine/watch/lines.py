@@ -1,0 +1,181 @@
+"""The data cache of the scalar units: lines of 64 bytes that no other core and no DMA sees.
+
+A scalar store fills its line and writes it back as a whole, some time before the kernel ends; what
+others wrote to the same line since is lost then. A scalar load finds what its line held when it was
+cached. DMA goes past the cache. Lines are counted from the start of a buffer: arguments are assumed
+to begin at one (PTOAS#696, #915, #951, pypto#2005, pypto PR#2513)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptosim.engine.core.records import Inst
+from ptosim.engine.watch.access import Access
+from ptosim.engine.watch.report import Reporter
+from ptosim.engine.watch.shadow import Footprint
+from ptosim.ground.diagnostics.model import Label
+from ptosim.ground.records import dataclass
+from ptosim.machine.core import Core
+
+LINE = 64
+MOST_LINES = 4096
+"""Lines of one DMA access that are looked at; of a longer one those at its beginning."""
+
+Line = tuple[str, int]
+"""The name of a buffer, and the number of the line in it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Use:
+    """An access: by which core and instruction."""
+
+    core: Core
+    inst: Inst
+
+
+class ScalarLines:
+    """What scalar units have in their caches, and what DMA stored, by lines."""
+
+    def __init__(self, report: Reporter) -> None:
+        self._report = report
+        self._dirty: dict[Line, dict[int, _Use]] = {}
+        self._cached: dict[int, dict[Line, _Use]] = {}
+        self._stored: dict[Line, _Use] = {}  # by DMA
+        self._stale: dict[Line, tuple[_Use, set[int]]] = {}
+        self._seen: set[tuple[str, int, int]] = set()
+
+    def scalar(self, access: Access) -> None:
+        """A load or store of the scalar unit."""
+        use = _Use(access.core, access.inst)
+        for print_ in access.reads:
+            for line in _lines(print_):
+                self._load(use, line)
+        for print_ in access.writes:
+            for line in _lines(print_):
+                self._store(use, line)
+
+    def moved(self, access: Access) -> None:
+        """A transfer past the cache."""
+        use = _Use(access.core, access.inst)
+        for print_ in access.writes:
+            for line in _lines(print_):
+                self._transferred(use, line)
+
+    def cleaned(self, core: Core) -> None:
+        """The core writes its lines back and gives them up."""
+        self._cached.pop(core.index, None)
+        for users in self._dirty.values():
+            users.pop(core.index, None)
+
+    def begin_again(self) -> None:
+        """Nothing is cached, as at first."""
+        for kept in (self._dirty, self._cached, self._stored, self._stale):
+            kept.clear()
+
+    def _load(self, use: _Use, line: Line) -> None:
+        mine = self._cached.setdefault(use.core.index, {})
+        changed = self._stale.get(line)
+        if changed is not None and use.core.index in changed[1] and line in mine:
+            self._tell("PTO6111", use, changed[0])
+        mine.setdefault(line, use)
+
+    def _store(self, use: _Use, line: Line) -> None:
+        core = use.core.index
+        users = self._dirty.setdefault(line, {})
+        other = next((u for c, u in users.items() if c != core), None)
+        if other is not None:
+            self._tell("PTO5250", use, other)
+        if line in self._stored:
+            self._tell("PTO5251", use, self._stored[line])
+        users[core] = use
+        self._cached.setdefault(core, {}).setdefault(line, use)
+        self._changed(use, line, {core})
+
+    def _transferred(self, use: _Use, line: Line) -> None:
+        users = self._dirty.get(line)
+        if users:
+            self._tell("PTO5251", use, next(iter(users.values())))
+        self._stored[line] = use
+        self._changed(use, line, set())
+
+    def _changed(self, use: _Use, line: Line, knowing: set[int]) -> None:
+        """Cores that have the line cached have an old one now."""
+        having = {c for c, lines in self._cached.items() if line in lines}
+        if having - knowing:
+            self._stale[line] = use, having - knowing
+
+    def _tell(self, code: str, later: _Use, earlier: _Use) -> None:
+        key = (code, later.inst.pc, earlier.inst.pc)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        _TOLD[code](self._report, later, earlier)
+
+
+def _lines(print_: Footprint) -> list[Line]:
+    if not print_.shadow.is_global:
+        return []
+    low, high = print_.span
+    name = print_.shadow.name
+    first, last = low // LINE, min((high - 1) // LINE, low // LINE + MOST_LINES)
+    if len(print_.parts) == 1 and not print_.parts[0].dims:
+        return [(name, n) for n in range(first, last + 1)]
+    found: dict[int, None] = {}
+    for part in print_.parts:
+        starts = [part.start]
+        for count, distance in part.dims:
+            starts = [s + k * distance for s in starts for k in range(count)][:MOST_LINES]
+        for start in starts:
+            found.update(dict.fromkeys(range(start // LINE, (start + part.run - 1) // LINE + 1)))
+    return [(name, n) for n in found]
+
+
+def _shared(report: Reporter, later: _Use, earlier: _Use) -> None:
+    one, two = earlier.inst.operation, later.inst.operation
+    report.sink.report(
+        "PTO5250",
+        f"cores {earlier.core.index} and {later.core.index} store to one 64-byte line: "
+        "words of one of them are lost",
+        report.span(two),
+        label=f"core {later.core.index}",
+        more=(Label(report.span(one), f"core {earlier.core.index}"),) if one is not two else (),
+        notes=(
+            "a scalar store fills its line and writes all of it back later, over what others wrote",
+            _ASSUMED,
+        ),
+        help="store 64 bytes apart, let one core store, or build the row in UB and tstore it",
+    )
+
+
+def _mixed(report: Reporter, later: _Use, earlier: _Use) -> None:
+    one, two = earlier.inst.operation, later.inst.operation
+    report.sink.report(
+        "PTO5251",
+        f"'{one.name}' and '{two.name}' store to one 64-byte line: bytes around the scalar store "
+        "return to their old values",
+        report.span(two),
+        more=(Label(report.span(one), "the same line"),),
+        notes=("no sequence of cache operations makes it safe", _ASSUMED),
+        help="do not mix tstore and store_scalar in one 64-byte line: move one of them to the next",
+    )
+
+
+def _old(report: Reporter, later: _Use, earlier: _Use) -> None:
+    one, two = earlier.inst.operation, later.inst.operation
+    report.sink.report(
+        "PTO6111",
+        f"'{two.name}' loads a stale line: the scalar unit has it cached from before '{one.name}'",
+        report.span(two),
+        more=(Label(report.span(one), "writes memory, not the cache"),),
+        notes=("a flag orders the two, and the cache keeps what it has", _ASSUMED),
+        help="before the load write\npto.cmo.cacheinvalid %pointer single_cache_line : …\n"
+        "pto.fence.barrier_all #pto.fence_scope<gm>",
+    )
+
+
+_ASSUMED = "lines are counted from the start of the buffer: that it begins at one is assumed"
+_TOLD: dict[str, Callable[[Reporter, _Use, _Use], None]] = {
+    "PTO5250": _shared,
+    "PTO5251": _mixed,
+    "PTO6111": _old,
+}
