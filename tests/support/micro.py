@@ -29,6 +29,10 @@ def mask_type(bits: int) -> str:
     return f"!pto.mask<b{min(bits, 32)}>"
 
 
+ORDERED = "pto.barrier #pto.pipe<PIPE_ALL>"
+"""Code of micro instructions alone is given no flags: what is under test waits for its data here."""
+
+
 def module(function: str, *, kind: str | None = "vector") -> str:
     """A module around functions."""
     attr = f", pto.kernel_kind = #pto.kernel_kind<{kind}>" if kind else ""
@@ -160,6 +164,7 @@ class Lanes:
             *setup,
             *self._setup,
             *(self._copy(name, to_ub=True) for name in self._ins),
+            ORDERED,
             "pto.vecscope {",
             "scf.for %i = %c0 to %n step %c1 {",
             *self._loads,
@@ -167,6 +172,7 @@ class Lanes:
             *self._stores,
             "}",
             "}",
+            ORDERED,
             *(self._copy(name, to_ub=False) for name in self._outs),
         ]
         inner = "\n".join(body)
@@ -209,8 +215,10 @@ def in_ub(
         *pointers,
         *setup,
         f"pto.mte_gm_ub %g, %ui8, 0, {size} nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>",
+        ORDERED,
         *(("pto.vecscope {", *lines, "}") if lines else ()),
-        *outside,
+        *((ORDERED, *outside) if outside else ()),
+        ORDERED,
         f"pto.mte_ub_gm %ui8, %g, {size} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>",
     ]
     result = run(
