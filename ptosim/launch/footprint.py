@@ -13,7 +13,7 @@ box: what came in since took the place of any line, so ever less of a box is lef
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import exp, prod
+from math import exp, inf, prod
 from typing import Any
 
 import numpy as np
@@ -240,7 +240,8 @@ class _Launch:
         self.report, self.program, self.cores = report, program, cores
         self.blocks = report.blocks.count
         self.table: CostTable = report.table
-        self.granule = int(self.table["machine.hbm"].get("granule", 1))
+        hbm, self.l2 = (self.table.rows.get(name) for name in ("machine.hbm", "machine.l2"))
+        self.granule = int(hbm.get("granule", 1)) if hbm is not None else 1
         functions = list(functions)
         self.numbers = _Numbers(self._value, self.blocks, functions)
         self.roots: dict[int, Value] = {}
@@ -297,11 +298,12 @@ class _Launch:
                     of_buffer.setdefault(key, []).append((use, box))
             unique[direction] = sum(self._touched(pairs) for pairs in of_buffer.values())
         far = dict(unique)
-        room = self.table["machine.l2"].get("mib") * MIB * self.table["machine.l2"].get("kept", 1)
+        l2 = self.l2  # a chip that says nothing of it has room for everything
+        room = l2["mib"] * MIB * l2.get("kept", 1) if l2 is not None else inf
         moved = self.report.moved()
         again = sum(moved.values()) > sum(unique.values())
-        if again and sum(unique.values()) > room:
-            found = self._in_rounds(self.table["machine.l2"]["mib"] * MIB)
+        if l2 is not None and again and sum(unique.values()) > room:
+            found = self._in_rounds(l2["mib"] * MIB)
             far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
         return Footprint(
             unique["read"], unique["write"], far["read"], far["write"], unsure, self._together()

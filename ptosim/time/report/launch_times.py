@@ -9,7 +9,7 @@ the queue takes between them (`back_to_back`), and an eager call takes what the 
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, inf
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.isa.costs import GIB, limit_spreads
@@ -130,9 +130,9 @@ def launch_times(report: CostReport) -> LaunchTimes:
 def from_hbm(report: CostReport, start: str) -> float:
     """Return the bytes that go through HBM. A launch that begins warm finds in L2 what fits; of
     more than that ever less stays from one launch to the next."""
-    touched, l2 = report.footprint, report.table["machine.l2"]
+    touched, l2 = report.footprint, report.table.rows.get("machine.l2")
     far = touched.fetched + touched.returned
-    if start == COLD or not touched.unique:
+    if start == COLD or not touched.unique or l2 is None:
         return far
     size, kept = l2["mib"] * MIB, l2["warm"]
     over = touched.unique / size - kept
@@ -141,13 +141,16 @@ def from_hbm(report: CostReport, start: str) -> float:
 
 
 def _rate(report: CostReport, name: str) -> float:
-    """Bytes a microsecond."""
-    return report.table[name]["gib_per_second"] * GIB / 1e6
+    """Bytes a microsecond; a chip that says nothing of it has as much as is asked for."""
+    row = report.table.rows.get(name)
+    return row["gib_per_second"] * GIB / 1e6 if row is not None else inf
 
 
 def _share(report: CostReport) -> float:
     """The part of the peak of HBM that this mix of reads and writes reaches."""
-    row, touched = report.table["machine.hbm"], report.footprint
+    row, touched = report.table.rows.get("machine.hbm"), report.footprint
+    if row is None:
+        return 1.0
     every = touched.fetched + touched.returned
     mix = min(2 * touched.returned / every, 1.0) if every else 0.0
     return row["reads"] - row["turns"] * mix
@@ -182,8 +185,8 @@ def _limit(report: CostReport, core: float, l2_us: float, hbm_us: float, head: f
 
 def _bounds(report: CostReport, moved: int, l2_us: float) -> dict[str, float]:
     """What no launch can be faster than, by what says so."""
-    l2 = report.table["machine.l2"]
-    resident = 0.0 if report.start == COLD else l2["mib"] * MIB
+    l2 = report.table.rows.get("machine.l2")
+    resident = 0.0 if report.start == COLD or l2 is None else l2["mib"] * MIB
     cube = max((use.busy for use in report.pipes if use.pipe == "M"), default=0)
     return {
         CUBE: cube * report.cycles / max(report.span, 1) / report.mhz,
