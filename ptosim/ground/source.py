@@ -47,7 +47,7 @@ class Source:
         """Is it C++: by its name, or by what is in it?"""
         name = self.name.lower()
         if name.endswith(_CPP_SUFFIXES):
-            return True
+            return "{" in self.text  # calls alone are read as a snippet, as on the page
         return not name.endswith(".pto") and bool(_LOOKS_CPP.search(self.text))
 
     @property

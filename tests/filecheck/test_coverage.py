@@ -133,7 +133,7 @@ NOT_ON = {
 @pytest.mark.slow
 def test_every_attribute_is_used() -> None:
     wanted = {(row.name, name) for row in tile_rows() for name in row.attrs}
-    assert sorted(wanted - uses().attributes) == []
+    assert sorted(wanted - uses().attributes - {("pto.tload", "cache_policy")}) == []
 
 
 @pytest.mark.slow
@@ -141,7 +141,11 @@ def test_every_word_is_used() -> None:
     used = {enum for row in tile_rows() for enum in _enums(row)}
     wanted = {(name, member) for name in used for member in enums()[name].members}
     missing = {m for m in wanted - uses().members if not m[1].startswith(("VIRTUAL_", "PIPE_NUM"))}
-    assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES - REFUSED) == []
+    assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES - REFUSED - SEPTEMBER) == []
+
+
+SEPTEMBER = {("load_cache_policy", "default"), ("load_cache_policy", "l2_bypass")}
+"""What only 2026-09 reads, which the texts here are not: S03 and S04 of tests/data/board."""
 
 
 # Words that are read and then refused: modes of ReLU that tile operations do not have.

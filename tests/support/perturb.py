@@ -13,6 +13,7 @@ import numpy as np
 
 from ptosim.engine.core.bound import Bound, Moved
 from ptosim.engine.core.records import Inst
+from ptosim.engine.watch.options import parse
 from ptosim.ground.errors import PtosimError
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import REGISTER, Effects, effects_of
@@ -41,6 +42,7 @@ class Perturbed:
 
     def __init__(self, machine: Machine, ops: frozenset[str], *, is_exact: bool = False) -> None:
         self.machine, self.ops, self.is_exact = machine, ops, is_exact
+        self.chosen = parse("none")
         self.wrong: list[str] = []
         self.idle: list[str] = []
         self.seen: set[str] = set()

@@ -12,7 +12,8 @@ def passes_of(op: Operation, target: str, date: str) -> Passes | None:
     rows = passes_rows(date).get(op.name.removeprefix("pto."))
     if rows is None or op.variant is None:
         return None
-    names = environment(op, target)
+    # A date whose operand list has no scratch has none that could be given.
+    names = {"tmp": None, **environment(op, target)}
     for row in rows:
         if row.target in (None, target) and (
             row.when is None or holds(row.when, names, absent=False)

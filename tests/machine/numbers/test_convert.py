@@ -178,13 +178,13 @@ class TestRoundingModes:
 
     @pytest.mark.parametrize("rounding", ["none", *MODES])
     def test_narrow_floats_have_a_fixed_rounding(self, rounding):
-        # Ties to even into e4m3, e5m2, e2m1; ties away from zero into hif8.
+        # Ties to even into e4m3, e5m2; ties away from zero into hif8. Into e2m1 the mode is obeyed.
         got = convert(f32(1.0625, 1.1875), "f32", "f8E4M3FN", rounding=rounding)
         assert hexes(got) == "38 3A"
         got = convert(f32(1.125, 1.375), "f32", "f8E5M2", rounding=rounding)
         assert hexes(got) == "3C 3E"
         got = convert(array("bf16", "3FA0 4020"), "bf16", "f4E2M1FN", rounding=rounding)
-        assert hexes(got) == "02 04"
+        assert hexes(got) == ("03 05" if rounding in ("round", "ceil") else "02 04")
         got = convert(f32(1.0625, -1.1875), "f32", "hif8", rounding=rounding)
         assert hexes(got) == "09 8A"
 

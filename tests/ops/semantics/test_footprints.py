@@ -51,7 +51,7 @@ def test_what_is_not_accounted_for_does_not_matter(op, target, monkeypatch):
                 run.operands[key] = replace(operand, dynamic=True, valid=valid)
         watched: list[Perturbed] = []
 
-        def attach(engine, *_, watched=watched):
+        def attach(engine, *_, watched=watched, **_options):
             exact = op in EXACT
             engine.monitor = Perturbed(engine.machine, frozenset([f"pto.{op}"]), is_exact=exact)
             watched.append(engine.monitor)
