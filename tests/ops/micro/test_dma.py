@@ -140,10 +140,11 @@ def test_outside_of_a_buffer():
     )  # fmt: skip
     assert found[:128] == data + bytes(32)
     assert codes == ["PTO6604"]
-    body = """
+    body = f"""
     %zero = arith.constant 0 : i64
     %u = pto.castptr %zero : i64 -> !pto.ptr<ui8, ub>
     pto.mte_gm_ub %g, %u, 0, 96 nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>
+    {ORDERED}
     pto.mte_ub_gm %u, %o, 96 nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>
     """
     result = run(
