@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ops.micro.data import shown_by_vector_cores
-from tests.support.micro import in_ub, kernel, run
+from tests.support.micro import ORDERED, in_ub, kernel, run
 
 SIZE = 8192
 
@@ -46,7 +46,9 @@ def through_ub(seed: str, load: str, *, size: int = SIZE, setup: str = "") -> tu
     %gw = pto.castptr %g : !pto.ptr<ui8> -> !pto.ptr<i16>
     {setup}
     pto.mte_gm_ub %o, %u, 0, {SIZE} nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>
+    {ORDERED}
     {load}
+    {ORDERED}
     pto.mte_ub_gm %u, %o, {SIZE} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>
     """
     result = run(
@@ -138,10 +140,11 @@ def test_outside_of_a_buffer():
     )  # fmt: skip
     assert found[:128] == data + bytes(32)
     assert codes == ["PTO6604"]
-    body = """
+    body = f"""
     %zero = arith.constant 0 : i64
     %u = pto.castptr %zero : i64 -> !pto.ptr<ui8, ub>
     pto.mte_gm_ub %g, %u, 0, 96 nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>
+    {ORDERED}
     pto.mte_ub_gm %u, %o, 96 nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>
     """
     result = run(

@@ -15,7 +15,7 @@ from tests.ops.micro.data import shown_by_vector_cores
 from tests.oracle import fractals as model
 from tests.oracle import lanes as one
 from tests.oracle.numerics import decode
-from tests.support.micro import bits_of, run
+from tests.support.micro import ORDERED, bits_of, run
 
 pytestmark = pytest.mark.sampled(8)
 
@@ -68,9 +68,12 @@ def through(
     %acc = pto.castptr %zero : i64 -> !pto.ptr<f32, acc>
     pto.mte_gm_l1_frac %xf, %xl, nd2nz, shape({m}, {n}), src_layout({4 * n}), dst_group(1, 1, {model.up16(m)}, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
     pto.mte_gm_l1_frac %of, %ol, nd2nz, shape({n}, {n}), src_layout({4 * n}), dst_group(1, 1, {model.up16(n)}, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
+    {ORDERED}
     pto.mte_l1_l0a %xl, %a0, {m}, {n}, 0, 0 : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
     pto.mte_l1_l0b %ol, %b0, {n}, {n}, 0, 0 {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
+    {ORDERED}
     pto.mad %a0, %b0, %acc, {m}, {n}, {n} disable_gemv : !pto.ptr<f32, left>, !pto.ptr<f32, right>, !pto.ptr<f32, acc>
+    {ORDERED}
     {setup}
     {text}
     return
@@ -334,7 +337,8 @@ def test_to_the_vector_cores(mode):
       %acc = pto.castptr %zero : i64 -> !pto.ptr<f32, acc>
       pto.mte_gm_l1_frac %x, %xl, nd2nz, shape({m}, {n}), src_layout({4 * n}), dst_group(1, 1, 16, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
       pto.mte_gm_l1_frac %one, %ol, nd2nz, shape({n}, {n}), src_layout({4 * n}), dst_group(1, 1, {n}, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
-      pto.mte_l1_l0a %xl, %a0, {m}, {n}, 0, 0 : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
+      {ORDERED}
+    pto.mte_l1_l0a %xl, %a0, {m}, {n}, 0, 0 : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
       pto.mte_l1_l0b %ol, %b0, {n}, {n}, 0, 0 {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
       pto.mad %a0, %b0, %acc, {m}, {n}, {n} disable_gemv : !pto.ptr<f32, left>, !pto.ptr<f32, right>, !pto.ptr<f32, acc>
       {out}

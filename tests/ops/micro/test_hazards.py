@@ -36,7 +36,7 @@ BARRIERS = ["VV_ALL", "VST_VLD", "VLD_VST", "VST_VST"]
 @pytest.mark.parametrize("kind", BARRIERS)
 def test_store_behind_another_store(kind):
     """Two registers to the same bytes: the second one could be first."""
-    first, second = store("a", 256), store("b", 300)
+    first, second = store("a", 256), store("b", 304)
     loads = load("a", 0), load("b", 64)
     assert codes(*loads, first, second) == [STORES]
     barrier = f'pto.mem_bar "{kind}"'
@@ -46,7 +46,7 @@ def test_store_behind_another_store(kind):
 
 @pytest.mark.parametrize("kind", BARRIERS)
 def test_store_behind_a_load_whose_result_it_does_not_use(kind):
-    first, second = load("b", 256), store("a", 300)
+    first, second = load("b", 256), store("a", 304)
     assert codes(load("a", 0), first, second) == [LOADS]
     barrier = f'pto.mem_bar "{kind}"'
     expected = [] if kind in ("VV_ALL", "VLD_VST") else [LOADS]

@@ -21,7 +21,9 @@ LENGTHS = {"NORM": 32, "US": 16, "DS": 64, "PK": 16}
 def test_loads(word, elem, offset):
     """The offset counts elements of the pointer's type, and may lead backwards."""
     before, v, p = memory((word, offset)), vreg(elem), f"!pto.ptr<{elem}, ub>"
-    size, start = bits_of(elem) // 8, 64
+    size, start = bits_of(elem) // 8, 128
+    if word != "BRC_B32":  # others than single elements begin at a block of 32 bytes
+        offset *= 32 // size
     attr = f'{{dist = "{word}"}}'
     after, codes = in_ub(
         bytes(before),
@@ -151,6 +153,7 @@ def test_streams(counts):
     """vstus moves by what it appends; with a result the flush of vstas ends at its pointer itself, and
     the result is further on by its offset."""
     before, v, p, al = memory(counts), vreg("f32"), "!pto.ptr<f32, ub>", "!pto.align"
+    far = 17 + -(sum(counts) + 18) % 8  # what is stored there begins at a block of 32 bytes
     after, codes = in_ub(
         bytes(before),
         full("f32"),
@@ -165,7 +168,7 @@ def test_streams(counts):
             f"%s = arith.constant {OUT // 4 + 1} : index",
             f"%n = arith.constant {counts[0]} : i32",
             f"%k = arith.constant {counts[1]} : i32",
-            "%far = arith.constant 17 : i32",
+            f"%far = arith.constant {far} : i32",
         ],
     )
     expected = bytearray(before)
@@ -174,7 +177,7 @@ def test_streams(counts):
         stream.append(at, bytes(before[: 4 * count]))
         at += 4 * count
     stream.flush()
-    expected[at + 68 : at + 68 + 256] = before[:256]
+    expected[at + 4 * far : at + 4 * far + 256] = before[:256]
     assert after == expected
     assert codes == []
 

@@ -194,6 +194,7 @@ def test_a_run_without_values_says_what_it_cannot_follow():
     %q = pto.castptr %zero : i64 -> !pto.ptr<i32, ub>
     %p = pto.castptr %zero : i64 -> {P}
     pto.mte_gm_ub %g, %p, 0, 160 nburst(1, 0, 0) : !pto.ptr<f32>, {P}
+    pto.barrier #pto.pipe<PIPE_ALL>
     pto.vecscope {{
       %i = pto.vmi.vload %q[%c0] : !pto.ptr<i32, ub> -> !pto.vmi.vreg<40xi32>
       %v = pto.vmi.vload %p[%c0] : {P} -> {V}
@@ -203,6 +204,7 @@ def test_a_run_without_values_says_what_it_cannot_follow():
       pto.vmi.vscatter %w, %p, %i, %m : {V}, {P}, !pto.vmi.vreg<40xi32>, {M}
       pto.vmi.vstore %w, %p[%c0], %m : {V}, {P}, {M}
     }}
+    pto.barrier #pto.pipe<PIPE_ALL>
     pto.mte_ub_gm %p, %g, 160 nburst(1, 0, 0) : {P}, !pto.ptr<f32>""",
     )
     front = check_source(Source("<text>", text))
