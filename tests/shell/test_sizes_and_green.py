@@ -88,8 +88,9 @@ def test_an_array_of_another_shape_than_the_views_is_noted(cli, path) -> None:
 def test_a_strict_run_says_in_a_line_why_it_fails(cli) -> None:
     outcome = cli("run", "@broken/stale_padding", "-q", "--strict")
     assert outcome.code == 1
-    assert outcome.err.splitlines()[-1].startswith("error: ")
-    assert "warning" in outcome.err
+    # a run ends with its verdict in one line
+    assert outcome.err.splitlines()[-1].startswith("failed: ")
+    assert "PTO7101" in outcome.err.splitlines()[-1]
 
 
 def test_files_of_narrow_floats_say_what_they_hold(cli, tmp_path) -> None:

@@ -93,7 +93,7 @@ ROWS = [
     Row("missing flag", program(LOAD_ADD_STORE.replace(pair("V", "MTE3"), "")), "PTO5201", *RACE),
     Row("back edge", program(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE\nLOAD"), "PTO5202", *RACE),
     Row("barrier of A2/A3", program(f"LOAD\n{pair('MTE2', 'V')}\n{ADD}\n{ADD}", "a2a3"), "PTO5204", *RACE),
-    Row("order of cores", PROGRAM.replace("ORDER", ""), "PTO5205", *RACE),
+    Row("order of cores", PROGRAM.replace("ORDER", ""), "PTO5205", *RACE, options=("--sync", "manual")),
     # flag, token, semaphore that nothing can ever match on the followed path
     Row("flag", program(f"{WAIT}\nSTORE"), "PTO5006", *STOPS),
     Row("token", program('pto.get_buf "PIPE_MTE2", 3, 0\nLOAD\npto.get_buf "PIPE_MTE3", 3, 0\nSTORE'), "PTO5006", *STOPS),

@@ -82,7 +82,8 @@ def test_values_are_checked_where_they_are_expected(cli, tmp_path: Path) -> None
     assert wrong.code == 2
     assert len(wrong.out.splitlines()) == 8
     assert wrong.err.startswith("error: PTO7613")
-    assert wrong.err.count("\n") == 2
+    assert wrong.err.splitlines()[-1].startswith("failed: ")  # the verdict ends the sweep
+    assert wrong.err.count("\n") == 3
 
 
 @pytest.mark.parametrize(
