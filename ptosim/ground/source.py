@@ -9,6 +9,7 @@ from ptosim.ground.records import dataclass, field
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _CPP_SUFFIXES = (".cpp", ".cc", ".cce", ".h", ".hpp", ".cxx")
+_PTO_LINE = re.compile(r"^\s*pto\.\w", re.MULTILINE)
 _LOOKS_CPP = re.compile(r"^\s*#\s*include\b|^\s*template\s*<|\bAICORE\b|__global__", re.MULTILINE)
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
@@ -47,7 +48,8 @@ class Source:
         """Is it C++: by its name, or by what is in it?"""
         name = self.name.lower()
         if name.endswith(_CPP_SUFFIXES):
-            return "{" in self.text  # calls alone are read as a snippet, as on the page
+            # Calls alone are read as a snippet, as on the page.
+            return "{" in self.text and _PTO_LINE.search(self.text) is None
         return not name.endswith(".pto") and bool(_LOOKS_CPP.search(self.text))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 
 from ptosim.engine.core.engine import Engine
@@ -13,7 +14,7 @@ from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.launch.footprint import footprint_of
 from ptosim.launch.options import RunOptions
 from ptosim.launch.prepared import Prepared
-from ptosim.machine.core import Machine
+from ptosim.machine.core import Core, Machine
 from ptosim.time.chip import Blocks, at_once
 from ptosim.time.report.totals import CostReport
 
@@ -60,6 +61,13 @@ def in_waves(engine: Engine, blocks: Blocks) -> None:
         engine_bridge(engine).in_waves(blocks.at_once)
 
 
+def _as_it_is(core: Core) -> Core:
+    """A core whose numbers stay when the launch gives its own back: footprints are asked for later."""
+    kept = copy(core)
+    kept.slots = list(core.slots)
+    return kept
+
+
 def report_of(
     prepared: Prepared, engine: Engine, blocks: Blocks | None = None, last_wave: int | None = None
 ) -> CostReport:
@@ -69,7 +77,7 @@ def report_of(
     report.touches = partial(
         footprint_of,
         program=engine.program,
-        cores=engine.machine.cores,
+        cores=[_as_it_is(core) for core in engine.machine.cores],
         functions=prepared.resolved.functions.values(),
     )
     return report

@@ -131,7 +131,7 @@ def test_few_numbers_are_fitted():
     keys = {target: cross.fitted_keys(cost_table(target)) for target in BARS}
     for found in keys.values():
         assert max(Counter(key.split(".")[0] for key in found).values()) <= 12
-    assert sum(map(len, keys.values())) <= 62
+    assert sum(map(len, keys.values())) <= 67  # five of them of memory and launches
 
 
 def test_a_row_that_is_like_another_changes_with_it():

@@ -20,6 +20,7 @@ MOST = {
     "models/": (238, WRITES),
     "language/cpp/": (43, "says which operation a call of the library is"),
     "ground/isa/examples.py": (1, WRITES),
+    "language/strides.py": (10, "follows what adds and multiplies the index of a block"),
     "engine/watch/vector.py": (4, "which instructions make masks, and alignment by name"),
     "debug/cause.py": (4, "ends a chain of causes where memory is loaded and stored"),
     "debug/exact.py": (16, "a reference of higher precision for each operation that has one"),

@@ -426,7 +426,7 @@ def _multiplier(model: Model, p: Parameters, node: GraphNode, most: np.ndarray) 
         return
     if first.scale is None or last.scale is None or p.scale is None:
         return
-    if first.scale.size > 1 or last.scale.size > 1:
+    if first.scale.size != 1 or last.scale.size != 1 or not p.scale.size:
         return
     factor = p.scale.astype(np.float64).reshape(-1) * (
         float(first.scale.reshape(-1)[0]) / float(last.scale.reshape(-1)[0])

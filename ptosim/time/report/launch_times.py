@@ -159,7 +159,9 @@ def _share(report: CostReport) -> float:
 def _root(limits: tuple[float, ...], power: float) -> float:
     """The root of a sum of powers; no less than the greatest."""
     most = max(limits)
-    return most * sum((x / most) ** power for x in limits) ** (1 / power) if most else 0.0
+    if most <= 0 or most == inf:
+        return max(most, 0.0)
+    return most * sum((max(x, 0.0) / most) ** power for x in limits) ** (1 / power)
 
 
 def _head(report: CostReport) -> float:
