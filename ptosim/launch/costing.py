@@ -62,7 +62,7 @@ def in_waves(engine: Engine, blocks: Blocks) -> None:
 
 
 def _as_it_is(core: Core) -> Core:
-    """A core whose numbers stay when the launch gives its own back: footprints are asked for later."""
+    """A core whose numbers stay when the launch gives its own back: a footprint is for later."""
     kept = copy(core)
     kept.slots = list(core.slots)
     return kept
