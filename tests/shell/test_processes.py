@@ -18,13 +18,15 @@ def eager(monkeypatch):
 
 
 def test_items_come_back_in_order_from_other_processes():
+    if not processes.can_fork():
+        pytest.skip("a thread of another test still runs here, beside which no process is forked")
     told: list[int] = []
     made = processes.each_of(
-        lambda n: (n * n, os.getpid()), range(9), 2, lambda m: told.append(m[0])
+        lambda n: (n * n, os.getpid()), range(9), 3, lambda m: told.append(m[0])
     )
     assert [n for n, _ in made] == told == [n * n for n in range(9)]
     assert made[0][1] == os.getpid()  # the first one tells what it takes
-    assert {pid for _, pid in made[1:]} - {os.getpid()}  # others take part
+    assert os.getpid() not in {pid for _, pid in made[1:]}
 
 
 def test_the_first_item_that_fails_is_told():
