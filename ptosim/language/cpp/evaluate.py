@@ -260,7 +260,7 @@ class Expressions(Names):
             return Place(value, number(0, LONG))
         if isinstance(value, (Struct, Tile, Global)):
             return value
-        raise CppError(node, "what is behind `*` is no pointer")
+        raise CppError(node, "what `*` is applied to is no pointer")
 
     def address(self, inside: Any, node: Any) -> Any:
         """Return `&inside`."""

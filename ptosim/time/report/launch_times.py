@@ -106,8 +106,8 @@ def launch_times(report: CostReport) -> LaunchTimes:
     work = _root((core, l2_us, hbm_us), power)
     head = _head(report)
     device = work + head
-    behind = table["machine.next"]
-    row = max(behind["floor_us"], device + behind["us"])
+    after = table["machine.next"]
+    row = max(after["floor_us"], device + after["us"])
     host = table["machine.host"]
     limit = _limit(report, core, l2_us, hbm_us, head)
     bounds = _bounds(report, moved, l2_us)
