@@ -127,3 +127,15 @@ class InternalError(PtosimError):
     """A fault of ptosim itself."""
 
     exit_code = 70
+
+
+class OpFault(Exception):
+    """An operation that cannot be executed; the engine turns it into a trap with the place: that of
+    the operation `at`, if it is one inside another."""
+
+    def __init__(self, code: str, message: str, *, at: Any = None, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.at = at
+        self.details = details

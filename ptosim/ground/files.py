@@ -6,8 +6,10 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.limits import current, size_text
 
 _LONGEST = 200
 """Bytes of a file's name in that of its temporary file; a name has 255."""
@@ -17,13 +19,45 @@ def read_text(path: Path) -> str:
     """Return the text of a file, without a byte order mark. Raises UsageError for a file that
     cannot be read, a name that none can have, and what is not UTF-8."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+        return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file. Raises UsageError for a file that cannot be read, a name that
+    none can have, a device (it may never end), and a file of more bytes than the limit."""
+    try:
+        refuse_device(path)
+        with path.open("rb") as stream:
+            return _bounded(stream, str(path))
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
     except ValueError as problem:  # a NUL in the name
         raise UsageError(f"cannot read {str(path)!a}: {problem}") from problem
+
+
+def read_input(stream: BinaryIO) -> bytes:
+    """Return the bytes of standard input. Raises UsageError for more than the limit."""
+    return _bounded(stream, "standard input")
+
+
+def refuse_device(path: Path) -> None:
+    """Raise UsageError for a device, which may never end (a pipe does, and is read); OSError for
+    what is not there."""
+    mode = path.stat().st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise UsageError(f"cannot read {path}: it is a device, not a file")
+
+
+def _bounded(stream: BinaryIO, name: str) -> bytes:
+    most = current().file_size
+    data = stream.read(most + 1)
+    if len(data) > most:
+        raise UsageError(
+            f"{name} is larger than {size_text(most)}", help="raise --max-file if it is meant"
+        )
+    return data
 
 
 def is_file(path: Path) -> bool:

@@ -20,6 +20,12 @@ MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped, unless the caller says another number: minutes, and
 gigabytes of records of time."""
 MOST_SECONDS = 10**9
+MAX_FILE = 256 << 20
+"""Bytes of a program, a description or a model, unless the caller says another number. Arrays have
+no such limit: they are mapped, or counted by the limit of memory."""
+MEMORY = 4 << 30
+"""Bytes that commands may take whose programs nobody has looked at yet (`check`, `sweep`), unless
+the caller says another number."""
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _STATM = "/proc/self/statm"
 
@@ -35,11 +41,16 @@ class Limits:
     """Of wall-clock time, from the beginning."""
     memory: int | None = None
     """Bytes on top of what the process has at the beginning."""
+    file: int | None = None
+    """Bytes of a file that is read whole."""
+    trusts: bool = True
+    """False for programs of strangers: no templates, no Python functions."""
 
     def __post_init__(self) -> None:
         for name, value in (
             ("max_instructions", self.instructions),
             ("max_memory", self.memory),
+            ("max_file", self.file),
         ):
             is_number = isinstance(value, int) and not isinstance(value, bool)
             if value is not None and (not is_number or value < 1):
@@ -50,11 +61,29 @@ class Limits:
         if not isinstance(seconds, int | float) or not 0 < seconds <= MOST_SECONDS:  # no NaN either
             raise UsageError(f"max_seconds is {seconds!r}; it is a number above 0")
 
+    def for_strangers(self) -> Limits:
+        """Return these limits, and those for programs of strangers where they are narrower."""
+        usual = UNTRUSTED
+        return Limits(
+            self.instructions,
+            min(self.seconds or MOST_SECONDS, usual.seconds or MOST_SECONDS),
+            min(self.memory or MEMORY, usual.memory or MEMORY),
+            min(self.file or MAX_FILE, usual.file or MAX_FILE),
+            trusts=False,
+        )
+
+
+UNTRUSTED = Limits(seconds=60.0, memory=1 << 30, file=64 << 20, trusts=False)
+"""Of programs of strangers."""
+
 
 class Budget:
     """Limits that hold, and what has been used of them."""
 
-    __slots__ = ("_at_first", "deadline", "instructions", "is_limited", "limits", "outer", "taken")
+    __slots__ = (
+        "_at_first", "deadline", "file_size", "instructions", "is_limited", "limits", "outer",
+        "taken", "trusts",
+    )  # fmt: skip
 
     def __init__(self, limits: Limits, outer: Budget | None = None) -> None:
         self.limits = limits
@@ -67,6 +96,11 @@ class Budget:
         inherited = outer.instructions if outer is not None else None
         both = [n for n in (limits.instructions, inherited) if n is not None]
         self.instructions = min(both, default=None)
+        around = outer.file_size if outer is not None else MAX_FILE
+        is_trusted = outer is None or outer.trusts
+        wanted = limits.file or around
+        self.file_size = wanted if is_trusted else min(wanted, around)
+        self.trusts = limits.trusts and is_trusted
         self.is_limited = (
             self.deadline is not None or limits.memory is not None or self.outer is not None
         )

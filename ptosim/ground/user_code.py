@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from ptosim.ground.errors import UsageError
+from ptosim.ground.limits import current
+
 
 class Left(Exception):
     """Python of the caller wanted to end the process."""
@@ -15,7 +18,13 @@ class Left(Exception):
 @contextmanager
 def of_the_caller() -> Iterator[None]:
     """Let what happens inside fail, and nothing more: `sys.exit` in a function of the caller is a
-    fault of that function, and what it was called for has a word to say on it. Raises Left."""
+    fault of that function, and what it was called for has a word to say on it. Raises Left;
+    UsageError where the limits are those for strangers."""
+    if not current().trusts:
+        raise UsageError(
+            "Python of the caller is not executed with --untrusted",
+            help="leave the option away if the file is yours",
+        )
     kept = {name: getattr(builtins, name) for name in ("exit", "quit") if hasattr(builtins, name)}
     try:
         for name in kept:  # those of the interpreter close standard input, which others read

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptosim.ground.controls import has_bidi
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
-from ptosim.ground.source import Source
+from ptosim.ground.source import Source, Span
 from ptosim.language.strides import block_overlaps, shared_lines
 from ptosim.machine.effects.operands import named_values
 from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of
+
+
+def directions(source: Source) -> Iterator[Diagnostic]:
+    """Report the first character that shows its line in another order than it is read in."""
+    at = has_bidi(source.own)
+    if at is not None:
+        at += len(source.around[0])
+        yield finding(
+            "PTO0017",
+            f"character U+{ord(source.text[at]):04X} changes the direction of text",
+            Span(source, at, at + 1),
+            notes=("an editor may show this line in another order than it is read in",),
+            help="remove it",
+        )
 
 
 def unused(function: Function, source: Source) -> Iterator[Diagnostic]:
@@ -253,4 +268,4 @@ def lints(resolved: ResolvedModule) -> list[Diagnostic]:
     source = resolved.module.source
     functions = [f for f in resolved.functions.values() if f.has_body and not f.implicit]
     found = [each for lint in _LINTS for function in functions for each in lint(function, source)]
-    return [*arguments(functions, source), *found]
+    return [*directions(source), *arguments(functions, source), *found]

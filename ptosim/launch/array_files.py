@@ -21,6 +21,7 @@ from typing import IO
 import numpy as np
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import refuse_device
 from ptosim.ground.limits import current, size_text
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.storage import native
@@ -64,6 +65,7 @@ def load_npy(path: Path) -> np.ndarray:
     """Return the array of a `.npy` file; elements of a float of one byte as bytes without a type.
     Raises UsageError if it cannot be read or is not one, LimitError if it does not fit."""
     try:
+        refuse_device(path)
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             return _array(file, size, str(path))

@@ -406,9 +406,8 @@ class UnknownBinding(Binding):
         if needed is not None:
             self.reached[value.name] = needed
         size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
-        current().reserve(size, f"`{value.name}`")
         try:
-            content = np.zeros(size, np.uint8)
+            content = np.zeros(size, np.uint8)  # addresses alone: without values nobody touches it
         except (MemoryError, ValueError) as problem:
             raise LimitError(f"`{value.name}` would have {size:,} bytes") from problem
         self._add_buffer(value, type_.elem, content, (0,), is_own=True)

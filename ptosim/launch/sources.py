@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.files import read_text
+from ptosim.ground.files import read_input, read_text
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.source import Source
 from ptosim.language.syntax.cpp import from_cpp
@@ -109,7 +109,7 @@ def split_part(name: str) -> tuple[str, str]:
 def _text_of(stream: BinaryIO) -> Source:
     """Standard input can be read once, and each of several targets asks for it."""
     try:
-        return Source("<stdin>", snippet_of(stream.read().decode("utf-8-sig")))
+        return Source("<stdin>", snippet_of(read_input(stream).decode("utf-8-sig")))
     except UnicodeDecodeError as problem:
         raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from ptosim.ground.errors import OpFault
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import replace
-from ptosim.machine.faults import OpFault
 from ptosim.machine.layout import Layout, memory_of, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.machine.values import Pointer

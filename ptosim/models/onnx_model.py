@@ -12,6 +12,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.storage import as_bytes, storage
 from ptosim.models.quant.onnx.schema import Attributes
@@ -61,10 +62,7 @@ def load(path: str | Path) -> Graph:
     no valid model.
     """
     onnx = package()
-    try:
-        data = Path(path).read_bytes()
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+    data = read_bytes(Path(path))
     try:
         model = onnx.load_model_from_string(data)
     except Exception as problem:  # protobuf's own exceptions

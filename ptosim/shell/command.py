@@ -94,9 +94,11 @@ class Command:
     epilog: str = ""
     within: Names | None = None
 
-    def configure(self, parser: argparse.ArgumentParser, words: Sequence[str] = ()) -> None:
-        """Declare the options; of a command of commands those of the one that `words` begin with,
-        else of all."""
+    def configure(
+        self, parser: argparse.ArgumentParser, words: Sequence[str] | None = None
+    ) -> None:
+        """Declare the options; of a command of commands those of the one that `words` name (its
+        help needs none), without words of all."""
         if self.within is not None:
             _configure_within(self.within, parser, words)
             return
@@ -168,12 +170,14 @@ def _defaults() -> dict[str, Any]:
     return found | {option.dest: None for option in phases.LAUNCH if not option.is_list}
 
 
-def _configure_within(within: Names, parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    named = next(iter(words), "")
+def _configure_within(
+    within: Names, parser: argparse.ArgumentParser, words: Sequence[str] | None
+) -> None:
+    named = next((word for word in words or () if word in within.names), "")
     commands = parser.add_subparsers(dest="subcommand", metavar="WHAT", required=True)
     for name, summary in within.names.items():
         sub = commands.add_parser(name, **about(summary))
-        if named not in within.names or name == named:  # to load all takes as long as a small one
+        if words is None or name == named:  # to load all takes as long as a small one
             load(f"{within.prefix} {name}").configure(sub)
 
 

@@ -7,6 +7,7 @@ import difflib
 import re
 from pathlib import Path
 
+from ptosim.ground.controls import in_program
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.dates import DATES
@@ -14,6 +15,7 @@ from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
+from ptosim.language.lint import directions
 from ptosim.language.rewrite.forms import to_date
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
@@ -58,7 +60,7 @@ from ptosim.views.report import Report, Verbatim, one_section
     program("files"),
     forms=("text",),
 )  # fmt: skip
-def run(options: argparse.Namespace, terminal: Terminal) -> Report:
+def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
     """Print, check or rewrite files."""
     if options.in_place and any(f == "-" or f.startswith("@") for f in options.files):
         raise UsageError("--in-place rewrites files; standard input and shipped programs are none")
@@ -69,6 +71,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     changed = 0
     for name in options.files:
         source = open_file(name)
+        terminal.findings(list(directions(source)))
         text = by_part(source, lambda part: _made_of(part, options, terminal, lost))
         kept = _with_ends_of(source, text)
         changed += kept != source.own
@@ -82,6 +85,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         else:
             texts.append(text)
     code = 1 if lost or (changed and options.check) else 0
+    if options.output:  # a file is not shown: it gets the bytes that the program has
+        terminal.write("".join(texts))
+        return code
+    texts = list(map(in_program, texts))
     return one_section(map(Verbatim, texts), exit_code=code)
 
 

@@ -8,16 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import from_one, from_zero, group, option, switch
 from ptosim.shell.streams import write_out
 from ptosim.shell.terminal import Terminal, write_file
-from ptosim.tools.search.engines import engine_of
-from ptosim.tools.search.judge import FRESH, Judge, Verdict, read_lines
 from ptosim.views.json_text import line
 from ptosim.views.report import Ending
+
+if TYPE_CHECKING:
+    from ptosim.tools.search.judge import Verdict
 
 _EPILOG = """A job is one JSON object a line: id, program (a path) or text, and target, entry, args
 (SPECs), seeds, expect {name: {file | python, rtol, atol, ulp}}, limits {instructions, seconds,
@@ -40,8 +42,8 @@ is no job."""
             help="draw the fresh inputs from this number (default: others each time)",
         ),
         option(
-            "--fresh", type=from_zero, default=FRESH, metavar="N",
-            help=f"rounds of fresh inputs for each candidate (default {FRESH})",
+            "--fresh", type=from_zero, metavar="N",
+            help="rounds of fresh inputs for each candidate (default 1)",
         ),
         switch("--times", help="also say the seconds of each job"),
     ),
@@ -50,13 +52,17 @@ is no job."""
 )  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Judge every job; verdicts are written as they are ready, into a file at the end."""
+    from ptosim.tools.search.engines import engine_of
+    from ptosim.tools.search.judge import FRESH, Judge
+
     lines, folder = _jobs(options.jobs_file)
+    fresh = FRESH if options.fresh is None else options.fresh
     engine = engine_of(options.jobs, options.cluster)
     begin = time.monotonic()
     found = _Told(terminal, options.output)
     try:
         judges = Judge(
-            engine, options.seed, fresh=options.fresh, limits=launching.limits_of(options),
+            engine, options.seed, fresh=fresh, limits=launching.limits_of(options),
             times=options.times,
         )  # fmt: skip
         with terminal.busy("judging", None) as progress:
@@ -76,6 +82,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 def _jobs(name: str) -> tuple[Generator[str, None, None], Path | None]:
     if name == "-":
         return _standard_input(), None
+    from ptosim.tools.search.judge import read_lines
+
     return read_lines(Path(name)), Path(name).parent
 
 

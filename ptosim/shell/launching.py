@@ -110,7 +110,10 @@ def tolerance(options: argparse.Namespace) -> Tolerance:
 
 def limits_of(options: argparse.Namespace) -> Limits:
     """Return the limits that the options ask for."""
-    return Limits(options.max_instructions, options.max_seconds, options.max_memory)
+    asked = Limits(
+        options.max_instructions, options.max_seconds, options.max_memory, options.max_file
+    )
+    return asked.for_strangers() if options.untrusted else asked
 
 
 def pairs(texts: Iterable[str], name: str = "--arg") -> dict[str, str]:

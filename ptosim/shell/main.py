@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from ptosim.ground.controls import visible
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
-from ptosim.ground.limits import Limits
+from ptosim.ground.limits import MEMORY, Limits
 from ptosim.ground.processes import tell_blas, wanted_threads
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.ground.version import __version__
 from ptosim.shell import streams
-from ptosim.shell.command import COMMANDS, about, load
+from ptosim.shell.command import COMMANDS, Command, about, load
 from ptosim.shell.options import NO_CACHE
 from ptosim.shell.streams import Terminated, orderly
 from ptosim.shell.terminal import Terminal
@@ -149,6 +150,8 @@ EXIT_INTERRUPTED = 130
 
 # Commands that go on until the user ends them: their limits hold for each thing that they are told.
 LASTING = ("debug", "dap", "judge", "lsp", "serve")
+BOUNDED = ("check", "sweep")
+"""Commands with a limit of memory even where none is asked for."""
 
 _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
 3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
@@ -168,11 +171,17 @@ def main(argv: Sequence[str]) -> int:
     parser = _parser(argv)
     try:
         options = parser.options(argv)
+        if not getattr(options, "command", None):
+            streams.write_out(START)
+            return UsageError.exit_code
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 2
-    if not getattr(options, "command", None):
-        streams.write_out(START)
-        return 2
+        return stop.code if isinstance(stop.code, int) else UsageError.exit_code
+    except BrokenPipeError:
+        streams.abandon()
+        return 0
+    except UsageError as problem:  # a help that cannot be written
+        streams.write_error(f"error: {problem}\n")
+        return problem.exit_code
     options.argv = list(argv)
     terminal = Terminal(options)
     try:
@@ -234,11 +243,32 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
 
     command, limits = load(options.command), limits_of(options)
     lasts = options.command in LASTING or getattr(options, "watch", False)
+    if not limits.trusts:
+        return _confined(command, options, terminal, limits, lasts=lasts)
+    if options.command in BOUNDED and limits.memory is None:
+        limits = replace(limits, memory=MEMORY)
     if lasts or limits == Limits():
         return command.run(options, terminal)
     from ptosim.ground.alarm import in_force
 
     with in_force(limits):
+        return command.run(options, terminal)
+
+
+def _confined(
+    command: Command,
+    options: argparse.Namespace,
+    terminal: Terminal,
+    limits: Limits,
+    *,
+    lasts: bool,
+) -> int:
+    """Run a command on files of strangers. One that lasts keeps its time by itself."""
+    from ptosim.ground.alarm import in_force
+    from ptosim.ground.confined import confine
+
+    confine(limits, lasts=lasts)
+    with in_force(replace(limits, seconds=None, memory=None) if lasts else limits):
         return command.run(options, terminal)
 
 
@@ -269,6 +299,13 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             self.refuse(unknown)
         return options
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write what argparse has to say, which may name words of the command line."""
+        if file is sys.stdout:
+            streams.write_out(message)
+        else:
+            super()._print_message(visible(message), file)
 
     def _own_words(self, argv: Sequence[str]) -> list[str]:
         try:

@@ -274,7 +274,17 @@ LIMITS = Group(
         ),
         option(
             "--max-memory", type=_bytes, metavar="SIZE",
-            help="stop before more memory is taken: bytes, or 512M, 4G",
+            help="stop before more memory is taken: bytes, or 512M, 4G (default of check and "
+            "sweep: 4G)",
+        ),
+        option(
+            "--max-file", type=_bytes, metavar="SIZE",
+            help="refuse larger programs, descriptions and models (default 256M)",
+        ),
+        switch(
+            "--untrusted",
+            help="for files from strangers: at most 60 s, 1G of memory and 64M a file; no "
+            "templates, no Python of theirs",
         ),
     ),
 )  # fmt: skip

@@ -12,6 +12,8 @@ import numpy as np
 
 from ptosim.ground import toml_text
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_text
+from ptosim.ground.source import with_line_feeds
 from ptosim.ground.whole_numbers import whole
 from ptosim.machine.quant.granularity import along
 from ptosim.machine.quant.storage import storage
@@ -119,8 +121,8 @@ _KEYS = {option.dest: option for option in (*_PLAN, *_CONVOLUTION.options, *_WRI
 def _read(options: argparse.Namespace) -> None:
     """Take options from the file; those of the command line were parsed before and are replaced."""
     try:
-        table = toml_text.read(Path(options.task).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as problem:  # ValueError: no TOML, or a number of many digits
+        table = toml_text.read(with_line_feeds(read_text(Path(options.task))))
+    except ValueError as problem:  # ValueError: no TOML, or a number of many digits
         raise UsageError(f"{options.task}: {problem}") from problem
     for key, value in table.items():
         name = key.replace("-", "_")

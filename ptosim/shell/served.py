@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from ptosim.ground.version import __version__
-from ptosim.shell.serve.protocol import LOCAL, line_of
+from ptosim.shell.serve.protocol import line_of, talks
 
+INTERRUPTED = 130
 _GONE = "the server ended before the command did"
 
 
@@ -19,8 +20,7 @@ def handed_over(argv: Sequence[str], path: str) -> int | None:
     """Run a command on the server at a socket and return its exit code; None where it has to run
     here: it talks to its user, a stream of it is closed, or there is no such server (which is said
     in a line)."""
-    word = next((a for a in argv if not a.startswith("-")), "")
-    if word in LOCAL or "--debug-on-error" in argv or not hasattr(socket, "AF_UNIX"):
+    if talks(argv) or not hasattr(socket, "AF_UNIX"):
         return None
     if None in (sys.stdin, sys.stdout, sys.stderr):
         return None  # its number would be that of the socket, and be read and written as it
@@ -47,11 +47,14 @@ def _served(server: socket.socket, argv: Sequence[str]) -> int | None:
     text = line_of(request | {"version": __version__})
     sent = socket.send_fds(server, [text], [0, 1, 2])
     server.sendall(text[sent:])
-    answer = b""
+    answer, is_cancelled = b"", False
     while not answer.endswith(b"\n"):
         try:
             piece = server.recv(65536)
         except KeyboardInterrupt:
+            if is_cancelled:  # the server does not answer; the user wants to leave
+                return INTERRUPTED
+            is_cancelled = True
             server.sendall(line_of({"cancel": None}))
             continue
         if not piece:

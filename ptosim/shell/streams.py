@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
+from ptosim.ground.controls import visible
 from ptosim.ground.errors import UsageError
 
 _PLAIN = {
@@ -69,11 +70,11 @@ def prepare() -> None:
             stream.reconfigure(errors=_HANDLER)
 
 
-def write_out(text: str) -> None:
-    """Write to standard output. Raises UsageError if that cannot be done; BrokenPipeError where its
-    reader is gone."""
+def write_out(text: str, *, colored: bool = False) -> None:
+    """Write to standard output, without a control character but (`colored`) colours. Raises
+    UsageError if that cannot be done; BrokenPipeError where its reader is gone."""
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(visible(text, colored=colored))
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -82,10 +83,11 @@ def write_out(text: str) -> None:
         raise UsageError(f"cannot write to standard output: {problem.strerror}") from problem
 
 
-def write_error(text: str) -> None:
-    """Write to standard error, if that can be done: else there is nobody to tell."""
+def write_error(text: str, *, colored: bool = False) -> None:
+    """Write to standard error, without a control character but (`colored`) colours, if that can be
+    done: else there is nobody to tell."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(text)
+        sys.stderr.write(visible(text, colored=colored))
         sys.stderr.flush()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from ptosim.ground.controls import visible
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
 from ptosim.ground.progress import Progress, watched
@@ -68,7 +69,7 @@ class Terminal:
         if self._target is not None:
             write_file(Path(self._target), text)
             return
-        write_out(text)
+        write_out(text, colored=self.uses_color(sys.stdout))
 
     def report_to_screen(self) -> None:
         """Write reports to standard output: `-o` names something else than the report."""
@@ -92,7 +93,8 @@ class Terminal:
     def end(self, ending: Ending) -> None:
         """Write the last line of a command that has no text to end with to standard error."""
         room = Room(self.width(sys.stderr), sys.stderr.isatty())
-        write_error(ending_line(ending, room, color=self.uses_color(sys.stderr)))
+        color = self.uses_color(sys.stderr)
+        write_error(ending_line(ending, room, color=color), colored=color)
 
     def render(self, report: Report) -> str:
         """Return a report in the form that was asked for."""
@@ -121,10 +123,10 @@ class Terminal:
             return
         shown = [d for d in diagnostics if self.shows(d)]
         if shown:
-            paint = ansi if self.uses_color(sys.stderr) else plain
-            width = self.width(sys.stderr)
+            colored = self.uses_color(sys.stderr)
+            paint, width = ansi if colored else plain, self.width(sys.stderr)
             text = render_all(shown, paint, width, verbose=self.verbose)
-            write_error(text + "\n")
+            write_error(f"{text}\n", colored=colored)
 
     def shows(self, diagnostic: Diagnostic) -> bool:
         """Notes about choices that the header repeats are shown only with -v; -q hides all but
@@ -139,15 +141,18 @@ class Terminal:
 
     def remark(self, message: str) -> None:
         """Write a remark on what was done to standard error."""
-        paint = ansi if self.uses_color(sys.stderr) else plain
-        write_error(f"{paint('note', 'note')}: {message}\n")
+        self._said("note", message)
 
     def error(self, message: str, help: str | None = None) -> None:
         """Write an error that has no place in a program."""
-        paint = ansi if self.uses_color(sys.stderr) else plain
-        write_error(f"{paint('error', 'error')}: {message}\n")
+        self._said("error", message)
         if help:
-            write_error(f"  {paint('help', 'help')}: {help}\n")
+            self._said("help", help, "  ")
+
+    def _said(self, word: str, message: str, indent: str = "") -> None:
+        colored = self.uses_color(sys.stderr)
+        sign = (ansi if colored else plain)(word, word)
+        write_error(f"{indent}{sign}: {visible(message)}\n", colored=colored)
 
 
 def trace_text(events: list[dict[str, object]]) -> str:

@@ -54,9 +54,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
         )
     runner = Runner()
     if options.update:
-        written = {path for case in cases if (path := runner.update(case)) is not None}
-        terminal.remark(f"{len(written)} files written")
-        return 0
+        return _update(cases, runner, terminal)
     with terminal.busy("testing", len(cases), "cases"):
         lines = _lines(cases, options.jobs or available_cores())
     code = 0 if all(line.outcome.passed for line in lines) else 1
@@ -65,6 +63,16 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
         lambda _: _parts(lines, alone), lambda: _fields(lines), exit_code=code, ending=ending,
         own={"junit": lambda: _junit(lines), "github": lambda: _github(lines)},
     )  # fmt: skip
+
+
+def _update(cases: list[Case], runner: Runner, terminal: Terminal) -> int:
+    """Write the golden arrays; exit code 1 if a program does not run, which is said."""
+    written = {path for case in cases if (path := runner.update(case)) is not None}
+    terminal.remark(f"{len(written)} files written")
+    stopped = {case.path: text for case in cases if (text := runner.stopped(case))}
+    for path, text in stopped.items():
+        terminal.error(f"{path} does not run:\n{text}")
+    return 1 if stopped else 0
 
 
 def _ending(lines: list[Line]) -> Ending:

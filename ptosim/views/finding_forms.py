@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ptosim.ground.controls import visible
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
 from ptosim.ground.source import Span
 from ptosim.ground.version import __version__
@@ -153,7 +154,7 @@ def _case(suite: Element, name: str, finding: Diagnostic, failed: bool) -> None:
 
 
 def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", visible(text))
 
 
 # -- SARIF -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 
+from ptosim.ground.controls import visible, visible_line
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Severity
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source
@@ -39,11 +40,18 @@ class Mark:
 
 def excerpt(line: str, marks: Sequence[Mark], width: int) -> tuple[str, list[str]]:
     """Return what is shown of a line in `width` columns, and the rows under it."""
-    line = line.replace("\t", " ")
+    line, at = visible_line(line.replace("\t", " "))
+    marks = [replace(mark, start=_at(at, mark.start), end=_at(at, mark.end)) for mark in marks]
     marks = sorted(marks, key=lambda mark: (mark.start, mark.end))
     kept = _kept(line, marks, width)
     lead = len(_lead(line, kept))
     return _shown(line, kept), _rows([_moved(mark, kept, lead) for mark in marks], width)
+
+
+def _at(columns: Sequence[int], place: int) -> int:
+    """The column where a place of the line is shown; places after its end stay as far after it."""
+    last = len(columns) - 1
+    return columns[place] if place <= last else columns[last] + place - last
 
 
 # -- what is kept of a line -----------------------------------------------------------------------
@@ -265,7 +273,7 @@ def render(
     """
     word = diagnostic.severity.word
     head = paint(f"{word}[{diagnostic.code}]", word)
-    lines = [f"{head}: {paint(diagnostic.message, 'bold')}"]
+    lines = [f"{head}: {paint(visible(diagnostic.message), 'bold')}"]
     gutter = _gutter(diagnostic.labels)
     lines.extend(_places(diagnostic.labels, gutter, width - gutter - 3, paint))
     margin = " " * gutter
@@ -319,7 +327,7 @@ def _tail(margin: str, word: str, text: str, width: int, paint: Paint) -> list[s
     indent = " " * (len(margin) + len(f" = {word}: "))
     first = f"{margin} {paint('=', 'place')} {paint(word, 'help' if word == 'help' else 'note')}: "
     lines: list[str] = []
-    for part in text.split("\n"):
+    for part in visible(text).split("\n"):
         room = max(width - len(indent), 20)
         lines.extend(_wrapped(part, room))
     return [f"{first}{lines[0]}", *(f"{indent}{line}" for line in lines[1:])]
@@ -343,7 +351,7 @@ def _places(labels: Sequence[Label], gutter: int, width: int, paint: Paint) -> l
         return []
     margin = " " * gutter
     bar = paint("|", "place")
-    out = [f"{margin}{paint('-->', 'place')} {labels[0].span}", f"{margin} {bar}"]
+    out = [f"{margin}{paint('-->', 'place')} {visible(str(labels[0].span))}", f"{margin} {bar}"]
     source = labels[0].span.source
     by_line: dict[int, list[Mark]] = {}
     for i, label in enumerate(labels):
@@ -357,7 +365,7 @@ def _places(labels: Sequence[Label], gutter: int, width: int, paint: Paint) -> l
         out.extend(_line(source, line, by_line[line], margin, width, paint))
         previous = line
     out.extend(
-        f"{margin} {paint('=', 'place')} {label.span}: {label.text}"
+        f"{margin} {paint('=', 'place')} {visible(f'{label.span}: {label.text}')}"
         for label in labels
         if label.span.source is not source
     )
@@ -382,4 +390,4 @@ def _mark(label: Label, sign: str) -> Mark:
     at = span.column - 1
     end_line, end_column = span.source.line_column(span.end)
     last = end_column - 1 if end_line == span.line else len(span.source.line_text(span.line))
-    return Mark(at, max(last, at + 1), sign, label.text)
+    return Mark(at, max(last, at + 1), sign, visible(label.text))

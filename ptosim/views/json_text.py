@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ptosim.ground.controls import in_json
+
 
 def document(value: object) -> str:
     """Return a value as a JSON document of several lines. Raises TypeError for what JSON has no
@@ -31,9 +33,10 @@ def _dumps(value: object, indent: int | None) -> str:
     import json  # a report as text does without
 
     try:
-        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+        return in_json(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError):  # something in it is not plain: walk through it
-        return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+        plain = json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+        return in_json(plain)
 
 
 def _plain(value: Any) -> Any:

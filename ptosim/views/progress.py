@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsed
 from rich.text import Text
 
 from ptosim.ground import progress as watch
+from ptosim.ground.controls import visible
 
 DELAY = 1.0
 """Seconds before the line appears: short runs stay quiet."""
@@ -26,7 +27,7 @@ class _State(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Return it as text, asked for anew each time."""
-        return Text(str(self._of))
+        return Text(visible(str(self._of)))
 
 
 class Busy:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeGuard
 
+from ptosim.ground.controls import visible
 from ptosim.ground.version import __version__
 from ptosim.views.report import (
     Ending,
@@ -36,7 +37,9 @@ def render(report: Report, form: str, room: Room, *, color: bool = False) -> str
     """Return a report in a form of FORMS, or one that the report has of its own."""
     if form in report.own:
         return report.own[form]()
-    return _text(report, room, color=color) if form == "text" else FORMS[form](report)
+    if form == "text":
+        return _text(report, room, color=color)
+    return visible(FORMS[form](report))
 
 
 # -- a terminal ------------------------------------------------------------------------------------
@@ -58,7 +61,7 @@ def ending_line(ending: Ending, room: Room, *, color: bool = False) -> str:
     """Return the last line of a report."""
     from ptosim.views.frames import ansi
 
-    line = _line(Line(ending.line), room)
+    line = _line(Line(visible(ending.line)), room)
     sign = ansi(ending.word, "help" if ending.passed else "error") if color else ending.word
     return sign + line.removeprefix(ending.word)
 
@@ -76,7 +79,8 @@ def text_of_parts(parts: Iterable[object], room: Room, *, color: bool = False) -
     for part in parts:
         if isinstance(part, (Verbatim, Line)):
             flush()
-            done.append(part.text if isinstance(part, Verbatim) else _line(part, room))
+            text = part.text if isinstance(part, Verbatim) else _line(part, room)
+            done.append(visible(text))
         elif isinstance(part, Table) and part.pipe is not None and not room.is_screen:
             flush()
             waiting.append(part)

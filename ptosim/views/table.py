@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ptosim.ground.controls import visible
 from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.views.text import Text, columns_of
 
@@ -285,7 +286,7 @@ def table(
     values = tuple(row + (None,) * (len(made) - len(row)) for row in every[:shown])
     cells = tuple(tuple(map(_cell, made, row)) for row in values)
     return Table(
-        title, made, values, tuple(essential), tuple(drop), cut, head, edge, tight,
+        visible(title), made, values, tuple(essential), tuple(drop), cut, head, edge, tight,
         frozenset(marked), len(every) - len(values), pipe, cells,
     )  # fmt: skip
 

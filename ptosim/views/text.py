@@ -8,12 +8,12 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from ptosim.ground.controls import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text as RichText
 
-_CONTROL: dict[int, None] = dict.fromkeys((7, 8, 11, 12, 13))
-"""Characters that rich leaves out: bell, backspace, vertical tab, form feed, carriage return."""
 _NARROW = frozenset((*map(chr, range(32, 127)), *"─│█░▒▓·…µ±≤≥→✓✗∞\n"))
 """Characters of one column that reports are written with."""
 
@@ -28,11 +28,11 @@ class Text:
     __slots__ = ("parts",)
 
     def __init__(self, text: str = "", style: str = "") -> None:
-        self.parts = [(text.translate(_CONTROL), style)]
+        self.parts = [(visible(text), style)]
 
     def append(self, text: str, style: str = "") -> Text:
         """Add text at the end; a part without a style takes that of the beginning."""
-        self.parts.append((text.translate(_CONTROL), style))
+        self.parts.append((visible(text), style))
         return self
 
     @property

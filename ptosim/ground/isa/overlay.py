@@ -31,8 +31,10 @@ from typing import Any
 
 from ptosim.ground import toml_text
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_bytes
 from ptosim.ground.isa.costs import Accuracy, CostTable
 from ptosim.ground.records import dataclass, replace
+from ptosim.ground.source import with_line_feeds
 
 MOST = 1e12
 LEAST = 1e-12
@@ -96,9 +98,7 @@ def read_overlay(path: str | Path) -> Overlay:
     """Return the overlay in a file. Raises UsageError (PTO7520) for what is no overlay."""
     path = Path(path)
     try:
-        content = toml_text.read(path.read_text(encoding="utf-8-sig"))
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+        content = toml_text.read(with_line_feeds(read_bytes(path).decode("utf-8-sig")))
     except ValueError as problem:  # no UTF-8, no TOML, or a number of thousands of digits
         raise UsageError(f"PTO7520: {path} is no cost overlay: {problem}", help=_HELP) from problem
     try:

@@ -11,12 +11,13 @@ from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType, MultiTileType, TileType
+from ptosim.ground.isa.passes import Passes, passes_rows
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source
-from ptosim.language.place.passes import passes_of
 from ptosim.language.place.planner import Placement, place
 from ptosim.language.place.sides import queue_of
 from ptosim.language.verify.operands import constant, operand_span
+from ptosim.language.verify.rule_views import environment, holds
 from ptosim.machine.effects.row import access_entry
 from ptosim.machine.effects.storage import operand_value, slot_of
 
@@ -187,7 +188,7 @@ def plan(resolved: ResolvedModule, name: str) -> Plan:
     found.extend(shared_bytes(resolved, reached, placement))
     for op in (op for function in reached for op in function.ops if op.definition is not None):
         op.queue = queue_of(op, resolved.target)
-        op.passes = passes_of(op, resolved.target, resolved.date)
+        op.passes = _passes_of(op, resolved.target, resolved.date)
     return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))
 
 
@@ -323,3 +324,18 @@ def has_abstract(function: Function) -> bool:
     """Does a value of the function take its shape from the arguments of the run?"""
     values = [*function.args, *(v for op in function.ops for v in op.results)]
     return any(isinstance(v.type, AbstractTileType) for v in values)
+
+
+def _passes_of(op: Operation, target: str, date: str) -> Passes | None:
+    """Return the steps of an operation; None for one that its own pipe does as a whole."""
+    rows = passes_rows(date).get(op.name.removeprefix("pto."))
+    if rows is None or op.variant is None:
+        return None
+    # A date whose operand list has no scratch has none that could be given.
+    names = {"tmp": None, **environment(op, target)}
+    for row in rows:
+        if row.target in (None, target) and (
+            row.when is None or holds(row.when, names, absent=False)
+        ):
+            return row.passes
+    return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.ground.errors import OpFault as OpFault
 from ptosim.ground.ir.types import TileType
 from ptosim.machine.core import Core
-from ptosim.machine.faults import OpFault as OpFault
 from ptosim.machine.gm import GmBuffer, ViewSpec
 
 

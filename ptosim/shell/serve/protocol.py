@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ VARIABLE = "PTOSIM_SERVER"
 """The environment variable that names the socket."""
 LOCAL = frozenset(("serve", "debug", "dap", "lsp"))
 """Commands that talk to somebody, or go on for ever: they run where they were called."""
+ENDLESS = ("--debug-on-error", "--watch")
+"""Options that make a command such a one."""
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of a request."""
 
@@ -41,7 +44,8 @@ def line_of(message: dict[str, Any]) -> bytes:
 def request_of(line: bytes) -> dict[str, Any]:
     """Return a request. Raises ValueError with what is wrong with it."""
     try:
-        message = json.loads(line.decode("utf-8", "surrogateescape"))
+        text = line.decode("utf-8", "surrogateescape")
+        message = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"not a JSON object: {problem}") from problem
     if not isinstance(message, dict):
@@ -62,6 +66,28 @@ def request_of(line: bytes) -> dict[str, Any]:
     if not _is_encodable(message.get("stdin", "")):
         raise ValueError("`stdin` is a text, and this one has half a character")
     return message
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if abs(number) == float("inf"):
+        raise ValueError(f"{digits:.40} is beyond the numbers that can be sent back")
+    return number
+
+
+def talks(argv: Sequence[str]) -> bool:
+    """True of a command that talks to somebody, or goes on for ever."""
+    word = next((a for a in argv if not a.startswith("-")), "")
+    return word in LOCAL or any(_means(a, name) for a in argv for name in ENDLESS)
+
+
+def _means(word: str, option: str) -> bool:
+    """Can a word be short for an option?"""
+    return len(word) > 3 and option.startswith(word)
 
 
 def _check_env(env: dict[str, Any]) -> None:

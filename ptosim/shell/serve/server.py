@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.ground.version import __version__
-from ptosim.shell.serve.protocol import MAX_LINE, line_of, request_of
+from ptosim.shell.serve.protocol import MAX_LINE, line_of, request_of, talks
 
 _PIECE = 1 << 16
 _MAX_FILES = 3
@@ -275,6 +275,8 @@ def _unfit(job: Job) -> str:
         return f"the server is ptosim {__version__}, the caller {version}"
     if "streams" in job.request and len(job.files) != _MAX_FILES:
         return "`streams` come with three open files"
+    if talks(job.request["argv"]):
+        return "a command that talks to its user, or never ends, runs where it was called"
     return ""
 
 

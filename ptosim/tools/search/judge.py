@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.confined import bounded
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import refuse_device
 from ptosim.ground.isa.costs import GIB
 from ptosim.ground.isa.dtypes import plain_dtypes
-from ptosim.ground.limits import Limits
+from ptosim.ground.limits import UNTRUSTED, Limits
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.whole_numbers import whole
 from ptosim.launch.program import LoadedProgram
@@ -57,8 +59,9 @@ def untimed(report: CostReport) -> str:
     return ", ".join(f"{name} ({count:,})" for name, count in report.unknown.items())
 
 
-LIMITS = Limits(10_000_000, 60.0, 2 << 30)
-"""Of a candidate, where neither its job nor the caller says others."""
+LIMITS = Limits(10_000_000, UNTRUSTED.seconds, UNTRUSTED.memory)
+"""Of a candidate, which a stranger may have written, where neither its job nor the caller says
+others."""
 FRESH = 1
 """Rounds of inputs that nobody could know, beside those that a job names."""
 MOST_DIAGNOSTICS = 50
@@ -96,7 +99,8 @@ def verdict(task: Task) -> dict[str, Any]:
     """Return the verdict on a candidate; never raises for what is wrong with it."""
     begin = time.perf_counter()
     given = task.candidate
-    found = [Judgement("", "parse", given.problem)] if given.problem else _on_targets(task)
+    with bounded(_limits(given.request.limits, task.limits).memory):
+        found = [Judgement("", "parse", given.problem)] if given.problem else _on_targets(task)
     result = _verdict(given.id, found)
     if task.times:
         result["seconds"] = round(time.perf_counter() - begin, 6)
@@ -434,6 +438,7 @@ def read_lines(path: Path) -> Generator[str, None, None]:
     """Return the lines of a file, one after the other. Raises UsageError at once if it cannot be
     read; a byte that is no UTF-8 is a fault of its line."""
     try:
+        refuse_device(path)
         file = path.open(encoding="utf-8-sig", errors="replace")
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem

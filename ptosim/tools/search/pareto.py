@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass
 from ptosim.tools.search.point import DONE, Row
 
@@ -81,9 +82,7 @@ def _name(row: Row) -> str:
 def read_rows(path: Path) -> list[Row]:
     """Return the rows of a file of JSON lines that a sweep wrote. Raises UsageError (PTO7608)."""
     try:
-        lines = path.read_bytes().decode("utf-8").splitlines()
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+        lines = read_bytes(path).decode("utf-8").splitlines()
     except UnicodeDecodeError as problem:
         raise UsageError(f"PTO7608: {path} is not UTF-8 text") from problem
     rows = [_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]

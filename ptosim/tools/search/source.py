@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ptosim.ground.confined import little_memory
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.files import is_file, read_text
+from ptosim.ground.limits import current
 from ptosim.ground.source import Source, with_line_feeds
 from ptosim.ground.user_code import of_the_caller
 from ptosim.language.syntax.parser import parse
@@ -24,6 +26,8 @@ from ptosim.tools.search.space import Space
 
 MOST_TEXT = 16 << 20
 """Characters that one point may have."""
+MOST_BITS = 4096
+"""Of a whole number in a template."""
 TEMPLATES = (".j2", ".jinja", ".jinja2")
 
 
@@ -47,19 +51,21 @@ class Template:
 
     def __init__(self, name: str, text: str) -> None:
         """Raises UsageError for a text that is no template (PTO7603) and where Jinja2 is missing
-        (PTO7605)."""
+        (PTO7605), or the limits are those for strangers."""
+        if not current().trusts:
+            raise UsageError(f"{name} is a template, and none is rendered with --untrusted")
         try:
-            from jinja2 import StrictUndefined, TemplateSyntaxError
-            from jinja2.sandbox import ImmutableSandboxedEnvironment
+            from jinja2 import TemplateSyntaxError
+
+            surroundings = _sandbox()
         except ImportError as problem:
             raise missing_extra("a template", "search", problem) from problem
         self.name = name
-        surroundings = ImmutableSandboxedEnvironment(
-            undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )  # fmt: skip
         try:
-            self._template = surroundings.from_string(text)
+            with little_memory():  # constants are computed when it is compiled
+                self._template = surroundings.from_string(text)
+        except MemoryError as problem:
+            raise _too_large(name) from problem
         except TemplateSyntaxError as problem:
             raise UsageError(f"PTO7603: {name}:{problem.lineno}: {problem.message}") from problem
 
@@ -67,14 +73,47 @@ class Template:
         """Return the text of a point, see `Maker`."""
         parts, size = [], 0
         try:
-            for part in self._template.generate(**params):
-                size += len(part)
-                if size > MOST_TEXT:
-                    raise ValueError(f"it makes more than {MOST_TEXT:,} characters")
-                parts.append(part)
+            with little_memory():
+                for part in self._template.generate(**params):
+                    size += len(part)
+                    if size > MOST_TEXT:
+                        raise ValueError(f"it makes more than {MOST_TEXT:,} characters")
+                    parts.append(part)
+        except MemoryError as problem:
+            raise _too_large(self.name) from problem
         except Exception as problem:  # whatever a template's arithmetic and Jinja2 raise
             raise _failed(self.name, problem) from problem
         return "".join(parts)
+
+
+def _sandbox() -> Any:
+    """Jinja2's sandbox, in which products and powers have an end too: Python computes one of them
+    to its end, whatever limit was reached meanwhile."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Sandbox(ImmutableSandboxedEnvironment):
+        intercepted_binops = frozenset(("*", "**"))
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            """Compute a product or a power. Raises ValueError for what is too large."""
+            if _is_huge(operator, left, right):
+                raise ValueError(f"`{operator}` makes something too large")
+            return super().call_binop(context, operator, left, right)
+
+    return Sandbox(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+
+
+def _is_huge(operator: str, left: Any, right: Any) -> bool:
+    whole = [n for n in (left, right) if isinstance(n, int)]
+    if operator == "**":
+        return len(whole) == 2 and left.bit_length() * right > MOST_BITS
+    texts = [n for n in (left, right) if isinstance(n, (str, bytes, list, tuple))]
+    if texts and whole:
+        return len(texts[0]) * whole[0] > MOST_TEXT
+    return sum(n.bit_length() for n in whole) > MOST_BITS
 
 
 class Function:
@@ -198,6 +237,10 @@ def missing_extra(what: str, extra: str, problem: ImportError) -> UsageError:
     return UsageError(
         f"PTO7605: {what} needs {problem.name}", help=f"pip install 'ptosim[{extra}]'"
     )
+
+
+def _too_large(name: str) -> MakeError:
+    return MakeError(f"PTO7603: {name} takes more memory than a template may")
 
 
 def _failed(name: str, problem: Exception) -> MakeError:

@@ -211,6 +211,13 @@ class Runner:
             raise UsageError(f"{case.sidecar.expect[case.output]} is no file to write an array to")
         return path
 
+    def stopped(self, case: Case) -> str:
+        """Return why the program of a case does not run, '' if it does, or shall not."""
+        ran = self._of(case, compares=False)
+        if ran.result is not None or case.sidecar.exit_code:
+            return ""
+        return ran.problem or _shown(ran.findings)
+
     def _of(self, case: Case, *, compares: bool = True) -> _Ran:
         key = case.path, case.target, compares
         if key not in self._ran:

@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import with_line_feeds
 
 OP_SUMMARY = "op_summary"
 PIPE_UTILIZATION = "PipeUtilization"
@@ -96,9 +98,7 @@ def read_profile(path: str | Path, mhz: float) -> ProfilerFile:
     cycles and time tell, else at `mhz`. Raises UsageError (PTO7522) for a file of another kind."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+        text = with_line_feeds(read_bytes(path).decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
         raise UsageError(f"PTO7522: {path} is no text in UTF-8", help=_HELP) from problem
     if text.lstrip()[:1] in ("{", "["):
