@@ -69,13 +69,11 @@ def little_memory() -> AbstractContextManager[None]:
 def bounded(memory: int | None, margin: int = _SLACK) -> Iterator[None]:
     """Let the system refuse more than so many bytes (and a margin) for what happens inside, which
     then ends in a MemoryError; without a number nothing is refused."""
-    try:
-        import resource
-    except ImportError:
-        memory = None
-    if memory is None:
+    if memory is None or importlib.util.find_spec("resource") is None:  # Windows has none
         yield
         return
+    import resource
+
     before = resource.getrlimit(resource.RLIMIT_AS)
     _lower(resource.RLIMIT_AS, _addresses() + memory + margin)
     try:
