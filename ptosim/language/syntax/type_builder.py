@@ -38,6 +38,7 @@ from ptosim.language.syntax.type_parts import (
     builtin,
     dim,
     dims,
+    extents,
     element,
     known,
     pointed,
@@ -146,7 +147,7 @@ class TypeBuilder:
             self.legacy = "`!pto.tile_view` is an old spelling"
         dtype = element(parts[2])
         self._element(dtype)
-        return ViewType(kind, dims(parts[1].value), dtype)
+        return ViewType(kind, extents(parts[1].value), dtype)
 
     def memref(self, parts: list[Any]) -> Type:
         shape: tuple[Dim, ...] = ()

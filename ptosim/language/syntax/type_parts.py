@@ -65,10 +65,15 @@ def extent(text: str) -> int:
     raise TypeFault(f"`{text[:24]}` is more elements than 64 bits count", "write a smaller number")
 
 
+def extents(text: str) -> tuple[Dim, ...]:
+    """Return the dimensions of a view, which may denote more elements than anything has."""
+    return tuple(dim(d.strip()) for d in text.split("x") if d.strip())
+
+
 def dims(text: str) -> tuple[Dim, ...]:
     """Return the dimensions of `4x?x16x`, which 64 bits count the elements of. Raises TypeFault for
     more: their number may have more digits than Python prints."""
-    found = tuple(dim(d.strip()) for d in text.split("x") if d.strip())
+    found = extents(text)
     if prod(d for d in found if d is not None) > _MOST_ELEMENTS:
         shown = f"{text[:24]}…" if len(text) > 24 else text
         raise TypeFault(f"`{shown}` is more elements than 64 bits count", "write smaller numbers")

@@ -269,19 +269,21 @@ def low_precision_of(type_: Any) -> DType | None:
 
 @predicate("PTO2016", "expects {names} to have compatible shapes")
 def same_numbers(src: Any, dst: Any) -> bool:
-    """Two tiles have the same shape, or hold as many numbers where one has pairs as elements."""
-    return src.rows == dst.rows and _as_many(src, dst, src.cols, dst.cols)
+    """Two tiles have the same shape in numbers: a pair counts as two of them, along columns in rows
+    that follow each other (row_major) and along rows otherwise."""
+    return _numbers(src, src.rows, src.cols) == _numbers(dst, dst.rows, dst.cols)
 
 
 @predicate("PTO2011", "expects {names} to have compatible valid shapes")
 def same_valid_numbers(src: Any, dst: Any) -> bool:
     """The same of the valid regions."""
-    return src.v_row == dst.v_row and _as_many(src, dst, src.v_col, dst.v_col)
+    return _numbers(src, src.v_row, src.v_col) == _numbers(dst, dst.v_row, dst.v_col)
 
 
-def _as_many(src: Any, dst: Any, one: Any, two: Any) -> bool:
-    counts = (getattr(v.type.dtype, "count", 1) for v in (src, dst))
-    return bool(one == two or one * next(counts) == two * next(counts))
+def _numbers(view: Any, rows: Any, cols: Any) -> tuple[Any, Any]:
+    """A shape with each pair counted as the numbers that it is."""
+    count = getattr(view.type.dtype, "count", 1)
+    return (rows * count, cols) if view.blayout == "col_major" else (rows, cols * count)
 
 
 @predicate("PTO2018", "expects {names} to be laid out by rows without boxes")
