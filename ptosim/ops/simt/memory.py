@@ -10,6 +10,7 @@ import numpy as np
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.machine.gm import addresses
 from ptosim.machine.storage import view_dtype
 from ptosim.ops.base.faults import OpFault
 from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, Run
@@ -365,14 +366,10 @@ def addptr(ctx: LaneContext) -> Run:
     return computed(add, [ctx.slots["ptr"], ctx.slots["offset"]], ctx.results[0])
 
 
-GM_BASE = 48
-"""A pointer into global memory as an integer: the number of its buffer + 1 above so many bits of
-offset, as the scalar unit has it."""
-
-
 @lanes("pto.castptr")
 def castptr(ctx: LaneContext) -> Run:
-    """An integer is a byte address in the space of the result's type; a pointer keeps its place."""
+    """An integer is a byte address in the space of the result's type; a pointer keeps its place. In
+    global memory the addresses are those of the machine, as the scalar unit has them."""
     space = getattr(ctx.result_type, "space", None)
     kind = element_type(ctx.result_type)
     source, target, op = ctx.slots["src"], ctx.results[0], ctx.op
@@ -380,26 +377,28 @@ def castptr(ctx: LaneContext) -> Run:
     def run(frame: Frame) -> None:
         given = frame.values[source]
         if isinstance(given, LanePtr):
-            frame.values[target] = given if space is not None else _number(given, kind.bits)
+            frame.values[target] = given if space is not None else _number(frame, given, kind.bits)
             return
         address = given.astype(np.int64)
         if space != "gm":
             frame.values[target] = LanePtr(space, address)
             return
-        ids = frame.active()
-        buffers = np.unique(frame.full(address)[ids] >> GM_BASE)
-        if len(buffers) != 1 or not 0 < buffers[0] <= len(frame.machine.buffers):
-            text = f"{int(frame.full(address)[ids[0]]):#x} is no address in global memory"
-            if len(buffers) > 1:
+        used = frame.full(address)[frame.active()]
+        bases = addresses(frame.machine.buffers)
+        starts = sorted(set(bases))
+        before = np.unique(np.searchsorted(starts, used, side="right")) - 1
+        if len(before) != 1 or before[0] < 0:
+            text = f"{int(used[0]):#x} is no address in global memory"
+            if len(before) > 1:
                 text = "makes pointers into several arguments in one value"
             raise frame.fault("PTO6603", op, text)
-        mask = np.int64((1 << GM_BASE) - 1)
-        frame.values[target] = LanePtr(int(buffers[0]) - 1, address & mask)
+        start = starts[before[0]]
+        frame.values[target] = LanePtr(bases.index(start), address - np.int64(start))
 
     return run
 
 
-def _number(given: LanePtr, bits: int) -> Lanes:
+def _number(frame: Frame, given: LanePtr, bits: int) -> Lanes:
     memory, byte = given
-    base = (memory + 1) << GM_BASE if isinstance(memory, int) else 0
+    base = addresses(frame.machine.buffers)[memory] if isinstance(memory, int) else 0
     return (byte + base).astype(f"i{bits // 8}")

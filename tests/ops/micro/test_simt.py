@@ -336,6 +336,40 @@ pto.store %t, %q[%c0] : {GM}, i32"""
     assert result.outputs["p"].tolist() == list(range(32))
 
 
+@pytest.mark.parametrize("cast", ["castptr", "ptrtoint"])
+def test_a_number_made_of_a_pointer_is_its_address_in_threads_too(cast):
+    """The kernel makes integers of its pointers and hands them on: turned back inside the threads
+    they lead to the same bytes, also after arithmetic, whichever argument they are of."""
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @body(%a: i64, %b: i64) attributes {{pto.simt_entry}} {{
+    {TID}
+    %w = arith.extui %t : i32 to i64
+    %c4 = arith.constant 4 : i64
+    %o = arith.muli %w, %c4 : i64
+    %far = arith.addi %b, %o : i64
+    %p = pto.castptr %a : i64 -> {GM}
+    %q = pto.castptr %far : i64 -> {GM}
+    %c0 = arith.constant 0 : index
+    %v = pto.load %p[%i] : {GM} -> i32
+    pto.store %v, %q[%c0] : {GM}, i32
+    return
+  }}
+  func.func @k(%x: {GM}, %y: {GM}) attributes {{pto.entry}} {{
+    %c32 = arith.constant 32 : i32
+    %c1 = arith.constant 1 : i32
+    %c2 = arith.constant 2 : index
+    %z = pto.addptr %y, %c2 : {GM} -> {GM}
+    %a = pto.{cast} %x : {GM} -> i64
+    %b = pto.{cast} %z : {GM} -> i64
+    pto.simt_launch @body<<<%c32, %c1, %c1>>>(%a, %b) : (i64, i64) -> ()
+    return
+  }}
+}}"""
+    given = np.arange(100, 132, dtype=np.int32)
+    result = run(text, {"x": given, "y": np.zeros(34, np.int32)})
+    assert result.outputs["y"].tolist() == [0, 0, *given.tolist()]
+
+
 def test_outside_of_simt_code_they_act_for_one_thread():
     body = f"""%c1 = arith.constant 1 : index
 %v = pto.load %p[%c1] : {GM} -> i32
