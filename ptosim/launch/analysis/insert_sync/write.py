@@ -9,13 +9,14 @@ from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MultiTileType, TileType
+from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import has_abstract, reached_functions
-from ptosim.language.place.planner import Placement, called_functions, place
-from ptosim.language.rewrite.edits import Edit, after, before, edited
+from ptosim.language.place.planner import Placed, Placement, called_functions, place
+from ptosim.language.rewrite.edits import Edit, after, before, edited, indent_of
 from ptosim.language.verify.checks.simt import ENTRY
 from ptosim.language.verify.verbs import HELPER
 from ptosim.launch.analysis.insert_sync.planner import Accesses, Plan, Planner, number
@@ -103,6 +104,7 @@ def _write_plan(plan: Plan, text: str) -> Iterator[Edit]:
 def _addresses(front: Front, edits: list[Edit]) -> None:
     """What calls a function decides where its tiles are: beside those of the caller."""
     planned: dict[Operation, tuple[int, str]] = {}
+    scratch: dict[Operation, Placed] = {}
     for function in _roots(front.resolved):
         if function.implicit:
             raise UsageError(
@@ -112,16 +114,50 @@ def _addresses(front: Front, edits: list[Edit]) -> None:
         reached = reached_functions(front.resolved, [function])
         placement = place(front.resolved, reached, Sink())
         _refuse_values(front, placement)
+        for (op, name), placed in placement.scratch.items():
+            if _is_wanted(op, name) and scratch.setdefault(op, placed).addr != placed.addr:
+                raise _two_places(front, op, placed.name, "one caller", "another")
         for op in (op for f in reached for op in f.op.walk()):
             if not _is_allocation(op) or isinstance(op.bound.get("addr"), Operand):
                 continue
             at, root = planned.setdefault(op, (placement.values[op.results[0]], function.name))
             if at != placement.values[op.results[0]]:
-                raise _two_places(front, op, root, function.name)
+                raise _two_places(
+                    front, op, f"%{op.results[0].name}", f"@{root}", f"@{function.name}"
+                )
     for count, (op, (at, _)) in enumerate(planned.items()):
         name = f"%ptosim_addr{count}"
         edits.append(before(front.source.text, op, [Builder().constant(name, at, "i64")]))
         edits.append(Edit(op.name_end, op.name_end, f" addr = {name}"))
+    for count, (op, placed) in enumerate(scratch.items()):
+        edits += _with_scratch(front, op, placed, count)
+
+
+def _is_wanted(op: Operation, name: str) -> bool:
+    """True for scratch that the assembler wants written where the tiles have addresses."""
+    use = (op.scratch or {}).get(name)
+    return use is not None and use.definition.strict
+
+
+def _with_scratch(front: Front, op: Operation, placed: Placed, count: int) -> Iterator[Edit]:
+    """The scratch as a tile of words at its address, the last of the operation's inputs."""
+    line, _ = front.source.line_column(op.start)
+    if op.form != "dps":
+        raise UsageError(
+            f"--plan: '{op.name}' in line {line} takes {placed.bytes} bytes of scratch that it "
+            "does not name, and this form cannot take the tile",
+            help="convert the program with `fmt --to dps` first",
+        )
+    at, name = f"%ptosim_scratch_addr{count}", f"%ptosim_scratch{count}"
+    tile = TileType(placed.space, dtypes()["f32"], 1, placed.bytes // 4, 1, placed.bytes // 4)
+    b = Builder()
+    b.constant(at, placed.addr, "i64")
+    yield before(front.source.text, op, b.ops)
+    made = f"{name} = pto.alloc_tile addr = {at} : {tile}"
+    yield Edit(op.start, op.start, f"{made}\n{indent_of(front.source.text, op.start)}")
+    value, type_ = op.ins[-1], op.ins_types[-1]
+    yield Edit(value.end, value.end, f", {name}")
+    yield Edit(type_.end, type_.end, f", {tile}")
 
 
 def _roots(resolved: ResolvedModule) -> list[Function]:
@@ -131,11 +167,10 @@ def _roots(resolved: ResolvedModule) -> list[Function]:
     return [f for f in bodies if f.name not in called]
 
 
-def _two_places(front: Front, op: Operation, one: str, two: str) -> UsageError:
+def _two_places(front: Front, op: Operation, what: str, one: str, two: str) -> UsageError:
     line, _ = front.source.line_column(op.start)
     return UsageError(
-        f"--plan: %{op.results[0].name} in line {line} is at one address for @{one} and at "
-        f"another for @{two}",
+        f"--plan: {what} in line {line} is at one address for {one} and at another for {two}",
         help="pass the tile as an argument, or give each of them a function of its own",
     )
 
