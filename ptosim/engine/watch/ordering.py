@@ -28,6 +28,9 @@ from ptosim.ops.base.orders import (
     WaitFlag,
 )
 
+_FLAGS = {"pto.set_flag", "pto.set_flag_dyn"}
+"""Between pipes; events between operations of one pipe become barriers."""
+
 
 class FlagBook:
     """The flags that are set and not yet waited for, with the instructions that set them."""
@@ -38,12 +41,19 @@ class FlagBook:
         self.pending: dict[FlagKey, deque[Inst]] = {}  # of flags that were set, the first first
         self._seen: set[tuple[Any, ...]] = set()
 
+    def set_for_itself(self, inst: Inst, key: FlagKey) -> None:
+        """A pipe sets a flag for itself."""
+        if inst.op is not None and inst.op.name in _FLAGS and self._is_new("itself", inst.pc):
+            self._report.self_flag(inst, key)
+
     def set(self, core: Core, inst: Inst, key: FlagKey) -> None:
         """A flag is set."""
         self.setter(core, inst, key)()
 
     def setter(self, core: Core, inst: Inst, key: FlagKey) -> Callable[[], None]:
         """Return what notes that an instruction sets a flag."""
+        if key[1] == key[2]:
+            return lambda: self.set_for_itself(inst, key)
         known, pending = self.pending, self.of(key)
 
         def note() -> None:
@@ -212,8 +222,8 @@ class Ordering:
                 times[pc] += 1
                 if is_between:
                     messages.append(with_count(agent.clock, index, agent.count))
-                    if note is not None:
-                        note()
+                if note is not None:
+                    note()
             commit()
 
         return watched
@@ -296,14 +306,14 @@ class Ordering:
                 self.notices.acquire(agent, (sync.number, cell), entry)
 
     def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
-        if flag.source == flag.target:
-            return
         key = (core.index, flag.source, flag.target, flag.event)
+        is_between = flag.source != flag.target
         if isinstance(flag, SetFlag):
-            self.clocks.give(agent, key)
+            if is_between:
+                self.clocks.give(agent, key)
             if self.chosen.flags:
                 self.flags.set(core, inst, key)
-        else:
+        elif is_between:
             self.clocks.take(agent, key)
             if self.chosen.flags:
                 self.flags.wait(core, inst, key)

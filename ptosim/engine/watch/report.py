@@ -233,6 +233,21 @@ class Reporter:
             help="wait for the flag first, or use another event id",
         )
 
+    def self_flag(self, inst: Inst, key: FlagKey) -> None:
+        """A pipe sets a flag for itself: the vector pipe of A5 then stops for good (seen on
+        boards), elsewhere it is not known to be of use."""
+        _, pipe, _, _ = key
+        is_fatal = pipe == "V" and self.machine.definition.architecture == "a5"
+        self.sink.report(
+            "PTO5214" if is_fatal else "PTO5215",
+            f"{_flag(key)} hangs on A5" if is_fatal else f"{_flag(key)} is a flag to itself",
+            self.span(inst.operation),
+            label="a pipe sets a flag for itself",
+            help="remove the flag and its wait: A5 keeps the order of vector operations"
+            if is_fatal
+            else f"use `pto.barrier <PIPE_{pipe}>` instead of the flag and its wait",
+        )
+
     def left_set(self, inst: Inst, key: FlagKey, count: int) -> None:
         """A flag is set when the program ends."""
         times = f" ({count} times)" if count > 1 else ""

@@ -239,6 +239,31 @@ def test_a_flag_set_twice_and_one_left_set():
     assert codes(f"LOAD\n{give}\n{take}\nSTORE\n{flag('set', 'MTE2', 'MTE3', 3)}") == ["PTO5211"]
 
 
+def test_a_flag_from_a_pipe_to_itself():
+    """PIPE_V -> PIPE_V stops the vector pipe of A5 for good; any other pair is a warning."""
+    body = LOAD_ADD_STORE.replace(ADD, f"{pair('V', 'V', 1)}\n{ADD}")
+    assert codes(body, "a5") == ["PTO5214"]
+    assert codes(body, "a2a3") == ["PTO5215"]
+    for arch in ("a5", "a2a3"):
+        assert codes(body.replace("<PIPE_V>, <PIPE_V>", "<PIPE_MTE2>, <PIPE_MTE2>"), arch) == [
+            "PTO5215"
+        ]
+        assert codes(LOAD_ADD_STORE, arch) == []
+    (found,) = findings(body, "a5")
+    assert found.severity.word == "error"
+    assert "PIPE_V -> PIPE_V EVENT_ID1 hangs on A5" in found.message
+
+
+def test_a_computed_flag_from_a_pipe_to_itself_is_told_once():
+    body = (
+        "%from = arith.constant 0 : index\n%by = arith.constant 1 : index\n"
+        "%to = arith.constant 4 : index\nscf.for %i = %from to %to step %by {\n"
+        "pto.set_flag_dyn[<PIPE_MTE3>, <PIPE_MTE3>, %i]\n"
+        "pto.wait_flag_dyn[<PIPE_MTE3>, <PIPE_MTE3>, %i]\n}"
+    )
+    assert codes(body) == ["PTO5215"]
+
+
 def test_events_that_the_library_uses_itself():
     """Shifts on A2/A3 hand a value to the scalar unit with EVENT_ID0 of PIPE_V -> PIPE_S."""
     tile = "!pto.tile_buf<vec, 16x64xi32>"
