@@ -89,24 +89,33 @@ def _with_nibbles(
 
 
 def _with_pairs(src: Tile, dst: Tile, convert: Callable[[np.ndarray], np.ndarray]) -> Commit:
-    """Elements that are pairs of 4-bit floats. A destination of pairs is cleared first and takes no
-    odd last column; one as wide as its source in elements holds them in the first half of a row."""
-    rows = dst.v_row
+    """Elements that are pairs of 4-bit floats, of numbers that follow each other: along a row, or
+    along a column of a tile that is laid out by columns. A destination of pairs is cleared first
+    and takes no odd last number."""
+
+    def lines(tile: Tile, count: int, length: int) -> np.ndarray:
+        by_column = tile.type.blayout == "col_major"
+        return tile.region(length, count).T if by_column else tile.region(count, length)
+
+    def valid(tile: Tile) -> tuple[int, int]:
+        by_column = tile.type.blayout == "col_major"
+        return (tile.v_col, tile.v_row) if by_column else (tile.v_row, tile.v_col)
+
+    count, length = valid(dst)
     if isinstance(dst.type.dtype, PackedDType):
-        pairs = src.v_col // 2
+        pairs = valid(src)[1] // 2
 
         def pack() -> None:
-            codes = convert(np.ascontiguousarray(src.region(rows, 2 * pairs)))
+            codes = convert(np.ascontiguousarray(lines(src, count, 2 * pairs)))
             dst.region(dst.rows, dst.cols)[...] = 0
-            dst.region(rows, pairs)[...] = codes[:, 0::2] | codes[:, 1::2] << 4
+            lines(dst, count, pairs)[...] = codes[:, 0::2] | codes[:, 1::2] << 4
 
         return pack
-    cols = dst.v_col
 
     def unpack() -> None:
-        packed = np.asarray(src.region(rows, -(-cols // 2)))
-        codes = np.stack((packed & 15, packed >> 4), axis=2).reshape(rows, -1)[:, :cols]
-        dst.region(rows, cols)[...] = convert(np.ascontiguousarray(codes))
+        packed = np.asarray(lines(src, count, -(-length // 2)))
+        codes = np.stack((packed & 15, packed >> 4), axis=2).reshape(count, -1)[:, :length]
+        lines(dst, count, length)[...] = convert(np.ascontiguousarray(codes))
 
     return unpack
 

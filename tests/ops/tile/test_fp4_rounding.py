@@ -64,3 +64,38 @@ def test_just_above_a_quarter(mode, code):
     """0x3E81 is 0.252, between 0 and 0.5: the mode decides, the nearest one where none is named."""
     x = np.full(ROWS * COLS, 0x3E81, np.uint16)
     assert set(codes(program("e2m1", mode).text(), x)) == {code}
+
+
+def test_pairs_run_along_columns_of_tiles_laid_out_by_columns():
+    """A pair counts as two numbers along rows there: 64x16 numbers are 32x16 pairs. Numbers that fp4
+    holds come back as they were, each from its own place."""
+    wide = "!pto.tile_buf<vec, 64x16xbf16, blayout=col_major>"
+    pairs = "!pto.tile_buf<vec, 32x16x!pto.f4E2M1x2, blayout=col_major>"
+    view, window = "!pto.tensor_view<64x16xbf16>", "!pto.partition_tensor_view<64x16xbf16>"
+    views = "".join(
+        f"""
+    %v{n} = pto.make_tensor_view %{n}, shape = [%c64, %c16], strides = [%c1, %c64] {{layout = #pto.layout<dn>}} : {view}
+    %w{n} = pto.partition_view %v{n}, offsets = [%c0, %c0], sizes = [%c64, %c16] : {view} -> {window}"""
+        for n in "xy"
+    )
+    text = f"""module {{
+  func.func @k(%x: !pto.ptr<bf16>, %y: !pto.ptr<bf16>) attributes {{pto.entry}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index{views}
+    %a = pto.alloc_tile : {wide}
+    %b = pto.alloc_tile : {pairs}
+    %c = pto.alloc_tile : {wide}
+    pto.tload ins(%wx : {window}) outs(%a : {wide})
+    pto.tcvt ins(%a : {wide}) outs(%b : {pairs})
+    pto.tcvt ins(%b : {pairs}) outs(%c : {wide})
+    pto.tstore ins(%c : {wide}) outs(%wy : {window})
+    return
+  }}
+}}"""
+    held = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.5, -1, -1.5, -2, -3, -4, -6])
+    given = np.random.default_rng(7).choice(held, 1024).astype(ml_dtypes.bfloat16)
+    zeros = np.zeros(1024, ml_dtypes.bfloat16)
+    result = ptosim.load(text, target="a5").run({"x": given, "y": zeros})
+    assert result.outputs["y"].ravel().tolist() == given.tolist()
