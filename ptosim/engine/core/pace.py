@@ -20,7 +20,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.errors import Trap
 from ptosim.ground.source import Source, Span
 from ptosim.machine.core import Core, Machine
-from ptosim.ops.base.orders import WaitFlag
+from ptosim.ops.base.orders import Alloc, Push, WaitFlag
 
 
 class ProgramOrder:
@@ -141,7 +141,7 @@ def deadlock_finding(machine: Machine, source: Source) -> Diagnostic:
         label=first.text,
         more=labels[1:],
         notes=tuple(_notes(machine, waits)),
-        help="signal each flag before, or independently of, the wait for it",
+        help=_cure(waits),
         context={"waits": [_fact(core, inst, bound) for core, inst, bound in waits]},
     )
 
@@ -160,6 +160,19 @@ def _where(core: Core) -> str:
         return f"{of}block {core.block}"
     suffix = f" {core.sub_block}" if core.kind == "vector" else ""
     return f"{of}block {core.block} {core.kind}{suffix}"
+
+
+def _cure(waits: list[tuple[Core, Inst, Any]]) -> str:
+    """Return what lets the run go on; a push waits where pops are not followed by frees."""
+    for core, _, bound in waits:
+        sync = bound.binding.sync
+        if isinstance(sync, (Alloc, Push)):
+            producer = "aic" if sync.direction == "c2v" else "aiv"
+            end = core.cluster.fifos.ends.get((core.index, sync.key))
+            ring = f"the ring of {end.slot_num} slots is full" if end else "the ring is full"
+            free = f"`pto.tfree_from_{producer} {{split = 0}}`"
+            return f"{ring}: after each pop the consumer needs {free}"
+    return "signal each flag before, or independently of, the wait for it"
 
 
 def _notes(machine: Machine, waits: list[tuple[Core, Inst, Any]]) -> Iterator[str]:
