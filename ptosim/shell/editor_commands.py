@@ -35,9 +35,11 @@ def lsp(options: argparse.Namespace, terminal: Terminal) -> int:
     sink = sys.stdout.buffer
     log_in_lines()
     sys.stdout = sys.stderr  # nothing but the protocol goes to the editor
+    server = make_server()
     try:
-        make_server().start_io(source, sink)  # type: ignore[arg-type]
+        server.start_io(source, sink)  # type: ignore[arg-type]
     finally:
+        server.resting.end()
         sys.stdout = sys.__stdout__
     return 0
 

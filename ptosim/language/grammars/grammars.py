@@ -18,6 +18,7 @@ from ptosim.language.syntax.driver import load_tables
 FOLDER = Path(__file__).parents[2] / "editors"
 _ELEMENTS = r"(?:[su]?i\d+|ui\d+|f16|f32|f64|bf16|tf32|hif8|f8E\w+|f4E\w+|index|none)"
 _DIALECTS = "pto|arith|math|scf|func|memref|cf|quant|builtin|vector|llvm"
+_DOTTED = rf"(?:{_DIALECTS})\.\w[\w.]*"
 
 
 def operations() -> list[str]:
@@ -44,12 +45,18 @@ def textmate() -> dict[str, Any]:
         "name": "PTO assembly",
         "scopeName": "source.pto",
         "fileTypes": ["pto"],
-        "patterns": [{"include": f"#{name}"} for name in _patterns()],
+        "patterns": [{"include": f"#{name}"} for name in _patterns() if name != "braces"],
         "repository": _patterns(),
     }
 
 
 _NUMBER = r"(?<![\w%@#.])-?(?:0x[0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?![\w.])"
+
+
+def _short() -> str:
+    """Operations of two words without their dialect, as bare lines have them (`tmov.v2v`)."""
+    pto = (name.removeprefix("pto.") for name in operations() if name.startswith("pto."))
+    return "|".join(re.escape(name) for name in sorted(pto, key=len, reverse=True) if "." in name)
 
 
 def _apart(pattern: str, *, after: str = r"(?![\w.])") -> str:
@@ -64,7 +71,18 @@ def _known() -> str:
         dialect, _, rest = name.partition(".")
         by_dialect.setdefault(dialect, []).append(re.escape(rest))
     ordered = {d: "|".join(sorted(n, key=len, reverse=True)) for d, n in by_dialect.items()}
-    return "|".join(rf"{dialect}\.(?:{rest})" for dialect, rest in ordered.items())
+    whole = (rf"{dialect}\.(?:{rest})" for dialect, rest in ordered.items())
+    return "|".join([*whole, _short()])
+
+
+_ATTRIBUTE = rf"(?<=\{{){_DOTTED}|(?<=\{{ ){_DOTTED}|" + _apart(
+    _DOTTED, after=r"(?=\s*(?:=(?!=)|[,}]))"
+)
+"""A dotted name that is no operation: the first or last of a dictionary, or one with a value. Inside
+`attributes { }` every one is."""
+
+
+_INSIDE = [{"name": "entity.other.attribute-name.pto", "match": _apart(_DOTTED, after="")}]
 
 
 def _patterns() -> dict[str, Any]:
@@ -76,7 +94,8 @@ def _patterns() -> dict[str, Any]:
         "type": ("storage.type.pto", r"!(?:pto\.)?[\w.]+"),
         "element": ("support.type.pto", _apart(rf"(?:[\d?]+x)*{_ELEMENTS}")),
         "operation": ("support.function.pto", _apart(_known())),
-        "unknown": ("invalid.illegal.unknown.pto", _apart(rf"(?:{_DIALECTS})\.\w[\w.]*", after="")),
+        "dotted": ("entity.other.attribute-name.pto", _ATTRIBUTE),
+        "unknown": ("invalid.illegal.unknown.pto", _apart(_DOTTED, after="")),
         "keyword": ("keyword.control.pto", _apart("|".join(keywords()), after=r"(?![\w.=])")),
         "member": ("constant.language.pto", _apart("|".join(members()))),
         "number": ("constant.numeric.pto", _NUMBER),
@@ -94,7 +113,16 @@ def _patterns() -> dict[str, Any]:
             "3": {"patterns": [{"include": "#member"}, {"include": "#number"}]},
         },
     }
-    made: dict[str, Any] = {"string": string, "attribute": attribute}
+    dictionary = {
+        "begin": r"(?<![\w.])(attributes)\s*(\{)",
+        "beginCaptures": {"1": {"name": "keyword.control.pto"}},
+        "end": r"\}",
+        "patterns": [{"include": "#braces"}, *_INSIDE, {"include": "$self"}],
+    }
+    braces = {"begin": r"\{", "end": r"\}", "patterns": dictionary["patterns"]}
+    made: dict[str, Any] = {
+        "string": string, "attribute": attribute, "dictionary": dictionary, "braces": braces,
+    }  # fmt: skip
     return made | {key: {"name": n, "match": pattern} for key, (n, pattern) in simple.items()}
 
 

@@ -1,7 +1,7 @@
 """The protocol: an editor's requests become questions to a document, offsets become positions.
 
-Texts are checked a moment after the last key; a text at rest is followed and priced in a thread of
-its own. Built on pygls, which the extra `ptosim[lsp]` brings.
+Texts are checked a moment after the last key; a text at rest is followed and priced in a process of
+its own (`resting.py`). Built on pygls, which the extra `ptosim[lsp]` brings.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Self
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument, Workspace
 
@@ -26,6 +27,7 @@ from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.tools.lsp.document import Document, Settings, settings_of
 from ptosim.tools.lsp.edits import Places
+from ptosim.tools.lsp.resting import Resting
 
 # -- messages --------------------------------------------------------------------------------------
 
@@ -71,10 +73,12 @@ def told(text: str) -> None:
 
 class _Lines(logging.Handler):
     """The log of pygls in lines: what an editor asks wrongly has an answer, and needs no traceback
-    beside it."""
+    beside it; a refusal that is meant (rename where no name is) needs no line either."""
 
     def emit(self, record: logging.LogRecord) -> None:
         problem = record.exc_info[1] if record.exc_info else None
+        if isinstance(problem, JsonRpcInvalidParams):
+            return
         told(": ".join(map(str, filter(None, (record.getMessage(), problem)))))
 
 
@@ -163,7 +167,7 @@ def _strings(text: str) -> Iterator[str]:
 
 TYPING = 0.05
 """Seconds after a key before the text is checked: the next key may come first."""
-RESTING = 0.6
+RESTING = 0.3
 """Seconds after a check before the text is followed and priced."""
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
@@ -178,6 +182,7 @@ class PtoServer(LanguageServer):
     def __init__(self) -> None:
         super().__init__("ptosim", __version__)
         self.settings = Settings()
+        self.resting = Resting()
         self._documents: dict[str, tuple[int | None, str, list[Document]]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
@@ -237,7 +242,7 @@ class PtoServer(LanguageServer):
         documents = self.documents(uri)
         self._publish(uri, documents)
         await asyncio.sleep(RESTING)
-        measured = [await asyncio.to_thread(d.measure) for d in documents]
+        measured = await self.resting.measure(documents)
         if self._documents.get(uri, (None, "", None))[2] is not documents:
             return  # it was changed meanwhile
         for document, found in zip(documents, measured, strict=True):

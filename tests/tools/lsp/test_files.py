@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import ptosim
 from ptosim.ground.isa.rows import isa
 from ptosim.language.grammars import grammars
+from tests.tools.lsp import textmate
 
 EXTENSION = grammars.FOLDER / "vscode"
 PROGRAM = """// A comment
@@ -65,6 +67,54 @@ def test_every_operation_is_known_to_the_grammar_and_to_vim():
         if "." in name:
             assert known.fullmatch(name), name
             assert name in vim
+
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS = sorted(
+    path
+    for folder in ("programs", "tests/filecheck", "tests/regress")
+    for path in (ROOT / folder).rglob("*.pto")
+    if path.stat().st_size < 50_000
+)
+
+
+@pytest.mark.sampled(40, 400)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.name)
+def test_what_is_painted_as_an_error_is_an_operation_that_nobody_knows(path: Path):
+    """The grammar says `invalid` of no attribute and of no operation that a row has."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    painted = [w for _, s, w in textmate.scopes(grammars.textmate(), text) if "invalid" in s]
+    assert [w for w in painted if isa().get(w) is not None] == []
+    parts = re.split(r"^// -----.*$", text, flags=re.MULTILINE) if painted else []
+    findings = [f for part in parts for f in ptosim.check(part, dry_run=False)]
+    unknown = "\n".join(f.message for f in findings)
+    assert [w for w in painted if f"`{w}`" not in unknown] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "scope"),
+    [
+        ("module attributes {pto.target_arch = 1} {", "pto.target_arch", "attribute-name"),
+        ("module attributes {", "attributes", ""),
+        ("func.func @k() attributes {pto.kernel,", "pto.kernel", "attribute-name"),
+        ("func.func @k(%n: index {pto.hint = 1 : i32}) {", "pto.hint", "attribute-name"),
+        ("} {llvm.loop.aivector_scope}", "llvm.loop.aivector_scope", "attribute-name"),
+        ("tmov.v2v %d, %t : f32, f32", "tmov.v2v", "support.function"),
+        ("pto.tadda %a", "pto.tadda", "invalid"),
+        ("%0 = arith.nothing %a", "arith.nothing", "invalid"),
+    ],
+)
+def test_dotted_names_are_operations_or_attributes_by_their_place(line, words, scope):
+    found = {w: s for _, s, w in textmate.scopes(grammars.textmate(), line)}
+    assert scope in found[words if words in found else next(w for w in found if words in w)]
+
+
+def test_an_attribute_on_a_line_of_its_own_is_none_of_the_operations():
+    text = "module attributes {\n  pto.one,\n  pto.two = {pto.three}\n} {\n  pto.four %a\n}"
+    found = {w: s for _, s, w in textmate.scopes(grammars.textmate(), text)}
+    assert [found[f"pto.{n}"].split(".")[0] for n in ("one", "two", "three", "four")] == [
+        "entity", "entity", "entity", "invalid",
+    ]  # fmt: skip
 
 
 def test_the_extension_names_files_that_are_there():

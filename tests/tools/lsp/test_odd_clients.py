@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from lsprotocol import types
 from pygls.workspace import Workspace
 
 from ptosim.tools.lsp import requests, server
-from ptosim.tools.lsp.document import Settings, settings_of
+from ptosim.tools.lsp.document import Document, Settings, settings_of
 from ptosim.tools.lsp.requests import make_server
+from ptosim.tools.lsp.resting import Resting
 from ptosim.tools.lsp.server import OpenTexts
 from tests.tools.lsp.test_answers import TEXT, at
 
@@ -99,3 +101,52 @@ def test_broken_messages_and_parameters_end_no_server() -> None:
     assert b'"id": 3' in done.stdout or b'"id":3' in done.stdout
     assert b"Traceback" not in done.stderr
     assert done.stderr.count(b"\n") >= len(BROKEN)
+
+
+def _did_open(uri: str, text: str) -> bytes:
+    item = {"uri": uri, "languageId": "pto", "version": 1, "text": text}
+    return _message(method="textDocument/didOpen", params={"textDocument": item})
+
+
+def test_rename_where_no_name_is_and_broken_uris_are_answered_without_a_word_in_the_log() -> None:
+    place = {"position": {"line": 0, "character": 0}, "newName": "%q"}
+    sent = [
+        _message(id=1, method="initialize", params={"capabilities": {}}),
+        _did_open(URI, TEXT),
+        *(_did_open(uri, TEXT) for uri in ("http://[", "file:///%00", "", "::")),
+        _message(id=5, method="textDocument/rename", params={"textDocument": {"uri": URI}} | place),
+        _message(id=3, method="shutdown"),
+        _message(method="exit"),
+    ]
+    words = [sys.executable, "-m", "ptosim", "lsp"]
+    done = subprocess.run(words, input=b"".join(sent), capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    assert b"there is no name of this text here" in done.stdout
+
+
+def test_a_text_that_is_followed_is_let_go_by_the_next_key_and_by_the_end() -> None:
+    """What is measured in the process beside is what would be measured here; cancelled, and at the
+    end of the server, the process is gone."""
+
+    async def session() -> None:
+        document, beside = Document("t.pto", TEXT, Settings(target="a5")), Resting()
+        (found,) = await beside.measure([document])
+        assert found.lines == document.measure().lines
+        first = beside._process
+        assert first is not None
+        await beside.measure([document])
+        assert beside._process is first
+        task = asyncio.create_task(beside.measure([document] * 1000))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await first.wait() != 0
+        assert (await beside.measure([document]))[0].lines == found.lines
+        last = beside._process
+        assert last is not None
+        beside.end()
+        assert await last.wait() != 0
+
+    asyncio.run(session())
