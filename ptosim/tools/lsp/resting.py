@@ -61,10 +61,8 @@ class Resting:
 
 def _kill(process: Process) -> None:
     if process.returncode is None:
-        try:
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself
             process.kill()
-        except ProcessLookupError:
-            pass  # it ended by itself
 
 
 async def _asked(process: Process, document: Document) -> Measured:
