@@ -78,8 +78,8 @@ def _known() -> str:
 _ATTRIBUTE = rf"(?<=\{{){_DOTTED}|(?<=\{{ ){_DOTTED}|" + _apart(
     _DOTTED, after=r"(?=\s*(?:=(?!=)|[,}]))"
 )
-"""A dotted name that is no operation: the first or last of a dictionary, or one with a value. Inside
-`attributes { }` every one is."""
+"""A dotted name that is no operation: the first or last of a dictionary, or one with a value.
+Inside `attributes { }` every one is."""
 
 
 _INSIDE = [{"name": "entity.other.attribute-name.pto", "match": _apart(_DOTTED, after="")}]
