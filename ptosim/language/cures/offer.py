@@ -1,0 +1,60 @@
+"""Which proposals are offered: those after which the text has one finding fewer and no new one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from ptosim.ground.diagnostics.fix import applied
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.records import replace
+from ptosim.ground.source import Source
+from ptosim.language.cures.proposals import proposals
+
+MOST_FINDINGS = 8
+"""Findings of a text that cures are looked for; a text with more has another problem first."""
+MOST_TRIED = 12
+"""Proposals of a finding that are tried; each is one check of the text."""
+LARGEST = 200_000
+"""Characters of a text whose cures are looked for."""
+
+Check = Callable[[Source], Sequence[Diagnostic]]
+
+
+def with_cures(source: Source, findings: Sequence[Diagnostic], check: Check) -> list[Diagnostic]:
+    """Return findings, errors without an edit with the first proposal that mends them. `check`
+    gives the findings of a text, as `findings` are those of `source`."""
+    open_ = [d for d in findings if d.is_error and not d.fixes and d.span is not None]
+    if not open_ or len(open_) > MOST_FINDINGS or len(source.text) > LARGEST:
+        return list(findings)
+    cured = {id(d): _cured(source, d, findings, check) for d in open_}
+    return [cured.get(id(d), d) for d in findings]
+
+
+def _cured(
+    source: Source, found: Diagnostic, findings: Sequence[Diagnostic], check: Check
+) -> Diagnostic:
+    tried: set[str] = set()
+    for edits in proposals(found):
+        text = applied(source.text, edits)
+        if text is None or text == source.text or text in tried:
+            continue
+        if len(tried) == MOST_TRIED:
+            return found
+        tried.add(text)
+        if _mends(found, findings, check(source.changed(text))):
+            return replace(found, fixes=tuple(edits))
+    return found
+
+
+def _mends(found: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
+    """One finding fewer, and no new one: counted by code, since places move. Of a text that is
+    refused nothing is followed, so what following finds says nothing of the edit."""
+    if found.is_rejection:
+        before, after = ([d for d in each if d.is_rejection] for each in (before, after))
+    was, now = _counts(before), _counts(after)
+    return now[found.code] < was[found.code] and not now - was
+
+
+def _counts(findings: Sequence[Diagnostic]) -> Counter[str]:
+    return Counter(d.code for d in findings if d.severity > Severity.NOTE)

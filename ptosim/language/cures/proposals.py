@@ -1,0 +1,477 @@
+"""What a reader would write where a rule is broken, by the code of the finding.
+
+A proposal is a list of edits. It may be wrong: whoever asks tries it (`offer.py`), so a proposer
+need not know the rule whose finding it mends, only what people write instead."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from ptosim.ground.diagnostics.model import Diagnostic, Fix
+from ptosim.ground.source import Source, Span
+from ptosim.language.cures.statements import Group, Piece, Statement, Types, names_in, statement_at
+
+Edits = list[Fix]
+Proposer = Callable[[Diagnostic, Span], Iterator[Edits]]
+
+_QUOTED = re.compile(r"`([^`]+)`")
+_WORD = re.compile(r"[!#%]?[\w.$]+")
+_KNOWN = re.compile(r"[!#%]?[\w.$<>]+")
+_LIKE = 0.3
+"""Likeness from which on a word may be meant for another one; what is tried is checked."""
+_MOST_KNOWN = 4
+
+
+def proposals(found: Diagnostic) -> Iterator[Edits]:
+    """Yield proposals for a finding, the likeliest first."""
+    span = found.span
+    if span is None:
+        return
+    yield from _suggested(found, span)
+    for proposer in _BY_CODE.get(found.code, ()):
+        yield from proposer(found, span)
+
+
+def _edit(source: Source, start: int, end: int, text: str) -> Fix:
+    return Fix(Span(source, start, end), text)
+
+
+# -- words that the help line names ----------------------------------------------------------------
+
+
+def _suggested(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """What the help line suggests, in the place of the word that is most like it."""
+    told = found.help or ""
+    meant = _QUOTED.findall(told)
+    if told.startswith("write `") and meant:
+        yield from _written(span, meant[0])
+    for word in meant[-1:] + meant[:-1]:
+        if " " not in word:
+            yield from _in_place(span, word)
+    for word in _nearest(span.text, told) if not meant else ():
+        yield from _in_place(span, word)
+
+
+def _written(span: Span, text: str) -> Iterator[Edits]:
+    """A word in the place of the finding, or after what is before it."""
+    source = span.source
+    if len(text) > 2:
+        yield [Fix(span, text)]
+    before = re.search(r"\s*\w*$", source.text[: span.start])
+    word = before.start() if before is not None else span.start
+    forms = (f" {text}", text) if text == "{" else (text, f" {text}")
+    for at, form in itertools.product((span.end, span.start, word), forms):
+        yield [_edit(source, at, at, form)]
+
+
+def _in_place(span: Span, word: str) -> Iterator[Edits]:
+    words = list(_WORD.finditer(span.text))
+    likeness = {w: difflib.SequenceMatcher(None, w.group(), word).ratio() for w in words}
+    best = max(words, key=lambda w: likeness[w], default=None)
+    if best is not None and best.group() != word:
+        start = span.start + best.start()
+        yield [_edit(span.source, start, start + len(best.group()), word)]
+    if span.text != word:
+        yield [Fix(span, word)]
+
+
+def _nearest(text: str, told: str) -> list[str]:
+    """Of a list of known words those that are most like a word of the text."""
+    known = [w for w in _KNOWN.findall(told) if w not in ("known", "or")]
+    words = [w.group() for w in _WORD.finditer(text)] or [text]
+    near = (difflib.get_close_matches(w, known, n=2, cutoff=_LIKE) for w in reversed(words))
+    return list(dict.fromkeys(itertools.chain.from_iterable(near)))[:_MOST_KNOWN]
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+def _defined_otherwise(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A use and the definition have two types: either may be the wrong one."""
+    here, source = statement_at(span.source, span.start), span.source
+    known = Types(source).of(span.text, here.start)
+    if known is None:
+        return
+    for group in here.groups:
+        for operand, type_ in zip(group.operands, group.types, strict=False):
+            if span.text in names_in(operand.text) and type_.text != known.text:
+                yield [_edit(source, type_.start, type_.end, known.text)]
+                yield [_edit(source, known.start, known.end, type_.text)]
+
+
+def _left_out(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """Types that were left out are those of the definitions."""
+    here, types = statement_at(span.source, span.start), Types(span.source)
+    edits: Edits = []
+    for group in here.groups:
+        known = _types_of(group.operands, types, here.start)
+        if known is not None and len(group.types) != len(group.operands):
+            text = group.text([p.text for p in group.operands], known)
+            edits.append(_edit(span.source, group.start, group.end, text))
+    if edits:
+        yield edits
+
+
+def _types_of(operands: Iterable[Piece], types: Types, at: int) -> list[str] | None:
+    found = []
+    for operand in operands:
+        named = names_in(operand.text)
+        known = types.of(named[0], at) if named else None
+        if known is None:
+            return None
+        found.append(known.text)
+    return found
+
+
+def _literal(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A literal of the other kind: `2.0 : i32` is `2 : i32`, or `2.0 : f32`."""
+    here = statement_at(span.source, span.start)
+    number = re.search(r"(?<![\w.%])-?\d+(\.\d*)?(?=\s*:\s*(\w+))", here.text)
+    if number is None:
+        return
+    start, value = here.start + number.start(), float(number.group())
+    is_whole = "." not in number.group()
+    if value.is_integer():
+        other = f"{value}" if is_whole else f"{int(value)}"
+        yield [_edit(span.source, start, start + len(number.group()), other)]
+    for type_ in ("i32", "i64", "index") if is_whole else ("f32", "f16", "bf16"):
+        begin, end = here.start + number.start(2), here.start + number.end(2)
+        yield [_edit(span.source, begin, end, type_)]
+
+
+def _string(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """The text that an attribute is given."""
+    given = re.compile(r'\s*=\s*"([^"\n]*)"').match(span.source.text, span.end)
+    for word in _nearest(given[1], found.help or "") if given is not None else ():
+        yield [_edit(span.source, *given.span(1), word)]  # type: ignore[union-attr]
+
+
+# -- operands --------------------------------------------------------------------------------------
+
+
+def _reordered(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """Operands in another order, or inputs and outputs exchanged."""
+    here = statement_at(span.source, span.start)
+    for group in here.groups:
+        count = len(group.operands)
+        if count == len(group.types) and 1 < count <= 3:
+            for order in itertools.islice(itertools.permutations(range(count)), 1, None):
+                operands = [group.operands[i].text for i in order]
+                types = [group.types[i].text for i in order]
+                text = group.text(operands, types)
+                yield [_edit(span.source, group.start, group.end, text)]
+    ins, outs = here.group("ins"), here.group("outs")
+    if ins is not None and outs is not None:
+        yield [_moved(span.source, ins, outs), _moved(span.source, outs, ins)]
+
+
+def _moved(source: Source, to: Group, group: Group) -> Fix:
+    return _edit(source, to.start, to.end, source.text[group.start : group.end])
+
+
+def _one_more(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """An operand that is missing: a scratch tile like the source, a mask, an index of 0."""
+    here, types = statement_at(span.source, span.start), Types(span.source)
+    group = here.group("ins") or next(iter(here.groups), None)
+    if group is None or not group.operands:
+        return
+    first = types.of(next(iter(names_in(group.operands[0].text)), ""), here.start)
+    if first is not None and "tile_buf" in first.text:
+        yield from _with_scratch(here, group, first.text, span.source)
+    yield from _indexed(group, types, here, span.source)
+    yield from _with_mask(group, types, here, span.source)
+    yield from _with_scalar(group, types, here, span.source)
+
+
+def _with_scratch(here: Statement, group: Group, type_: str, source: Source) -> Iterator[Edits]:
+    name = next(n for n in _fresh("%tmp") if n not in source.text)
+    line = f"{name} = pto.alloc_tile : {type_}\n{_indent(here, source)}"
+    made = _edit(source, here.start, here.start, line)
+    operands = [*(p.text for p in group.operands), name]
+    types = [*(p.text for p in group.types), type_]
+    for at in range(len(operands) - 1, 0, -1):
+        moved = [*operands[:at], name, *operands[at:-1]], [*types[:at], type_, *types[at:-1]]
+        yield [made, _edit(source, group.start, group.end, group.text(*moved))]
+
+
+def _indent(here: Statement, source: Source) -> str:
+    return source.text[source.text.rfind("\n", 0, here.start) + 1 : here.start]
+
+
+def _fresh(stem: str) -> Iterator[str]:
+    yield stem
+    yield from (f"{stem}{n}" for n in itertools.count(1))
+
+
+def _indexed(group: Group, types: Types, here: Statement, source: Source) -> Iterator[Edits]:
+    """`%ub` is `%ub[%c0]` where registers are loaded and stored."""
+    zero = _zero(source, here.start)
+    for operand in group.operands:
+        known = types.of(operand.text, here.start)
+        if zero and known is not None and "ptr<" in known.text:
+            yield [_edit(source, operand.end, operand.end, f"[{zero}]")]
+
+
+def _zero(source: Source, at: int) -> str | None:
+    found = re.findall(r"(%[\w$.-]+)\s*=\s*arith\.constant 0 : index", source.text[:at])
+    return found[-1] if found else None
+
+
+_ELEMENT = re.compile(r"x([a-z]\w*)(?=[,>])")
+
+
+def _with_scalar(group: Group, types: Types, here: Statement, source: Source) -> Iterator[Edits]:
+    """The only scalar of the element type that there is, in every place."""
+    for operand in group.types[:1]:
+        element = _ELEMENT.search(operand.text)
+        names = types.named(element[1], here.start) if element is not None else []
+        if element is None or len(names) != 1:
+            return
+        for at in range(1, len(group.operands) + 1):
+            operands, texts = [p.text for p in group.operands], [p.text for p in group.types]
+            operands.insert(at, names[0])
+            texts.insert(at, element[1])
+            tail = " " if source.text[group.end : group.end + 2] == "->" else ""
+            yield [_edit(source, group.start, group.end, group.text(operands, texts) + tail)]
+
+
+def _with_mask(group: Group, types: Types, here: Statement, source: Source) -> Iterator[Edits]:
+    """The nearest mask, as the last operand."""
+    for width in ("b8", "b16", "b32"):
+        type_ = f"!pto.mask<{width}>"
+        for name in types.named(type_, here.start)[:1]:
+            operands = [*(p.text for p in group.operands), name]
+            texts = [*(p.text for p in group.types), type_]
+            tail = " " if source.text[group.end : group.end + 2] == "->" else ""
+            yield [_edit(source, group.start, group.end, group.text(operands, texts) + tail)]
+
+
+def _one_less(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """Scratch that this operation, or this target, does not take. What else is one too many has a
+    meaning, and nobody but its writer knows which."""
+    here = statement_at(span.source, span.start)
+    for group in here.groups:
+        count = len(group.operands)
+        is_scratch = count > 1 and re.search("tmp|temp|scratch", group.operands[-1].text)
+        if count == len(group.types) and is_scratch:
+            operands = [p.text for p in group.operands[:-1]]
+            types = [p.text for p in group.types[:-1]]
+            yield [_edit(span.source, group.start, group.end, group.text(operands, types))]
+
+
+def _sizes(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A list of sizes is as long as the result: constants of its extents."""
+    here = statement_at(span.source, span.start)
+    shape = re.search(r"(?:->|:)\s*!pto\.\w+<([\dx]+)x\w+>\s*$", here.text)
+    if shape is None:
+        return
+    names = [_constant(span.source, int(n), here.start) for n in shape[1].split("x") if n]
+    if all(names):
+        for word in ("sizes", "shape"):
+            listed = re.search(rf"\b{word}\s*=\s*\[([^\]]*)\]", here.text)
+            if listed is not None:
+                start, end = here.start + listed.start(1), here.start + listed.end(1)
+                yield [_edit(span.source, start, end, ", ".join(map(str, names)))]
+
+
+def _constant(source: Source, number: int, at: int) -> str | None:
+    wanted = rf"(%[\w$.-]+)\s*=\s*arith\.constant {number} : index"
+    found = re.findall(wanted, source.text[:at])
+    return found[-1] if found else None
+
+
+# -- tiles: layout, alignment, valid shapes, addresses ---------------------------------------------
+
+
+def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A column of N elements is a row of N elements: a reshape moves nothing."""
+    here, source = statement_at(span.source, span.start), span.source
+    types, indent = Types(source), _indent(here, source)
+    lines: list[str] = []
+    edits: Edits = []
+    named: dict[str, tuple[str, str]] = {}
+    for group in here.groups:
+        operands, texts = [], []
+        for operand in group.operands:
+            known = types.of(operand.text, here.start)
+            row = _row_of(known.text) if known is not None else None
+            if known is not None and row is not None and operand.text not in named:
+                new = next(n for n in _fresh(f"{operand.text}_row") if n not in source.text)
+                lines.append(f"{new} = pto.treshape {operand.text} : {known.text} -> {row}")
+                named[operand.text] = (new, row)
+            name, type_ = named.get(operand.text, (operand.text, known.text if known else ""))
+            operands.append(name)
+            texts.append(type_)
+        edits.append(_edit(source, group.start, group.end, group.text(operands, texts)))
+    if lines:
+        made = "".join(f"{line}\n{indent}" for line in lines)
+        yield [_edit(source, here.start, here.start, made), *edits]
+
+
+_COLUMN = re.compile(r"(\d+)x1x(\w+)((?:, ?(?!blayout)[\w=?]+)*), ?blayout ?= ?col_major")
+
+
+def _row_of(type_: str) -> str | None:
+    """The type of the same elements as one row."""
+    row = _COLUMN.sub(r"1x\1x\2\3", type_)
+    return row if row != type_ else None
+
+
+_EXTENTS = re.compile(r"(\w+), ?(\d+)x(\d+)x(\w+)")
+_BITS = re.compile(r"\d+")
+
+
+def _aligned(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A tile of one column is column-major; another one has longer rows, of which a part is
+    valid."""
+    here = statement_at(span.source, span.start)
+    extents = _EXTENTS.search(here.text)
+    if extents is None:
+        return
+    old = here.text[here.text.index("!pto.tile_buf") :].strip()
+    if extents[3] == "1" and "blayout" not in old:
+        column = f"{old[:-1]}, blayout=col_major>"
+        yield _all_of(span.source, old, column)
+        yield _everywhere(span.source, here, old, column)
+    bits = _BITS.search(extents[4])
+    if bits is None or "valid" in old:
+        return
+    per_row = max(256 // int(bits.group()), 1)
+    columns = -(-int(extents[3]) // per_row) * per_row
+    wide = f"{extents[1]}, {extents[2]}x{columns}x{extents[4]}, valid={extents[2]}x{extents[3]}"
+    new = old.replace(extents.group(), wide)
+    yield _everywhere(span.source, here, old, new)
+    yield _all_of(span.source, old, new)
+
+
+def _all_of(source: Source, old: str, new: str) -> Edits:
+    """A type wherever the text has it."""
+    places = re.finditer(re.escape(old), source.text)
+    return [_edit(source, place.start(), place.end(), new) for place in places]
+
+
+def _everywhere(source: Source, here: Statement, old: str, new: str) -> Edits:
+    """The type of a value in its definition and wherever the text gives it to the value."""
+    at = source.text.index(old, here.start)
+    edits = [_edit(source, at, at + len(old), new)]
+    name = names_in(here.text)[0]
+    for line in re.finditer(rf"^.*{re.escape(name)}(?![\w$.-]).*$", source.text, re.MULTILINE):
+        if line.start() <= here.start < line.end():
+            continue
+        for group in statement_at(source, line.start() + 1).groups:
+            pairs = zip(group.operands, group.types, strict=False)
+            edits += [
+                _edit(source, type_.start, type_.end, new)
+                for operand, type_ in pairs
+                if operand.text == name and type_.text == old
+            ]
+    return edits
+
+
+def _valid(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A valid shape that the type leaves open: the extents of the type."""
+    here = statement_at(span.source, span.start)
+    extents = _EXTENTS.search(here.text)
+    if extents is None:
+        return
+    given, made = [], []
+    open_ = re.search(r"valid=(\?|\d+)x(\?|\d+)", here.text)
+    for word, number, sign in (("valid_row", extents[2], 1), ("valid_col", extents[3], 2)):
+        if word in here.text or (open_ is not None and open_[sign] != "?"):
+            continue
+        name = _constant(span.source, int(number), here.start)
+        if name is None:
+            name = next(n for n in _fresh(f"%c{number}") if n not in span.source.text)
+            made.append(f"{name} = arith.constant {number} : index\n{_indent(here, span.source)}")
+        given.append(f" {word} = {name}")
+    at = here.start + len(here.text[: here.text.index(":")].rstrip())
+    new = _edit(span.source, here.start, here.start, "".join(made))
+    yield [*([new] if made else []), _edit(span.source, at, at, "".join(given))]
+    closed = re.sub(r", ?valid=[?\d]+x[?\d]+", "", here.text)
+    if closed != here.text:
+        yield [_edit(span.source, here.start, here.end, closed)]
+
+
+def _address(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """Another address: the next multiple that the rule asks for."""
+    here = statement_at(span.source, span.start)
+    used = re.search(r"\baddr\s*=\s*(%[\w$.-]+)", here.text)
+    if used is None:
+        return
+    defined = re.compile(rf"{re.escape(used[1])}\s*=\s*arith\.constant (\d+)")
+    constant = list(defined.finditer(span.source.text[: here.start]))
+    multiple = re.search(r"multiple of (\d+)", f"{found.help} {found.message}") or re.search(
+        r"aligned to (\d+)", found.message
+    )
+    if not constant or multiple is None:
+        return
+    number, step = int(constant[-1][1]), int(multiple[1])
+    yield [_edit(span.source, *constant[-1].span(1), str(-(-number // step) * step))]
+
+
+def _without_address(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """Without an address the planner gives one."""
+    edits = [
+        _edit(span.source, m.start(), m.end(), "")
+        for m in re.finditer(r"[ \t]+addr\s*=\s*%[\w$.-]+", span.source.text)
+    ]
+    if edits:
+        yield edits
+
+
+# -- flags, regions --------------------------------------------------------------------------------
+
+
+def _other_event(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """The event id that the other side of the pair has."""
+    here = statement_at(span.source, span.start)
+    event = re.search(r"EVENT_ID\d+", here.text)
+    if event is None:
+        return
+    start = here.start + event.start()
+    for number in range(8):
+        word = f"EVENT_ID{number}"
+        if word != event.group():
+            yield [_edit(span.source, start, start + len(event.group()), word)]
+
+
+def _out_of_region(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A statement that belongs outside of a region: in front of it, after it, or nowhere."""
+    here, source = statement_at(span.source, span.start), span.source
+    line = source.text.rfind("\n", 0, here.start) + 1
+    end = min(here.end + 1, len(source.text))
+    removed = _edit(source, line, end, "")
+    region = source.text.rfind("pto.vecscope", 0, here.start)
+    if region >= 0:
+        before = source.text.rfind("\n", 0, region) + 1
+        indent = source.text[before:region]
+        yield [_edit(source, before, before, f"{indent}{here.text}\n"), removed]
+        close = source.text.find(f"\n{indent}}}", here.end)
+        if close >= 0:
+            after = source.text.find("\n", close + 1)
+            yield [removed, _edit(source, after, after, f"\n{indent}{here.text}")]
+    yield [removed]
+
+
+_BY_CODE: dict[str, tuple[Proposer, ...]] = {
+    "PTO0002": (_left_out,),
+    "PTO1005": (_defined_otherwise,),
+    "PTO1008": (_literal,),
+    "PTO1014": (_left_out,),
+    "PTO2001": (_reordered, _one_more, _one_less),
+    "PTO2004": (_other_event,),
+    "PTO2011": (_as_row,),
+    "PTO2016": (_as_row, _aligned),
+    "PTO2018": (_as_row,),
+    "PTO2027": (_sizes,),
+    "PTO2028": (_valid,),
+    "PTO2160": (_aligned,),
+    "PTO3004": (_string,),
+    "PTO3011": (_without_address,),
+    "PTO3070": (_out_of_region,),
+    "PTO4354": (_address,),
+    "PTO5006": (_other_event,),
+}

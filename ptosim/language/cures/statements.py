@@ -1,0 +1,204 @@
+"""Statements as text, also where they cannot be parsed: operands and types of a group, the type
+that the text gives a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.source import Source
+
+_OPEN, _CLOSE = "([{<", ")]}>"
+_GROUP = re.compile(r"\b(ins|outs)\s*\(")
+_DEFINED = re.compile(r"^[ \t]*(%[\w$.-]+)(?::\d+)?\s*=\s*[^\n]*", re.MULTILINE)
+_ARGUMENT = re.compile(r"(%[\w$.-]+)\s*:\s*(?=[!\w])")
+_NAME = re.compile(r"%[\w$.-]+")
+_COMMENT = re.compile(r'\s*//[^"\n]*$')
+
+
+class Piece(NamedTuple):
+    """A piece of the text, and where it is."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operands and their types: `ins(%a, %b : !t, !t)`, or those of a statement without groups."""
+
+    word: str
+    operands: tuple[Piece, ...]
+    types: tuple[Piece, ...]
+    start: int
+    end: int
+
+    def text(self, operands: list[str], types: list[str]) -> str:
+        """Return the inside with other operands and types."""
+        return ", ".join(operands) + (f" : {', '.join(types)}" if types else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement: its text from the first character on, and what is in its groups."""
+
+    text: str
+    start: int
+    end: int
+    groups: tuple[Group, ...]
+
+    def group(self, word: str) -> Group | None:
+        """Return a group by its word."""
+        return next((g for g in self.groups if g.word == word), None)
+
+
+def statement_at(source: Source, at: int) -> Statement:
+    """Return the statement around a place: its line, and those that its brackets go on to."""
+    text = source.text
+    start = text.rfind("\n", 0, at) + 1
+    start += len(text[start:]) - len(text[start:].lstrip(" \t"))
+    end = start
+    while True:
+        end = text.find("\n", end + 1)
+        end = len(text) if end < 0 else end
+        if end == len(text) or _depth(text[start:end]) <= 0 or end - start > 4000:
+            break
+    body = _COMMENT.sub("", text[start:end])
+    return Statement(body, start, start + len(body), tuple(_groups(body, start)))
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names of values in a text."""
+    return _NAME.findall(text)
+
+
+class Types:
+    """What the text says of the types of names; of a name that several functions have, what is
+    nearest before a place."""
+
+    def __init__(self, source: Source) -> None:
+        self._known: dict[str, list[Piece]] = {}
+        for found in _DEFINED.finditer(source.text):
+            piece = _last_type(found.group(), found.start())
+            if piece is not None:
+                self._known.setdefault(found[1], []).append(piece)
+        for found in _ARGUMENT.finditer(source.text):
+            end = _type_end(source.text, found.end())
+            piece = Piece(source.text[found.end() : end], found.end(), end)
+            self._known.setdefault(found[1], []).append(piece)
+
+    def of(self, name: str, at: int) -> Piece | None:
+        """Return the type of a name at a place, and where it is written."""
+        before = [piece for piece in self._known.get(name, ()) if piece.start < at]
+        return max(before, key=lambda piece: piece.start, default=None)
+
+    def named(self, wanted: str, at: int) -> list[str]:
+        """Return the names of a type before a place, the nearest first."""
+        found = [(n, self.of(n, at)) for n in self._known]
+        known = [(p.start, n) for n, p in found if p is not None and p.text == wanted]
+        return [name for _, name in sorted(known, reverse=True)]
+
+
+def _groups(body: str, start: int) -> Iterator[Group]:
+    found = False
+    for match in _GROUP.finditer(body):
+        found = True
+        inside = body[match.end() : _closing(body, match.end())]
+        yield _group(match[1], inside, start + match.end())
+    if not found and ":" in body:
+        yield _plain(body, start)
+
+
+def _group(word: str, inside: str, start: int) -> Group:
+    colon = _top(inside, ":")
+    cut = colon[0] if colon else len(inside)
+    types = tuple(_split(inside, cut + 1, len(inside), start)) if colon else ()
+    operands = tuple(_split(inside, 0, cut, start))
+    return Group(word, operands, types, start, start + len(inside))
+
+
+def _plain(body: str, start: int) -> Group:
+    """Operands between the name of an operation and the colon, types up to the arrow."""
+    equals = body.find("=") + 1 if re.match(r"%[\w$.:-]+\s*=", body) else 0
+    name = re.compile(r'\s*"?[\w.$]+"?\s*').match(body, equals)
+    begin = name.end() if name is not None else equals
+    colon = _top(body, ":", begin)
+    cut = colon[-1] if colon else len(body)
+    arrow = body.find("->", cut)
+    end = arrow if arrow >= 0 else len(body)
+    return Group(
+        "", tuple(_split(body, begin, cut, start)), tuple(_split(body, cut + 1, end, start)),
+        start + begin, start + end,
+    )  # fmt: skip
+
+
+def _split(text: str, begin: int, end: int, offset: int) -> Iterator[Piece]:
+    """The pieces between commas that no bracket holds."""
+    cuts = [begin - 1, *(c for c in _top(text[:end], ",", begin)), end]
+    for a, b in pairwise(cuts):
+        piece = text[a + 1 : b]
+        if piece.strip():
+            at = a + 1 + len(piece) - len(piece.lstrip())
+            yield Piece(piece.strip(), offset + at, offset + at + len(piece.strip()))
+
+
+def _top(text: str, sign: str, begin: int = 0) -> list[int]:
+    """Where a sign is outside of all brackets and strings."""
+    found, depth, quoted = [], 0, False
+    for at in range(begin, len(text)):
+        character = text[at]
+        if character == '"':
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif character in _OPEN:
+            depth += 1
+        elif character in _CLOSE and text[at - 1 : at + 1] != "->":
+            depth -= 1
+        elif character == sign and depth == 0:
+            found.append(at)
+    return found
+
+
+def _depth(text: str) -> int:
+    plain = re.sub(r'"[^"\n]*"|//[^\n]*|->', "", text)
+    return sum(plain.count(c) for c in "([<") - sum(plain.count(c) for c in ")]>")
+
+
+def _closing(text: str, begin: int) -> int:
+    depth = 0
+    for at in range(begin, len(text)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth < 0:
+            return at
+    return len(text)
+
+
+def _last_type(line: str, start: int) -> Piece | None:
+    """The type of the result: after the last arrow, or the last colon."""
+    line = _COMMENT.sub("", line).rstrip(" \t{")
+    arrow = line.rfind("->")
+    colons = _top(line, ":")
+    at = arrow + 2 if arrow >= 0 else colons[-1] + 1 if colons else -1
+    text = line[at:].strip() if at >= 0 else ""
+    if not text or text.startswith("("):
+        return None
+    begin = start + at + len(line[at:]) - len(line[at:].lstrip())
+    return Piece(text, begin, begin + len(text))
+
+
+def _type_end(text: str, at: int) -> int:
+    depth = 0
+    for end in range(at, len(text)):
+        if text[end] in _OPEN:
+            depth += 1
+        elif text[end] in _CLOSE:
+            if depth == 0:
+                return end
+            depth -= 1
+        elif text[end] in ",\n" and depth == 0:
+            return end
+    return len(text)
