@@ -145,12 +145,13 @@ def check_source(
     planner: str | None = None,
     dump: bool = False,
     blocks: int | None = None,
+    cures: bool = True,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
     what its synchronisation could do without; for a launch of `blocks` blocks. A `dump` of the
-    assembler's passes may have what they add, and is not followed. Raises UsageError for options
-    and arguments that mean nothing."""
+    assembler's passes may have what they add, and is not followed. Errors get the edit that mends
+    them, unless `cures` is False. Raises UsageError for options and arguments that mean nothing."""
     options = FrontOptions(
         target,
         level,
@@ -171,6 +172,12 @@ def check_source(
     if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
         checked.findings += lints(front.resolved)
         checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()
+    if cures and front.sink.is_rejected:
+        from ptosim.language.cures.offer import with_cures  # only where something is wrong
+
+        checked.findings = with_cures(
+            front.source, checked.findings, lambda text: list(run_frontend(text, options).sink)
+        )
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
     from ptosim.launch.program import (

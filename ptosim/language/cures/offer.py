@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ptosim.ground.diagnostics.fix import applied
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.cures.proposals import proposals
@@ -22,13 +22,21 @@ Check = Callable[[Source], Sequence[Diagnostic]]
 
 
 def with_cures(source: Source, findings: Sequence[Diagnostic], check: Check) -> list[Diagnostic]:
-    """Return findings, errors without an edit with the first proposal that mends them. `check`
-    gives the findings of a text, as `findings` are those of `source`."""
-    open_ = [d for d in findings if d.is_error and not d.fixes and d.span is not None]
+    """Return findings, errors without an edit with the first proposal that mends them: those
+    with which the assembler refuses the text. `check` gives the findings of a text, as `findings`
+    are those of `source`."""
+    open_ = [d for d in findings if _is_open(d, source)]
     if not open_ or len(open_) > MOST_FINDINGS or len(source.text) > LARGEST:
         return list(findings)
     cured = {id(d): _cured(source, d, findings, check) for d in open_}
     return [cured.get(id(d), d) for d in findings]
+
+
+def _is_open(found: Diagnostic, source: Source) -> bool:
+    """Is it an error without an edit, in this text (not in one that it was made from)?"""
+    span = found.span
+    is_here = span is not None and span.source.text == source.text
+    return is_here and found.is_rejection and not found.fixes
 
 
 def _cured(
@@ -50,11 +58,5 @@ def _cured(
 def _mends(found: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
     """One finding fewer, and no new one: counted by code, since places move. Of a text that is
     refused nothing is followed, so what following finds says nothing of the edit."""
-    if found.is_rejection:
-        before, after = ([d for d in each if d.is_rejection] for each in (before, after))
-    was, now = _counts(before), _counts(after)
+    was, now = (Counter(d.code for d in each if d.is_rejection) for each in (before, after))
     return now[found.code] < was[found.code] and not now - was
-
-
-def _counts(findings: Sequence[Diagnostic]) -> Counter[str]:
-    return Counter(d.code for d in findings if d.severity > Severity.NOTE)

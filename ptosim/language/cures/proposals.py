@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix
+from ptosim.ground.isa.dates import DEFAULT_DATE
+from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source, Span
 from ptosim.language.cures.statements import Group, Piece, Statement, Types, names_in, statement_at
 
@@ -48,11 +50,12 @@ def _suggested(found: Diagnostic, span: Span) -> Iterator[Edits]:
     meant = _QUOTED.findall(told)
     if told.startswith("write `") and meant:
         yield from _written(span, meant[0])
+    wrong = next((w for w in _QUOTED.findall(found.message) if w in span.text), "")
     for word in meant[-1:] + meant[:-1]:
         if " " not in word:
-            yield from _in_place(span, word)
-    for word in _nearest(span.text, told) if not meant else ():
-        yield from _in_place(span, word)
+            yield from _in_place(span, word, wrong)
+    for word in _nearest(wrong or span.text, told) if not meant else ():
+        yield from _in_place(span, word, wrong)
 
 
 def _written(span: Span, text: str) -> Iterator[Edits]:
@@ -63,11 +66,15 @@ def _written(span: Span, text: str) -> Iterator[Edits]:
     before = re.search(r"\s*\w*$", source.text[: span.start])
     word = before.start() if before is not None else span.start
     forms = (f" {text}", text) if text == "{" else (text, f" {text}")
-    for at, form in itertools.product((span.end, span.start, word), forms):
+    for at, form in itertools.product((span.end, word, span.start), forms):
         yield [_edit(source, at, at, form)]
 
 
-def _in_place(span: Span, word: str) -> Iterator[Edits]:
+def _in_place(span: Span, word: str, wrong: str = "") -> Iterator[Edits]:
+    """A word in the place of the one that the message names, else of the one most like it."""
+    if wrong:
+        start = span.start + span.text.rindex(wrong)
+        yield [_edit(span.source, start, start + len(wrong), word)]
     words = list(_WORD.finditer(span.text))
     likeness = {w: difflib.SequenceMatcher(None, w.group(), word).ratio() for w in words}
     best = max(words, key=lambda w: likeness[w], default=None)
@@ -84,6 +91,13 @@ def _nearest(text: str, told: str) -> list[str]:
     words = [w.group() for w in _WORD.finditer(text)] or [text]
     near = (difflib.get_close_matches(w, known, n=2, cutoff=_LIKE) for w in reversed(words))
     return list(dict.fromkeys(itertools.chain.from_iterable(near)))[:_MOST_KNOWN]
+
+
+def _operation(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """Names of operations that are most like the unknown one, with the prefix or without it."""
+    bare = span.text.removeprefix("pto.")
+    for word in difflib.get_close_matches(f"pto.{bare}", isa(DEFAULT_DATE).names(), n=_MOST_KNOWN):
+        yield [Fix(span, word)]
 
 
 # -- types -----------------------------------------------------------------------------------------
@@ -234,8 +248,7 @@ def _with_scalar(group: Group, types: Types, here: Statement, source: Source) ->
             operands, texts = [p.text for p in group.operands], [p.text for p in group.types]
             operands.insert(at, names[0])
             texts.insert(at, element[1])
-            tail = " " if source.text[group.end : group.end + 2] == "->" else ""
-            yield [_edit(source, group.start, group.end, group.text(operands, texts) + tail)]
+            yield [_edit(source, group.start, group.end, group.text(operands, texts))]
 
 
 def _with_mask(group: Group, types: Types, here: Statement, source: Source) -> Iterator[Edits]:
@@ -245,8 +258,7 @@ def _with_mask(group: Group, types: Types, here: Statement, source: Source) -> I
         for name in types.named(type_, here.start)[:1]:
             operands = [*(p.text for p in group.operands), name]
             texts = [*(p.text for p in group.types), type_]
-            tail = " " if source.text[group.end : group.end + 2] == "->" else ""
-            yield [_edit(source, group.start, group.end, group.text(operands, texts) + tail)]
+            yield [_edit(source, group.start, group.end, group.text(operands, texts))]
 
 
 def _one_less(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -422,7 +434,7 @@ def _without_address(found: Diagnostic, span: Span) -> Iterator[Edits]:
         yield edits
 
 
-# -- flags, regions --------------------------------------------------------------------------------
+# -- flags --------------------------------------------------------------------------------
 
 
 def _other_event(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -438,26 +450,9 @@ def _other_event(found: Diagnostic, span: Span) -> Iterator[Edits]:
             yield [_edit(span.source, start, start + len(event.group()), word)]
 
 
-def _out_of_region(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A statement that belongs outside of a region: in front of it, after it, or nowhere."""
-    here, source = statement_at(span.source, span.start), span.source
-    line = source.text.rfind("\n", 0, here.start) + 1
-    end = min(here.end + 1, len(source.text))
-    removed = _edit(source, line, end, "")
-    region = source.text.rfind("pto.vecscope", 0, here.start)
-    if region >= 0:
-        before = source.text.rfind("\n", 0, region) + 1
-        indent = source.text[before:region]
-        yield [_edit(source, before, before, f"{indent}{here.text}\n"), removed]
-        close = source.text.find(f"\n{indent}}}", here.end)
-        if close >= 0:
-            after = source.text.find("\n", close + 1)
-            yield [removed, _edit(source, after, after, f"\n{indent}{here.text}")]
-    yield [removed]
-
-
 _BY_CODE: dict[str, tuple[Proposer, ...]] = {
     "PTO0002": (_left_out,),
+    "PTO1003": (_operation,),
     "PTO1005": (_defined_otherwise,),
     "PTO1008": (_literal,),
     "PTO1014": (_left_out,),
@@ -471,7 +466,6 @@ _BY_CODE: dict[str, tuple[Proposer, ...]] = {
     "PTO2160": (_aligned,),
     "PTO3004": (_string,),
     "PTO3011": (_without_address,),
-    "PTO3070": (_out_of_region,),
     "PTO4354": (_address,),
     "PTO5006": (_other_event,),
 }

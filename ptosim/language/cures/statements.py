@@ -14,6 +14,8 @@ _OPEN, _CLOSE = "([{<", ")]}>"
 _GROUP = re.compile(r"\b(ins|outs)\s*\(")
 _DEFINED = re.compile(r"^[ \t]*(%[\w$.-]+)(?::\d+)?\s*=\s*[^\n]*", re.MULTILINE)
 _ARGUMENT = re.compile(r"(%[\w$.-]+)\s*:\s*(?=[!\w])")
+_HEAD = re.compile(r"\bfunc\.func\b[^{\n]*|^\s*\^\w+\([^\n]*", re.MULTILINE)
+"""What names values with their types: functions and blocks."""
 _NAME = re.compile(r"%[\w$.-]+")
 _COMMENT = re.compile(r'\s*//[^"\n]*$')
 
@@ -85,7 +87,8 @@ class Types:
             piece = _last_type(found.group(), found.start())
             if piece is not None:
                 self._known.setdefault(found[1], []).append(piece)
-        for found in _ARGUMENT.finditer(source.text):
+        heads = _HEAD.finditer(source.text)
+        for found in (f for h in heads for f in _ARGUMENT.finditer(source.text, *h.span())):
             end = _type_end(source.text, found.end())
             piece = Piece(source.text[found.end() : end], found.end(), end)
             self._known.setdefault(found[1], []).append(piece)
@@ -129,10 +132,10 @@ def _plain(body: str, start: int) -> Group:
     cut = colon[-1] if colon else len(body)
     arrow = body.find("->", cut)
     end = arrow if arrow >= 0 else len(body)
-    return Group(
-        "", tuple(_split(body, begin, cut, start)), tuple(_split(body, cut + 1, end, start)),
-        start + begin, start + end,
-    )  # fmt: skip
+    operands = tuple(_split(body, begin, cut, start))
+    types = tuple(_split(body, cut + 1, end, start))
+    last = [*operands, *types]
+    return Group("", operands, types, start + begin, last[-1].end if last else start + end)
 
 
 def _split(text: str, begin: int, end: int, offset: int) -> Iterator[Piece]:

@@ -300,7 +300,7 @@ def _items(op: Operation) -> str:
     text += "" if op.regions else _trailing(op, op.items)
     if op.name == "llvm.getelementptr" and op.arrow:
         return f"{text} -> {_types(op.arrow)}"  # the second one is no result
-    if op.arrow is not None and (op.bare_arrow or op.name.startswith(_BARE_RESULTS)):
+    if op.arrow and (op.bare_arrow or op.name.startswith(_BARE_RESULTS)):
         return f"{text} -> {_types(op.arrow)}"
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 

@@ -28,7 +28,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.records import NamedTuple
 from ptosim.language.bind.names import compatible
-from ptosim.language.bind.units import kernel_kind_of, mark_of
+from ptosim.language.bind.units import mark_of
 from ptosim.language.place.scopes import OF_REGISTERS, escapes, runs_of
 from ptosim.language.place.sides import (
     CUBE,
@@ -248,14 +248,6 @@ def is_helper(function: Function) -> bool:
     return HELPER in function.op.attrs
 
 
-def _blocks(function: Function) -> list[Any]:
-    return function.op.regions[0].blocks
-
-
-def _label_of(blocks: Sequence[Any], number: int) -> Any:
-    return blocks[number].label
-
-
 def _arguments(region: Any) -> list[Any]:
     return region.blocks[0].args if region.blocks else []
 
@@ -365,9 +357,6 @@ _STATIC: dict[str, Callable[..., Any]] = {
     "mnemonic": lambda op: op.name.removeprefix("pto."),
     "storage": lambda op: _storage(operand_value(op, "source")),
     "is_helper": is_helper,
-    "kernel_kind": kernel_kind_of,
-    "blocks": _blocks,
-    "label_of": _label_of,
     "arguments": _arguments,
     "block_types": _block_types,
     "for_cube": _for_cube,

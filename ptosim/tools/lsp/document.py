@@ -12,6 +12,7 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
+from ptosim.language.cures.offer import with_cures
 from ptosim.tools.api import Checked, check_source
 from ptosim.tools.lsp.names import Names
 
@@ -92,6 +93,16 @@ class Document:
         return self.checked.findings if self.measured is None else self.measured.findings
 
     @cached_property
+    def mendable(self) -> list[Diagnostic]:
+        """The findings with the edits that mend them: looked for where somebody asks."""
+        checked = self.checked
+
+        def again(source: Source) -> list[Diagnostic]:
+            return _checked(source, self.settings, dry_run=False).findings
+
+        return with_cures(checked.front.source, self.findings, again)
+
+    @cached_property
     def names(self) -> Names:
         """The names in the text."""
         return Names(self.text, self.resolved)
@@ -134,10 +145,10 @@ def _checked(source: Source, settings: Settings, *, dry_run: bool | None) -> Che
     try:
         return check_source(
             source, settings.target, settings.level, settings.sync,
-            compat=settings.compat, dry_run=dry_run,
+            compat=settings.compat, dry_run=dry_run, cures=False,
         )  # fmt: skip
     except PtosimError:  # a setting that means nothing: the program's own choices hold
-        return check_source(source, dry_run=False)
+        return check_source(source, dry_run=False, cures=False)
 
 
 def _prices(source: Source, settings: Settings, target: str) -> dict[int, Price]:

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z_][\w$.-]*")
 def fixes(document: Document, begin: int, end: int) -> list[tuple[Diagnostic, list[Edit]]]:
     """Return the findings between two offsets whose cure is a change of the text, with it."""
     found = []
-    for finding in document.findings:
+    for finding in document.mendable:
         span = finding.span
         if finding.fixes and span is not None and span.start <= end and span.end >= begin:
             found.append((finding, [_edit(fix) for fix in finding.fixes]))

@@ -1,0 +1,182 @@
+"""Every cure that is offered mends: after it the text has one finding fewer and no new one.
+
+Each row changes one place of a program without faults (on one of the three levels); `=` says that
+the edit gives the program back, any other text that it has to be in what the edit writes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+import ptosim
+from ptosim.ground.diagnostics.fix import applied
+from ptosim.ground.diagnostics.model import Diagnostic
+from tests.shell.test_typical_mistakes import BUF, M2V, MICRO, MISTAKES, TILE, V2M
+
+COLUMN = "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>"
+ROW = "!pto.tile_buf<vec, 1x16xf32>"
+SUMS = f"""module attributes {{pto.target_arch = "a2a3"}} {{
+  func.func @sums(%x: !pto.ptr<f32>) attributes {{pto.entry}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
+    %vx = pto.make_tensor_view %x, shape = [%c16, %c64], strides = [%c64, %c1] : !pto.tensor_view<16x64xf32>
+    %px = pto.partition_view %vx, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<16x64xf32> -> !pto.partition_tensor_view<16x64xf32>
+    %a = pto.alloc_tile : {BUF}
+    %t = pto.alloc_tile : {BUF}
+    %s = pto.alloc_tile : {COLUMN}
+    %d = pto.alloc_tile : {ROW}
+    pto.tload ins(%px : !pto.partition_tensor_view<16x64xf32>) outs(%a : {BUF})
+    pto.trowsum ins(%a, %t : {BUF}, {BUF}) outs(%s : {COLUMN})
+    %r = pto.treshape %s : {COLUMN} -> {ROW}
+    pto.tdiv ins(%r, %r : {ROW}, {ROW}) outs(%d : {ROW})
+    pto.tcvt ins(%d {{rmode = #pto<round_mode CAST_RINT>}} : {ROW}) outs(%d : {ROW})
+    return
+  }}
+}}
+"""
+PLACED = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @placed(%x: !pto.ptr<f32>) attributes {{pto.entry}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
+    %a0 = arith.constant 0 : i64
+    %a1 = arith.constant 4096 : i64
+    %vx = pto.make_tensor_view %x, shape = [%c16, %c64], strides = [%c64, %c1] : !pto.tensor_view<16x64xf32>
+    %px = pto.partition_view %vx, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<16x64xf32> -> !pto.partition_tensor_view<16x64xf32>
+    %a = pto.alloc_tile addr = %a0 : {BUF}
+    %b = pto.alloc_tile addr = %a1 : {BUF}
+    pto.tload ins(%px : !pto.partition_tensor_view<16x64xf32>) outs(%a : {BUF})
+    pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]
+    pto.wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]
+    pto.tabs ins(%a : {BUF}) outs(%b : {BUF})
+    return
+  }}
+}}
+"""
+
+
+class Change(NamedTuple):
+    """What is changed, and what the edit gives."""
+
+    program: str
+    old: str
+    new: str
+    edit: str = "="
+
+
+CHANGES = [
+    # misspelled operations, types, members, keys, values
+    *(Change(TILE, old, new) for old, new in [
+        ("pto.tload", "pto.tlod"), ("pto.tstore", "pto.tstor"), ("pto.tmuls", "pto.tmulss"),
+        ("pto.alloc_tile", "pto.aloc_tile"), ("pto.make_tensor_view", "pto.make_tensorview"),
+        ("pto.partition_view", "pto.partiton_view"),
+        ("%f :", "%ff :"), ("%b :", "%bb :"), ("ins(%px", "ins(%pxx"), ("!pto.ptr<f32>", "!pto.prt<f32>"),
+        (BUF, "!pto.tile_buff<vec, 16x64xf32>"), (BUF, "!pto.tile_buf<vecc, 16x64xf32>"),
+        (BUF, "!pto.tile_buf<vec, 16x64xf23>"),
+        ("<PIPE_MTE2>", "<PIPE_MT2>"), ("<EVENT_ID0>", "<EVENT_ID_0>"),
+        ("set_flag", "setflag"), ("wait_flag", "wait_flg"), ("pto.wait_flag", "pto.waitflag"), ("PIPE_MTE3>, <EVENT_ID0>]", "PIPE_MT3>, <EVENT_ID0>]"),
+    ]),
+    *(Change(MICRO, old, new) for old, new in [
+        ("pto.vsts", "pto.vst"), ("pto.vmuls", "pto.vmulls"), ("pto.castptr", "pto.cast_ptr"),
+        ("pto.mte_gm_ub", "pto.mte_gm2ub"), ("pto.mte_ub_gm", "pto.mte_ub_gmm"),
+        ("PAT_ALL", "PATALL"), ("pto.pset_b32", "pto.pset_b23"),
+        ("!pto.vreg<64xf32>\n", "!pto.verg<64xf32>\n"), ("!pto.vreg<64xf32>\n", "!pto.vreg<63xf32>\n"),
+        ("!pto.mask<b32>\n", "!pto.mask<b31>\n"), ("%v, %two", "%vv, %two"), ("%two, %m", "%twoo, %m"),
+    ]),
+    *(Change(SUMS, old, new) for old, new in [
+        ("pto.trowsum", "pto.trow_sum"), ("pto.treshape", "pto.reshape"), ("CAST_RINT", "CAST_RNT"),
+        ("blayout=col_major", "blayot=col_major"), ("blayout=col_major", "blayout=colmajor"),
+    ]),
+    # types that were left out, or repeated wrongly
+    Change(TILE, f"ins(%a, %f : {BUF}, f32)", "ins(%a, %f)"),
+    Change(TILE, f"outs(%b : {BUF})", "outs(%b)"),
+    Change(SUMS, f"(%a, %t : {BUF}, {BUF})", f"(%a, %t : {BUF})"),
+    Change(TILE, f"outs(%a : {BUF})", "outs(%a : !pto.tile_buf<vec, 16x64xf16>)"),
+    Change(PLACED, f"ins(%a : {BUF})", "ins(%a : !pto.tile_buf<vec, 8x64xf32>)"),
+    # brackets
+    Change(TILE, f"outs(%a : {BUF})", f"outs(%a : {BUF}"),
+    Change(TILE, "sizes = [%c16, %c64]", "sizes = [%c16, %c64"),
+    Change(TILE, "attributes {pto.entry} {", "attributes {pto.entry}"),
+    # layouts, valid shapes
+    Change(SUMS, f"    %r = pto.treshape %s : {COLUMN} -> {ROW}\n    pto.tdiv ins(%r, %r : {ROW}, {ROW}) outs(%d : {ROW})",
+           f"    %q = pto.alloc_tile : {COLUMN}\n    pto.tdiv ins(%s, %s : {COLUMN}, {COLUMN}) outs(%q : {COLUMN})", "pto.treshape"),
+    Change(SUMS, f"    %r = pto.treshape %s : {COLUMN} -> {ROW}\n    pto.tdiv ins(%r, %r : {ROW}, {ROW})",
+           f"    pto.tdiv ins(%s, %s : {COLUMN}, {COLUMN})", "pto.treshape"),
+    Change(TILE, f"    %b = pto.alloc_tile : {BUF}", f"    %u = pto.alloc_tile : !pto.tile_buf<vec, 16x1xf32>\n    %b = pto.alloc_tile : {BUF}", "blayout=col_major"),
+    Change(TILE, f"    %b = pto.alloc_tile : {BUF}", f"    %u = pto.alloc_tile : !pto.tile_buf<vec, 1x100xf32>\n    %b = pto.alloc_tile : {BUF}", "1x104xf32, valid=1x100"),
+    Change(TILE, f"    %b = pto.alloc_tile : {BUF}", f"    %u = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32, valid=?x?>\n    %b = pto.alloc_tile : {BUF}", "valid_row = %c16 valid_col = %c64"),
+    Change(TILE, f"    %b = pto.alloc_tile : {BUF}", f"    %u = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32, valid=16x?>\n    %b = pto.alloc_tile : {BUF}", "valid_col = %c64"),
+    # order, number
+    Change(TILE, f"(%a, %f : {BUF}, f32)", f"(%f, %a : f32, {BUF})"),
+    Change(TILE, f"tload ins(%px : !pto.partition_tensor_view<16x64xf32>) outs(%a : {BUF})",
+           f"tload ins(%a : {BUF}) outs(%px : !pto.partition_tensor_view<16x64xf32>)"),
+    Change(MICRO, "%v, %two, %m : !pto.vreg<64xf32>, f32, !pto.mask<b32>", "%two, %v, %m : f32, !pto.vreg<64xf32>, !pto.mask<b32>"),
+    Change(MICRO, "vsts %w, %ub[%c0], %m", "vsts %w, %ub, %m", "[%c0]"),
+    Change(MICRO, "%v, %two, %m : !pto.vreg<64xf32>, f32, !pto.mask<b32>", "%v, %two : !pto.vreg<64xf32>, f32"),
+    Change(TILE, "2.0 : f32", "2 : f32", "2.0"),
+    Change(TILE, "64 : index", "64.0 : index"),
+    # level 3: addresses
+    Change(PLACED, "4096 : i64", "4100 : i64", "4128"),
+    Change(TILE, "%b = pto.alloc_tile :", "%b = pto.alloc_tile addr = %c0 :"),
+    Change(TILE, f"set_flag{V2M}", "set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID9>]"),
+    Change(TILE, f"set_flag{M2V}", "set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID8>]"),
+]  # fmt: skip
+
+
+def _errors(text: str) -> list[Diagnostic]:
+    return [d for d in ptosim.check(text) if d.is_error]
+
+
+def _refused(text: str) -> list[Diagnostic]:
+    return [d for d in ptosim.check(text) if d.is_rejection]
+
+
+@pytest.mark.parametrize("program", [SUMS, PLACED], ids=["sums", "placed"])
+def test_the_programs_have_no_faults(program: str) -> None:
+    assert _errors(program) == []
+
+
+def test_there_are_sixty() -> None:
+    assert len(CHANGES) >= 60
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.new.strip()[:40])
+def test_a_cure_is_an_edit(change: Change) -> None:
+    assert change.old in change.program
+    text = change.program.replace(change.old, change.new, 1)
+    found = _refused(text)
+    assert found
+    cured = next((d for d in found if d.fixes), None)
+    assert cured is not None, [(d.code, d.message, d.help) for d in found]
+    mended = applied(text, cured.fixes)
+    assert mended is not None
+    assert len(_refused(mended)) < len(found)
+    if change.edit == "=":
+        assert mended == change.program
+    else:
+        assert change.edit in "".join(fix.replacement for fix in cured.fixes)
+
+
+def test_typical_mistakes_are_mended() -> None:
+    """Of the forty typical mistakes those whose meaning the text shows: four in five."""
+    texts = [m.program.replace(m.old, m.new, 1) for m in MISTAKES]
+    mended = [text for text in texts if all(d.fixes for d in _errors(text))]
+    assert len(mended) >= 34
+
+
+def test_what_nobody_can_know_is_left(tmp_path) -> None:
+    """An operand too many may be any; an edit that only makes the text pass is no cure."""
+    text = TILE.replace("pto.tmuls ins", "pto.tabs ins")
+    (error,) = _errors(text)
+    assert error.fixes == ()
+
+
+def test_fix_writes_it(cli, tmp_path) -> None:
+    path = tmp_path / "k.pto"
+    path.write_text(TILE.replace("pto.tmuls", "pto.tmul_s").replace("%f :", "%ff :"))
+    assert cli("check", path, "--fix").code == 0
+    assert path.read_text() == TILE
