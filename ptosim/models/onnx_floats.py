@@ -245,26 +245,24 @@ def binary(op: str) -> Lowered:
     return run
 
 
-def _last_axis(node: Node, x: np.ndarray, default: int = -1) -> None:
-    if node.attrs.get("axis", default) % max(x.ndim, 1) != x.ndim - 1:
-        raise unsupported(f"node {node}: along another axis than the last")
-
-
 def _softmax(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x = real(node, need(inputs, 0))
-    _last_axis(node, x)
-    return [on_rows(low.runner, "softmax", x, softmax)]
+    axis = node.attrs.get("axis", -1)
+    turned = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    return [np.moveaxis(on_rows(low.runner, "softmax", turned, softmax), -1, axis)]
 
 
 def _layer_norm(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x = real(node, need(inputs, 0))
-    _last_axis(node, x)
+    axis = node.attrs.get("axis", -1) % max(x.ndim, 1)
+    shape = x.shape
+    x = x.reshape(*shape[:axis], -1)
     params = {"scale": need(inputs, 1)}
     shift = given(inputs, 2)
     if shift is not None:
         params["shift"] = shift
     body = normalization(x.shape[-1], float(node.attrs.get("epsilon", 1e-5)))
-    return [on_rows(low.runner, "layer_norm", x, body, params)]
+    return [on_rows(low.runner, "layer_norm", x, body, params).reshape(shape)]
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -272,6 +270,8 @@ def _layer_norm(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
 
 def _gemm(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     a, b = (real(node, need(inputs, i)) for i in range(2))
+    if a.ndim != 2 or b.ndim != 2:
+        raise unsupported(f"node {node}: its operands are no matrices")
     if (node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)) != (1, 1):
         raise unsupported(f"node {node}: alpha and beta are not 1")
     a = np.ascontiguousarray(a.T) if node.attrs.get("transA", 0) else a
@@ -303,40 +303,6 @@ def _conv(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     return [convolve(x, w, window_of(node, x, w), node.attrs.get("group", 1), each)]
 
 
-def _max_pool(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x = real(node, need(inputs, 0))
-    kernel = node.attrs["kernel_shape"]
-    taps = _taps(node, x, kernel)
-
-    def body(f: KernelBuilder, frame: Frame) -> None:
-        best = frame.load("x0", "f32")
-        for i in range(1, len(taps)):
-            f.tile_op("pto.tmax", [best, frame.load(f"x{i}", "f32")], [best])
-        frame.store(best, "y")
-
-    arrays = {f"x{i}": tap for i, tap in enumerate(taps)}
-    return [low.runner.elementwise("max_pool", body, arrays, "f32")]
-
-
-def _taps(node: Node, x: np.ndarray, kernel: list[int]) -> list[np.ndarray]:
-    """One tensor of the output's shape for each place of the window."""
-    if any(node.attrs.get("pads", [0])) or node.attrs.get("ceil_mode", 0):
-        raise unsupported(f"node {node}: pads and ceil_mode of a pool")
-    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise unsupported(f"node {node}: a pool that pads as it needs")
-    if any(d != 1 for d in node.attrs.get("dilations", [1])) or x.ndim != 4:
-        raise unsupported(f"node {node}: a pool of {x.ndim - 2} dimensions, or with dilations")
-    rows, cols = node.attrs.get("strides", [1, 1])
-    high, wide = (x.shape[2] - kernel[0]) // rows + 1, (x.shape[3] - kernel[1]) // cols + 1
-    return [
-        np.ascontiguousarray(
-            x[:, :, i : i + rows * high : rows, j : j + cols * wide : cols][:, :, :high, :wide]
-        )
-        for i in range(kernel[0])
-        for j in range(kernel[1])
-    ]
-
-
 OPERATORS: dict[str, Lowered] = {
     "Relu": unary("relu", _in_place("tmaxs", 0.0)),
     "Exp": unary("exp", _in_place("texp")),
@@ -355,5 +321,4 @@ OPERATORS: dict[str, Lowered] = {
     "LayerNormalization": _layer_norm,
     "Gemm": _gemm,
     "Conv": _conv,
-    "MaxPool": _max_pool,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from ptosim.machine.quant.storage import as_bytes, storage
 from ptosim.models.quant.onnx.schema import Attributes
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 
 @dataclass(slots=True)
@@ -32,6 +32,8 @@ class GraphNode:
     inputs: list[str]
     outputs: list[str]
     attrs: Attributes
+    captured: tuple[str, ...] = ()
+    """What graphs inside a node of control flow take from outside."""
 
     def __str__(self) -> str:
         return f"{self.op} {self.name}" if self.name else self.op
@@ -56,18 +58,22 @@ class Graph:
 
 
 def load(path: str | Path) -> Graph:
-    """Return the graph of a model file.
+    """Return the graph of a model file; raises what `read` and `graph_of` raise."""
+    return graph_of(read(path))
+
+
+def read(path: str | Path) -> ModelProto:
+    """Return the model of a file, unchecked.
 
     Raises UsageError if the file cannot be read or the package is missing, ProgramError if it holds
-    no valid model.
+    no model.
     """
     onnx = package()
     data = read_bytes(Path(path))
     try:
-        model = onnx.load_model_from_string(data)
+        return onnx.load_model_from_string(data)
     except Exception as problem:  # protobuf's own exceptions
         raise _broken(f"{path} is not an ONNX model: {problem}") from problem
-    return graph_of(model)
 
 
 def package() -> ModuleType:
@@ -96,8 +102,15 @@ def graph_of(model: ModelProto) -> Graph:
         raise _broken("the model has no output")
     constants = {t.name: _array(onnx, t) for t in graph.initializer}
     nodes = [_node(onnx, n, i) for i, n in enumerate(graph.node)]
-    inputs = {i.name: _described(onnx, i) for i in graph.input if i.name not in constants}
-    return Graph(opset, nodes, constants, inputs, [o.name for o in graph.output], model)
+    return Graph(opset, nodes, constants, inputs_of(model), [o.name for o in graph.output], model)
+
+
+def inputs_of(model: ModelProto) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
+    """Return element type and sizes (None: open) of each input that is no constant; raises
+    ProgramError for one that holds no real numbers."""
+    constants = {t.name for t in model.graph.initializer}
+    onnx = package()
+    return {i.name: _described(onnx, i) for i in model.graph.input if i.name not in constants}
 
 
 def _broken(text: str) -> ProgramError:
@@ -107,7 +120,30 @@ def _broken(text: str) -> ProgramError:
 def _node(onnx: ModuleType, node: NodeProto, index: int) -> GraphNode:
     attrs = {a.name: _attribute(onnx, a) for a in node.attribute}
     name = node.name or f"#{index}"
-    return GraphNode(name, node.op_type, node.domain, list(node.input), list(node.output), attrs)
+    inside = tuple(sorted(captured(node)))
+    return GraphNode(
+        name, node.op_type, node.domain, list(node.input), list(node.output), attrs, inside
+    )
+
+
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+    """Yield the graphs inside a node of control flow."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def captured(node: NodeProto) -> set[str]:
+    """Return the names that the graphs inside a node take from outside."""
+    found: set[str] = set()
+    for graph in graphs_of(node):
+        own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+        for inner in graph.node:
+            found |= {n for n in (*inner.input, *captured(inner)) if n and n not in own}
+            own |= set(inner.output)
+        found |= {o.name for o in graph.output} - own
+    return found
 
 
 def _attribute(onnx: ModuleType, attribute: AttributeProto) -> object:
@@ -131,9 +167,8 @@ def _described(onnx: ModuleType, value: ValueInfoProto) -> tuple[np.dtype, tuple
     if not value.type.HasField("tensor_type"):
         raise _broken(f"input `{value.name}` is no tensor")
     tensor = value.type.tensor_type
-    dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    if any(d is not None and d < 0 for d in dims):
-        raise _broken(f"input `{value.name}` has a dimension of less than nothing")
+    sizes = (d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
+    dims = tuple(d if d >= 0 else None for d in sizes)  # -1, as some exporters say it, is open
     return _element(onnx, value.name, tensor.elem_type), dims
 
 
@@ -263,7 +298,7 @@ class Writer:
 
     def is_shared(self, name: str) -> bool:
         """True if several nodes take a value."""
-        return sum(name in n.inputs for n in self.graph.nodes) > 1
+        return sum(name in (*n.inputs, *n.captured) for n in self.graph.nodes) > 1
 
     def replace(self, node: GraphNode, place: int, name: str) -> None:
         """Give a node another input."""
@@ -280,7 +315,8 @@ class Writer:
             made.append(node)
             for name in node.output:
                 made += self.after.get(name, [])
-        used = {n for node in made for n in node.input} | {o.name for o in graph.output}
+        used = {n for node in made for n in (*node.input, *captured(node))}
+        used |= {o.name for o in graph.output}
         kept = [t for t in graph.initializer if t.name in used]
         _replace(graph.node, made)
         _replace(graph.initializer, kept)

@@ -16,7 +16,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.quantize import Options, quantize_array
 from ptosim.machine.quant.schemes import scheme
 from ptosim.machine.quant.storage import Storage, of_array, storage
-from ptosim.models import host_ops, kernels, onnx_floats, requant
+from ptosim.models import host_ops, kernels, onnx_elements, onnx_floats, onnx_pools, requant
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_runner import KernelRunner, Matrix, factor_of, halves, matrix
 from ptosim.models.quant.integer_ops import convolve
@@ -30,6 +30,7 @@ from ptosim.models.quant.onnx.ops import (
 )
 from ptosim.models.quant.onnx.rules import dtype_word, output_type
 from ptosim.models.quant.onnx.schema import Node
+from ptosim.models.reference_node import of_arrays
 
 Arrays = list[np.ndarray | None]
 
@@ -268,6 +269,19 @@ def _host(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     return host_ops.move(node, inputs)
 
 
+def _rearranged(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """What moves data in other ways than `host_ops`, by onnx.reference; several parts of one."""
+    count = max(node.outputs, 1)
+    if any(a is not None and a.dtype == object for a in inputs):
+        raise _not_lowered(node, "its operands are no numbers")
+    return of_arrays(node.op, inputs, node.attrs, node.opset, count)
+
+
+_REARRANGING = (
+    "Slice", "Split", "Gather", "GatherElements", "GatherND", "Pad", "Expand", "Tile",
+    "DepthToSpace", "SpaceToDepth", "Trilu",
+)  # fmt: skip
+
 OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
@@ -277,6 +291,9 @@ OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
     "ConvInteger": _conv_integer,
     "QLinearConv": _qlinear_conv,
     **onnx_floats.OPERATORS,
+    **onnx_elements.OPERATORS,
+    **onnx_pools.OPERATORS,
+    **dict.fromkeys(_REARRANGING, _rearranged),
     "MatMul": _matmul,
     **dict.fromkeys(host_ops.MOVES, _host),
 }

@@ -23,6 +23,7 @@ from ptosim.models.quant import diff
 from ptosim.models.quant.onnx.ops import evaluate, node_of, positions
 from ptosim.models.quant.onnx.rules import check_node, refuse_errors
 from ptosim.models.quant.onnx.schema import Input, Node, operators
+from ptosim.models.reference_node import computed, node_proto
 
 Step = GraphNode | Group | MxStep
 """What one line is about: a node, or nodes that one kernel computes."""
@@ -102,14 +103,17 @@ def run(
     *,
     is_fused: bool = True,
     on_host: Collection[str] = (),
+    is_partial: bool = False,
 ) -> Outcome:
     """Run a model on targets and compare with an oracle; `is_fused`: products and sums of
-    dequantised operands as integer kernels; `on_host`: nodes that onnx.reference computes.
+    dequantised operands as integer kernels; `on_host`: nodes that onnx.reference computes, with
+    `is_partial` those too that have no kernel, or one that refuses their operands.
 
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
     without a kernel (every one of them is named) and for a model that no target runs."""
     fusion = fuse(graph) if is_fused else Fusion({}, set(), {})
-    _check_operators([s for s in fusion.steps(graph) if isinstance(s, GraphNode)], on_host)
+    if not is_partial:
+        _check_operators([s for s in fusion.steps(graph) if isinstance(s, GraphNode)], on_host)
     expected, source = reference_values(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
     findings = check_rules(graph, expected)
@@ -120,7 +124,7 @@ def run(
     )  # fmt: skip
     for key in [(target, form) for target in targets for form in FORMS]:
         try:
-            _run_form(graph, fusion, feeds, expected, outcome, key, on_host)
+            _run_form(graph, fusion, feeds, expected, outcome, key, (on_host, is_partial))
         except UnsupportedError as problem:
             outcome.refused[key] = list(problem.diagnostics)
     if outcome.refused and not outcome.results:
@@ -152,7 +156,7 @@ def checked_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -
     else:
         made = Node(node.op, opset, [None if a is None else Input("?", a.shape) for a in inputs],
                     node.attrs)  # fmt: skip
-    return Node(made.op, made.opset, made.inputs, made.attrs, None, node.name)
+    return Node(made.op, made.opset, made.inputs, made.attrs, None, node.name, len(node.outputs))
 
 
 def check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic]:
@@ -225,7 +229,7 @@ def _evaluated(
             refuse_errors(check_node(checked_node(node, inputs, graph.opset)))
             made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
         else:
-            made = _plain(node, inputs, graph.opset)
+            made = _plain(node, env, graph.opset)
         env |= dict(zip(node.outputs, made, strict=False))
     return env, f"ptosim's operators, oracle {oracle}"
 
@@ -235,30 +239,19 @@ def moved(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> np.nd
     return move(checked_node(node, inputs, opset), inputs)[0]
 
 
-def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
+def _plain(node: GraphNode, env: Mapping[str, np.ndarray], opset: int) -> list[np.ndarray]:
     """A node that is none of the quantisation's: by onnx.reference, node by node."""
+    inputs = inputs_of(node, env)
     if node.op in MOVES and node.is_standard:
         return [moved(node, inputs, opset)]
-    from onnx import helper
-    from onnx.reference import ReferenceEvaluator
-
-    made = helper.make_node(
-        node.op, node.inputs, node.outputs, domain=node.domain or None, **node.attrs
-    )
+    made = node_proto(node.op, node.inputs, node.outputs, node.domain, node.attrs)
     feeds = {n: a for n, a in zip(node.inputs, inputs, strict=True) if n and a is not None}
-    wires = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-        for n, a in feeds.items()
-    ]
-    outputs = [helper.make_empty_tensor_value_info(n) for n in node.outputs]
-    graph = helper.make_graph([made], "node", wires, outputs)
-    versions = {"": opset, node.domain: opset if node.is_standard else 1}
-    imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
-    model = helper.make_model(graph, opset_imports=imports)
+    feeds |= {n: env[n] for n in node.captured}
     try:
-        return list(ReferenceEvaluator(model).run(None, feeds))  # type: ignore[arg-type]
+        found = computed(made, feeds, opset)
     except Exception as problem:  # whatever its operators raise for operands that do not fit
         raise UsageError(f"node {node}: onnx.reference cannot compute it: {problem}") from problem
+    return [found.get(n, np.zeros(0)) for n in node.outputs]
 
 
 # -- one form --------------------------------------------------------------------------------------
@@ -296,25 +289,45 @@ def _run_form(
     expected: Mapping[str, np.ndarray],
     outcome: Outcome,
     key: tuple[str, str],
-    on_host: Collection[str],
+    host: tuple[Collection[str], bool],
 ) -> None:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     programs: list[tuple[str, Ran]] = []
     for step, line in zip(fusion.steps(graph), outcome.lines, strict=True):
-        runner = KernelRunner(key[0])
-        lowering = Lowering(runner, key[1], outcome.oracle)
-        if isinstance(step, GraphNode) and step.name in on_host:
-            made = _plain(step, inputs_of(step, env), graph.opset)
-            env |= dict(zip(step.outputs, made, strict=False))
-            lowering.notes.add(f"node {step} is computed by the host, with onnx.reference")
-        else:
-            compute(lowering, step, env, graph.opset)
-        programs += [(f"{line.op}_{line.node}_{i}", r) for i, r in enumerate(runner.ran)]
-        line.cycles[key] = runner.cycles
+        lowering = _stepped(graph, step, env, outcome, key, host)
+        programs += [(f"{line.op}_{line.node}_{i}", r) for i, r in enumerate(lowering.runner.ran)]
+        line.cycles[key] = lowering.runner.cycles
         line.gaps[key] = _gap(step, graph.opset, expected, env)
         outcome.notes += [n for n in sorted(lowering.notes) if n not in outcome.notes]
     outcome.results[key] = {name: env[name] for name in graph.outputs}
     outcome.programs[key] = programs
+
+
+def _stepped(
+    graph: Graph,
+    step: Step,
+    env: dict[str, np.ndarray],
+    outcome: Outcome,
+    key: tuple[str, str],
+    host: tuple[Collection[str], bool],
+) -> Lowering:
+    """One step by its kernels, or by the host."""
+    on_host, is_partial = host
+    lowering = Lowering(KernelRunner(key[0]), key[1], outcome.oracle)
+    why = ""
+    if not isinstance(step, GraphNode) or step.name not in on_host:
+        try:
+            compute(lowering, step, env, graph.opset)
+            return lowering
+        except UnsupportedError as problem:
+            if not is_partial or not isinstance(step, GraphNode):
+                raise
+            why = f": {problem.diagnostics[0].message}"
+    lowering = Lowering(KernelRunner(key[0]), key[1], outcome.oracle)
+    made = _plain(step, env, graph.opset)
+    env |= dict(zip(step.outputs, made, strict=False))
+    lowering.notes.add(f"node {step} is computed by the host, with onnx.reference{why}")
+    return lowering
 
 
 def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:

@@ -108,7 +108,7 @@ def _data(
     given = {name: np.asarray(parse_spec(spec)) for name, spec in pairs.items()}
     if options.calibration:
         arrays, _ = source.read(options.calibration)
-        return source.samples(arrays, graph), []
+        return source.samples(arrays, graph.inputs), []
     feeds, made = onnx_model.feeds(graph, given, options.seed or 0)
     return [feeds], made
 

@@ -160,7 +160,7 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     arrays, digest = source.read(options.calibration)
     dims = _dims(options.dim)
     model = source.load(options.tensor, dims, arrays, partial=options.partial)
-    feeds = source.samples(arrays, model.graph)
+    feeds = source.samples(arrays, model.graph.inputs)
     samples = source.Data(feeds, Path(options.calibration).name, digest)
     settings = Settings(
         options.method, options.percentile, options.activations, options.per == "channel",

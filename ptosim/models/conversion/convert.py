@@ -250,7 +250,10 @@ def convert(
     if values is None:
         values = every_value(model.graph, data.feeds)
     quantised = quantise(model, data, settings, values, leave)
-    outcome = onnx_run.run(quantised.graph, data.feeds[0], targets, on_host=model.on_host)
+    outcome = onnx_run.run(
+        quantised.graph, data.feeds[0], targets, on_host=model.on_host, is_partial=model.partial
+    )
+    outcome.notes[:0] = model.notes
     rows = [
         Row(line, *_described(step, line, model, quantised, values))
         for step, line in zip(quantised.fusion.steps(quantised.graph), outcome.lines, strict=True)
@@ -327,12 +330,12 @@ def _clipped(group: Group, made: Quantised, values: Values) -> float:
 
 
 def float_cycles(model: Model, values: Values, target: str) -> dict[str, int | None]:
-    """Return the cycles of each node of the float model as an f32 program, by name; None for those
-    that the host computes."""
+    """Return the cycles of each node of the float model as an f32 program, by name: 0 for those
+    that the host computes, None for those without a kernel."""
     found: dict[str, int | None] = {}
     for node in model.graph.nodes:
-        if node.name in model.on_host:
-            found[node.name] = None
+        if node.name in model.on_host:  # on both sides: it takes no cycles of the core
+            found[node.name] = 0
             continue
         runner = KernelRunner(target, wanted="cycles")
         inputs = [values[n][0] if n else None for n in node.inputs]

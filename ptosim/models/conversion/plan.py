@@ -72,6 +72,8 @@ class _Planner:
         for node in graph.nodes:
             for place, name in enumerate(node.inputs):
                 self.uses.setdefault(name, []).append((node, place))
+            for name in node.captured:
+                self.uses.setdefault(name, []).append((node, -1))
         self.left: dict[str, str] = {}
 
     def plan(self) -> Plan:

@@ -14,12 +14,15 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import DescriptionError, ProgramError, UnsupportedError, UsageError
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.launch.array_files import load_npz
 from ptosim.launch.choices import Choices
 from ptosim.machine.quant.storage import of_array
-from ptosim.models import host_ops, onnx_model, onnx_run
+from ptosim.models import host_ops, onnx_model
 from ptosim.models.conversion import mlir_source
+from ptosim.models.front import folding, rewrites, shapes
+from ptosim.models.front.folding import QUANTISING
+from ptosim.models.fusion.groups import PRODUCTS
 from ptosim.models.onnx_model import OPSET, Graph
 from ptosim.models.onnx_nodes import OPERATORS
 
@@ -180,11 +183,14 @@ def _model(found: Found, args: Mapping[str, np.ndarray], samples: set[str]) -> M
 
 @dataclass(slots=True)
 class Model:
-    """A float model with its graph, and the nodes that no kernel computes (`--partial`)."""
+    """A float model with its graph, the nodes that the host computes, and what was assumed about
+    it; `partial`: what a kernel refuses is the host's too."""
 
     proto: ModelProto
     graph: Graph
     on_host: list[str]
+    notes: list[str] = field(default_factory=list)
+    partial: bool = False
 
 
 def load(
@@ -201,40 +207,90 @@ def load(
     Raises UsageError for files and dimensions, ProgramError for models that are wrong,
     UnsupportedError for operators without a kernel."""
     if str(path).endswith(".pto") or str(path).startswith("@"):
-        return prepared(load_program(path, samples), dims, partial=partial)
-    if str(path).endswith(".mlir"):
-        return prepared(mlir_source.load(path), dims, partial=partial)
-    return prepared(onnx_model.load(path).proto, dims, partial=partial)
+        proto = load_program(path, samples)
+    elif str(path).endswith(".mlir"):
+        proto = mlir_source.load(path)
+    else:
+        proto = onnx_model.read(path)
+    return prepared(proto, dims, samples, partial=partial)
 
 
-def prepared(proto: ModelProto, dims: Mapping[str, int], *, partial: bool = False) -> Model:
-    """The same for a model in memory."""
-    onnx = onnx_model.package()
-    proto = _upgraded(onnx, proto)
-    _fix_dims(proto, dims)
-    _name_nodes(proto)
-    _fold(proto)
-    graph = onnx_model.graph_of(proto)
-    quantising = [n for n in graph.nodes if n.op in _QUANTISING]
+def prepared(
+    proto: ModelProto,
+    dims: Mapping[str, int],
+    arrays: Mapping[str, np.ndarray] | None = None,
+    *,
+    partial: bool = False,
+) -> Model:
+    """The same for a model in memory; without `arrays` values that decide a branch or a shape are
+    zeros."""
+    made, notes = front(proto, dims, arrays or {})
+    rewrites.simplify(made)
+    _name_nodes(made)
+    graph = onnx_model.graph_of(made)
+    quantising = [n for n in graph.nodes if n.op in QUANTISING]
     if quantising:
         raise ProgramError([finding("PTO7644", f"the model is quantised already: {quantising[0]}")])
-    _check_shapes(graph)
     _check_weights(graph)
-    unknown = [n for n in graph.nodes if n.op not in OPERATORS or n.domain not in ("", "ai.onnx")]
-    if unknown and not partial:
-        raise UnsupportedError([_unknown(n) for n in unknown])
-    return Model(proto, graph, [n.name for n in unknown])
+    unknown = [n for n in graph.nodes if n.op not in OPERATORS or not n.is_standard]
+    inside = {id(n) for n in hosts_work(graph)}
+    refused = [n for n in unknown if id(n) not in inside]
+    if refused and not partial:
+        raise UnsupportedError([_unknown(n) for n in refused])
+    host = [n.name for n in graph.nodes if id(n) in inside or n in refused]
+    return Model(made, graph, host, notes, partial=partial)
 
 
-_QUANTISING = (
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul",
-    "QLinearConv", "MatMulInteger", "ConvInteger",
-)  # fmt: skip
+def front(
+    proto: ModelProto, dims: Mapping[str, int], arrays: Mapping[str, np.ndarray]
+) -> tuple[ModelProto, list[str]]:
+    """Return a model with static shapes, constants folded, of the operator set that is converted,
+    and what a reader has to know of how."""
+    onnx = onnx_model.package()
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    shapes.fix(made, dims, arrays)
+    inputs = onnx_model.inputs_of(made)
+    if arrays:
+        runs = samples(arrays, inputs)
+    else:
+        runs = [{n: np.zeros([d or 0 for d in dims], t) for n, (t, dims) in inputs.items()}]
+    shapes.give_outputs(made, runs[0])
+    onnx_model.graph_of(made)
+    notes = folding.fold(made, runs)
+    made = _upgraded(onnx, made)
+    folding.fold(made, runs)
+    return made, notes
+
+
+_CONTROL = ("If", "Loop", "Scan")
+
+
+def hosts_work(graph: Graph) -> list[onnx_model.GraphNode]:
+    """Return the nodes that the host computes without being asked: control flow that is left, and
+    what gives no real numbers (positions, indices, conditions)."""
+    from onnx import TensorProto, shape_inference
+
+    try:
+        values = shape_inference.infer_shapes(graph.proto).graph
+    except Exception:  # of its C++ code: what the model says is left
+        values = graph.proto.graph
+    floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+    types = {v.name: v.type.tensor_type.elem_type for v in (*values.value_info, *values.output)}
+    whole = {n for n, t in types.items() if t and t not in floats}
+    kept = (*host_ops.MOVES, *QUANTISING)
+    found = []
+    for node in graph.nodes:
+        if not node.is_standard or node.op in kept:
+            continue
+        if node.op in _CONTROL or all(n in whole for n in node.outputs if n):
+            found.append(node)
+    return found
 
 
 def is_quantised(graph: Graph) -> bool:
     """Return True if any node of a model quantises."""
-    return any(n.op in _QUANTISING for n in graph.nodes)
+    return any(n.op in QUANTISING for n in graph.nodes)
 
 
 def _unknown(node: onnx_model.GraphNode) -> Diagnostic:
@@ -268,60 +324,16 @@ def _name_nodes(proto: ModelProto) -> None:
         known.add(node.name)
 
 
-def _fold(proto: ModelProto) -> None:
-    """Compute what constants alone decide through nodes that move data: weights that are
-    transposed, constants given as nodes."""
-    onnx = onnx_model.package()
-    graph = onnx_model.graph_of(proto)
-    known, kept = dict(graph.constants), []
-    for node, written in zip(graph.nodes, list(proto.graph.node), strict=True):
-        inputs = [n for n in node.inputs if n]
-        if node.op not in host_ops.MOVES or any(n not in known for n in inputs):
-            kept.append(written)
-            continue
-        name = node.outputs[0]
-        known[name] = onnx_run.moved(node, [known.get(n) for n in node.inputs], graph.opset)
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(known[name], name))
-    if len(kept) == len(proto.graph.node):
-        return
-    copies = [onnx.NodeProto.FromString(n.SerializeToString()) for n in kept]
-    del proto.graph.node[:]
-    proto.graph.node.extend(copies)
-
-
-def _fix_dims(proto: ModelProto, dims: Mapping[str, int]) -> None:
-    known = set()
-    for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info):
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.HasField("dim_param"):
-                known.add(dim.dim_param)
-                if dim.dim_param in dims:
-                    dim.dim_value = dims[dim.dim_param]
-    for name in dims:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise UsageError(f"the model has no dimension `{name}`", help=f"named: {listed}")
-    if dims:
-        del proto.graph.value_info[:]
-
-
-def _check_shapes(graph: Graph) -> None:
-    names = {
-        v.name: [d.dim_param or "?" for d in v.type.tensor_type.shape.dim]
-        for v in graph.proto.graph.input
-    }
-    for name, (_, dims) in graph.inputs.items():
-        if None in dims:
-            which = names[name][dims.index(None)]
-            raise ProgramError(
-                [finding("PTO7641", f"dimension `{which}` of input `{name}` is not known")]
-            )
-
-
 def _check_weights(graph: Graph) -> None:
+    """Raise ProgramError (PTO7643) for NaN in a constant, and for infinity in one of a product: a
+    mask of -inf that is added is no weight."""
+    products = {m for n in graph.nodes if n.op in PRODUCTS for m in n.inputs}
     for name, value in graph.constants.items():
-        if value.dtype.kind == "f" and not np.all(np.isfinite(value)):
-            count = int(np.count_nonzero(~np.isfinite(value)))
+        if value.dtype.kind != "f":
+            continue
+        wrong = ~np.isfinite(value) if name in products else np.isnan(value)
+        if wrong.any():
+            count = int(np.count_nonzero(wrong))
             text = f"weights `{name}`: {count} of {value.size} are NaN or infinite"
             raise ProgramError([finding("PTO7643", text)])
 
@@ -329,6 +341,8 @@ def _check_weights(graph: Graph) -> None:
 # -- calibration data ------------------------------------------------------------------------------
 
 Feeds = dict[str, np.ndarray]
+Inputs = Mapping[str, tuple[np.dtype, tuple[int | None, ...]]]
+"""Element type and shape of each input by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,15 +374,15 @@ def read(path: str) -> tuple[Feeds, str]:
     return {name: load_npz(file, name) for name in names}, hashlib.sha256(raw).hexdigest()
 
 
-def samples(arrays: Feeds, graph: Graph) -> list[Feeds]:
+def samples(arrays: Mapping[str, np.ndarray], inputs: Inputs) -> list[Feeds]:
     """Return the feeds of each run: arrays by input name, of the input's shape, or with a first
     axis more, or with a multiple of its first dimension. Raises DescriptionError (PTO7642) for
     arrays that do not fit."""
-    missing = [n for n in graph.inputs if n not in arrays]
+    missing = [n for n in inputs if n not in arrays]
     if missing:
         have = ", ".join(arrays) or "nothing"
         raise _wrong(f"there are no values for input `{missing[0]}`: the file has {have}")
-    parts = {n: _split(n, arrays[n], *graph.inputs[n]) for n in graph.inputs}
+    parts = {n: _split(n, arrays[n], *inputs[n]) for n in inputs}
     counts = {n: len(p) for n, p in parts.items()}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{n}: {c}" for n, c in counts.items())

@@ -129,7 +129,7 @@ class _Finder:
         }
         self.users: dict[str, list[GraphNode]] = {}
         for node in graph.nodes:
-            for name in node.inputs:
+            for name in (*node.inputs, *node.captured):
                 self.users.setdefault(name, []).append(node)
 
     def group(self, node: GraphNode) -> Group | MxStep | str:
@@ -349,7 +349,7 @@ class _Finder:
                 found.add(name)
                 continue
             if name not in groups:
-                kept |= {n for n in node.inputs if n}
+                kept |= {n for n in (*node.inputs, *node.captured) if n}
         return found
 
 

@@ -58,7 +58,8 @@ def sums(x: np.ndarray, approximation: np.ndarray) -> tuple[float, float]:
     power = lost = 0.0
     for at in range(0, one.size, _PIECE):
         signal = one[at : at + _PIECE].astype(np.float64)
-        noise = signal - other[at : at + _PIECE].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # infinities, which do not count
+            noise = signal - other[at : at + _PIECE].astype(np.float64)
         finite = np.isfinite(signal) & np.isfinite(noise)
         power += float(np.sum(signal[finite] ** 2))
         lost += float(np.sum(noise[finite] ** 2))

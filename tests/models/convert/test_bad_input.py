@@ -53,10 +53,12 @@ def test_dimensions_without_a_size(cli, tmp_path):
     proto = models.mlp()
     for value in (*proto.graph.input, *proto.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "batch"
-    refused(outcome(cli, tmp_path, proto, X), tmp_path, 3, "PTO7641", "batch")
+    pixels = {"x": np.ones(16 * 48, np.float32)}
+    refused(outcome(cli, tmp_path, proto, pixels), tmp_path, 3, "PTO7641", "batch")
     refused(outcome(cli, tmp_path, proto, X, "--dim", "n=16"), tmp_path, 2, "no dimension `n`")
     refused(outcome(cli, tmp_path, proto, X, "--dim", "batch=x"), tmp_path, 2, "positive size")
     assert outcome(cli, tmp_path, proto, X, "--dim", "batch=16").code == 0
+    assert outcome(cli, tmp_path, proto, X).code == 0  # that of the samples
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,8 @@ class Node:
     attrs: Attributes
     output: str | None = None
     name: str = ""
+    outputs: int = 1
+    """How many outputs it has; those that are left out at the end do not count."""
 
     def __str__(self) -> str:
         return f"{self.op} `{self.name}`" if self.name else self.op

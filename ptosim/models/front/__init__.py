@@ -1,0 +1,1 @@
+"""Models as exporters write them become models of static shapes and operators with kernels."""

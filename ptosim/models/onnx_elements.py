@@ -1,0 +1,279 @@
+"""More ONNX operators on single f32 elements as PTO kernels, and conversions of elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptosim.models import chains
+from ptosim.models.chains import unsupported
+from ptosim.models.kernel_builder import KernelBuilder, TileValue
+from ptosim.models.kernels import Frame
+from ptosim.models.onnx_floats import Lowered, real, unary
+from ptosim.models.quant.onnx.ops import Arrays, given, need
+from ptosim.models.quant.onnx.schema import Node
+
+_PARTS = 6
+"""Operands that one kernel takes: their tiles are in the buffer at once."""
+
+
+def _like(f: KernelBuilder, x: TileValue, stem: str) -> TileValue:
+    return f.tile(stem, "f32", x.rows, x.cols)
+
+
+def _clipped(f: KernelBuilder, x: TileValue, low: float, high: float) -> None:
+    f.tile_op("pto.tmaxs", [x, f.real(low)], [x])
+    f.tile_op("pto.tmins", [x, f.real(high)], [x])
+
+
+def _hard_sigmoid(f: KernelBuilder, x: TileValue, alpha: float, beta: float) -> TileValue:
+    made = _like(f, x, "gate")
+    f.tile_op("pto.tmuls", [x, f.real(alpha)], [made])
+    f.tile_op("pto.tadds", [made, f.real(beta)], [made])
+    _clipped(f, made, 0.0, 1.0)
+    return made
+
+
+def _hard_swish(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    made = _hard_sigmoid(f, x, float(np.float32(1 / 6)), 0.5)
+    f.tile_op("pto.tmul", [made, x], [made])
+    return made
+
+
+def _sides(f: KernelBuilder, x: TileValue) -> TileValue:
+    """Split x in place into what is above 0, and return what is below."""
+    below = _like(f, x, "below")
+    f.tile_op("pto.tmins", [x, f.real(0.0)], [below])
+    f.tile_op("pto.tmaxs", [x, f.real(0.0)], [x])
+    return below
+
+
+def _leaky(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    below = _sides(f, x)
+    f.tile_op("pto.tmuls", [below, f.real(float(node.attrs.get("alpha", 0.01)))], [below])
+    f.tile_op("pto.tadd", [x, below], [x])
+    return x
+
+
+def _elu(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    below = _sides(f, x)
+    f.tile_op("pto.texp", [below], [below])
+    f.tile_op("pto.tadds", [below, f.real(-1.0)], [below])
+    f.tile_op("pto.tmuls", [below, f.real(float(node.attrs.get("alpha", 1.0)))], [below])
+    f.tile_op("pto.tadd", [x, below], [x])
+    return x
+
+
+def _softplus(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    """max(x, 0) + log(1 + e^-|x|), which does not overflow."""
+    size = _like(f, x, "size")
+    f.tile_op("pto.tabs", [x], [size])
+    f.tile_op("pto.tmuls", [size, f.real(-1.0)], [size])
+    f.tile_op("pto.texp", [size], [size])
+    f.tile_op("pto.tadds", [size, f.real(1.0)], [size])
+    f.tile_op("pto.tlog", [size], [size])
+    f.tile_op("pto.tmaxs", [x, f.real(0.0)], [x])
+    f.tile_op("pto.tadd", [x, size], [x])
+    return x
+
+
+def _reciprocal(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    one, made = _like(f, x, "one"), _like(f, x, "made")
+    f.tile_op("pto.texpands", [f.real(1.0)], [one])
+    f.tile_op("pto.tdiv", [one, x], [made])
+    return made
+
+
+def _log(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    f.tile_op("pto.tlog", [x], [x])
+    return x
+
+
+def _clip(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x = real(node, need(inputs, 0))
+    limits = [given(inputs, i) for i in (1, 2)]
+    below, above = (float("nan") if v is None else float(v.reshape(())) for v in limits)
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        if not math.isnan(below):
+            f.tile_op("pto.tmaxs", [tile, f.real(below)], [tile])
+        if not math.isnan(above):
+            f.tile_op("pto.tmins", [tile, f.real(above)], [tile])
+        frame.store(tile, "y")
+
+    return [low.runner.elementwise("clip", body, {"x": x}, "f32")]
+
+
+def _pow(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """A constant whole power by products, a half by a root, another of positive numbers by
+    logarithms."""
+    x, power = real(node, need(inputs, 0)), need(inputs, 1)
+    if power.size != 1:
+        raise unsupported(f"node {node}: powers that differ from element to element")
+    exponent = float(power.reshape(()))
+    whole = int(abs(exponent)) if math.isfinite(exponent) else 0
+    if abs(exponent) not in (0.5, whole) or whole > 64:
+        return [_by_logarithm(low, node, x, exponent)]
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        made = tile
+        if abs(exponent) == 0.5:
+            f.tile_op("pto.tsqrt", [tile], [tile])
+        else:
+            made = _like(f, tile, "power")
+            f.tile_op("pto.texpands", [f.real(1.0)], [made])
+            for _ in range(whole):
+                f.tile_op("pto.tmul", [made, tile], [made])
+        frame.store(made if exponent >= 0 else _reciprocal(f, made, node), "y")
+
+    return [low.runner.elementwise("pow", body, {"x": x}, "f32")]
+
+
+def _by_logarithm(low: Any, node: Node, x: np.ndarray, exponent: float) -> np.ndarray:
+    if not math.isfinite(exponent):
+        raise unsupported(f"node {node}: a power that is no finite number")
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        f.tile_op("pto.tlog", [tile], [tile])
+        f.tile_op("pto.tmuls", [tile, f.real(exponent)], [tile])
+        f.tile_op("pto.texp", [tile], [tile])
+        frame.store(tile, "y")
+
+    low.notes.add(f"node {node}: e^({exponent:g} log x), NaN for x below 0")
+    return low.runner.elementwise("pow", body, {"x": x}, "f32")
+
+
+def variadic(op: str, share: bool = False) -> Lowered:
+    """Return the lowering of an operation of any number of tensors; `share`: their mean."""
+
+    def run(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+        operands = [real(node, need(inputs, i)) for i in range(len(inputs))]
+        made = combined(low.runner, op, operands)
+        if share:
+            made = scaled(low.runner, made, 1 / len(operands))
+        return [made]
+
+    return run
+
+
+def combined(runner: Any, op: str, operands: list[np.ndarray]) -> np.ndarray:
+    """Return arrays joined by an operation of two, from the first to the last."""
+    shape = np.broadcast_shapes(*(a.shape for a in operands))
+    whole = [np.ascontiguousarray(np.broadcast_to(a, shape)) for a in operands]
+    made = whole[0]
+    for start in range(1, len(whole), _PARTS - 1):
+        parts = [made, *whole[start : start + _PARTS - 1]]
+        made = _joined(runner, op, parts)
+    return made
+
+
+def _joined(runner: Any, op: str, parts: list[np.ndarray]) -> np.ndarray:
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        first = frame.load("x0", "f32")
+        for i in range(1, len(parts)):
+            f.tile_op(f"pto.{op}", [first, frame.load(f"x{i}", "f32")], [first])
+        frame.store(first, "y")
+
+    return runner.elementwise(op[1:], body, {f"x{i}": a for i, a in enumerate(parts)}, "f32")
+
+
+def scaled(runner: Any, x: np.ndarray, factor: float) -> np.ndarray:
+    """Return x times a number."""
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        f.tile_op("pto.tmuls", [tile, f.real(factor)], [tile])
+        frame.store(tile, "y")
+
+    return runner.elementwise("scaled", body, {"x": x}, "f32")
+
+
+def _prelu(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x, slope = (real(node, need(inputs, i)) for i in range(2))
+    arrays = {"x": x, "slope": np.ascontiguousarray(np.broadcast_to(slope, x.shape))}
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        below = _sides(f, tile)
+        f.tile_op("pto.tmul", [below, frame.load("slope", "f32")], [below])
+        f.tile_op("pto.tadd", [tile, below], [tile])
+        frame.store(tile, "y")
+
+    return [low.runner.elementwise("prelu", body, arrays, "f32")]
+
+
+def _where(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """Chosen by a mask of the vector unit; the condition is given as 0 and 1 in f32."""
+    condition, a, b = need(inputs, 0), real(node, need(inputs, 1)), real(node, need(inputs, 2))
+    shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+    arrays = {
+        name: np.ascontiguousarray(np.broadcast_to(v, shape))
+        for name, v in (("c", condition.astype(np.float32)), ("x", a), ("z", b))
+    }
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        c, x, z = (frame.load(n, "f32") for n in ("c", "x", "z"))
+        mask = f.tile("mask", "i8", c.rows, c.cols)
+        zeros = _like(f, c, "zeros")
+        f.tile_op("pto.texpands", [f.real(0.0)], [zeros])
+        f.tile_op("pto.tcmp", [c, zeros], [mask], {"cmpMode": "#pto<cmp ne>"})
+        f.tile_op("pto.tsel", [mask, x, z], [z])
+        frame.store(z, "y")
+
+    return [low.runner.elementwise("where", body, arrays, "f32")]
+
+
+_FLOAT = 1
+"""TensorProto.FLOAT"""
+
+
+def _cast(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """i32 to f32 by the conversion of the vector unit; other types only the host holds."""
+    x, to = need(inputs, 0), node.attrs.get("to", _FLOAT)
+    if x.dtype == np.float32 and to == _FLOAT:
+        return [x]
+    if x.dtype == np.int32 and to == _FLOAT:
+
+        def body(f: KernelBuilder, frame: Frame) -> None:
+            frame.store(chains.converted(f, frame.load("x", "i32"), "real", "f32"), "y")
+
+        return [low.runner.elementwise("cast", body, {"x": x}, "f32")]
+    from onnx import helper
+
+    low.notes.add(f"node {node}: {x.dtype} to {helper.tensor_dtype_to_np_dtype(to)} by the host")
+    with np.errstate(all="ignore"):
+        return [x.astype(helper.tensor_dtype_to_np_dtype(to))]
+
+
+def _gate(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    alpha, beta = (float(node.attrs.get(n, d)) for n, d in (("alpha", 0.2), ("beta", 0.5)))
+    return _hard_sigmoid(f, x, alpha, beta)
+
+
+_UNARY: dict[str, Callable[[KernelBuilder, TileValue, Node], TileValue]] = {
+    "LeakyRelu": _leaky,
+    "HardSigmoid": _gate,
+    "HardSwish": _hard_swish,
+    "Elu": _elu,
+    "Softplus": _softplus,
+    "Reciprocal": _reciprocal,
+    "Log": _log,
+}
+OPERATORS: dict[str, Lowered] = {
+    **{op: unary(op.lower(), body) for op, body in _UNARY.items()},
+    "Clip": _clip,
+    "Pow": _pow,
+    "Min": variadic("tmin"),
+    "Max": variadic("tmax"),
+    "Sum": variadic("tadd"),
+    "Mean": variadic("tadd", share=True),
+    "PRelu": _prelu,
+    "Where": _where,
+    "Cast": _cast,
+}
