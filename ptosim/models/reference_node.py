@@ -44,7 +44,7 @@ def node_proto(
     """Return a node with attributes given as values."""
     from onnx import helper, numpy_helper
 
-    held = {
+    held: dict[str, Any] = {
         k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for k, v in attrs.items()
     }
     return helper.make_node(op, inputs, outputs, domain=domain or None, **held)

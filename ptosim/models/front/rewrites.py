@@ -212,12 +212,12 @@ def _gemm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | 
         bias = ""
     made.append(product)
     if alpha != 1 and weights is None:
-        factor = editor.constant(f"{stem}_alpha", np.float32(alpha))
+        factor = editor.constant(f"{stem}_alpha", np.asarray(alpha, np.float32))
         last = editor.node("Mul", [last.output[0], factor], f"{stem}_scaled")
         made.append(last)
     if bias:
         if beta != 1:
-            factor = editor.constant(f"{stem}_beta", np.float32(beta))
+            factor = editor.constant(f"{stem}_beta", np.asarray(beta, np.float32))
             made.append(editor.node("Mul", [bias, factor], f"{stem}_third"))
             bias = made[-1].output[0]
         last = editor.node("Add", [last.output[0], bias], f"{stem}_sum")
