@@ -159,7 +159,9 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     targets = launching.architectures(options.target)
     arrays, digest = source.read(options.calibration)
     dims = _dims(options.dim)
-    model = source.load(options.tensor, dims, arrays, partial=options.partial)
+    model = source.load(
+        options.tensor, dims, arrays, partial=options.partial, is_blocked=options.type != "int8"
+    )
     feeds = source.samples(arrays, model.graph.inputs)
     samples = source.Data(feeds, Path(options.calibration).name, digest)
     settings = Settings(

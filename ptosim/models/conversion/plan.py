@@ -121,11 +121,10 @@ class _Planner:
         """Why microscaling does not take a product."""
         assert self.depths is not None
         depth = self.depths[node.name]
-        if (
-            node.op == "Conv"
-            or len([n for n in node.inputs if n]) > 2
-            or node.attrs.get("transA", 0)
-        ):
+        if node.op == "Conv":
+            groups = node.attrs.get("group", 1)
+            return f"a convolution in {groups} groups is no product of patches with all filters"
+        if len([n for n in node.inputs if n]) > 2 or node.attrs.get("transA", 0):
             return "microscaling takes MatMul, and Gemm without bias and transposed first operand"
         if depth % GROUP:
             return f"its sums have {depth} terms, groups are of {GROUP}"

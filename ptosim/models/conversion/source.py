@@ -20,7 +20,7 @@ from ptosim.launch.choices import Choices
 from ptosim.machine.quant.storage import of_array
 from ptosim.models import host_ops, onnx_model
 from ptosim.models.conversion import mlir_source
-from ptosim.models.front import folding, rewrites, shapes
+from ptosim.models.front import blocks, folding, rewrites, shapes
 from ptosim.models.front.folding import QUANTISING
 from ptosim.models.fusion.groups import PRODUCTS
 from ptosim.models.onnx_model import OPSET, Graph
@@ -199,10 +199,12 @@ def load(
     samples: Mapping[str, np.ndarray],
     *,
     partial: bool = False,
+    is_blocked: bool = False,
 ) -> Model:
     """Return a model (.onnx, .mlir, or a .pto program) with static shapes; `dims` are sizes of
     named dimensions, `samples` the calibration data, by which a program is recognised; `partial`:
-    operators without a kernel are computed by the host.
+    operators without a kernel are computed by the host; `is_blocked`: products as microscaling
+    takes them.
 
     Raises UsageError for files and dimensions, ProgramError for models that are wrong,
     UnsupportedError for operators without a kernel."""
@@ -212,7 +214,7 @@ def load(
         proto = mlir_source.load(path)
     else:
         proto = onnx_model.read(path)
-    return prepared(proto, dims, samples, partial=partial)
+    return prepared(proto, dims, samples, partial=partial, is_blocked=is_blocked)
 
 
 def prepared(
@@ -221,11 +223,14 @@ def prepared(
     arrays: Mapping[str, np.ndarray] | None = None,
     *,
     partial: bool = False,
+    is_blocked: bool = False,
 ) -> Model:
     """The same for a model in memory; without `arrays` values that decide a branch or a shape are
     zeros."""
     made, notes = front(proto, dims, arrays or {})
     rewrites.simplify(made)
+    if is_blocked:
+        blocks.for_blocks(made)
     _name_nodes(made)
     graph = onnx_model.graph_of(made)
     quantising = [n for n in graph.nodes if n.op in QUANTISING]
@@ -249,6 +254,7 @@ def front(
     onnx = onnx_model.package()
     made = onnx.ModelProto()
     made.CopyFrom(proto)
+    _name_nodes(made)
     shapes.fix(made, dims, arrays)
     inputs = onnx_model.inputs_of(made)
     if arrays:

@@ -28,7 +28,7 @@ def simplify(proto: ModelProto) -> None:
     """Rewrite a model with static shapes, until nothing changes."""
     for _ in range(_ROUNDS):
         editor = Editor(proto)
-        changed = _applied(editor, shapes_of(proto))
+        changed = _applied(editor, shapes_of(proto), _RULES)
         changed |= _renamed(editor)
         editor.swept()
         if not changed:
@@ -52,11 +52,18 @@ def shapes_of(proto: ModelProto) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _applied(editor: Editor, shapes: Shapes) -> bool:
+def apply(proto: ModelProto, rules: Mapping[str, Rule]) -> None:
+    """Rewrite the nodes of a model by operator, once."""
+    editor = Editor(proto)
+    _applied(editor, shapes_of(proto), rules)
+    editor.swept()
+
+
+def _applied(editor: Editor, shapes: Shapes, rules: Mapping[str, Rule]) -> bool:
     made: list[NodeProto] = []
     changed = False
     for node in list(editor.proto.graph.node):
-        rule = _RULES.get(node.op_type) if is_standard(node) else None
+        rule = rules.get(node.op_type) if is_standard(node) else None
         found = rule(editor, node, shapes) if rule is not None else None
         changed |= found is not None
         made += [node] if found is None else found
