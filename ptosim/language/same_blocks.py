@@ -20,6 +20,7 @@ from typing import Any
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, ViewType
+from ptosim.language.promises import BLOCK, told_by
 
 Form = tuple[tuple[Any, int], ...]
 """What of a number the block decides: terms with their factors, none twice; empty: nothing."""
@@ -63,6 +64,7 @@ class _Follow:
         while True:
             before = len(self.carried)
             self.forms = {number: ((("carried", number), 1),) for number in self.carried}
+            self._set([v for v in self.function.args if told_by(v) == BLOCK], ("block", BLOCK))
             for op in ops:
                 self._follow(op)
             if len(self.carried) == before:

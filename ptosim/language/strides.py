@@ -10,13 +10,12 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source
+from ptosim.language.promises import BLOCK, told_by
 from ptosim.machine.effects.operands import named_values
 from ptosim.machine.effects.storage import MAX_STEPS, operand_value
 
 LINE = 64
 """Bytes of a line of the scalar unit's cache."""
-BLOCK_INDEX = "__pypto_spmd_block_idx"
-"""The argument in which pypto passes the number of the block."""
 
 _SAME = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci")
 _Base = Callable[[Value], bool]
@@ -26,7 +25,7 @@ def is_block_index(value: Value) -> bool:
     """True for the number of the block."""
     if value.owner is not None and not value.is_argument:
         return value.owner.name == "pto.get_block_idx"
-    return value.is_argument and value.name == BLOCK_INDEX
+    return told_by(value) == BLOCK
 
 
 def _is_rank(value: Value) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, recoded
 from ptosim.ground.isa.profiles import Profile
 from ptosim.language.frontend import Front
+from ptosim.language.promises import tells_core
 from ptosim.launch.dry_run import follow
 
 _RACE, _PERHAPS = "PTO5205", "PTO5207"
@@ -36,7 +37,7 @@ def races_of_blocks(
 
 def _asks(front: Front, entry: str) -> bool:
     known = front.plans.get(entry)
-    return known is not None and any(op.has("tells_core") for f in known.reached for op in f.ops)
+    return known is not None and any(map(tells_core, known.reached))
 
 
 def _is_between_blocks(found: Diagnostic) -> bool:

@@ -31,6 +31,7 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
+from ptosim.language.promises import tells_core
 from ptosim.launch.binding import UnknownBinding
 from ptosim.launch.extents import Needed
 from ptosim.launch.launch import Extent, Launch
@@ -49,7 +50,7 @@ def partly_written(
     """Report arrays of which most elements are written, and the rest neither written nor read. Only
     arrays that views of constant shape describe row after row count, and only programs that do the
     same whichever core executes them: a launch on more cores would reach more."""
-    if any(op.has("tells_core") for op in launch.front.resolved.ops):
+    if any(map(tells_core, launch.front.resolved.functions.values())):
         return
     for value in launch.function.args:
         needed = binding.reached.get(value.name)

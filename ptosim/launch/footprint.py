@@ -23,6 +23,7 @@ from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
 from ptosim.language.global_reads import global_windows, loops_around
+from ptosim.language.promises import BLOCK, told_by
 from ptosim.language.same_blocks import roots_of
 from ptosim.machine.affine import now
 from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
@@ -130,6 +131,8 @@ class _Numbers:
 
     def _of(self, value: Value) -> Range | None:
         op = value.owner
+        if told_by(value) == BLOCK:
+            return self.pinned.get(BLOCK, (0, self.blocks - 1))
         if value in self.arguments:
             found = self.value_of(value)
             return (found, found) if found.__class__ is int else None
@@ -164,10 +167,6 @@ class _Numbers:
         if _is_one(lower) and _is_one(step) and np.all(step[0] > 0):
             last = lower[0] + (last - lower[0]) // step[0] * step[0]
         return lower[0], np.maximum(last, lower[0])
-
-
-BLOCK = "block"
-"""What the number of the block is called among pinned values."""
 
 
 def _is_one(r: Range) -> bool:

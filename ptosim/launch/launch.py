@@ -25,6 +25,7 @@ from ptosim.launch import arguments, results
 from ptosim.launch.binding import Binding
 from ptosim.launch.options import Args, RunOptions
 from ptosim.launch.prepared import Prepared, prepare
+from ptosim.launch.told_arguments import told_arguments
 from ptosim.machine.core import (
     SLOT_BLOCK,
     SLOT_BLOCK_NUM,
@@ -84,7 +85,10 @@ class Launch:
         if self.sink.has_errors:
             raise UnsupportedError([*self.front.sink, *self.sink])
         self.binding = extent.binding(prepared, self.program, self.machine, options, self.sink)
-        self.binding.bind(arguments.by_name(prepared.launched, args, options.ranks))
+        given = arguments.by_name(prepared.launched, args, options.ranks)
+        self.binding.bind(given)
+        self.told = told_arguments(prepared.launched, self.program, given)
+        self.binding.generated.update(self.told.words)
         self.engine: Engine
         self.figures: tuple[CostTable, int] | None = None
         """Whose figures time goes by, and buffers to add; None: those of the chip."""
@@ -136,6 +140,7 @@ class Launch:
         core.slots[SLOT_BLOCK_NUM] = options.block_num
         core.slots[SLOT_SUBBLOCK] = role.sub_block
         core.slots[SLOT_SUBBLOCK_NUM] = role.sub_blocks
+        self.told.fill(core)
         core.pc = self.program.functions[role.function].pc
         self.binding.fill_tiles(core)
         return core

@@ -130,6 +130,7 @@ class Blocks:
             for slot, held in launch.binding.rank_slots[rank].items():
                 core.slots[slot] = held
             core.slots[SLOT_BLOCK] = number
+            launch.told.fill(core)
             for pc in self.reach.to_forget:
                 core.bounds[pc] = None
         self.pace.has_released = False

@@ -108,6 +108,7 @@ ROWS = [
     row("S17"),
     row("S17", "PTO3013", sync="auto"),
     row("S18", "PTO3011"),
+    row("S21"),
     row("S23", RACE),
     row("S23", RACE, sync="auto"),
     row("S25", "PTO1021"),
@@ -176,7 +177,8 @@ def test_tiles_at_computed_addresses_are_taken_as_apart():
 
 
 @pytest.mark.parametrize(
-    ("name", "lost"), [("A02_right64", False), ("A02_wrong4", True), ("A02_wrong32", True)]
+    ("name", "lost"),
+    [("A02_right64", False), ("A02_wrong4", True), ("A02_wrong32", True), ("A02p_wrong", True)],
 )
 def test_cores_that_store_to_one_line_are_found_in_a_run(name, lost):
     out = np.full(256, -777, np.int32)
