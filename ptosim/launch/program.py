@@ -50,7 +50,7 @@ class LoadedProgram(Shown):
     ) -> Self:
         """Return the program of a checked module, with a profile by name. Raises ProgramError if
         the checks found errors, UsageError for a profile or switch that does not exist."""
-        chosen = make_profile(profile, front.target, switches)
+        chosen = make_profile(profile, front.target, switches, library=front.source.is_cpp)
         if front.sink.is_rejected:
             raise rejected(list(front.sink))
         return cls(front, chosen, sidecar)

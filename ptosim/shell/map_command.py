@@ -32,7 +32,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     front = choices.front()
     if any(d.is_rejection and d.code not in _BUDGET for d in front.sink):
         raise rejected(list(front.sink))
-    profile = make_profile(choices.profile or "hw", front.target, choices.switches)
+    profile = make_profile(
+        choices.profile or "hw", front.target, choices.switches, library=front.source.is_cpp
+    )
     program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
     with terminal.busy(f"following {entry}"):

@@ -20,6 +20,8 @@ class SwitchDef:
     values: tuple[str, ...]
     default: Mapping[str, str]
     text: str
+    library: str | None = None
+    """The default for kernels in C++, where the library differs from the assembler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ def switches() -> dict[str, SwitchDef]:
         default = row["default"]
         table: dict[str, str] = default if isinstance(default, dict) else {}
         table = table or dict.fromkeys(("a2a3", "a5"), str(default))
-        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"])
+        made[name] = SwitchDef(
+            name, tuple(row["values"]), table, row["text"], row.get("library")
+        )
     return made
 
 
@@ -56,13 +60,23 @@ def profiles() -> dict[str, dict[str, str]]:
     }
 
 
-def make_profile(name: str, target: str, overrides: Mapping[str, str] | None = None) -> Profile:
-    """Return a profile for a target; raises UsageError for an unknown profile, switch or value."""
+def make_profile(
+    name: str,
+    target: str,
+    overrides: Mapping[str, str] | None = None,
+    *,
+    library: bool = False,
+) -> Profile:
+    """Return a profile for a target, for a kernel in C++ with what the library does where it differs
+    from the assembler (`library`); raises UsageError for an unknown profile, switch or value."""
     if name not in profiles():
         known_names = f"known: {', '.join(profiles())}"
         raise UsageError(f"unknown profile `{name}`", help=nearest(name, profiles(), known_names))
     known = switches()
-    values = {s.name: s.default[target] for s in known.values()}
+    values = {
+        s.name: s.library if library and s.library is not None else s.default[target]
+        for s in known.values()
+    }
     values |= profiles()[name]
     for key, value in (overrides or {}).items():
         if key not in known:

@@ -258,7 +258,8 @@ class _Resolver(Listed, Structured):
             and self.module.kind != "snippet"
         ):
             self.sink.emit(unknown_operation(op, self.source, self.date))
-        if not holds(definition.dates, self.date) and self.module.kind != "snippet":
+        is_dated = self.module.kind != "snippet" and not self.source.is_cpp
+        if is_dated and not holds(definition.dates, self.date):
             self.sink.emit(unknown_operation(op, self.source, self.date))
         op.name = definition.name
         return definition
@@ -269,7 +270,8 @@ class _Resolver(Listed, Structured):
         if row is not None or not self.reads_all:
             return row
         row = isa().get(name)
-        return None if row is None or comes_later(row.dates, self.date) else row
+        is_later = row is not None and comes_later(row.dates, self.date)
+        return None if is_later and not self.source.is_cpp else row
 
     def _bind(self, op: Operation, definition: OpDef, written: Written) -> None:
         def holds(variant: Variant, condition: str) -> bool:

@@ -15,6 +15,7 @@ from ptosim.language.cpp.kinds import (
     FLOAT,
     INT,
     LONG,
+    SCALARS,
     ULONG,
     Member,
     Num,
@@ -25,6 +26,8 @@ from ptosim.language.cpp.kinds import (
 )
 from ptosim.language.cpp.state import State
 
+_BYTES = frozenset(SCALARS[n] for n in ("void", "uint8_t", "int8_t"))
+"""What a pointer to says nothing about its elements: the first cast of an argument does."""
 _COMPARED = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge,
@@ -95,16 +98,19 @@ class Arithmetic(State):
         if value.type.to == type_.to or type_.to.kind == "void":
             return value
         argument = (value.name or "").removeprefix("%")
-        if argument in self.arguments_open and (self.host or value.type.to.kind == "void"):
+        if argument in self.arguments_open and (self.host or value.type.to in _BYTES):
             self.argument_types[argument] = type_.value
             self.arguments_open.discard(argument)
             return Num(type_, None, value.name)
         if value.type.to.ir == type_.to.ir or self.argument_types.get(argument) == type_.value:
             return Num(type_, None, value.name)
-        number_, name = self.fresh("a"), self.fresh("p")
-        self.make.op("pto.ptrtoint", [self.typed(value)], results=[number_], arrow=["i64"])
-        self.make.op("pto.inttoptr", [Typed(number_, "i64")], results=[name], arrow=[type_.value])
-        return Num(type_, None, name)
+        pointer = self.typed(value)
+
+        def make(name: str) -> None:
+            self.make.op("pto.castptr", [pointer], [pointer.type], results=[name],
+                         arrow=[type_.value])  # fmt: skip
+
+        return Num(type_, None, self.once(("castptr", pointer.name, type_.value), make))
 
     host = False
 

@@ -40,7 +40,7 @@ from ptosim.language.cpp.kinds import (
     number,
 )
 from ptosim.language.cpp.loops import Loops
-from ptosim.language.cpp.names import is_type, param_name
+from ptosim.language.cpp.names import SILENT, is_type, param_name
 from ptosim.language.cpp.state import DEEPEST, Scope
 from ptosim.language.cpp.statements import Frame
 
@@ -55,7 +55,7 @@ class Calls(Loops):
 
     def _e_call_expression(self, node: Any) -> Any:
         function = field_of(node, "function")
-        args = named(field_of(node, "arguments"))
+        args = self.spread(named(field_of(node, "arguments")))
         while function.type == "parenthesized_expression":
             function = named(function)[0]
         if function.type == "field_expression":
@@ -103,7 +103,9 @@ class Calls(Loops):
     def _qualified_call(self, function: Any) -> Any:
         owner, name = field_of(function, "scope"), field_of(function, "name")
         path = text(function).split("<")[0].split("::")
-        if path[0] in ("pto", "std", "comm", "") or owner is None:
+        if b"numeric_limits" in function.text:
+            return self._limit(function)
+        if path[0] in SILENT or path[0] == "" or owner is None:
             while name.type == "qualified_identifier":
                 name = field_of(name, "name")
             is_comm = "comm" in path[:-1]
@@ -114,13 +116,7 @@ class Calls(Loops):
             found = self.scope.find(word)
             if isinstance(found, Overloads) and not is_comm:
                 return (found, targs) if targs else found
-            if path[-2:-1] and path[-2].startswith("numeric_limits"):
-                return self._limit(function)
-            if (
-                "<" in text(owner or function)
-                and owner is not None
-                and owner.type == "template_type"
-            ):
+            if owner is not None and owner.type == "template_type":
                 return self._limit(function)
             known = self.built_in(word, function) if not targs else None
             if not is_comm and is_type(known):

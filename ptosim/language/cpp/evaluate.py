@@ -47,6 +47,29 @@ _HEX = frozenset("xX")
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """The dynamic valid rows (0) or columns (1) of a tile, as its members name them."""
+
+    tile: Tile
+    axis: int
+
+
+class PackElement:
+    """A pattern of a pack's expansion for one element."""
+
+    type = "pack_element"
+
+    def __init__(self, pattern: Any, name: str, value: Any) -> None:
+        self.pattern, self.name, self.value = pattern, name, value
+
+    def __getattr__(self, word: str) -> Any:
+        return getattr(self.pattern, word)
+
+
+_EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """An element of memory that a pointer names."""
 
@@ -83,6 +106,8 @@ class Expressions(Names):
             return self.read(value, node, f"`{text(node)[:30]}`")
         if isinstance(value, Place):
             return self.loaded(value, node)
+        if isinstance(value, Extent):
+            return self.extent(value.tile, value.axis, node)
         return value
 
     def lv(self, node: Any) -> Any:
@@ -91,7 +116,8 @@ class Expressions(Names):
         if kind == "parenthesized_expression":
             return self.lv(named(node)[0])
         if kind in ("identifier", "qualified_identifier", "this", "subscript_expression",
-                    "field_expression", "conditional_expression", "call_expression"):  # fmt: skip
+                    "field_expression", "conditional_expression", "call_expression",
+                    "pack_element"):  # fmt: skip
             return getattr(self, f"_e_{kind}")(node)
         if kind == "pointer_expression" and text(field_of(node, "operator")) == "*":
             return self._e_pointer_expression(node)
@@ -334,6 +360,10 @@ class Expressions(Names):
         """Give a variable, an element of memory or an object another value."""
         if isinstance(target, Place):
             self.stored(target, value, node)
+        elif isinstance(target, Extent):
+            sizes = [None, None]
+            sizes[target.axis] = self.num(value, node)
+            self.set_valid(target.tile, *sizes, node)
         elif isinstance(target, Cell):
             if isinstance(value, Num) and isinstance(target.type, (Scalar, Pointer)):
                 value = self.cast(value, target.type, node)
@@ -389,6 +419,8 @@ class Expressions(Names):
         word = text(field_of(name, "name") if name.type == "template_method" else name)
         if isinstance(owner, Address):
             owner = owner.cell.value
+        if isinstance(owner, Tile) and word in _EXTENTS:
+            return Extent(owner, _EXTENTS[word])
         if isinstance(owner, Struct):
             if word in owner.fields:
                 return owner.fields[word]
@@ -425,6 +457,9 @@ class Expressions(Names):
 
     def _e_sizeof_expression(self, node: Any) -> Num:
         inside = field_of(node, "type") or field_of(node, "value")
+        if any(c.type == "..." for c in node.children):
+            pack = self._pack(inside)
+            return number(len(pack[1]) if pack is not None else 0, ULONG)
         while inside.type == "parenthesized_expression":
             inside = named(inside)[0]
         if inside.type == "type_descriptor":
@@ -432,6 +467,70 @@ class Expressions(Names):
         found = self.lv(inside)
         type_ = found if is_type(found) else self._type_in(found, node)
         return number(library.size_of(type_, node), ULONG)
+
+    def _pack(self, node: Any) -> tuple[str, tuple[Any, ...]] | None:
+        """Return the pack of values or types that is named inside, with its name."""
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
+            if part.type in ("identifier", "type_identifier"):
+                found = self.scope.find(text(part))
+                if isinstance(found, tuple):
+                    return text(part), found
+            waiting.extend(named(part))
+        return None
+
+    def spread(self, nodes: list[Any]) -> list[Any]:
+        """Return arguments with their packs (`f(a)...`) once for each element."""
+        found: list[Any] = []
+        for node in nodes:
+            if node.type == "parameter_pack_expansion":
+                found += self._elements(field_of(node, "pattern"))
+            else:
+                found.append(node)
+        return found
+
+    def _elements(self, pattern: Any) -> list[Any]:
+        pack = self._pack(pattern)
+        if pack is None:
+            raise CppError(pattern, "no pack is named here")
+        return [PackElement(pattern, pack[0], value) for value in pack[1]]
+
+    def expanded(self, node: Any) -> list[Any]:
+        """Return what a pattern with a pack is for each element."""
+        return [self.lv(part) for part in self._elements(node)]
+
+    def _e_pack_element(self, node: Any) -> Any:
+        with self.scoped() as scope:
+            scope.names[node.name] = node.value
+            return self.lv(node.pattern)
+
+    def _e_fold_expression(self, node: Any) -> Any:
+        sides = (field_of(node, "left"), field_of(node, "right"))
+        left, right = (None if s is None or text(s) == "..." else s for s in sides)
+        op = text(field_of(node, "operator"))
+        is_pack = [part is not None and self._pack(part) is not None for part in (left, right)]
+        values = self.expanded(left if is_pack[0] else right)
+        first = right if is_pack[0] else left
+        if first is not None:
+            values = [*values, self.ev(first)] if is_pack[0] else [self.ev(first), *values]
+        if op == ",":
+            return values[-1] if values else Num(SCALARS["void"], 0)
+        if not values:
+            return Num(BOOL, op == "&&")
+        return self._folded_up(op, values, node, from_right=is_pack[0])
+
+    def _folded_up(self, op: str, values: list[Any], node: Any, *, from_right: bool) -> Any:
+        values = [self.taken(v, node) for v in values]
+        made = values.pop() if from_right else values.pop(0)
+        while values:
+            other = values.pop() if from_right else values.pop(0)
+            pair = (other, made) if from_right else (made, other)
+            if op in ("&&", "||"):
+                made = self.both(op, *(self.truth(v, node) for v in pair))
+            else:
+                made = self.binary(op, *pair, node)
+        return made
 
     def _type_in(self, found: Any, node: Any) -> Any:
         if isinstance(found, Place):

@@ -99,10 +99,12 @@ class Instructions(Sync):
         for value in (*_flat(values), *targs):
             if isinstance(value, Member):
                 words.append(value)
-            elif value not in targs:
+            elif not any(value is t for t in targs):
                 plain.append(value)
+        if self._in_two(word, row, plain, words, node):
+            return
         word, row = self._spelled(word, row, plain)
-        self._spell_zero(word, plain)
+        self._spell_out(word, plain, node)
         found = match(word, row, plain)
         if found is None:
             raise CppError(
@@ -114,10 +116,36 @@ class Instructions(Sync):
         attrs.update({k: _number_word(v) for k, v in found[2].items()})
         self.emit(row, found, attrs, node)
 
-    def _spell_zero(self, word: str, plain: list[Any]) -> None:
-        """Indices that are left out are 0."""
-        if word in ("TEXTRACT", "TINSERT") and len(plain) == 2:
+    def _in_two(
+        self, word: str, row: OpDef, plain: list[Any], words: list[Any], node: Any
+    ) -> bool:
+        """Two results at once, (dst0, dst1, src, row0, col0, row1, col1), are two operations."""
+        kinds = [isinstance(v, Tile) for v in plain]
+        masks = table()["masks"].get(word)
+        if masks is not None and kinds == [True] * 3:
+            gather = row_named(f"pto.{masks[0].lower()}", row)
+            for dst, mask in zip(plain[:2], masks[1:], strict=True):
+                self._by_row(
+                    masks[0], gather, [dst, plain[2]], [Member("MaskPattern", mask)], node
+                )
+            return True
+        if word not in table()["pairs"] or kinds != [True] * 3 + [False] * 4:
+            return False
+        for dst, at in zip(plain[:2], (plain[3:5], plain[5:7]), strict=True):
+            self._by_row(word, row, [dst, plain[2], *at], words, node)
+        return True
+
+    def _spell_out(self, word: str, plain: list[Any], node: Any) -> None:
+        """Indices that are left out are 0; one element of a tile may be a scalar; a scratch tile
+        that the IR does not name says nothing about values."""
+        if word in table()["pairs"] and len(plain) == 2:
             plain += [number(0), number(0)]
+        at = table()["elements"].get(f"{word} {len(plain)}")
+        if at is not None and isinstance(plain[at], Tile):
+            plain[at] = self.tile_member(plain[at], "GetValue", [number(0)], node)
+        most = table()["most"].get(word)
+        if most is not None:
+            del plain[most:]
 
     def _spelled(self, word: str, row: OpDef, plain: list[Any]) -> tuple[str, OpDef]:
         """Forms of an instruction that are rows of their own."""
@@ -136,6 +164,9 @@ class Instructions(Sync):
         self, word: str, row: OpDef, words: list[Member], targs: list[Any]
     ) -> dict[str, str]:
         attrs: dict[str, str] = {}
+        default = table()["words"].get(word)
+        if default is not None and default.split(".")[0] not in {m.enum for m in words}:
+            words = [*words, Member(*default.split("."))]
         for member in words:
             if member.enum in ("GatherAxis", "ScatterAxis"):
                 attrs["axis"] = '"col"' if "col" in member.name.lower() else '"row"'
@@ -227,6 +258,7 @@ class Instructions(Sync):
 
     def i_tsubview(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """dst is where element (row, col) of src is; it keeps its own strides."""
+        self._needs_addresses(word, node)
         dst, src = args[:2]
         row, col = (self.cast(self.num(a, node), LONG, node) for a in args[2:4])
         type_ = src.type
@@ -236,8 +268,15 @@ class Instructions(Sync):
         address = self.binary("+", self.address_of(src, node), moved, node)
         self.place_tile(dst, self.binary("+", address, across, node), node)
 
+    def _needs_addresses(self, word: str, node: Any) -> None:
+        if self.is_auto:
+            raise refused(
+                node, word, "with __PTO_AUTO__ tiles have no addresses", "leave the define out"
+            )
+
     def i_treshape(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """dst is where src is; both have the same bytes."""
+        self._needs_addresses(word, node)
         dst, src = args[:2]
         if dst.type.bytes != src.type.bytes or dst.type.loc != src.type.loc:
             raise CppError(
@@ -298,6 +337,13 @@ class Instructions(Sync):
         attrs = {"exhausted": _truth(truth)} if truth is not None else None
         op = self.make.tile_op("pto.tmrgsort", ins, [self.tile(dst, node)], attrs)
         del op, taken
+
+    def i_tget_scale_addr(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """dst is in the memory of scales, at a sixteenth of the address of src."""
+        dst, src = args[:2]
+        address = self.binary(">>", self.address_of(src, node), number(4), node)
+        self.place_tile(dst, address, node)
+        self._by_row(word, row_named("pto.tget_scale_addr", None), [dst, src], targs, node)
 
     def i_tsetval(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`TSETVAL(tile, offset, value)`."""

@@ -257,6 +257,20 @@ def wrap(value: Any, type_: Scalar) -> Any:
     return _rounded(float(value), type_)
 
 
+def bits_of(value: Any, type_: Scalar) -> int:
+    """Return the bits of a known number in a type."""
+    value = wrap(value, type_)
+    if type_.kind != "float":
+        return int(value) & ((1 << type_.bits) - 1)
+    if type_.ir == "bf16":
+        return _word("f", value) >> 16
+    return _word({"f16": "e", "f64": "d"}.get(type_.ir, "f"), value)
+
+
+def _word(code: str, value: float) -> int:
+    return int.from_bytes(struct.pack(f"<{code}", value), "little")
+
+
 def _rounded(value: float, type_: Scalar) -> float:
     code = {"f32": "f", "f16": "e"}.get(type_.ir)
     if code is None:

@@ -24,6 +24,7 @@ from ptosim.language.cpp.kinds import (
     Pointer,
     Scalar,
     TileType,
+    bits_of,
     number,
 )
 
@@ -68,6 +69,7 @@ ENUMS = frozenset(
         "ReduceOp",
         "TileConfig",
         "FIFOType",
+        "GlobalTensorDim",
     ]
 )
 NUMBERS = {
@@ -78,6 +80,7 @@ NUMBERS = {
     ("Direction", "DIR_C2V"): 1, ("Direction", "DIR_V2C"): 2, ("Direction", "DIR_BOTH"): 3,
     ("Direction", "DIR_V2C_CTRL"): 4, ("Direction", "DIR_C2V_GM"): 5,
     ("Direction", "DIR_V2C_GM"): 6, ("Direction", "DIR_BOTH_GM"): 7,
+    **{("GlobalTensorDim", f"DIM_{i}"): i for i in range(5)},
     ("TileSplitAxis", "TILE_NO_SPLIT"): 0, ("TileSplitAxis", "TILE_UP_DOWN"): 1,
     ("TileSplitAxis", "TILE_LEFT_RIGHT"): 2, ("TileSplitAxis", "TILE_UP_DOWN_ODD"): 3,
     ("TileSplitAxis", "TILE_LEFT_RIGHT_ODD"): 4,
@@ -230,11 +233,13 @@ def _pad(pad: Any, dtype: Scalar, node: Any) -> Any:
     return 0
 
 
-def pad_bits(pad: Num, dtype: Scalar) -> Any:
-    """Return the word of a padding value of its own: the bits of it as an f32."""
-    import struct
+_CUSTOM = 1 << 32
 
-    return hex(struct.unpack("<I", struct.pack("<f", float(pad.const)))[0])
+
+def pad_bits(pad: Num, dtype: Scalar) -> Any:
+    """Return the word of a padding value of its own: bit 32, and its bits as an element."""
+    bits = bits_of(pad.const, dtype)
+    return _CUSTOM | bits
 
 
 def _asserted(tile: TileType, node: Any) -> TileType:
@@ -249,7 +254,7 @@ def _asserted(tile: TileType, node: Any) -> TileType:
         say = f"the valid part {tile.v_row} x {tile.v_col} is larger than the tile"
     elif tile.cols % cols:
         say = f"{tile.cols} columns are no multiple of the {cols} of the inner box"
-    elif tile.rows % rows and tile.loc != "vec" and not (tile.fractal == 32 and tile.rows == 1):
+    elif tile.rows % rows and tile.loc != "vec" and tile.fractal != 32 and tile.rows != 1:
         say = f"{tile.rows} rows are no multiple of the {rows} of the inner box"
     elif boxless and tile.blayout == "row_major" and tile.cols * width // 8 % 32:
         say = f"a row has {tile.cols * width // 8} bytes: it must be a multiple of 32"

@@ -107,6 +107,8 @@ class Names(Arithmetic):
             return Member("pipe", word)
         if word.startswith("EVENT_ID") and word[8:].isdigit():
             return number(int(word[8:]))
+        if word in ("TRandomKey", "TRandomCounter"):
+            return ArrayType(SCALARS["uint32_t"], 2 if word == "TRandomKey" else 4)
         if word == "DYNAMIC":
             return number(-1)
         if word in library.ENUMS:
@@ -271,10 +273,15 @@ class Names(Arithmetic):
 
     def arguments(self, node: Any) -> list[Any]:
         """Return the arguments of a template: types and values."""
-        return [self.argument(part) for part in named(field_of(node, "arguments"))]
+        parts = self.spread(named(field_of(node, "arguments")))
+        return [self.argument(part) for part in parts]
 
     def argument(self, part: Any) -> Any:
         """Return one argument of a template."""
+        if part.type == "pack_element":
+            with self.scoped() as scope:
+                scope.names[part.name] = part.value
+                return self.argument(part.pattern)
         if part.type == "type_descriptor":
             if field_of(part, "declarator") is not None:
                 return self.type_of(part)

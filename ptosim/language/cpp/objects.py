@@ -73,6 +73,8 @@ class Objects(Expressions):
             fields = {f"mrgSortList{i}": self.cell(UNKNOWN, SCALARS["uint16_t"], soft=True)
                       for i in range(4)}  # fmt: skip
             return Struct(type_, fields)
+        if isinstance(type_, Named) and type_.name in ("PadValueCustom", "PadCustom") and args:
+            return args[0]
         if isinstance(type_, Named):
             return Struct(type_, {"args": args})
         raise CppError(node, "an object of this cannot be made here")
@@ -141,6 +143,8 @@ class Objects(Expressions):
         """`TASSIGN(tile, address)`: the first one where the tile is declared gives it storage."""
         if tile.is_chosen:
             raise NeedsConstant(node, "which tile is placed depends on values of the run")
+        if self.is_auto:
+            return
         is_first, is_same = tile.made is None, self.make.ops is tile.block
         if is_first:
             hoisted = address if is_same or address.is_known else number(0, LONG)
@@ -394,7 +398,7 @@ class Objects(Expressions):
             return self.read(g.pointer, node)
         cells = g.strides if "Stride" in word else g.sizes
         if word in ("GetShape", "GetStride"):
-            at = self.known((targs or args)[0], node, "the dimension")
+            at = self.known(self.num((targs or args)[0], node), node, "the dimension")
             return self.read(cells[at], node)
         if word in ("SetShape", "SetStride"):
             axes = [t.const for t in targs] or list(range(len(args)))

@@ -7,6 +7,7 @@ kernel is read; what comes from it has the place of its `#include`."""
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
@@ -153,6 +154,10 @@ def _line_start(source: Source, line: int) -> int:
     return starts[min(max(line, 1), len(starts)) - 1]
 
 
+_TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}()]*>)?\s*::)")
+"""`typename A::B` in an expression, whose grammar has no such word: it says nothing there."""
+
+
 class _Writer:
     """Writes the tokens that are left, and notes where each comes from."""
 
@@ -182,7 +187,9 @@ class _Writer:
                 self._token(token)
         if pending is not None:
             self._token(pending)
-        self.made.text = "".join(self.out)
+        self.made.text = _TYPENAME.sub(
+            lambda found: found[1] + " " * len(found[2]), "".join(self.out)
+        )
         text = self.source.text
         self.made.asks_core = any(word in text for word in CORE_WORDS)
         return self.made

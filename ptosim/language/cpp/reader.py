@@ -99,6 +99,8 @@ _FRAMES = 12_000
 class _File:
     """A file as it is for one kind of core."""
 
+    is_auto = False
+
     def __init__(self, expanded: Expanded, arch: str, core: str | None) -> None:
         self.expanded, self.arch, self.core = expanded, arch, core
         self.bytes = expanded.text.encode()
@@ -111,7 +113,7 @@ class _File:
     def follower(self, count: int) -> Follower:
         """Return what follows a kernel of it."""
         made = Follower(self.expanded.place, self.arch)
-        made.core = self.core
+        made.core, made.is_auto = self.core, self.is_auto
         made.count = count
         made.everything = made.scope = self.scope
         made.file = self
@@ -190,7 +192,9 @@ def _chosen(file: _File, entry: str | None) -> str:
         return entry.removeprefix("@")
     found = entries_of(file)
     if not found:
-        found = [f.name for f in file.collector.functions if f.is_kernel or b"TLOAD" in f.node.text]
+        functions = file.collector.functions
+        found = [f.name for f in functions if f.is_kernel or b"TLOAD" in f.node.text]
+        found = found or [f.name for f in functions if not f.params and f.name != "main"]
         found = [n for n in found if n not in _called_inside(file)] or found
     if len(found) > 1:
         found = _without_kernels_of_wrappers(file, found)
@@ -225,6 +229,8 @@ def _read(
     cores: list[str | None] = ["cube", "vector"] if whole.asks_core else [None]
     files = [_File(whole if core is None else expand(source, arch, core, defines), arch, core)
              for core in cores]  # fmt: skip
+    for file in files:
+        file.is_auto = "__PTO_AUTO__" in (defines or {})
     name = _chosen(files[0], entry)
     parts: list[_Followed] = []
     count = 0

@@ -74,6 +74,7 @@ class State:
         self.argument_types: dict[str, str] = {}
         self.arguments_open: set[str] = set()
         self.uses_cube = self.uses_vector = False
+        self.is_auto = False  # `__PTO_AUTO__`: addresses and flags of the file have no effect
 
     # -- what further rooms of the elaboration have ------------------------------------------------
 
@@ -138,6 +139,7 @@ class State:
             return self.constant(num.const, type_)
         have = num.type.value
         name = num.name or ""
+        self.arguments_open.discard(name[1:])
         if as_type is None or as_type == have:
             return Typed(name, have)
         return self.converted(name, have, as_type, num.type)

@@ -63,6 +63,8 @@ class Sync(Calls):
 
     def flag(self, word: str, source: str, target: str, id_: Num) -> None:
         """Append `set_flag` or `wait_flag`; an id of the run makes the dynamic form."""
+        if self.is_auto:
+            return
         pipes = [f"<PIPE_{source}>", f"<PIPE_{target}>"]
         if id_.is_known:
             if not 0 <= id_.const < _MOST_IDS:
@@ -76,6 +78,8 @@ class Sync(Calls):
 
     def barrier(self, pipe: str) -> None:
         """Append a barrier of a pipe."""
+        if self.is_auto:
+            return
         self.make.op("pto.barrier", [f"#pto.pipe<PIPE_{pipe}>"], [])
 
     def i_set_flag(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:

@@ -118,7 +118,9 @@ def look_at(choices: Choices) -> Side:
     args = choices.arguments()
     front = choices.front()
     side = Side(front.source.name, front.target, front.chip, list(front.sink))
-    profile = make_profile(choices.profile or "hw", front.target, choices.switches)
+    profile = make_profile(
+        choices.profile or "hw", front.target, choices.switches, library=front.source.is_cpp
+    )
     if front.sink.is_rejected:
         side.why_not, side.exit_code = "rejected", ProgramError.exit_code
         return side

@@ -1,0 +1,29 @@
+// want: y = x + 4
+// entry: launchA
+// arg: tilingKey = 2
+#include <pto/pto-inst.hpp>
+using namespace pto;
+using G = GlobalTensor<float, Shape<1,1,1,8,64>, Stride<1,1,1,64,1>>;
+using T = Tile<TileType::Vec, float, 8, 64>;
+template <int N> AICORE void inner(__gm__ float* y, __gm__ float* x) {T a, b;
+TASSIGN(a, 0);
+TASSIGN(b, 0x4000);
+G gx(x), gy(y);
+TLOAD(a, gx);
+set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+TADDS(b, a, (float)N);
+set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+TSTORE(gy, b);
+}
+
+extern "C" __global__ AICORE void launchA_1(__gm__ uint8_t *y, __gm__ uint8_t *x) { inner<3>(reinterpret_cast<__gm__ float *>(y), reinterpret_cast<__gm__ float *>(x));
+}
+extern "C" __global__ AICORE void launchA_2(__gm__ uint8_t *y, __gm__ uint8_t *x) { inner<4>(reinterpret_cast<__gm__ float *>(y), reinterpret_cast<__gm__ float *>(x));
+}
+void launchA(uint8_t *y, uint8_t *x, int tilingKey, void *stream) {
+  if (tilingKey == 1) { launchA_1<<<1, nullptr, stream>>>(y, x);
+} else if (tilingKey == 2) { launchA_2<<<1, nullptr, stream>>>(y, x);
+}
+}

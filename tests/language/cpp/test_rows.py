@@ -1,0 +1,184 @@
+"""Instructions of the library in their C++ forms: destination first, enumerations and numbers among
+the template arguments, scratch tiles named. Values are those of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.ground.errors import ProgramError
+
+_WAIT = "set_flag(PIPE_{0}, PIPE_{1}, EVENT_ID0); wait_flag(PIPE_{0}, PIPE_{1}, EVENT_ID0);\n"
+_TYPES: dict[str, Any] = {
+    "float": np.float32, "half": np.float16, "int32_t": np.int32, "int16_t": np.int16,
+    "int8_t": np.int8, "uint8_t": np.uint8, "uint32_t": np.uint32,
+}  # fmt: skip
+_COLUMN = "BLayout::ColMajor, 16, 1"
+# Tiles: `name:type rows cols [valid columns or further template arguments]`; `>` is stored, `<` is
+# loaded, others are scratch.
+_F = ">d:float 16 64|<s:float 16 64"
+_TWO = ">d:float 16 64|<a:float 16 64|<b:float 16 64"
+_ROW = ">d:float 16 1 " + _COLUMN + "|<s:float 16 64|t:float 16 64"
+_BY_ROW = f">d:float 16 64|<a:float 16 64|<b:float 16 1 {_COLUMN}"
+_BY_COL = ">d:float 16 64|<a:float 16 64|<b:float 1 64"
+_PAD = ">d:{0} 16 64 BLayout::RowMajor, 16, 64, SLayout::NoneBox, 512, {1}|<s:{0} 16 64 60"
+_MASK = ">d:float 16 64|<a:float 16 64|<b:float 16 64|m:uint8_t 16 32|t:uint8_t 1 64"
+_CASES: list[tuple[str, str, str]] = [
+    (_F, "TABS(d, s);", "abs(s)"),
+    (_F, "TNEG(d, s);", "-s"),
+    (_F, "TRELU(d, s);", "np.maximum(s, 0)"),
+    (_F, "TRECIP(d, s);", "np.float32(1) / s"),
+    (_F, "TMOV(d, s);", "s"),
+    (_F, "TADDS(d, s, 3);", "s + 3"),
+    (_F, "TSUBS(d, s, 3.0);", "s - 3"),
+    (_F, "TMULS(d, s, (float)3);", "s * 3"),
+    (_F, "TMINS(d, s, 3.0f);", "np.minimum(s, 3)"),
+    (_F, "TMAXS(d, s, 3.0f);", "np.maximum(s, 3)"),
+    (_F, "TDIVS(d, 2.0f, s);", "np.float32(2) / s"),
+    (_F, "TDIVS<DivAlgorithm::DEFAULT>(d, s, 2.0f);", "s / 2"),
+    (_F, "TEXPANDS(d, 2.5f);", "s * 0 + 2.5"),
+    (">d:int16_t 16 64|<s:int16_t 16 64", "TNOT(d, s);", "~s"),
+    (">d:int16_t 16 64|<s:int16_t 16 64", "TANDS(d, s, 3);", "s & 3"),
+    (">d:int16_t 16 64|<s:int16_t 16 64", "TSHLS(d, s, 3);", "s << 3"),
+    (">d:int16_t 16 64|<s:int16_t 16 64|t:int16_t 16 64", "TXORS(d, s, 3, t);", "s ^ 3"),
+    (_TWO, "TADD(d, a, b);", "a + b"),
+    (_TWO, "TSUB(d, a, b);", "a - b"),
+    (_TWO, "TMUL(d, a, b);", "a * b"),
+    (_TWO, "TMIN(d, a, b);", "np.minimum(a, b)"),
+    (_TWO, "TPARTMAX(d, a, b);", "np.maximum(a, b)"),
+    (_TWO, "TSUBRELU(d, a, b);", "np.maximum(a - b, 0)"),
+    (_TWO, "TADDC(d, a, b, a);", "a + b + a"),
+    (_TWO, "TADDSC(d, a, 2.0f, b);", "a + 2 + b"),
+    (_TWO, "TSUBSC(d, a, 2.0f, b);", "a - 2 + b"),
+    (">d:int32_t 16 64|<a:int32_t 16 64|<b:int32_t 16 64", "TMAX(d, a, b);", "np.maximum(a, b)"),
+    (">d:int16_t 16 64|<a:int16_t 16 64|<b:int16_t 16 64", "TSHR(d, a, b);", "a >> b"),
+    (">d:int16_t 16 64|<a:int16_t 16 64|<b:int16_t 16 64|t:int16_t 16 64", "TXOR(d, a, b, t);",
+     "a ^ b"),
+    (_ROW, "TROWSUM(d, s, t);", "s.sum(1, keepdims=True)"),
+    (_ROW, "TROWMAX(d, s, t);", "s.max(1, keepdims=True)"),
+    (">d:uint32_t 16 1 " + _COLUMN + "|<s:float 16 64|t:float 16 64", "TROWARGMAX(d, s, t);",
+     "s.argmax(1)[:, None]"),
+    (">d:float 1 64|<s:float 16 64", "TCOLMAX(d, s);", "s.max(0, keepdims=True)"),
+    (">d:float 1 64|<s:float 16 64|t:float 16 64", "TCOLSUM(d, s, t, true);",
+     "s.sum(0, keepdims=True)"),
+    (_BY_ROW, "TROWEXPANDADD(d, a, b);", "a + b"),
+    (_BY_ROW, "TROWEXPANDDIV<DivAlgorithm::DEFAULT>(d, a, b);", "a / b"),
+    (f">d:float 16 64|<b:float 16 1 {_COLUMN}", "TROWEXPAND(d, b);", "b + np.zeros((16, 64))"),
+    (_BY_COL, "TCOLEXPANDMUL(d, a, b);", "a * b"),
+    (">d:float 64 16|<s:float 16 64|t:float 16 64", "TTRANS(d, s, t);", "s.T"),
+    (_MASK, "TCMP(m, a, b, CmpMode::LT); pipe_barrier(PIPE_V); TSEL(d, m, a, b, t);",
+     "np.minimum(a, b)"),
+    # The library writes each row of a mask at the row stride of its tile, where TSELS reads it.
+    (_MASK, "TCMPS(m, a, 4.0f, CmpMode::GE); pipe_barrier(PIPE_V); TSELS(d, m, a, t, 2.0f);",
+     "np.where(a >= 4, a, 2)"),
+    (">d:half 16 64|<s:float 16 64", "TCVT(d, s, RoundMode::CAST_RINT);", "s.astype(np.float16)"),
+    (">d:int16_t 16 64|<s:float 16 64", "TCVT(d, s, RoundMode::CAST_TRUNC, SaturationMode::ON);",
+     "s.astype(np.int16)"),
+    # A number that equals one of the template arguments is an argument all the same.
+    (">d:float 32 32", "TTRI<0>(d, 0);", "np.tril(np.ones((32, 32)))"),
+    (">d:float 16 64|<s:float 16 64|<i:int32_t 16 64|t:int32_t 16 64", "TGATHER(d, s, i, t);",
+     "s.ravel()[i]"),
+    (">d:float 16 32|<s:float 16 64", "TGATHER<MaskPattern::P0101, GatherAxis::ROW>(d, s);",
+     "s[:, ::2]"),
+    (">d:float 16 32|e:float 16 32|<s:float 16 64", "TDEINTERLEAVE(e, d, s);", "s[:, ::2]"),
+    (">d:float 8 32|<s:float 16 64", "TEXTRACT(d, s, 4, 32);", "s[4:12, 32:]"),
+    (">d:float 8 32|<s:float 16 64", "TEXTRACT(d, s);", "s[:8, :32]"),
+    (">d:float 8 32|e:float 8 32|<s:float 16 64", "TEXTRACT(e, d, s, 0, 0, 4, 32);",
+     "s[4:12, 32:]"),
+    (">d:float 16 128|<a:float 16 64|<b:float 16 64", "TCONCAT_IMPL(d, a, b);",
+     "np.concatenate([a, b], 1)"),
+    (_PAD.format("float", "PadValue::Zero"), "TFILLPAD(d, s);", "np.pad(s, ((0, 0), (0, 4)))"),
+    # The library pads with infinity, the assembler's expansions with the largest finite value.
+    (_PAD.format("float", "PadValue::Max"), "TFILLPAD(d, s);",
+     "np.pad(s, ((0, 0), (0, 4)), constant_values=np.inf)"),
+    (_PAD.format("float", "PadValueCustom(2.5f)"), "TFILLPAD(d, s);",
+     "np.pad(s, ((0, 0), (0, 4)), constant_values=2.5)"),
+    (_PAD.format("half", "PadCustom<2.5f>"), "TFILLPAD(d, s);",
+     "np.pad(s, ((0, 0), (0, 4)), constant_values=2.5)"),
+    (_PAD.format("int32_t", "PadCustom<-7>"), "TFILLPAD(d, s);",
+     "np.pad(s, ((0, 0), (0, 4)), constant_values=-7)"),
+    (f">d:float 16 64|<s:int8_t 16 64|<q:float 16 1 {_COLUMN}|<o:float 16 1 {_COLUMN}",
+     "TDEQUANT(d, s, q, o);", "(s - o) * q"),
+]  # fmt: skip
+_ON_A5 = ("TDEINTERLEAVE", "TCMPS(m", "TROWEXPANDDIV", "TEXTRACT(e")
+_BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "half": 2, "int16_t": 2}
+
+
+def _kernel(tiles: str, call: str) -> tuple[str, dict[str, tuple[Any, ...]]]:
+    """Return the text of a kernel that loads, calls and stores, with its arguments."""
+    first, last, params, args, address = "", "", [], {}, 0
+    for tile in tiles.split("|"):
+        name, _, rest = tile.partition(":")
+        type_, rows, cols, *more = rest.split(maxsplit=3)
+        shape = [int(rows), int(cols)]
+        words = more[0] if more else ""
+        if words.isdigit():
+            shape[1], words = int(words), f"BLayout::RowMajor, {rows}, {words}"
+        plain = name.strip("<>")
+        words = f", {words}" if words else ""
+        first += f"Tile<TileType::Vec, {type_}, {rows}, {cols}{words}> {plain};\n"
+        first += f"TASSIGN({plain}, {address:#x});\n"
+        address += 512 * -(-int(rows) * int(cols) * _BYTES.get(type_, 1) // 512)
+        if plain == name:
+            continue
+        params.append(f"__gm__ {type_} *p{plain}")
+        args[f"p{plain}"] = (name[0], tuple(shape), _TYPES[type_])
+        view = f"Shape<1, 1, 1, {shape[0]}, {shape[1]}>, Stride<1, 1, 1, {shape[1]}, 1>"
+        first += f"GlobalTensor<{type_}, {view}> g{plain}(p{plain});\n"
+        if name[0] == "<":
+            first += f"TLOAD({plain}, g{plain});\n"
+        else:
+            last += f"TSTORE(g{plain}, {plain});\n"
+    head = f"#include <pto/pto-inst.hpp>\nusing namespace pto;\nAICORE void k({', '.join(params)})"
+    waits = _WAIT.format("MTE2", "V"), _WAIT.format("V", "MTE3")
+    return f"{head} {{\n{first}{waits[0]}{call}\n{waits[1]}{last}}}\n", args
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(("tiles", "call", "want"), _CASES, ids=[c[1] for c in _CASES])
+def test_an_instruction_in_its_cpp_form(tiles: str, call: str, want: str, target: str) -> None:
+    if target == "a2a3" and call.startswith(_ON_A5):
+        pytest.skip("one target is enough for what is said here of A5")
+    text, given = _kernel(tiles, call)
+    draw = np.random.default_rng(5)
+    args = {n: np.zeros(shape, t) if way == ">" else draw.integers(1, 7, shape).astype(t)
+            for n, (way, shape, t) in given.items()}  # fmt: skip
+    program = ptosim.load(text, target=target, filename="k.cpp")
+    got = program.run(args).outputs["pd"]
+    wanted = eval(want, {"np": np, **{k[1:]: v for k, v in args.items()}})  # noqa: S307
+    np.testing.assert_array_equal(got, np.asarray(wanted).astype(got.dtype))
+
+
+@pytest.mark.parametrize("type_", ["uint8_t", "void"])
+def test_a_pointer_to_bytes_is_what_its_cast_says(type_: str) -> None:
+    """Kernels of the library's tests take `uint8_t*` and cast it; further casts are allowed."""
+    text = f"""AICORE void k(__gm__ {type_} *y, __gm__ {type_} *x, __gm__ uint8_t *w) {{
+    auto p = reinterpret_cast<__gm__ float *>(y); auto q = (__gm__ float *)x;
+    p[0] = q[1] + 1.0f;
+    ((__gm__ int32_t *)(w + 4))[0] = 7;
+    ((__gm__ int16_t *)(w + 4))[2] = 9;
+}}"""
+    args = {"y": np.zeros(1, np.float32), "x": np.arange(2, dtype=np.float32),
+            "w": np.zeros(12, np.uint8)}  # fmt: skip
+    found = ptosim.load(text, target="a5", filename="k.cpp").run(args).outputs
+    assert found["y"][0] == 2
+    assert found["w"].tolist() == [0] * 4 + [7, 0, 0, 0] + [9, 0, 0, 0]
+
+
+def test_auto_has_no_addresses_and_no_flags() -> None:
+    """With `__PTO_AUTO__` the assembler places tiles and makes flags."""
+    text, given = _kernel(_TWO, "TADD(d, a, b);")
+    args = {n: np.ones(shape, t) for n, (_, shape, t) in given.items()}
+    program = ptosim.load(text, target="a5", filename="k.cpp", defines={"__PTO_AUTO__": "1"})
+    result = program.run(args)
+    assert result.outputs["pd"].tolist() == (args["pa"] * 2).tolist()
+    assert not [d for d in result.findings if d.is_error]
+
+
+def test_what_the_headers_forbid_stays_an_error() -> None:
+    text, _ = _kernel(_F, "TADD(d, s);")
+    with pytest.raises(ProgramError, match="does not take these arguments"):
+        ptosim.load(text, target="a5", filename="k.cpp")
