@@ -45,9 +45,7 @@ def switches() -> dict[str, SwitchDef]:
         default = row["default"]
         table: dict[str, str] = default if isinstance(default, dict) else {}
         table = table or dict.fromkeys(("a2a3", "a5"), str(default))
-        made[name] = SwitchDef(
-            name, tuple(row["values"]), table, row["text"], row.get("library")
-        )
+        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"], row.get("library"))
     return made
 
 

@@ -116,18 +116,14 @@ class Instructions(Sync):
         attrs.update({k: _number_word(v) for k, v in found[2].items()})
         self.emit(row, found, attrs, node)
 
-    def _in_two(
-        self, word: str, row: OpDef, plain: list[Any], words: list[Any], node: Any
-    ) -> bool:
+    def _in_two(self, word: str, row: OpDef, plain: list[Any], words: list[Any], node: Any) -> bool:
         """Two results at once, (dst0, dst1, src, row0, col0, row1, col1), are two operations."""
         kinds = [isinstance(v, Tile) for v in plain]
         masks = table()["masks"].get(word)
         if masks is not None and kinds == [True] * 3:
             gather = row_named(f"pto.{masks[0].lower()}", row)
             for dst, mask in zip(plain[:2], masks[1:], strict=True):
-                self._by_row(
-                    masks[0], gather, [dst, plain[2]], [Member("MaskPattern", mask)], node
-                )
+                self._by_row(masks[0], gather, [dst, plain[2]], [Member("MaskPattern", mask)], node)
             return True
         if word not in table()["pairs"] or kinds != [True] * 3 + [False] * 4:
             return False
