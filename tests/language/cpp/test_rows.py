@@ -148,7 +148,7 @@ def test_an_instruction_in_its_cpp_form(tiles: str, call: str, want: str, target
             for n, (way, shape, t) in given.items()}  # fmt: skip
     program = ptosim.load(text, target=target, filename="k.cpp")
     got = program.run(args).outputs["pd"]
-    wanted = eval(want, {"np": np, **{k[1:]: v for k, v in args.items()}})  # noqa: S307
+    wanted = eval(want, {"np": np, **{k[1:]: v for k, v in args.items()}})
     np.testing.assert_array_equal(got, np.asarray(wanted).astype(got.dtype))
 
 
