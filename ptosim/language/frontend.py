@@ -242,8 +242,8 @@ def _check(
 
 
 _HEADERS_ALLOW = frozenset(
-    ("PTO2005", "PTO2011", "PTO2012", "PTO2013", "PTO2016", "PTO2017", "PTO2018", "PTO2019", "PTO2020",
-     "PTO2028", "PTO2040", "PTO2043", "PTO2080", "PTO2081")
+    ("PTO2005", "PTO2011", "PTO2012", "PTO2013", "PTO2016", "PTO2017", "PTO2018", "PTO2019",
+     "PTO2020", "PTO2028", "PTO2040", "PTO2043", "PTO2080", "PTO2081")
 )  # fmt: skip
 """Rules of the assembler that are stricter than the headers: of element types, valid shapes,
 layouts, scratch tiles."""

@@ -65,8 +65,8 @@ def make_profile(
     *,
     library: bool = False,
 ) -> Profile:
-    """Return a profile for a target, for a kernel in C++ with what the library does where it differs
-    from the assembler (`library`); raises UsageError for an unknown profile, switch or value."""
+    """Return a profile for a target, for a kernel in C++ (`library`) with what the library does
+    where it differs from the assembler; raises UsageError for an unknown profile, switch or value."""
     if name not in profiles():
         known_names = f"known: {', '.join(profiles())}"
         raise UsageError(f"unknown profile `{name}`", help=nearest(name, profiles(), known_names))
