@@ -66,7 +66,8 @@ def make_profile(
     library: bool = False,
 ) -> Profile:
     """Return a profile for a target, for a kernel in C++ (`library`) with what the library does
-    where it differs from the assembler; raises UsageError for an unknown profile, switch or value."""
+    where it differs from the assembler; raises UsageError for a profile, switch or value that is
+    not there."""
     if name not in profiles():
         known_names = f"known: {', '.join(profiles())}"
         raise UsageError(f"unknown profile `{name}`", help=nearest(name, profiles(), known_names))
