@@ -41,6 +41,7 @@ from ptosim.language.cpp.kinds import (
 )
 from ptosim.language.cpp.loops import Loops
 from ptosim.language.cpp.names import SILENT, is_type, param_name
+from ptosim.language.cpp.packs import spread
 from ptosim.language.cpp.state import DEEPEST, Scope
 from ptosim.language.cpp.statements import Frame
 
@@ -55,7 +56,7 @@ class Calls(Loops):
 
     def _e_call_expression(self, node: Any) -> Any:
         function = field_of(node, "function")
-        args = self.spread(named(field_of(node, "arguments")))
+        args = spread(named(field_of(node, "arguments")), self.scope)
         while function.type == "parenthesized_expression":
             function = named(function)[0]
         if function.type == "field_expression":

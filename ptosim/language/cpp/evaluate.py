@@ -39,6 +39,7 @@ from ptosim.language.cpp.kinds import (
     wrap,
 )
 from ptosim.language.cpp.names import Names, is_type
+from ptosim.language.cpp.packs import elements, pack_in
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
@@ -52,18 +53,6 @@ class Extent:
 
     tile: Tile
     axis: int
-
-
-class PackElement:
-    """A pattern of a pack's expansion for one element."""
-
-    type = "pack_element"
-
-    def __init__(self, pattern: Any, name: str, value: Any) -> None:
-        self.pattern, self.name, self.value = pattern, name, value
-
-    def __getattr__(self, word: str) -> Any:
-        return getattr(self.pattern, word)
 
 
 _EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
@@ -106,8 +95,6 @@ class Expressions(Names):
             return self.read(value, node, f"`{text(node)[:30]}`")
         if isinstance(value, Place):
             return self.loaded(value, node)
-        if isinstance(value, Extent):
-            return self.extent(value.tile, value.axis, node)
         return value
 
     def lv(self, node: Any) -> Any:
@@ -360,10 +347,6 @@ class Expressions(Names):
         """Give a variable, an element of memory or an object another value."""
         if isinstance(target, Place):
             self.stored(target, value, node)
-        elif isinstance(target, Extent):
-            sizes = [None, None]
-            sizes[target.axis] = self.num(value, node)
-            self.set_valid(target.tile, *sizes, node)
         elif isinstance(target, Cell):
             if isinstance(value, Num) and isinstance(target.type, (Scalar, Pointer)):
                 value = self.cast(value, target.type, node)
@@ -458,7 +441,7 @@ class Expressions(Names):
     def _e_sizeof_expression(self, node: Any) -> Num:
         inside = field_of(node, "type") or field_of(node, "value")
         if any(c.type == "..." for c in node.children):
-            pack = self._pack(inside)
+            pack = pack_in(inside, self.scope)
             return number(len(pack[1]) if pack is not None else 0, ULONG)
         while inside.type == "parenthesized_expression":
             inside = named(inside)[0]
@@ -467,38 +450,6 @@ class Expressions(Names):
         found = self.lv(inside)
         type_ = found if is_type(found) else self._type_in(found, node)
         return number(library.size_of(type_, node), ULONG)
-
-    def _pack(self, node: Any) -> tuple[str, tuple[Any, ...]] | None:
-        """Return the pack of values or types that is named inside, with its name."""
-        waiting = [node]
-        while waiting:
-            part = waiting.pop()
-            if part.type in ("identifier", "type_identifier"):
-                found = self.scope.find(text(part))
-                if isinstance(found, tuple):
-                    return text(part), found
-            waiting.extend(named(part))
-        return None
-
-    def spread(self, nodes: list[Any]) -> list[Any]:
-        """Return arguments with their packs (`f(a)...`) once for each element."""
-        found: list[Any] = []
-        for node in nodes:
-            if node.type == "parameter_pack_expansion":
-                found += self._elements(field_of(node, "pattern"))
-            else:
-                found.append(node)
-        return found
-
-    def _elements(self, pattern: Any) -> list[Any]:
-        pack = self._pack(pattern)
-        if pack is None:
-            raise CppError(pattern, "no pack is named here")
-        return [PackElement(pattern, pack[0], value) for value in pack[1]]
-
-    def expanded(self, node: Any) -> list[Any]:
-        """Return what a pattern with a pack is for each element."""
-        return [self.lv(part) for part in self._elements(node)]
 
     def _e_pack_element(self, node: Any) -> Any:
         with self.scoped() as scope:
@@ -509,8 +460,11 @@ class Expressions(Names):
         sides = (field_of(node, "left"), field_of(node, "right"))
         left, right = (None if s is None or text(s) == "..." else s for s in sides)
         op = text(field_of(node, "operator"))
-        is_pack = [part is not None and self._pack(part) is not None for part in (left, right)]
-        values = self.expanded(left if is_pack[0] else right)
+        is_pack = [
+            part is not None and pack_in(part, self.scope) is not None for part in (left, right)
+        ]
+        pattern = left if is_pack[0] else right
+        values = [self.lv(part) for part in elements(pattern, self.scope)]
         first = right if is_pack[0] else left
         if first is not None:
             values = [*values, self.ev(first)] if is_pack[0] else [self.ev(first), *values]

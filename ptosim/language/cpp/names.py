@@ -39,6 +39,7 @@ from ptosim.language.cpp.kinds import (
     TileType,
     number,
 )
+from ptosim.language.cpp.packs import spread
 from ptosim.language.cpp.state import Scope
 
 SILENT = frozenset(("std", "pto", "comm", "cce", "kernel_utils", "pto_comm"))
@@ -273,7 +274,7 @@ class Names(Arithmetic):
 
     def arguments(self, node: Any) -> list[Any]:
         """Return the arguments of a template: types and values."""
-        parts = self.spread(named(field_of(node, "arguments")))
+        parts = spread(named(field_of(node, "arguments")), self.scope)
         return [self.argument(part) for part in parts]
 
     def argument(self, part: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import field_of, has_word, named, text
 from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
-from ptosim.language.cpp.evaluate import Expressions
+from ptosim.language.cpp.evaluate import Expressions, Extent
 from ptosim.language.cpp.kinds import (
     INT,
     LONG,
@@ -239,6 +239,21 @@ class Objects(Expressions):
         operands = [self.index(self.extent(tile, i, node)) for i in (0, 1)]
         operand = self.tile(tile, node)
         self.make.op("pto.set_validshape", [operand, *operands], [operand.type])
+
+    def taken(self, value: Any, node: Any) -> Any:
+        """Return what is in a cell, an element of memory or an extent of a tile."""
+        if isinstance(value, Extent):
+            return self.extent(value.tile, value.axis, node)
+        return super().taken(value, node)
+
+    def assign(self, target: Any, value: Any, node: Any) -> None:
+        """Give a variable, an element of memory, an object or an extent another value."""
+        if not isinstance(target, Extent):
+            super().assign(target, value, node)
+        elif target.axis == 0:
+            self.set_valid(target.tile, self.num(value, node), None, node)
+        else:
+            self.set_valid(target.tile, None, self.num(value, node), node)
 
     def extent(self, tile: Tile, axis: int, node: Any) -> Num:
         """Return the valid rows or columns of a tile."""
