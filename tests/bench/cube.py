@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import ptosim
+from ptosim.machine.numbers.blas import multiply
+from ptosim.machine.numbers.exact_sums import exact_product
 from tests.bench.timing import Figure, best_wall, each
 from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel
@@ -61,6 +63,37 @@ def products() -> list[Figure]:
             "<= 3",
         )
     ]
+
+
+def sums() -> list[Figure]:
+    """Exact sums against the f64 product of BLAS, 1024 x 1024 x 1024: of ordinary data, where the bound
+    leaves few elements open, and of data that cancels."""
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal((1024, 512)).astype(np.float32)
+    other = rng.standard_normal((512, 1024)).astype(np.float32)
+    rest = rng.standard_normal((1024, 1024)).astype(np.float32) * 2.0**-12
+    kinds = {
+        "ordinary data": (rng.standard_normal((1024, 1024)).astype(np.float32), rest, "<= 2"),
+        "data that cancels": (
+            np.concatenate((half, -half), axis=1), np.concatenate((other, other)) + rest * 2.0**-12,
+            "<= 12",
+        ),
+    }  # fmt: skip
+    figures = []
+    for name, (a, b, goal) in kinds.items():
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        plain = best_wall(lambda x=x, y=y: multiply(x, y), 3)
+        exact = best_wall(lambda x=x, y=y: exact_product(x, y), 2)
+        figures.append(
+            Figure(
+                f"exact sums, {name}",
+                f"{1e3 * exact:.0f} ms",
+                f"f64 BLAS {1e3 * plain:.0f} ms",
+                f"{exact / plain:.2f}",
+                goal,
+            )
+        )
+    return figures
 
 
 def half_precision() -> list[Figure]:

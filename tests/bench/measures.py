@@ -186,6 +186,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "schemes": quant.schemes,
     "onnx_model": quant.model,
     "products": cube.products,
+    "sums": cube.sums,
     "half_precision": cube.half_precision,
     "kernels": cube.kernels,
     "memory": memory,

@@ -108,6 +108,12 @@ def _recorded(case: dict[str, Any]) -> Iterator[str]:
         yield from ("--arg", f"arg{index}={index}.bin:{argument['dtype'].lstrip('s')}:{count}")
 
 
+def values_of(path: str, options: Words) -> str:
+    """The exit code and every byte of every output of a shipped program."""
+    ran = _json(("run", path, *options, "--format", "json", *LIMITS))
+    return _values(path, _outputs(ran), options)
+
+
 def _values(path: str, names: list[str], options: Words) -> str:
     """The exit code and every byte of every output, in hexadecimal."""
     with tempfile.TemporaryDirectory() as folder:

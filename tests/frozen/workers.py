@@ -1,6 +1,5 @@
-"""Where the frozen things are computed: in processes of their own, with one BLAS and one thread.
+"""Where the frozen things are computed: in processes of their own, with one thread of BLAS each.
 
-Sums of the cube depend on the BLAS until they are exact, so its kind is fixed before NumPy loads.
 Hashes are not fixed: what depends on the order of a set must not be frozen, it must be mended."""
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import sys
 from tests.frozen.things import TREE
 
 PINNED = {
-    "OPENBLAS_CORETYPE": "Haswell",
     "OPENBLAS_NUM_THREADS": "1",
     "PTOSIM_THREADS": "1",
 }

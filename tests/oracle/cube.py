@@ -56,14 +56,13 @@ def keep_bits(value: np.float32, bits: int, away: bool) -> np.float32:
     return np.float32(np.copysign(float(whole * unit), value))
 
 
-def dot(a: Sequence[float], b: Sequence[float], start: float = 0.0) -> np.float32:
-    """start + sum of products as one exact sum rounded once; IEEE rules for NaN and infinities."""
+def dot(a: Sequence[float], b: Sequence[float]) -> np.float32:
+    """Sum of products as one exact sum rounded once; IEEE rules for NaN and infinities."""
     products = [(float(x), float(y)) for x, y in zip(a, b, strict=True)]
-    if all(np.isfinite(x) and np.isfinite(y) for x, y in products) and np.isfinite(start):
-        total = sum((Fraction(x) * Fraction(y) for x, y in products), Fraction(float(start)))
-        return nearest_f32(total)
+    if all(np.isfinite(x) and np.isfinite(y) for x, y in products):
+        return nearest_f32(sum((Fraction(x) * Fraction(y) for x, y in products), Fraction(0)))
     with np.errstate(invalid="ignore", over="ignore"):
-        total = np.float64(start)
+        total = np.float64(0)
         for x, y in products:
             total = total + np.float64(x) * np.float64(y)
         return np.float32(total)
@@ -77,11 +76,21 @@ def _whole(values: np.ndarray) -> tuple[np.ndarray, int]:
     return digits << (exponents - 53 - low).astype(object), low
 
 
-def matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
-    """start + a x b: exact sums rounded once, `dot` where something is not finite. `a` and `b` hold
-    the values of the elements."""
+def matmul_once(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """start + a x b of finite values, rounded once: start is one more product."""
     m, n = a.shape[0], b.shape[1]
-    begin = np.zeros((m, n)) if start is None else np.broadcast_to(start, (m, n))
+    result, one = np.empty((m, n), np.float32), np.ones((1, 1))
+    begin = np.broadcast_to(start, (m, n)).astype(np.float64)
+    for i, j in np.ndindex(m, n):
+        row = np.append(a[i : i + 1], begin[i : i + 1, j : j + 1], axis=1)
+        result[i, j] = matmul(row, np.append(b[:, j : j + 1], one, axis=0))[0, 0]
+    return result
+
+
+def matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+    """a x b: exact sums rounded to f32 once (`dot` where something is not finite); then start is
+    added in f32. `a` and `b` hold the values of the elements."""
+    m, n = a.shape[0], b.shape[1]
     finite_rows, finite_cols = np.isfinite(a).all(1), np.isfinite(b).all(0)
     x, low_x = _whole(np.where(np.isfinite(a), a, 0))
     y, low_y = _whole(np.where(np.isfinite(b), b, 0))
@@ -91,10 +100,13 @@ def matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.
     for i in range(m):
         for j in range(n):
             if finite_rows[i] and finite_cols[j]:
-                result[i, j] = nearest_f32(totals[i, j] * unit + Fraction(float(begin[i, j])))
+                result[i, j] = nearest_f32(totals[i, j] * unit)
             else:
-                result[i, j] = dot(a[i], b[:, j], float(begin[i, j]))
-    return result
+                result[i, j] = dot(a[i], b[:, j])
+    if start is None:
+        return result
+    with np.errstate(invalid="ignore", over="ignore"):
+        return result + np.asarray(start, np.float32)
 
 
 def matmul_integers(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:

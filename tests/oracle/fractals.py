@@ -61,7 +61,7 @@ def product(
     a: Matrix, b: Matrix, left: str, right: str, start: Matrix | None = None, *,
     saturate: bool = False, scales_a: Matrix | None = None, scales_b: Matrix | None = None,
 ) -> list[list[one.Pattern]]:  # fmt: skip
-    """start + a [m, k] x b [k, n]: exact sums of float products, rounded once to f32.
+    """start + a [m, k] x b [k, n]: exact sums of float products, rounded to f32 before start is added.
 
     Scales are e8m0 codes for each row (column) and group of 32 along k; code 255 is NaN.
     """
@@ -78,7 +78,7 @@ def product(
         for j, y in enumerate(columns):
             total = _dot(x, y)
             if start is not None:
-                total = one.plus(total, decode(start[i][j], "f32"))
+                total = one.plus(one.rounded(total, "f32"), decode(start[i][j], "f32"))
             line.append(_final(total, saturate))
         result.append(line)
     return result

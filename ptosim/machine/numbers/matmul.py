@@ -1,100 +1,27 @@
 """Matrix products of the cube unit.
 
-No public document states the order in which the cube adds up its products. `f64`, the default, sums
-in f64 and rounds once to f32 at the end of an instruction: products of f16, bf16 and 8-bit floats
-are exact there, so the result does not depend on the order but for a double rounding in rare ties.
-`sequential` rounds to f32 after every step along k, `blocks` after every 16 (the products of a
-block are added in f64). Integer products are exact modulo 2^32.
+No public document states the order in which the cube adds up its products. `exact`, the default,
+needs none: products are exact, their sum over the k of an instruction is exact and rounded to f32
+once, then it is added to the accumulator or bias in f32. A NaN is the one of IEEE 754 without sign
+and payload, a sum of zero is +0. `f64` sums in f64 in the order of the BLAS of the machine, start
+included, and rounds to f32 at the end. `sequential` rounds to f32 after every step along k,
+`blocks` after every 16 (the products of a block are added in f64). Integer products are exact
+modulo 2^32.
 
 With `sat` a NaN operand counts as 0 and an infinite one as the largest finite value of its type;
 the result likewise. tf32 operands are rounded to 10 bits of mantissa, to nearest, ties to even or
-away (PTO micro-instruction specification, cube): `rounding.keep_mantissa`.
-
-Products of matrices without threads of their own.
-
-BLAS divides a product of a tile among threads that then wait for one another: on a quiet machine
-little is gained, on a shared one a product of 128 x 128 x 128 takes fifty times as long. So
-products run on as many threads as `PTOSIM_THREADS` says, one unless it is set; several cores are
-used by blocks that run side by side.
-
-The command line says so to BLAS before NumPy is loaded (`ptosim.ground.processes`). As a library,
-where NumPy and its threads are the caller's, the number is set around each product that BLAS would
-divide and set back after it, with threadpoolctl (`ptosim[speed]`); without that package a product
-is made in pieces that are too small to be divided."""
+away (PTO micro-instruction specification, cube): `rounding.keep_mantissa`."""
 
 from __future__ import annotations
 
-import os
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from ptosim.ground.processes import OF_BLAS, wanted_threads
+from ptosim.machine.numbers.blas import multiply
 from ptosim.machine.numbers.codes import decode
+from ptosim.machine.numbers.exact_sums import exact_product
 from ptosim.machine.numbers.formats import lookup, require
 
-# -- the f64 product -------------------------------------------------------------------------------
-
-UNDIVIDED = 64**3
-"""m x n x k up to which OpenBLAS keeps a product on one thread (interface/gemm.c: four times its
-smallest threshold of 65,536)."""
-
-
-def multiply(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Return left x right ([m, k], [k, n]; in `out` if it is given) as `np.matmul` does. Raises
-    UsageError where `PTOSIM_THREADS` is no number."""
-    m, k = left.shape
-    n = right.shape[1]
-    if m * n * k <= UNDIVIDED:
-        return np.matmul(left, right, out=out)
-    libraries = _libraries()
-    if libraries is None:
-        return _in_pieces(left, right, out)
-    threads = wanted_threads()
-    changed = [(c, c.get_num_threads()) for c in libraries]
-    changed = [(c, number) for c, number in changed if number != threads]
-    for library, _ in changed:
-        library.set_num_threads(threads)
-    try:
-        return np.matmul(left, right, out=out)
-    finally:
-        for library, number in changed:
-            library.set_num_threads(number)
-
-
-def _in_pieces(left: np.ndarray, right: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-    """A product of some rows and columns at a time; the sum of an element is in one of them."""
-    (m, k), n = left.shape, right.shape[1]
-    if out is None:
-        out = np.empty((m, n), np.result_type(left, right))
-    rows = max(min(m, 64, UNDIVIDED // k), 1)
-    columns = max(UNDIVIDED // (k * rows), 1)
-    for row in range(0, m, rows):
-        for column in range(0, n, columns):
-            there = slice(row, row + rows), slice(column, column + columns)
-            np.matmul(left[there[0]], right[:, there[1]], out=out[there])
-    return out
-
-
-@cache
-def _libraries() -> tuple[Any, ...] | None:
-    """The libraries whose threads threadpoolctl can set, () if none is to be set; None without that
-    package, where products have to be small."""
-    threads = wanted_threads()
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        # What was in the environment when NumPy was loaded is what holds.
-        told = any(os.environ.get(name) == "1" for name in OF_BLAS)
-        return () if told or threads > 1 else None
-    return tuple(c for c in ThreadpoolController().lib_controllers if c.user_api == "blas")
-
-
-# -- products --------------------------------------------------------------------------------------
-
-
-ORDERS = ("f64", "sequential", "blocks")
+ORDERS = ("exact", "f64", "sequential", "blocks")
 BLOCK = 16
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -124,7 +51,7 @@ def product(
     right: np.ndarray,
     start: np.ndarray | None = None,
     *,
-    order: str = "f64",
+    order: str = "exact",
     saturate: bool = False,
 ) -> np.ndarray:
     """start + left x right of operands made by `operand`: f32 of floats, i32 of integers.
@@ -134,7 +61,9 @@ def product(
     require("order of sums", order, ORDERS)
     if left.dtype.kind == "i":
         return _integers(left, right, start)
-    if order == "f64":
+    if order == "exact":
+        result = added(exact_product(left, right), start)
+    elif order == "f64":
         total = multiply(left, right)
         if start is not None:
             total = total + start.astype(np.float64)
@@ -142,6 +71,18 @@ def product(
     else:
         result = _stepwise(left, right, start, 1 if order == "sequential" else BLOCK)
     return _saturated(result) if saturate else result
+
+
+@np.errstate(all="ignore")
+def added(sums: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+    """Return f32 sums plus an accumulator or biases, in f32 (in `sums`); each NaN as the plain
+    one, whose bits do not depend on the processor."""
+    if start is not None:
+        sums += start.astype(np.float32, copy=False)
+    unknown = np.isnan(sums)
+    if unknown.any():
+        sums[unknown] = np.nan
+    return sums
 
 
 def _integers(left: np.ndarray, right: np.ndarray, start: np.ndarray | None) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Matrix products of tiles: plain, onto an accumulator, with biases, with block scales.
 
 The product covers m, k, n = valid rows and columns of lhs, valid columns of rhs. The order of the
-hardware's sums is not documented; `numerics.matmul` says what is computed instead. HF32 is on where
+hardware's sums is not documented; `numbers.matmul` says what is computed instead. HF32 is on where
 bit 46 of the control register is set, its ties go away from zero where bit 47 is (pto-isa headers).
 
 One scale (e8m0) serves 32 elements along k. The cube reads the scales of 16 rows of lhs (columns of
@@ -20,7 +20,6 @@ import numpy as np
 from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.ground.records import replace
-from ptosim.machine.numbers.matmul import multiply as product_in_f64
 from ptosim.machine.numbers.matmul import operand, product, scaled
 from ptosim.machine.numbers.rounding import keep_mantissa
 from ptosim.machine.tile import Tile, tile_ref
@@ -40,7 +39,7 @@ _KINDS = ("", ".acc", ".bias", ".mx", ".mx.acc", ".mx.bias")
 @kernel(*(f"pto.{name}{kind}" for name in ("tmatmul", "tgemv") for kind in _KINDS))
 def multiply(op: Binding) -> Commit:
     """dst = lhs x rhs, to which an accumulator or a row of biases is added."""
-    lhs, rhs, dst = op.tile("lhs"), op.tile("rhs"), op.tile("dst")
+    lhs, rhs = op.tile("lhs"), op.tile("rhs")
     m, k, n = lhs.v_row, lhs.v_col, rhs.v_col
     if 0 in (m, n):
         return nothing
@@ -54,10 +53,7 @@ def multiply(op: Binding) -> Commit:
         left = _scaled(left, _scales(op, "lhs", m, k), transposed=False)
         right = _scaled(right, _scales(op, "rhs", n, k), transposed=True)
     start = _start(op, m, n)
-    order = op.switch("matmul.order")
-    if order == "f64" and dst.type.dtype.is_float:
-        return _summed_in_f64(op, left, right, start)
-    write = _writer(op, m, n)
+    order, write = op.switch("matmul.order"), _writer(op, m, n)
 
     def commit() -> None:
         write(product(left(), right(), None if start is None else start(), order=order))
@@ -70,21 +66,6 @@ def _without_products(op: Binding, m: int, n: int) -> Commit:
     start, write = _start(op, m, n), _writer(op, m, n)
     zeros = np.zeros((m, n), np.float64 if op.tile("dst").type.dtype.is_float else np.int64)
     return lambda: write(zeros if start is None else zeros + start())
-
-
-def _summed_in_f64(op: Binding, left: Reader, right: Reader, start: Reader | None) -> Commit:
-    """What `product` does in its order f64, without intermediate copies."""
-    m, n = op.tile("lhs").v_row, op.tile("rhs").v_col
-    total = op.machine.scratch_array("sums", (m, n))
-    write = _writer(op, m, n)
-
-    def commit() -> None:
-        product_in_f64(left(), right(), total)
-        if start is not None:
-            np.add(total, start(), out=total)
-        write(total)
-
-    return commit
 
 
 def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:

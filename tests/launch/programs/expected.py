@@ -336,11 +336,11 @@ def page_pipeline() -> Arrays:
 
 
 def slices(a: np.ndarray, b: np.ndarray, step: int, start: np.ndarray | None = None) -> np.ndarray:
-    """a x b along k in slices: each slice is summed in f64, and each sum is rounded to f32."""
+    """a x b along k in slices: the sum of each is rounded to f32 once, then added in f32."""
     total = np.zeros((a.shape[0], b.shape[1]), np.float32) if start is None else start
     for k in range(0, a.shape[1], step):
         part = a[:, k : k + step].astype(np.float64) @ b[k : k + step].astype(np.float64)
-        total = (total + part).astype(np.float32)
+        total = total + part.astype(np.float32)
     return total
 
 
@@ -416,7 +416,7 @@ def gemm_mxfp8() -> Arrays:
 
 @program("cube/gemm_mxfp8_grid")
 def gemm_mxfp8_grid() -> Arrays:
-    """Scaled products along k in steps of 128, each summed in f64, and each sum rounded to f32."""
+    """Scaled products along k in steps of 128, each sum rounded to f32 and added in f32."""
     rng = np.random.default_rng(143)
     found, factors = {}, []
     for name, lines, seed in (("a", 128, 141), ("b", 256, 142)):

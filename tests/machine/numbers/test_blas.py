@@ -11,7 +11,7 @@ import pytest
 
 from ptosim.ground import processes
 from ptosim.ground.errors import UsageError
-from ptosim.machine.numbers import matmul
+from ptosim.machine.numbers import blas
 
 SHAPES = [(128, 128, 128), (1, 4095, 300), (300, 4095, 1), (65, 1000, 67), (4095, 64, 4)]
 
@@ -34,7 +34,7 @@ class Library:
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     monkeypatch.delenv(processes.VARIABLE, raising=False)
-    kept = (processes.wanted_threads, matmul._libraries)
+    kept = (processes.wanted_threads, blas._libraries)
     for function in kept:
         function.cache_clear()
     yield
@@ -51,10 +51,10 @@ def factors(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 def test_pieces_are_the_whole(shape, monkeypatch):
     left, right = factors(*shape)
     expected = left.astype(np.int64) @ right.astype(np.int64)  # not a product of BLAS
-    monkeypatch.setattr(matmul, "_libraries", lambda: None)
-    np.testing.assert_array_equal(matmul.multiply(left, right), expected)
+    monkeypatch.setattr(blas, "_libraries", lambda: None)
+    np.testing.assert_array_equal(blas.multiply(left, right), expected)
     out = np.empty_like(expected, np.float64)
-    assert matmul.multiply(left, right, out) is out
+    assert blas.multiply(left, right, out) is out
     np.testing.assert_array_equal(out, expected)
 
 
@@ -68,10 +68,10 @@ def test_no_piece_is_large_enough_to_be_divided(shape, monkeypatch):
         return plain(left, right, out=out)
 
     left, right = factors(*shape)
-    monkeypatch.setattr(matmul, "_libraries", lambda: None)
+    monkeypatch.setattr(blas, "_libraries", lambda: None)
     monkeypatch.setattr(np, "matmul", watched)
-    matmul.multiply(left, right)
-    assert max(sizes) <= matmul.UNDIVIDED
+    blas.multiply(left, right)
+    assert max(sizes) <= blas.UNDIVIDED
 
 
 @pytest.mark.parametrize(
@@ -80,24 +80,24 @@ def test_no_piece_is_large_enough_to_be_divided(shape, monkeypatch):
 def test_threads_are_set_around_a_product(wanted, had, told, monkeypatch):
     library = Library(had)
     monkeypatch.setenv(processes.VARIABLE, wanted)
-    monkeypatch.setattr(matmul, "_libraries", lambda: (library,))
-    matmul.multiply(*factors(128, 128, 128))
+    monkeypatch.setattr(blas, "_libraries", lambda: (library,))
+    blas.multiply(*factors(128, 128, 128))
     assert library.set_to == told
     assert library.number == had
 
 
 def test_a_product_that_fails_leaves_the_threads(monkeypatch):
     library = Library(8)
-    monkeypatch.setattr(matmul, "_libraries", lambda: (library,))
+    monkeypatch.setattr(blas, "_libraries", lambda: (library,))
     with pytest.raises(ValueError, match="mismatch"):
-        matmul.multiply(np.ones((128, 128)), np.ones((129, 128)))
+        blas.multiply(np.ones((128, 128)), np.ones((129, 128)))
     assert library.number == 8
 
 
 def test_the_threads_of_numpy_stay_the_callers():
     control = pytest.importorskip("threadpoolctl").ThreadpoolController()
     before = [c.get_num_threads() for c in control.lib_controllers]
-    matmul.multiply(*factors(256, 256, 256))
+    blas.multiply(*factors(256, 256, 256))
     assert [c.get_num_threads() for c in control.lib_controllers] == before
 
 

@@ -1,0 +1,320 @@
+"""Sums of products that no order changes: exact, then rounded to f32 once.
+
+Factors are f64 values whose products are exact in f64 (all types of the cube: f32 and narrower,
+block scales included), far from the limits of its exponent.
+
+BLAS gives a product in some order of sums, which is off by at most (k - 1) u times the sum of
+magnitudes (u = 2^-53), and that sum is at most |row| |column| (Cauchy and Schwarz). Where all of
+that interval rounds to one f32, it is the exact sum's. Of the elements that stay open, a few are
+summed one by one; where there are many, factors are cut into slices of so few bits that BLAS makes
+exact products of them (Ozaki, Ogita, Oishi and Rump 2012), and these are added as pairs of f64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ptosim.machine.numbers.blas import multiply
+
+UNIT = 2.0**-53
+_SLACK = 1 + 2.0**-20
+_AT_ONCE = 1 << 15  # elements that stay in the cache
+_TOGETHER = 4  # products of slices in one sum
+
+
+@np.errstate(all="ignore")
+def exact_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return left x right ([m, k], [k, n], f64) as f32: each element its exact sum, rounded once,
+    to nearest, ties to even. A sum of zero is +0; NaN and infinities are those of IEEE 754."""
+    rows = np.sqrt(np.einsum("ik,ik->i", left, left))
+    columns = np.sqrt(np.einsum("kj,kj->j", right, right))
+    if not (np.isfinite(rows).all() and np.isfinite(columns).all()):
+        return _with_specials(left, right)
+    total = multiply(left, right)
+    k = left.shape[1]
+    if k == 1:
+        return (total + 0.0).astype(np.float32)
+    result, wide = _by_interval(total, _part(k) * rows, columns)
+    if wide.any():
+        _close(left, right, total, (rows, columns), result, wide)
+    return result
+
+
+def _part(k: int) -> float:
+    """How far off a sum of k products is at most, as part of the sum of magnitudes; with two units
+    more, for the roundings of the ends of the interval."""
+    return (k + 3) * UNIT * _SLACK
+
+
+def _by_interval(
+    total: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Totals as f32, and where those that are off by rows x columns have another one."""
+    result, wide = np.empty(total.shape, np.float32), np.empty(total.shape, bool)
+    step = max(_AT_ONCE // max(total.shape[1], 1), 1)
+    off = np.empty((min(step, total.shape[0]), total.shape[1]))
+    low = np.empty(off.shape, np.float32)
+    for row in range(0, total.shape[0], step):
+        part = slice(row, row + step)
+        here = total[part]
+        count = len(here)
+        np.multiply(rows[part, None], columns, out=off[:count])
+        wide[part] = _ends(here, off[:count], low[:count], result[part])
+    return result, wide
+
+
+def _ends(total: np.ndarray, off: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Put total - off and total + off as f32 into `low` and `high`; where they differ. (An exact
+    sum of zero is +0 in `high`, whatever its sign in total.)"""
+    np.subtract(total, off, out=low, casting="same_kind")
+    np.add(total, off, out=high, casting="same_kind")
+    return low.view(np.uint32) != high.view(np.uint32)
+
+
+def _few(count: int, elements: int) -> bool:
+    """True if that many sums, one by one, take no longer than products of slices."""
+    return count <= max(2, elements >> 9)
+
+
+Lengths = tuple[np.ndarray, np.ndarray]
+"""Of the rows of the left factor and the columns of the right one."""
+
+
+def _close(
+    left: np.ndarray,
+    right: np.ndarray,
+    total: np.ndarray,
+    lengths: Lengths,
+    result: np.ndarray,
+    wide: np.ndarray,
+) -> None:
+    """Put exact sums where `wide` leaves elements of the result open."""
+    if np.count_nonzero(wide) <= max(1, wide.size >> 11):
+        return _one_by_one(left, right, result, wide)
+    for close in (_of_whole_numbers, _by_magnitudes):
+        close(left, right, total, lengths, result, wide)
+        if _few(np.count_nonzero(wide), wide.size):
+            return _one_by_one(left, right, result, wide)
+    return _by_slices(left, right, result, wide)
+
+
+def _of_whole_numbers(
+    left: np.ndarray,
+    right: np.ndarray,
+    total: np.ndarray,
+    lengths: Lengths,
+    result: np.ndarray,
+    wide: np.ndarray,
+) -> None:
+    """Close what is exact in any order: factors that are whole multiples of 2^-26 of the power of
+    two above the length of their row or column have sums of less than 2^53 units."""
+    rows = _whole(left, lengths[0][:, None]).all(1)
+    exact = wide & rows[:, None]
+    if exact.any():
+        exact &= _whole(right, lengths[1]).all(0)
+        result[exact] = (total[exact] + 0.0).astype(np.float32)
+        wide &= ~exact
+
+
+def _whole(factor: np.ndarray, length: np.ndarray) -> np.ndarray:
+    _, exponent = np.frexp(length * _SLACK)
+    shift = np.ldexp(1.5, exponent + 26)
+    return (factor + shift) - shift == factor
+
+
+def _by_magnitudes(
+    left: np.ndarray,
+    right: np.ndarray,
+    total: np.ndarray,
+    lengths: Lengths,
+    result: np.ndarray,
+    wide: np.ndarray,
+) -> None:
+    """Close what a narrower interval closes, of the sum of magnitudes itself."""
+    del lengths
+    off = multiply(np.abs(left), np.abs(right))
+    off *= _part(left.shape[1]) * _SLACK
+    ends = [np.empty(total.shape, np.float32) for _ in range(2)]
+    still = _ends(total, off, *ends)
+    np.copyto(result, ends[1], where=wide & ~still)
+    wide &= still
+
+
+# -- one by one ------------------------------------------------------------------------------------
+
+
+def _one_by_one(left: np.ndarray, right: np.ndarray, result: np.ndarray, which: np.ndarray) -> None:
+    rows, columns = np.nonzero(which)
+    step = max(8 * _AT_ONCE // left.shape[1], 1)
+    for at in range(0, len(rows), step):
+        i, j = rows[at : at + step], columns[at : at + step]
+        products = left[i] * right.T[j]
+        made, still = _certain(*_by_halves(products))
+        if still.any():
+            made[still] = [_with_fractions(line) for line in products[still].tolist()]
+        result[i, j] = made
+
+
+def _by_halves(terms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of rows as a value, what it lacks, and how far off that is at most."""
+    low, size, k = np.zeros(len(terms)), np.zeros(len(terms)), terms.shape[1]
+    while terms.shape[1] > 1:
+        half = terms.shape[1] // 2
+        sums, errors = two_sum(terms[:, :half], terms[:, half : 2 * half])
+        low += errors.sum(axis=1)
+        size += np.abs(errors).sum(axis=1)
+        terms = np.concatenate((sums, terms[:, 2 * half :]), axis=1)
+    return terms[:, 0], low, size * _part(k)
+
+
+def _with_fractions(terms: list[float]) -> np.float32:
+    total = math.fsum(terms)  # rounded to f64 once; the rest says on which side the sum is
+    return rounded(np.array([total]), np.array([math.fsum([*terms, -total])]))[0]
+
+
+def rounded(sums: np.ndarray, rests: np.ndarray) -> np.ndarray:
+    """Return sums + rests as f32, rounded once: `sums` are those values rounded to f64. A rest
+    makes the last bit of its sum odd, so that no tie is made that there is not."""
+    bits = (sums + 0.0).view(np.int64)
+    odd = np.where((rests < 0) == (sums < 0), 1, -1)
+    odd *= (rests != 0) & (bits & 1 == 0)
+    bits += odd
+    return bits.view(np.float64).astype(np.float32)
+
+
+# -- slices ----------------------------------------------------------------------------------------
+
+
+def _by_slices(left: np.ndarray, right: np.ndarray, result: np.ndarray, wide: np.ndarray) -> None:
+    rows, columns = np.flatnonzero(wide.any(1)), np.flatnonzero(wide.any(0))
+    left, right = left[rows], right[:, columns]
+    steps = _steps(slices(left), slices(right.T))
+    inside = np.ix_(rows, columns)
+    wide, found = wide[inside], result[inside]
+    step = max(16 * _AT_ONCE // len(columns), 1)
+    for row in range(0, len(rows), step):
+        part = slice(row, row + step)
+        made, still = _of_slices([(one[part], other) for one, other in steps])
+        np.copyto(found[part], made, where=wide[part] & ~still)
+        still &= wide[part]
+        if still.any():
+            _one_by_one(left[part], right, found[part], still)
+    result[inside] = found
+
+
+Slices = list[np.ndarray | None]
+"""From the highest bits down; None is nothing but 0."""
+
+
+def slices(rows: np.ndarray) -> Slices:
+    """Cut f64 [m, k] into [m, k] that add up to it: in each slice the values of a row are whole
+    numbers of so few bits, times a power of two, that a sum of k times `_TOGETHER` products of two
+    of them is exact in f64."""
+    bits = (53 - (rows.shape[1] * _TOGETHER - 1).bit_length()) // 2
+    rest = np.ascontiguousarray(rows)
+    made: Slices = []
+    _, tops = np.frexp(np.abs(rest).max(axis=1, initial=0.0))
+    while rest.any():
+        shift = np.ldexp(1.5, tops - bits + 52)[:, None]
+        high = (rest + shift) - shift
+        made.append(high if high.any() else None)
+        rest = rest - high
+        tops = tops - bits
+    return made
+
+
+Step = tuple[np.ndarray, np.ndarray]
+"""Slices of left beside one another and of right below one another, as rows both."""
+
+
+def _steps(lefts: Slices, rights: Slices) -> list[Step]:
+    """Slices whose products have one unit, so that they are one sum; largest first."""
+    steps: list[Step] = []
+    for level in range(len(lefts) + len(rights) - 1):
+        pairs = [
+            (one, other)
+            for i, one in enumerate(lefts)
+            if one is not None and 0 <= level - i < len(rights)
+            if (other := rights[level - i]) is not None
+        ]
+        for at in range(0, len(pairs), _TOGETHER):
+            one, other = zip(*pairs[at : at + _TOGETHER], strict=True)
+            steps.append((np.concatenate(one, axis=1), np.concatenate(other, axis=1)))
+    return steps
+
+
+def _of_slices(steps: list[Step]) -> tuple[np.ndarray, np.ndarray]:
+    """The product of two factors as f32, step by step, and where it is not certain."""
+    shape = (steps[0][0].shape[0], steps[0][1].shape[0])
+    high, low, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    made, still = np.empty(shape, np.float32), np.ones(shape, bool)
+    lines = max(_AT_ONCE // shape[1], 1)
+    parts = [slice(row, row + lines) for row in range(0, shape[0], lines)]
+    for at, (one, other) in enumerate(steps):
+        product, last = multiply(one, other.T), at + 1 == len(steps)
+        for part in parts:
+            high[part], error = two_sum(high[part], product[part])
+            low[part], error = two_sum(low[part], error)
+            lost[part] += np.abs(error)
+        if last or (at >= 2 and at + 2 < len(steps)):
+            off = lost if last else lost + _bound(steps[at + 1 :], shape)
+            for part in parts:
+                made[part], still[part] = _certain(high[part], low[part], off[part])
+            if _few(np.count_nonzero(still), still.size):
+                break
+    return made, still
+
+
+def _bound(steps: list[Step], shape: tuple[int, int]) -> np.ndarray:
+    """What products that were not made add at most."""
+    bound = np.zeros(shape)
+    for sides in steps:
+        one, other = (np.abs(s).max(axis=1, initial=0.0) for s in sides)
+        bound += (one * (sides[0].shape[1] * _SLACK))[:, None] * other
+    return bound
+
+
+def _certain(high: np.ndarray, low: np.ndarray, off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """high + low as f32, and where values within `off` of it round to another one."""
+    off = np.where(off == 0, 0.0, off * _SLACK + np.abs(low) * 2.0**-50)
+    below = rounded(*two_sum(high, low - off))
+    above = rounded(*two_sum(high, low + off))
+    return above, below.view(np.uint32) != above.view(np.uint32)
+
+
+def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return fl(a + b) and what it lacks of a + b (Knuth)."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+# -- NaN and infinities ----------------------------------------------------------------------------
+
+
+def _with_specials(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """A product in which something is not finite: which infinities an element meets is counted, for
+    not every BLAS is sure to multiply what is not finite by 0."""
+    plain = [np.where(np.isfinite(v), v, 0.0) for v in (left, right)]
+    result = exact_product(*plain)
+    up = _meets(left, right, 1) + _meets(right.T, left.T, 1).T
+    down = _meets(left, right, -1) + _meets(right.T, left.T, -1).T
+    unknown = (up > 0) & (down > 0)
+    unknown |= np.isnan(left).any(1)[:, None] | np.isnan(right).any(0)
+    unknown |= multiply(_is(np.isinf(left)), _is(right == 0)) > 0
+    unknown |= multiply(_is(left == 0), _is(np.isinf(right))) > 0
+    result[up > 0] = np.inf
+    result[down > 0] = -np.inf
+    result[unknown] = np.nan
+    return result
+
+
+def _meets(left: np.ndarray, right: np.ndarray, sign: int) -> np.ndarray:
+    """How many infinities of left times values of right have that sign."""
+    one = multiply(_is(left == np.inf), _is(right * sign > 0))
+    return one + multiply(_is(left == -np.inf), _is(right * sign < 0))
+
+
+def _is(condition: np.ndarray) -> np.ndarray:
+    return condition.astype(np.float64)
