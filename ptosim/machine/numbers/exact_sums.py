@@ -72,9 +72,9 @@ def _ends(total: np.ndarray, off: np.ndarray, low: np.ndarray, high: np.ndarray)
     return low.view(np.uint32) != high.view(np.uint32)
 
 
-def _few(count: int, elements: int) -> bool:
-    """True if that many sums, one by one, take no longer than products of slices."""
-    return count <= max(2, elements >> 9)
+def _few(wide: np.ndarray) -> bool:
+    """True if so many sums, one by one, take no longer than products of slices."""
+    return int(np.count_nonzero(wide)) <= max(2, wide.size >> 9)
 
 
 Lengths = tuple[np.ndarray, np.ndarray]
@@ -94,7 +94,7 @@ def _close(
         return _one_by_one(left, right, result, wide)
     for close in (_of_whole_numbers, _by_magnitudes):
         close(left, right, total, lengths, result, wide)
-        if _few(np.count_nonzero(wide), wide.size):
+        if _few(wide):
             return _one_by_one(left, right, result, wide)
     return _by_slices(left, right, result, wide)
 
@@ -109,7 +109,7 @@ def _of_whole_numbers(
 ) -> None:
     """Close what is exact in any order: factors that are whole multiples of 2^-26 of the power of
     two above the length of their row or column have sums of less than 2^53 units."""
-    rows = _whole(left, lengths[0][:, None]).all(1)
+    rows = np.asarray(_whole(left, lengths[0][:, None]).all(axis=1))
     exact = wide & rows[:, None]
     if exact.any():
         exact &= _whole(right, lengths[1]).all(0)
@@ -261,7 +261,7 @@ def _of_slices(steps: list[Step]) -> tuple[np.ndarray, np.ndarray]:
             off = lost if last else lost + _bound(steps[at + 1 :], shape)
             for part in parts:
                 made[part], still[part] = _certain(high[part], low[part], off[part])
-            if _few(np.count_nonzero(still), still.size):
+            if _few(still):
                 break
     return made, still
 
@@ -301,7 +301,7 @@ def _with_specials(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     up = _meets(left, right, 1) + _meets(right.T, left.T, 1).T
     down = _meets(left, right, -1) + _meets(right.T, left.T, -1).T
     unknown = (up > 0) & (down > 0)
-    unknown |= np.isnan(left).any(1)[:, None] | np.isnan(right).any(0)
+    unknown |= np.logical_or.outer(np.isnan(left).any(axis=1), np.isnan(right).any(axis=0))
     unknown |= multiply(_is(np.isinf(left)), _is(right == 0)) > 0
     unknown |= multiply(_is(left == 0), _is(np.isinf(right))) > 0
     result[up > 0] = np.inf

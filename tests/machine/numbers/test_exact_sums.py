@@ -100,7 +100,7 @@ def test_each_way_to_close_an_element_gives_it(few, monkeypatch):
     """One by one, and by slices, whatever their number."""
     left, right = cancelling(np.random.default_rng(5), 40, 60, 40)
     left, right = left.astype(np.float64), right.astype(np.float64)
-    monkeypatch.setattr(exact_sums, "_few", lambda count, elements: few)
+    monkeypatch.setattr(exact_sums, "_few", lambda wide: few)
     if not few:
         monkeypatch.setattr(exact_sums, "_one_by_one", None)
     np.testing.assert_array_equal(
