@@ -63,7 +63,7 @@ class Pairs(Program):
         return self.sizes[1] // (32 if self.how["product"] == "t" else 16)
 
     def scales(self, side: str, data: Tile) -> Tile:
-        m, k, n = self.sizes
+        m, _k, n = self.sizes
         lines = m if side == "a" else n
         name, at, home = f"s{side}", L1[f"s{side}"], {"a": LEFT, "b": RIGHT}[side] // 16
         layout = {"a": "zz", "b": "nn"}[side]
