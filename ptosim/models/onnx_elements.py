@@ -113,7 +113,7 @@ def _pow(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     logarithms."""
     x, power = real(node, need(inputs, 0)), need(inputs, 1)
     if power.size != 1:
-        raise unsupported(f"node {node}: powers that differ from element to element")
+        return [_powers(low, node, x, power.astype(np.float32))]
     exponent = float(power.reshape(()))
     whole = int(abs(exponent)) if math.isfinite(exponent) else 0
     if abs(exponent) not in (0.5, whole) or whole > 64:
@@ -147,6 +147,21 @@ def _by_logarithm(low: Any, node: Node, x: np.ndarray, exponent: float) -> np.nd
 
     low.notes.add(f"node {node}: e^({exponent:g} log x), NaN for x below 0")
     return low.runner.elementwise("pow", body, {"x": x}, "f32")
+
+
+def _powers(low: Any, node: Node, x: np.ndarray, power: np.ndarray) -> np.ndarray:
+    shape = np.broadcast_shapes(x.shape, power.shape)
+    arrays = {"x": np.broadcast_to(x, shape), "power": np.broadcast_to(power, shape)}
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        f.tile_op("pto.tlog", [tile], [tile])
+        f.tile_op("pto.tmul", [tile, frame.load("power", "f32")], [tile])
+        f.tile_op("pto.texp", [tile], [tile])
+        frame.store(tile, "y")
+
+    low.notes.add(f"node {node}: e^(y log x), NaN for x below 0")
+    return low.runner.elementwise("pow", body, arrays, "f32")
 
 
 def variadic(op: str, share: bool = False) -> Lowered:

@@ -146,8 +146,10 @@ def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 
 def matrices_of(node: object, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pairs of matrices of a batched product."""
-    if a.ndim < 2 or b.ndim < 2:
-        raise _not_lowered(node, "an operand of a product is a vector")
+    if not a.ndim or not b.ndim:
+        raise _not_lowered(node, "an operand of a product is one number")
+    a = a.reshape(1, -1) if a.ndim == 1 else a
+    b = b.reshape(-1, 1) if b.ndim == 1 else b
     if b.ndim == 2:
         return [(a.reshape(-1, a.shape[-1]), b)]
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -158,8 +160,8 @@ def matrices_of(node: object, a: np.ndarray, b: np.ndarray) -> list[tuple[np.nda
 
 def result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
     """Return the shape of a batched product."""
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if b.ndim > 2 else ())
-    return (*batch, a.shape[-2], b.shape[-1])
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
 
 
 def _matmul_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:

@@ -78,11 +78,11 @@ def _prices(step: Step, line: Line) -> Mapping[str, int | None]:
 
 
 def _of_model(options: argparse.Namespace) -> _Audited:
-    from ptosim.models import onnx_model
     from ptosim.models.audit.findings import faults_of
     from ptosim.models.audit.model import audit_model
+    from ptosim.models.conversion import source
 
-    graph = onnx_model.load(options.file)
+    graph, _ = source.load_quantised(options.file, _given(options))
     runs, made = _data(options, graph)
     told = f", generated data: {', '.join(made)}" if made else ""
     head = f"ptosim {__version__} · {options.file} · opset {graph.opset}{told}"
@@ -100,17 +100,25 @@ def _data(
     options: argparse.Namespace, graph: Graph
 ) -> tuple[Sequence[Mapping[str, np.ndarray]], list[str]]:
     """Inputs of a model: samples, or arguments, and the names of those that were generated."""
-    from ptosim.launch.values import parse_spec
     from ptosim.models import onnx_model
     from ptosim.models.conversion import source
 
-    pairs = launching.pairs(options.arg)
-    given = {name: np.asarray(parse_spec(spec)) for name, spec in pairs.items()}
+    given = _given(options)
     if options.calibration:
-        arrays, _ = source.read(options.calibration)
-        return source.samples(arrays, graph.inputs), []
+        return source.samples(given, graph.inputs), []
     feeds, made = onnx_model.feeds(graph, given, options.seed or 0)
     return [feeds], made
+
+
+def _given(options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The samples, or the arguments."""
+    from ptosim.launch.values import parse_spec
+    from ptosim.models.conversion import source
+
+    if options.calibration:
+        return source.read(options.calibration)[0]
+    pairs = launching.pairs(options.arg)
+    return {name: np.asarray(parse_spec(spec)) for name, spec in pairs.items()}
 
 
 def _of_program(options: argparse.Namespace) -> _Audited:

@@ -12,7 +12,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple
 from ptosim.launch.values import parse_spec, split
 from ptosim.models import onnx_model, onnx_run
-from ptosim.models.conversion.source import is_quantised
+from ptosim.models.conversion.source import hosts_work, is_quantised, load_quantised
 from ptosim.models.onnx_run import Line, Outcome
 from ptosim.shell import launching
 from ptosim.shell import quant_options as given
@@ -44,6 +44,7 @@ is off by one where the reference is within two ulp of the middle between intege
         help="whose results the exact form gives: onnx.reference, onnxruntime, the operator text",
     ),
     switch("--no-fuse", help="every node a kernel of its own"),
+    switch("--partial", help="the host computes what has no kernel"),
     given.EMIT,
     several("--out", "NAME=FILE.npy", "write an output of the exact form"),
     option("--seed", type=from_zero, default=0),
@@ -54,11 +55,15 @@ is off by one where the reference is within two ulp of the middle between intege
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Import, run in both forms, compare."""
     targets = launching.architectures(options.target)
-    graph = onnx_model.load(options.model)
     specs = launching.pairs(options.arg).items()
     values = {name: np.asarray(parse_spec(spec)) for name, spec in specs}
+    graph, notes = load_quantised(options.model, values)
     feeds, generated = onnx_model.feeds(graph, values, options.seed)
-    outcome = onnx_run.run(graph, feeds, targets, options.oracle, is_fused=not options.no_fuse)
+    outcome = onnx_run.run(
+        graph, feeds, targets, options.oracle, is_fused=not options.no_fuse,
+        on_host=[n.name for n in hosts_work(graph)], is_partial=options.partial,
+    )  # fmt: skip
+    outcome.notes[:0] = notes
     if not is_quantised(graph):
         text = f"{options.model} is a float model: `ptosim quant convert` quantises it"
         outcome.findings.append(finding("PTO7645", text))

@@ -20,7 +20,7 @@ from ptosim.launch.choices import Choices
 from ptosim.machine.quant.storage import of_array
 from ptosim.models import host_ops, onnx_model
 from ptosim.models.conversion import mlir_source
-from ptosim.models.front import blocks, folding, rewrites, shapes
+from ptosim.models.front import blocks, folding, rewrites, runtime_operators, shapes
 from ptosim.models.front.folding import QUANTISING
 from ptosim.models.fusion.groups import PRODUCTS
 from ptosim.models.onnx_model import OPSET, Graph
@@ -263,10 +263,34 @@ def front(
         runs = [{n: np.zeros([d or 0 for d in dims], t) for n, (t, dims) in inputs.items()}]
     shapes.give_outputs(made, runs[0])
     onnx_model.graph_of(made)
-    notes = folding.fold(made, runs)
+    notes = [*runtime_operators.standard(made), *folding.fold(made, runs)]
     made = _upgraded(onnx, made)
     folding.fold(made, runs)
     return made, notes
+
+
+def load_quantised(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[Graph, list[str]]:
+    """Return the graph of a quantised model, and what a reader has to know: operators of
+    onnxruntime in ONNX' words; where the model has operators without kernels, shapes and constants
+    are folded (sizes that neither it nor `arrays` say are 1)."""
+    proto = onnx_model.read(path)
+    notes = runtime_operators.standard(proto)
+    inputs = onnx_model.inputs_of(proto)
+    is_open = any(None in dims for _, dims in inputs.values()) or any(
+        not o.type.tensor_type.HasField("shape") for o in proto.graph.output
+    )
+    if all(n.op_type in OPERATORS for n in proto.graph.node) and not is_open:
+        return onnx_model.graph_of(proto), notes
+    sizes = {
+        n: arrays[n] if n in arrays else np.zeros([1 if d is None else d for d in dims], t)
+        for n, (t, dims) in inputs.items()
+    }
+    shapes.fix(proto, {}, sizes)
+    shapes.give_outputs(proto, sizes)
+    onnx_model.graph_of(proto)
+    notes += folding.fold(proto, [sizes])
+    _name_nodes(proto)
+    return onnx_model.graph_of(proto), notes
 
 
 _CONTROL = ("If", "Loop", "Scan")

@@ -86,21 +86,38 @@ def _forget(proto: ModelProto) -> None:
 
 
 def give_outputs(proto: ModelProto, feeds: Mapping[str, np.ndarray]) -> None:
-    """Give outputs that say no shape the rank that they have in a run, and take back sizes below
-    nothing: the checker wants the one and refuses the other."""
-    seen = None
+    """Give outputs that say no shape the rank that is inferred, or that they have in a run, and take
+    back sizes below nothing: the checker wants the one and refuses the other."""
+    missing = []
     for value in proto.graph.output:
         tensor = value.type.tensor_type
         for dim in tensor.shape.dim:
             if dim.dim_value < 0:
                 dim.Clear()
-        if tensor.HasField("shape") or not value.type.HasField("tensor_type"):
-            continue
-        seen = observed(proto, feeds) if seen is None else seen
-        for _ in range(seen[value.name].ndim if value.name in seen else 0):
-            tensor.shape.dim.add()
-        if value.name in seen:
-            tensor.shape.SetInParent()
+        if value.type.HasField("tensor_type") and not tensor.HasField("shape"):
+            missing.append(value)
+    if not missing:
+        return
+    ranks = _inferred(proto)
+    if any(v.name not in ranks for v in missing):
+        ranks = {n: v.ndim for n, v in observed(proto, feeds).items()} | ranks
+    for value in missing:
+        if value.name in ranks:
+            value.type.tensor_type.shape.SetInParent()
+            for _ in range(ranks[value.name]):
+                value.type.tensor_type.shape.dim.add()
+
+
+def _inferred(proto: ModelProto) -> dict[str, int]:
+    """The ranks of outputs that follow from those of the inputs."""
+    from onnx import shape_inference
+
+    try:
+        outputs = shape_inference.infer_shapes(proto).graph.output
+    except Exception:  # of its C++ code
+        return {}
+    found = {o.name: o.type.tensor_type for o in outputs}
+    return {n: len(t.shape.dim) for n, t in found.items() if t.HasField("shape")}
 
 
 def observed(proto: ModelProto, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -109,7 +126,8 @@ def observed(proto: ModelProto, feeds: Mapping[str, np.ndarray]) -> Mapping[str,
 
     own = {n: v for n, v in feeds.items() if n in {i.name for i in proto.graph.input}}
     try:
-        found = ReferenceEvaluator(proto).run(None, own, intermediate=True)
+        with np.errstate(all="ignore"):
+            found = ReferenceEvaluator(proto).run(None, own, intermediate=True)
     except Exception:  # operators of other domains, and what its operators raise
         return own
     assert isinstance(found, dict)

@@ -383,5 +383,7 @@ def statement_in(
 ) -> tuple[bool, str]:
     """The same with the operands' codes in `env`."""
     a, b = env[group.a.name], moved(group.b, env, opset)
+    if group.core.op == "Add":  # operands of any rank, a scalar too; nothing is summed over
+        return statement(group, a.dtype, b, 1, constant=False)
     depth = math.prod(b.shape[i] for i in _summed(group, b.ndim))
     return statement(group, a.dtype, b, depth, constant=group.b.name in constants)

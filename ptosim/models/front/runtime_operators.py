@@ -1,0 +1,250 @@
+"""Operators of onnxruntime's own domain (com.microsoft) as those of ONNX.
+
+Its quantised operators (QGemm, QLinearAdd, …) become DequantizeLinear, the operator on reals, and
+QuantizeLinear: what their documents define. The runtime's kernels compute some of them with another
+order of roundings; what follows is therefore compared with the definition, which a note says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.models.front.edits import Editor, attributes
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
+DOMAIN = "com.microsoft"
+
+
+def standard(proto: ModelProto) -> list[str]:
+    """Rewrite the nodes of a model that are known; return what a reader has to know."""
+    if not any(n.domain == DOMAIN for n in proto.graph.node):
+        return []
+    editor = Editor(proto)
+    made: list[NodeProto] = []
+    said: list[str] = []
+    for node in proto.graph.node:
+        rule = _RULES.get(node.op_type) if node.domain == DOMAIN else None
+        found = None if rule is None else rule(_Parts(editor, node))
+        made += [node] if found is None else found
+        if found is not None and node.op_type not in said:
+            said.append(node.op_type)
+    editor.put(made)
+    editor.swept()
+    if not said:
+        return []
+    return [f"{', '.join(said)} of onnxruntime: compared with what they are defined as in ONNX"]
+
+
+class _Parts:
+    """The nodes that one node becomes."""
+
+    def __init__(self, editor: Editor, node: NodeProto) -> None:
+        self.editor = editor
+        self.node = node
+        self.inputs = list(node.input)
+        self.attrs = attributes(node)
+        self.stem = node.name or node.output[0]
+        self.made: list[NodeProto] = []
+
+    def given(self, place: int) -> str:
+        """Return the name of an input; empty for one that is left out."""
+        return self.inputs[place] if place < len(self.inputs) else ""
+
+    def known(self, place: int) -> np.ndarray | None:
+        """Return the constant that an input is."""
+        return self.editor.constants.get(self.given(place))
+
+    def constant(self, stem: str, value: np.ndarray) -> str:
+        """Add a constant."""
+        return self.editor.constant(f"{self.stem}_{stem}", value)
+
+    def add(self, op: str, inputs: Sequence[str], stem: str, **attrs: Any) -> str:
+        """Add a node and return its result."""
+        names = list(inputs)
+        while names and not names[-1]:
+            names.pop()
+        made = self.editor.node(op, names, f"{self.stem}_{stem}", **attrs)
+        self.made.append(made)
+        return made.output[0]
+
+    def real(self, place: int, **attrs: Any) -> str:
+        """Add DequantizeLinear of the input at a place, with the scale and zero point after it."""
+        names = [self.given(place + i) for i in range(3)]
+        return self.add("DequantizeLinear", names, f"in{place}", **attrs)
+
+    def codes(self, value: str, place: int) -> list[NodeProto]:
+        """Add QuantizeLinear with the scale at a place; it gives the node's result."""
+        return self.result("QuantizeLinear", [value, self.given(place), self.given(place + 1)])
+
+    def result(self, op: str, inputs: Sequence[str], **attrs: Any) -> list[NodeProto]:
+        """Add the node that gives the result, under the node's name."""
+        self.add(op, inputs, "out", **attrs)
+        self.made[-1].output[0] = self.node.output[0]
+        return self.made
+
+    def core(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Add the operator itself, under the node's name."""
+        made = self.add(op, inputs, "core", **attrs)
+        if self.node.name:
+            self.made[-1].name = self.node.name
+        return made
+
+
+Rule = Callable[[_Parts], "list[NodeProto] | None"]
+
+
+def _unary(op: str, *keys: str) -> Rule:
+    """X, its scale and zero point, those of the result."""
+
+    def rule(p: _Parts) -> list[NodeProto] | None:
+        if p.attrs.get("channels_last", 0):
+            return None
+        attrs = {k: p.attrs[k] for k in keys if k in p.attrs}
+        return p.codes(p.core(op, [p.real(0)], **attrs), 3)
+
+    return rule
+
+
+def _binary(op: str) -> Rule:
+    """A and B, each with scale and zero point, those of the result."""
+
+    def rule(p: _Parts) -> list[NodeProto]:
+        return p.codes(p.core(op, [p.real(0), p.real(3)]), 6)
+
+    return rule
+
+
+def _gemm(p: _Parts) -> list[NodeProto] | None:
+    a_scale, b_scale = p.known(1), p.known(4)
+    if a_scale is None or b_scale is None or a_scale.size != 1:
+        return None
+    alpha = np.float32(p.attrs.get("alpha", 1.0))
+    scale = np.asarray(b_scale * alpha, np.float32)
+    turned = int(p.attrs.get("transB", 0))
+    own: dict[str, Any] = {"axis": 0 if turned else 1} if scale.size > 1 else {}
+    names = [p.given(3), p.constant("b_scale", scale), p.given(5)]
+    right = p.add("DequantizeLinear", names, "b", **own)
+    inputs = [p.real(0), right]
+    if p.given(6):
+        unit = p.constant("unit", np.asarray(a_scale.reshape(()) * scale, np.float32))
+        along: dict[str, Any] = {"axis": 0} if scale.size > 1 else {}
+        inputs.append(p.add("DequantizeLinear", [p.given(6), unit], "bias", **along))
+    attrs = {"transA": int(p.attrs.get("transA", 0)), "transB": turned}
+    if not p.given(7):
+        return p.result("Gemm", inputs, **attrs)
+    return p.codes(p.core("Gemm", inputs, **attrs), 7)
+
+
+def _concat(p: _Parts) -> list[NodeProto]:
+    parts = [p.real(i) for i in range(2, len(p.inputs), 3)]
+    joined = p.core("Concat", parts, axis=p.attrs["axis"])
+    return p.result("QuantizeLinear", [joined, p.given(0), p.given(1)])
+
+
+def _where(p: _Parts) -> list[NodeProto]:
+    return p.codes(p.core("Where", [p.given(0), p.real(1), p.real(4)]), 7)
+
+
+def _same(op: str) -> Rule:
+    """An operator that ONNX has too."""
+
+    def rule(p: _Parts) -> list[NodeProto]:
+        return p.result(op, p.inputs, **p.attrs)
+
+    return rule
+
+
+def _dynamic_product(p: _Parts) -> list[NodeProto]:
+    """A of floats, B, its scale and zero point, a bias."""
+    p.add("DynamicQuantizeLinear", [p.given(0)], "quantized")
+    names = [p.editor.fresh(f"{p.stem}_{n}") for n in ("scale", "zero")]
+    p.made[-1].output.extend(names)
+    codes = p.made[-1].output[0]
+    return _sums(p, (codes, p.given(1), names[1], p.given(3)), (names[0], p.given(2)), p.given(4))
+
+
+def _product_to_float(p: _Parts) -> list[NodeProto]:
+    """A, B, both scales, both zero points, a bias."""
+    operands = (p.given(0), p.given(1), p.given(4), p.given(5))
+    return _sums(p, operands, (p.given(2), p.given(3)), p.given(6))
+
+
+def _sums(
+    p: _Parts, operands: tuple[str, ...], scales: tuple[str, str], bias: str
+) -> list[NodeProto]:
+    whole = p.core("MatMulInteger", operands)
+    value = p.add("Cast", [whole], "real", to=1)
+    unit = p.add("Mul", scales, "unit")
+    if not bias:
+        return p.result("Mul", [value, unit])
+    return p.result("Add", [p.add("Mul", [value, unit], "scaled"), bias])
+
+
+def _fused_product(p: _Parts) -> list[NodeProto] | None:
+    if p.attrs.get("transBatchA", 0) or p.attrs.get("transBatchB", 0):
+        return None
+    operands = list(p.inputs[:2])
+    for i, key in enumerate(("transA", "transB")):
+        if not p.attrs.get(key, 0):
+            continue
+        held = p.known(i)
+        if held is None:
+            return None
+        operands[i] = p.constant(f"turned{i}", np.ascontiguousarray(np.swapaxes(held, -1, -2)))
+    alpha = p.attrs.get("alpha", 1.0)
+    if alpha == 1:
+        return p.result("MatMul", operands)
+    factor = p.constant("alpha", np.asarray(alpha, np.float32))
+    return p.result("Mul", [p.core("MatMul", operands), factor])
+
+
+_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh")
+
+
+def _activated(op: str) -> Rule:
+    """A product with the activation after it."""
+
+    def rule(p: _Parts) -> list[NodeProto] | None:
+        word = p.attrs.pop("activation", b"")
+        kind = word.decode() if isinstance(word, bytes) else word
+        if kind not in _ACTIVATIONS or len(p.inputs) > 3:
+            return None
+        attrs = {k: v for k, v in p.attrs.items() if not k.startswith("activation")}
+        return p.result(kind, [p.core(op, p.inputs, **attrs)])
+
+    return rule
+
+
+def _bias_gelu(p: _Parts) -> list[NodeProto]:
+    return p.result("Gelu", [p.core("Add", p.inputs[:2])])
+
+
+_RULES: dict[str, Rule] = {
+    "QGemm": _gemm,
+    "QLinearAdd": _binary("Add"),
+    "QLinearMul": _binary("Mul"),
+    "QLinearSigmoid": _unary("Sigmoid"),
+    "QLinearLeakyRelu": _unary("LeakyRelu", "alpha"),
+    "QLinearSoftmax": _unary("Softmax", "axis"),
+    "QLinearGlobalAveragePool": _unary("GlobalAveragePool"),
+    "QLinearAveragePool": _unary(
+        "AveragePool", "kernel_shape", "strides", "pads", "auto_pad", "ceil_mode",
+        "count_include_pad",
+    ),
+    "QLinearReduceMean": _unary("ReduceMean", "axes", "keepdims"),
+    "QLinearConcat": _concat,
+    "QLinearWhere": _where,
+    "QuantizeLinear": _same("QuantizeLinear"),
+    "DequantizeLinear": _same("DequantizeLinear"),
+    "DynamicQuantizeMatMul": _dynamic_product,
+    "MatMulIntegerToFloat": _product_to_float,
+    "FusedMatMul": _fused_product,
+    "FusedConv": _activated("Conv"),
+    "FusedGemm": _activated("Gemm"),
+    "Gelu": _same("Gelu"),
+    "BiasGelu": _bias_gelu,
+}  # fmt: skip
