@@ -86,8 +86,8 @@ def _forget(proto: ModelProto) -> None:
 
 
 def give_outputs(proto: ModelProto, feeds: Mapping[str, np.ndarray]) -> None:
-    """Give outputs that say no shape the rank that is inferred, or that they have in a run, and take
-    back sizes below nothing: the checker wants the one and refuses the other."""
+    """Give outputs that say no shape the rank that is inferred, or that they have in a run, and
+    take back sizes below nothing: the checker wants the one and refuses the other."""
     missing = []
     for value in proto.graph.output:
         tensor = value.type.tensor_type
