@@ -168,7 +168,9 @@ def _described(onnx: ModuleType, value: ValueInfoProto) -> tuple[np.dtype, tuple
         raise _broken(f"input `{value.name}` is no tensor")
     tensor = value.type.tensor_type
     sizes = (d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
-    dims = tuple(d if d >= 0 else None for d in sizes)  # -1, as some exporters say it, is open
+    dims = tuple(None if d == -1 else d for d in sizes)  # -1, as some exporters say it, is open
+    if any(d is not None and d < 0 for d in dims):
+        raise _broken(f"input `{value.name}` has a dimension of less than nothing")
     return _element(onnx, value.name, tensor.elem_type), dims
 
 
@@ -208,7 +210,7 @@ def feeds(
             continue
         generated.append(name)
         shape = tuple(1 if d is None else d for d in dims)
-        _can_be_made(name, shape)
+        can_be_made(name, shape)
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             found[name] = rng.integers(max(info.min, -1000), min(info.max, 1000), shape).astype(
@@ -219,7 +221,7 @@ def feeds(
     return found, generated
 
 
-def _can_be_made(name: str, shape: tuple[int, ...]) -> None:
+def can_be_made(name: str, shape: tuple[int, ...]) -> None:
     """Raise UsageError for more elements than data are generated for: they are drawn as f64."""
     if math.prod(shape) > MOST_GENERATED:
         size = "x".join(map(str, shape))

@@ -260,7 +260,7 @@ def front(
     if arrays:
         runs = samples(arrays, inputs)
     else:
-        runs = [{n: np.zeros([d or 0 for d in dims], t) for n, (t, dims) in inputs.items()}]
+        runs = [_zeros(inputs)]
     shapes.give_outputs(made, runs[0])
     onnx_model.graph_of(made)
     notes = [*runtime_operators.standard(made), *folding.fold(made, runs)]
@@ -281,16 +281,23 @@ def load_quantised(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[
     )
     if all(n.op_type in OPERATORS for n in proto.graph.node) and not is_open:
         return onnx_model.graph_of(proto), notes
-    sizes = {
-        n: arrays[n] if n in arrays else np.zeros([1 if d is None else d for d in dims], t)
-        for n, (t, dims) in inputs.items()
-    }
+    sizes = _zeros({n: v for n, v in inputs.items() if n not in arrays}) | dict(arrays)
     shapes.fix(proto, {}, sizes)
     shapes.give_outputs(proto, sizes)
     onnx_model.graph_of(proto)
     notes += folding.fold(proto, [sizes])
     _name_nodes(proto)
     return onnx_model.graph_of(proto), notes
+
+
+def _zeros(inputs: Inputs) -> dict[str, np.ndarray]:
+    """Arrays of zeros for inputs; 1 for a size that is open."""
+    found = {}
+    for name, (dtype, dims) in inputs.items():
+        shape = tuple(1 if d is None else d for d in dims)
+        onnx_model.can_be_made(name, shape)
+        found[name] = np.zeros(shape, dtype)
+    return found
 
 
 _CONTROL = ("If", "Loop", "Scan")

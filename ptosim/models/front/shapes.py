@@ -57,7 +57,7 @@ def _fixed(value: ValueInfoProto, sizes: dict[str, int], sample: np.ndarray | No
         shape = sample.shape[sample.ndim - rank :]
     was_open = False
     for at, dim in enumerate(tensor.shape.dim):
-        if dim.HasField("dim_value") and dim.dim_value >= 0:
+        if dim.HasField("dim_value") and dim.dim_value != -1:
             continue
         name = dim.dim_param if dim.HasField("dim_param") else ""
         if name in sizes:
