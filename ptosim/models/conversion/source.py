@@ -257,10 +257,7 @@ def front(
     _name_nodes(made)
     shapes.fix(made, dims, arrays)
     inputs = onnx_model.inputs_of(made)
-    if arrays:
-        runs = samples(arrays, inputs)
-    else:
-        runs = [_zeros(inputs)]
+    runs = samples(arrays, inputs) if arrays else [_zeros(inputs)]
     shapes.give_outputs(made, runs[0])
     onnx_model.graph_of(made)
     notes = [*runtime_operators.standard(made), *folding.fold(made, runs)]
