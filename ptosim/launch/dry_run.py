@@ -6,14 +6,14 @@ bytes that nothing wrote need no data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.execute import executing
-from ptosim.engine.core.records import Depth
+from ptosim.engine.core.records import Depth, Kind
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
@@ -37,6 +37,10 @@ from ptosim.launch.extents import Needed
 from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.options import RunOptions
 from ptosim.launch.prepared import prepare
+from ptosim.machine.core import Core
+
+if TYPE_CHECKING:
+    from ptosim.engine.period.followed import FollowedLoops
 
 # Outputs that a run without values reached in part: what a grid of tiles leaves out.
 
@@ -89,6 +93,8 @@ def _finding(launch: Launch, value: Value, needed: Needed, left: np.ndarray) -> 
 PLACES = Extent(Depth.PLACES, UnknownBinding)
 BUDGET = 20_000
 """Instructions that `check` follows unless it is told to follow to the end."""
+COMPARED = 1_000
+"""Instructions of a program that is short: its loops are followed round by round."""
 MAX_STEPS = 200_000
 """Instructions that are followed for a map, or to judge a change."""
 
@@ -144,6 +150,25 @@ def follow(
     """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: as
     many as a run executes), in `block_num` blocks. Never raises for faults of the program; raises
     UsageError for arguments that do not fit."""
+    found, is_sure = _follow(front, profile, entry, args, observers, budget, block_num)
+    if is_sure:
+        return found
+    again, _ = _follow(front, profile, entry, args, observers, budget, block_num, in_full=True)
+    return found if again.is_open and not found.is_open else again
+
+
+def _follow(
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Mapping[str, Any] | None,
+    observers: Sequence[Any],
+    budget: int | None,
+    block_num: int,
+    *,
+    in_full: bool = False,
+) -> tuple[Followed, bool]:
+    """Follow an entry; False if there may be more or other findings where rounds were left out."""
     options = RunOptions(block_num, timing=False)
     try:
         prepared = prepare(front, profile, entry, args or {})
@@ -151,26 +176,85 @@ def follow(
     except UsageError as problem:
         if args:
             raise
-        return Followed(ended=f"not begun: {problem}", begun=False)
+        return Followed(ended=f"not begun: {problem}", begun=False), True
     except UnsupportedError as problem:
-        return Followed(ended=f"not begun: {problem}", begun=False)
+        return Followed(ended=f"not begun: {problem}", begun=False), True
     except ProgramError as problem:  # what its shapes bring out, where they come from arguments
-        return Followed(list(problem.diagnostics), f"not begun: {problem}", False, stopped=True)
+        ended = f"not begun: {problem}"
+        return Followed(list(problem.diagnostics), ended, False, stopped=True), True
     except BudgetError:
         raise
     except PtosimError as problem:
-        return Followed(ended=f"not begun: {problem}", begun=False)
+        return Followed(ended=f"not begun: {problem}", begun=False), True
     domain = Unknowns()
     launch.begin(observers, domain=domain)
-    return _followed(launch, domain, budget)
+    engine, monitor = launch.engine, launch.sanitizers()
+    walk = _Walk(engine, domain, None if in_full else monitor)
+    result = _followed(launch, domain, monitor, walk, budget)
+    return result, walk.is_sure
 
 
-def _followed(launch: Launch, domain: Unknowns, budget: int | None) -> Followed:
-    engine, monitor, binding = launch.engine, launch.sanitizers(), launch.binding
+class _Walk:
+    """A way through a program, instruction by instruction. In one that turns out to be long the
+    rounds of loops are compared, and those that repeat others left out; without `monitor` none
+    are. Where `is_sure` is False, following all of them may find something else."""
+
+    def __init__(self, engine: Engine, domain: Unknowns, monitor: Monitor | None) -> None:
+        self._engine = engine
+        self._domain = domain
+        self._monitor = monitor if _may_repeat(engine) else None
+        self._loops: FollowedLoops | None = None
+        self.is_sure = True
+
+    @executing()  # not for each instruction
+    def to_the_end(self, budget: int) -> str:
+        """Execute to the end; return why it did not get there."""
+        engine = self._engine
+        steps, step = 0, engine.step
+        is_long = COMPARED if self._monitor is not None else -1
+        while (core := engine.next_core()) is not None:
+            if steps == budget:
+                return f"left after {budget:,} instructions"
+            if engine.executed >= engine.meter.due:
+                engine.look(core)
+            if steps == is_long:
+                step = self._compare()
+            step(core)
+            steps += 1
+        return ""
+
+    def _compare(self) -> Callable[[Core], object]:
+        """Compare the rounds of loops from now on."""
+        from ptosim.engine.period.followed import FollowedLoops
+
+        assert self._monitor is not None
+        self._loops = FollowedLoops(self._engine, self._domain, self._monitor)
+        return self._loops.step
+
+    def stop(self) -> None:
+        """The walk is over: see if something was found after rounds were left out."""
+        if self._loops is not None:
+            self._loops.stop()
+            self.is_sure = self._loops.is_sure
+
+
+def _may_repeat(engine: Engine) -> bool:
+    """True for programs whose loops are compared: no vector regions, and nobody looks on."""
+    return not engine.is_observed and not any(i.kind is Kind.REGION for i in engine.insts)
+
+
+def _followed(
+    launch: Launch,
+    domain: Unknowns,
+    monitor: Monitor | None,
+    walk: _Walk,
+    budget: int | None,
+) -> Followed:
+    binding = launch.binding
     assert isinstance(binding, UnknownBinding)
     result, stop = Followed(), None
     try:
-        result.ended = _walk(engine, budget or launch.options.most_instructions)
+        result.ended = walk.to_the_end(budget or launch.options.most_instructions)
     except Undecided as open_:
         result.ended = f"{open_}; not followed: {open_.left_out}"
         result.place = Span(launch.front.source, open_.op.start, open_.op.name_end)
@@ -181,6 +265,7 @@ def _followed(launch: Launch, domain: Unknowns, budget: int | None) -> Followed:
     except BudgetError as reached:
         reached.findings = [_certain(d, binding.assumed) for d in launch.sink if _is_kept(d)]
         raise
+    walk.stop()
     if monitor is not None and not result.ended:
         monitor.finish()
         launch.sink.extend(partly_written(launch, binding, monitor))
@@ -191,20 +276,6 @@ def _followed(launch: Launch, domain: Unknowns, budget: int | None) -> Followed:
         unplaced |= core.ub.unplaced if core.ub is not None else {}
     result.unplaced, result.unchecked = tuple(unplaced), tuple(domain.unchecked)
     return result
-
-
-@executing()  # not for each instruction
-def _walk(engine: Engine, budget: int) -> str:
-    """Execute to the end; return why it did not get there."""
-    steps = 0
-    while (core := engine.next_core()) is not None:
-        if steps == budget:
-            return f"left after {budget:,} instructions"
-        if engine.executed >= engine.meter.due:
-            engine.look(core)
-        engine.step(core)
-        steps += 1
-    return ""
 
 
 def _is_kept(found: Diagnostic) -> bool:

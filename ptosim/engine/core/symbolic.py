@@ -16,6 +16,7 @@ from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.ground.source import Source
+from ptosim.machine.affine import NO_LINE, now
 from ptosim.machine.core import Core
 from ptosim.machine.effects.row import access_entry
 from ptosim.machine.tile import TileRef
@@ -59,6 +60,8 @@ class Unknowns(Numbers):
         """The unknown values that left a check out, by origin."""
         self.unplaced: dict[str, Unknown] = {}
         """Those that left open which memory an operation uses."""
+        self.loops: Any = None
+        """What watches the loops, while the engine runs."""
 
     # -- what is not known -------------------------------------------------------------------------
 
@@ -66,6 +69,8 @@ class Unknowns(Numbers):
         """Pass by an instruction that looked at an unknown value: its results are unknown too.
         Raises Undecided where they decide more than numbers. Returns the next pc."""
         unknown = need.unknown
+        if unknown is NO_LINE and self.loops is not None:
+            return self.loops.pass_by(core, inst)
         results = numbers_of(engine.program, inst)
         if results is None:
             self.unbound(engine, inst, need)
@@ -117,7 +122,10 @@ class Unknowns(Numbers):
 
     def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Return an instruction bound to what is known of its operands, without effect on data."""
-        binding = engine.binding(core, inst, engine.values_of(core, inst))
+        values = engine.values_of(core, inst)
+        if self.loops is not None:
+            values = {name: now(value) for name, value in values.items()}
+        binding = engine.binding(core, inst, values)
         commit = self._checked(engine, inst, binding)
         if not _is_followed(binding):
             commit, binding.moved = nothing, _unmoved(binding.moved)

@@ -18,7 +18,6 @@ from typing import Any
 
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Inst, Kind
-from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.period.heads import MOST_ROUNDS, NEVER, SOON, START, Head, bounds_of, heads_of
 from ptosim.engine.period.state import (
     State,
@@ -30,6 +29,7 @@ from ptosim.engine.period.state import (
     is_even,
     live_timers,
     move_fifos,
+    opaque_results,
     same_records,
     state_of,
     times_after,
@@ -42,7 +42,6 @@ from ptosim.ground.errors import LimitError
 from ptosim.ground.records import dataclass, replace
 from ptosim.machine.affine import (
     Horizon,
-    Opaque,
     later,
     line,
     moves,
@@ -323,23 +322,9 @@ class Loops:
         """An instruction needs a number that moves: let its results be such that nobody knows how
         they move, and return the next pc; None where it is no instruction that computes numbers, so
         that the trial is over."""
-        engine = self.engine
-        inst = engine.insts[core.pc]
-        results = numbers_of(engine.program, inst)
-        if not self.trials or results is None:
-            return None
-        kept = list(core.slots)
-        core.slots[:] = map(now, kept)
-        try:
-            inst.run(core.slots if inst.kind is Kind.SCALAR else core)
-            made = [core.slots[slot] for slot in results]
-        finally:
-            core.slots[:] = kept
-        for slot, value in zip(results, made, strict=True):
-            for trial in self.trials:
-                value = Opaque(value, trial.level)
-            core.slots[slot] = value
-        return core.pc + 1
+        levels = [trial.level for trial in self.trials]
+        is_number = opaque_results(self.engine, core, self.engine.insts[core.pc], levels)
+        return core.pc + 1 if is_number else None
 
     def give_up(self, why: str) -> None:
         """Go on from where the launch is with the numbers of the trial around, or plain ones."""

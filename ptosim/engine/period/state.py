@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.symbolic import numbers_of
 from ptosim.ground.records import dataclass
 from ptosim.machine.affine import (
     NO_LINE,
@@ -17,6 +19,7 @@ from ptosim.machine.affine import (
     later,
     line,
     moves,
+    now,
     settled,
     step_of,
 )
@@ -52,11 +55,11 @@ def state_of(engine: Any, cores: Sequence[Core]) -> State:
     """Return what a launch is now, as far as these cores go; the others have ended."""
     reading, model, orders = Reading(), engine.timing.model, engine.timing.orders
     reading.model(model, orders, live_timers(engine))
-    shape = (*reading.shape, *_control(engine, cores))
+    shape = (*reading.shape, *control_of(engine, cores))
     return State(
         reading.times, reading.codes, reading.owners, shape,
         {core.index: list(core.slots) for core in cores},
-        {key: _counted(share) for key, share in _shares(engine)},
+        fifos_of(engine),
         tuple(t.count for t in model.cores),
         tuple(len(t.steps) for t in model.cores),
         engine.executed,
@@ -74,8 +77,8 @@ def live_timers(engine: Any) -> list[CoreTimer]:
     return [t for t in engine.timing.model.cores if t.is_stuck or not cores[t.index].halted]
 
 
-def _control(engine: Any, cores: Sequence[Core]) -> tuple[Any, ...]:
-    """What of the cores is no value of the program: where they are, flags, counters."""
+def control_of(engine: Any, cores: Sequence[Core]) -> tuple[Any, ...]:
+    """Return what of the cores is no value of the program: where they are, flags, counters."""
     found: list[Any] = [_items(engine.machine.global_counters)]
     found += [_items(cluster.counters) for cluster in engine.machine.clusters]
     for core in cores:
@@ -90,6 +93,11 @@ def _control(engine: Any, cores: Sequence[Core]) -> tuple[Any, ...]:
 
 def _items(counters: dict[Any, int]) -> tuple[Any, ...]:
     return tuple((key, number) for key, number in counters.items() if number)
+
+
+def fifos_of(engine: Any) -> dict[Any, tuple[int, ...]]:
+    """Return the counters of each share of a FIFO."""
+    return {key: _counted(share) for key, share in _shares(engine)}
 
 
 def _shares(engine: Any) -> list[tuple[tuple[int, ShareKey], Share]]:
@@ -181,7 +189,7 @@ def total_after(before: Any, after: Any, level: int, periods: int) -> Any:
 # -- FIFOs -----------------------------------------------------------------------------------------
 
 
-def fifo_gains(engine: Any, states: Sequence[State]) -> dict[Any, tuple[int, ...]] | None:
+def fifo_gains(engine: Any, states: Sequence[Any]) -> dict[Any, tuple[int, ...]] | None:
     """Return what the counters of each share gain in a period that leads from each state to the
     next; None if they do not behave in the same way in each: all gain the same, as many as leave
     places and groups of slots as they are, after the first round of the slots."""
@@ -224,28 +232,29 @@ def move_fifos(engine: Any, gains: dict[Any, tuple[int, ...]], periods: int) -> 
 # -- values of the program -------------------------------------------------------------------------
 
 
-def affine_values(states: Sequence[State], core: int, level: int) -> list[Any]:
+def affine_values(states: Sequence[Any], core: int, level: int) -> list[Any]:
     """Return the values of a core as they move, after three states one period apart: those that
     stay are what they are, numbers that gain the same are affine, of others nobody knows."""
     slots = (state.slots[core] for state in states)
     return [_affine(a, b, c, level) for a, b, c in zip(*slots, strict=True)]
 
 
-def _affine(old: Any, before: Any, now: Any, level: int) -> Any:
-    if now is before is old:
-        return now
-    kinds = {value.__class__ for value in (old, before, now)}
+def _affine(old: Any, before: Any, last: Any, level: int) -> Any:
+    if last is before is old:
+        return last
+    kinds = {value.__class__ for value in (old, before, last)}
     if kinds <= {int, Affine}:
-        return line(now, now - before, level) if _is_even(old, before, now) else Opaque(now, level)
-    kind = now.__class__
-    if len(kinds) == 1 and not isinstance(now, Unknown):
-        if kind is GmView and now[:2] == before[:2] == old[:2]:
-            return _at(now, _affine(old[2], before[2], now[2], level))
-        if kind is Pointer and now[0] == before[0] == old[0]:
-            return _at(now, _affine(old[1], before[1], now[1], level))
-        if kind in (bool, str, float, tuple, GmView, Pointer) and now == before == old:
-            return now
-    return Opaque(now, level)
+        is_line = _is_even(old, before, last)
+        return line(last, last - before, level) if is_line else Opaque(last, level)
+    kind = last.__class__
+    if len(kinds) == 1 and not isinstance(last, Unknown):
+        if kind is GmView and last[:2] == before[:2] == old[:2]:
+            return _at(last, _affine(old[2], before[2], last[2], level))
+        if kind is Pointer and last[0] == before[0] == old[0]:
+            return _at(last, _affine(old[1], before[1], last[1], level))
+        if kind in (bool, str, float, tuple, GmView, Pointer) and last == before == old:
+            return last
+    return Opaque(last, level)
 
 
 def _at(handle: Any, place: Any) -> Any:
@@ -269,6 +278,26 @@ def agrees(start: Any, end: Any, level: int) -> bool:
         same = start[:-1] == end[:-1]
         return same and agrees(start[-1], end[-1], level)
     return start.__class__ in (bool, str, float, tuple) and start == end
+
+
+def opaque_results(engine: Any, core: Core, inst: Inst, levels: Sequence[int]) -> bool:
+    """Let the results of an instruction that needs a number that moves be such that nobody knows
+    how they move; False where it is no instruction that computes numbers."""
+    results = numbers_of(engine.program, inst)
+    if not levels or results is None:
+        return False
+    kept = list(core.slots)
+    core.slots[:] = map(now, kept)
+    try:
+        inst.run(core.slots if inst.kind is Kind.SCALAR else core)
+        made = [core.slots[slot] for slot in results]
+    finally:
+        core.slots[:] = kept
+    for slot, value in zip(results, made, strict=True):
+        for level in levels:
+            value = Opaque(value, level)
+        core.slots[slot] = value
+    return True
 
 
 def times_after(state: State, level: int, periods: int) -> list[Any]:

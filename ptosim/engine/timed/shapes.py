@@ -30,8 +30,6 @@ class Shapes(Unknowns):
     def __init__(self) -> None:
         super().__init__()
         self._by_form: dict[tuple[Any, ...], Bound] = {}
-        self.loops: Loops | None = None
-        """What watches the loops, while the engine runs."""
         self.in_full: dict[int, str] = {}
 
     def watch_loops(self, engine: Host) -> None:

@@ -50,6 +50,11 @@ class ControlBook:
             return (lambda: self._use(core, inst)), commit
         return None, commit
 
+    def state(self) -> tuple[object, ...]:
+        """Return what is set and what was lost, to be compared."""
+        setters = tuple((core, inst.pc) for core, inst in self._setters.items())
+        return setters, tuple((core, inst.pc, bits) for core, (inst, bits) in self._lost.items())
+
     def begin_again(self) -> None:
         """No mode is set, as at first."""
         self._setters.clear()

@@ -18,6 +18,7 @@ from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.alignment import Alignment
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import DEFINED, TAINTED
 from ptosim.machine.tile import TileRef
@@ -25,6 +26,22 @@ from ptosim.machine.values import Pointer
 
 NOBODY = -1
 """No agent."""
+
+
+class Noted(NamedTuple):
+    """What `note` was asked to check and note."""
+
+    entry: Entry
+    agent: Agent
+    reads: tuple[Footprint, ...]
+    writes: tuple[tuple[Footprint, int | None], ...]
+    reader: int
+    as_found: bool
+
+    @property
+    def prints(self) -> tuple[Footprint, ...]:
+        """What was read and written."""
+        return (*self.reads, *(print_ for print_, _ in self.writes))
 
 
 class Marks(Ordering):
@@ -47,6 +64,8 @@ class Marks(Ordering):
         self._seen: set[tuple[Any, ...]] = set()
         self.inputs: set[Value] = set()  # tiles that have values from the start
         self.shadows: dict[tuple[int, Any], Shadow] = {}
+        self.journal: list[Noted] | None = None
+        """All that was noted, where somebody compares rounds."""
         self.twins: list[tuple[Entry, Entry, Footprint, Atom, bytes]] = []
         """Writes of the same bytes by two sub-blocks, with what was there before the second."""
         self.tainted: dict[int, np.ndarray | None] = {}
@@ -64,6 +83,8 @@ class Marks(Ordering):
     ) -> None:
         """Check and note reads, then writes, each with the state that its bytes get. Reads of bytes
         `as_found` need no value there."""
+        if self.journal is not None:
+            self.journal.append(Noted(entry, agent, reads, writes, reader, as_found))
         known, index = agent.clock.get, agent.index
         own = index if agent.in_order else NOBODY
         for print_ in reads:

@@ -149,8 +149,10 @@ class Monitor(Marks):
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, insts, self.target)
         self.lines = ScalarLines(self.report)
-        self._stores = any(i.op is not None and i.op.has("writes_memory") for i in program.insts)
-        self._times = [[0] * len(program.insts) for _ in machine.cores]
+        self.has_scalar_stores = any(
+            i.op is not None and i.op.has("writes_memory") for i in program.insts
+        )
+        self.times = [[0] * len(program.insts) for _ in machine.cores]
         self.vector = VectorWatch(self, insts)
         for core in machine.cores:
             core.simt.watched = chosen.races or chosen.defined
@@ -189,7 +191,7 @@ class Monitor(Marks):
 
     def _on_lines(self, core: Core, inst: Inst, access: Access) -> tuple[Callable[[], None], ...]:
         """What a transfer, or an operation on the cache, does to lines that scalar units cache."""
-        if not self._stores or not self.chosen.races:
+        if not self.has_scalar_stores or not self.chosen.races:
             return ()
         if inst.op is not None and inst.op.has("writes_back"):
             return (lambda: self.lines.cleaned(core),)
@@ -232,7 +234,7 @@ class Monitor(Marks):
         """What `_watched` does with `_check`, in one piece."""
         begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
         reads, writes, pc = access.reads, access.all_writes, inst.pc
-        times = self._times[access.core.index]
+        times = self.times[access.core.index]
 
         def watched() -> None:
             if self.is_on:
@@ -255,7 +257,7 @@ class Monitor(Marks):
     ) -> Effect:
         """The effect of an operation that orders others."""
         if isinstance(binding.sync, (SetFlag, WaitFlag)) and agent.pipe != SCALAR:
-            times = self._times[core.index]
+            times = self.times[core.index]
             return self.flagged((core, inst, agent), binding.sync, commit, times)
         check = self._pushed(core, inst, agent, binding)
 
@@ -347,7 +349,7 @@ class Monitor(Marks):
                 continue
             access = Access(core, inst)
             access.writes = (found,)
-            entry = (agent.index, agent.count, access, self._times[core.index][inst.pc])
+            entry = (agent.index, agent.count, access, self.times[core.index][inst.pc])
             self.note(entry, agent, (), ((found, DEFINED),), agent.index)
 
     def finish(self) -> None:
@@ -366,7 +368,7 @@ class Monitor(Marks):
         self.flags.begin_again()
         self.control.begin_again()
         self.lines.begin_again()
-        for times in self._times:
+        for times in self.times:
             times[:] = [0] * len(times)
 
     # -- memory -----------------------------------------------------------------------------------
@@ -395,10 +397,10 @@ class Monitor(Marks):
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
         if inst.op is not None and inst.op.passes is not None:
-            return Staged(self, agent, access, inst.op.passes, self._times[access.core.index]).check
+            return Staged(self, agent, access, inst.op.passes, self.times[access.core.index]).check
         begin, note, scalar, index = self.clocks.begin, self.note, agent.scalar, agent.index
         reads, found, writes, pc = access.reads, access.found, access.all_writes, inst.pc
-        times = self._times[access.core.index]
+        times = self.times[access.core.index]
         reader = self.clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
         op = inst.op
         loader = source_pipe(op, self.target) if op is not None else None
@@ -432,7 +434,7 @@ class Monitor(Marks):
 
     def count(self, core: Core, inst: Inst) -> int:
         """Return which execution of an instruction by a core this is."""
-        times = self._times[core.index]
+        times = self.times[core.index]
         times[inst.pc] += 1
         return times[inst.pc]
 
@@ -468,7 +470,7 @@ class Monitor(Marks):
                 self.vector.note(access)
             else:
                 self._check(self.clocks.agent(core, inst.pipe), access, inst)()
-                if self._stores and self.chosen.races and not op.has("atomic_update"):
+                if self.has_scalar_stores and self.chosen.races and not op.has("atomic_update"):
                     self.lines.scalar(access)
 
         return watched

@@ -148,6 +148,11 @@ class Notices:
         if told is not None:
             agent.learn(told.message)
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no notification was given that somebody may wait for."""
+        return not any(self._told.values())
+
     def forget(self) -> None:
         """The cores begin another block."""
         self._told.clear()

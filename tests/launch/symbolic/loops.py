@@ -1,0 +1,167 @@
+"""Loops of loads, operations and stores made at random, as kernels have them: one or several
+buffers in turn, windows that move or stay, flags of which some may be missing, guards at single
+rounds, remainders, loops in loops."""
+
+from __future__ import annotations
+
+from random import Random
+
+TILE = "!pto.tile_buf<vec, 16x64xf32>"
+PART = "!pto.partition_tensor_view<16x64xf32>"
+ROWS, COLUMNS = 16384, 1024
+VIEW = f"!pto.tensor_view<{ROWS}x{COLUMNS}xf32>"
+
+
+class _Kernel:
+    """The text of one kernel."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.lines: list[str] = []
+        self._names = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)
+
+    def value(self, text: str) -> str:
+        self._names += 1
+        self.line(f"%v{self._names} = {text}")
+        return f"%v{self._names}"
+
+    def place(self, counter: str, step: int) -> str:
+        """A row: one that moves with the round, stays, or comes again after some rounds."""
+        rng = self.rng
+        row = self.value(f"arith.muli {counter}, {self.constant(step)} : index")
+        kind = rng.random()
+        if kind < 0.15:
+            return self.constant(16 * rng.randrange(4))
+        if kind < 0.3:
+            row = self.value(
+                f"arith.remui {row}, {self.constant(rng.choice((48, 64, 512)))} : index"
+            )
+        if rng.random() < 0.3:
+            more = self.constant(rng.choice((16, 32, 8, 128)))
+            row = self.value(f"arith.addi {row}, {more} : index")
+        return row
+
+    def constant(self, number: int) -> str:
+        return self.value(f"arith.constant {number} : index")
+
+    def window(self, name: str, row: str, column: str) -> str:
+        return self.value(
+            f"pto.partition_view %{name}, offsets = [{row}, {column}], sizes = [%c16, %c64] : "
+            f"{VIEW} -> {PART}"
+        )
+
+    def flag(self, word: str, pair: str, event: int) -> None:
+        if self.rng.random() < self.kept:
+            source, target = pair.split(">")
+            self.line(f'pto.{word}_flag["PIPE_{source}", "PIPE_{target}", "EVENT_ID{event}"]')
+
+    def stage(self, counter: str, buffer: int) -> None:
+        """A load, an operation and a store on one of the buffers."""
+        rng, step = self.rng, self.step
+        if rng.random() < 0.75:
+            row, column = self.place(counter, step), "%c0"
+        else:
+            at = self.value(f"arith.muli {counter}, %c64 : index")
+            row, column = "%c0", self.value(f"arith.remui {at}, {self.constant(1024)} : index")
+        source = self.window(rng.choice("xxxy"), row, column)
+        target = self.window(rng.choice("zzzzzzx"), row, column)
+        self.flag("wait", "V>MTE2", buffer)
+        self.line(f"pto.tload ins({source} : {PART}) outs(%a{buffer} : {TILE})")
+        self.flag("set", "MTE2>V", buffer)
+        self.flag("wait", "MTE2>V", buffer)
+        self.flag("wait", "MTE3>V", buffer)
+        self.line(
+            f"pto.tadd ins(%a{buffer}, %a{buffer} : {TILE}, {TILE}) outs(%b{buffer} : {TILE})"
+        )
+        self.flag("set", "V>MTE2", buffer)
+        self.flag("set", "V>MTE3", buffer)
+        self.flag("wait", "V>MTE3", buffer)
+        self.line(f"pto.tstore ins(%b{buffer} : {TILE}) outs({target} : {PART})")
+        self.flag("set", "MTE3>V", buffer)
+
+    def round(self, counter: str, buffers: int, rounds: int) -> None:
+        """One round, on one buffer or another."""
+        rng = self.rng
+        if rng.random() < 0.3:
+            when = rng.choice((0, rounds - 1, rounds // 2, rounds + 7))
+            self.when("eq", counter, self.constant(when), lambda: self.line(
+                f"pto.tadd ins(%a0, %b0 : {TILE}, {TILE}) outs(%b0 : {TILE})"
+            ))  # fmt: skip
+        if buffers == 1:
+            self.stage(counter, 0)
+            return
+        turn = self.value(f"arith.remui {counter}, {self.constant(buffers)} : index")
+        for buffer in range(buffers):
+            self.when(
+                "eq", turn, self.constant(buffer), lambda b=buffer: self.stage(counter, b)
+            )  # fmt: skip
+        if rng.random() < 0.1:
+            self.line("pto.barrier <PIPE_ALL>")
+
+    def when(self, word: str, one: str, other: str, body) -> None:
+        test = self.value(f"arith.cmpi {word}, {one}, {other} : index")
+        self.line(f"scf.if {test} {{")
+        body()
+        self.line("}")
+
+    def head(self, buffers: int) -> None:
+        """Constants, views, buffers (of which two may share bytes), and flags for the first round."""
+        rng = self.rng
+        for name, size in (("c0", 0), ("c1", 1), ("c16", 16), ("c64", 64)):
+            self.line(f"%{name} = arith.constant {size} : index")
+        self.line(f"%rows = arith.constant {ROWS} : index")
+        self.line(f"%columns = arith.constant {COLUMNS} : index")
+        for name in "xyz":
+            self.line(
+                f"%{name} = pto.make_tensor_view %p{name}, shape = [%rows, %columns], "
+                f"strides = [%columns, %c1] : {VIEW}"
+            )
+        for number in range(2 * buffers):
+            address = number * 4096
+            if address and rng.random() < 0.02:
+                address -= 2048
+            at = self.value(f"arith.constant {address} : i64")
+            self.line(f"%{'ab'[number % 2]}{number // 2} = pto.alloc_tile addr = {at} : {TILE}")
+        self.flags("set", buffers)
+
+    def flags(self, word: str, buffers: int) -> None:
+        for buffer in range(buffers):
+            for pair in ("V>MTE2", "MTE3>V"):
+                self.flag(word, pair, buffer)
+
+    def loops(self, buffers: int, rounds: int) -> None:
+        """One loop, which may be in another one of three rounds."""
+        depth = 2 if self.rng.random() < 0.2 else 1
+        if depth == 2:
+            self.line(f"scf.for %j = %c0 to {self.constant(3)} step %c1 {{")
+        self.line(f"scf.for %i = %c0 to {self.constant(rounds)} step %c1 {{")
+        self.round("%i", buffers, rounds)
+        self.lines += ["}"] * depth
+
+    def text(self) -> str:
+        rng = self.rng
+        target = rng.choice(("a5", "a2a3"))
+        buffers = rng.choice((1, 1, 1, 2, 2, 3, 4, 5))
+        self.kept = rng.choice((1, 1, 1, 0.95))
+        rounds = rng.choice((96, 150, 201, 255, 256, 300))
+        self.step = rng.choice((16, 16, 16, 8, 32))
+        self.head(buffers)
+        self.loops(buffers, rounds)
+        self.flags("wait", buffers)
+        if rng.random() < 0.5:
+            late = self.window(rng.choice("xz"), self.constant(16 * rng.randrange(rounds)), "%c0")
+            self.line(f"pto.tload ins({late} : {PART}) outs(%a0 : {TILE})")
+        body = "\n".join(f"    {line}" for line in self.lines)
+        arguments = ", ".join(f"%p{n}: !pto.ptr<f32>" for n in "xyz")
+        return (
+            f'module attributes {{pto.target_arch = "{target}"}} {{\n'
+            f"  func.func @kernel({arguments}) {{\n{body}\n    return\n  }}\n}}\n"
+        )
+
+
+def kernel(seed: int) -> str:
+    """Return the text of a kernel."""
+    return _Kernel(Random(seed)).text()
