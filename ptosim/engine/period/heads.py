@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.engine.core.records import Inst, Kind
-from ptosim.engine.period.state import State
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.affine import now
 from ptosim.machine.core import Core
@@ -36,7 +35,7 @@ class Head:
     at, the visits until the next trial if this one fails, and whether its rounds turned out to be
     short."""
 
-    finder: Finder[State]
+    finder: Finder[Any]
     round: int = 0
     gap: int = 4 * MOST_ROUNDS
     is_short: bool = False
