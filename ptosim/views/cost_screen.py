@@ -31,7 +31,7 @@ def screen(reports: Sequence[CostReport], width: int) -> list[Part]:
     parts += cost_tables.remarks(reports)
     parts += [Text(line) for line in _hints(reports, width)]
     more = "chain, " if chains(reports) else ""
-    views = f"more: --view {more}ops, stages, lines, pipes, timeline, path, roofline"
+    views = f"more: --view {more}ops, stages, lines, pipes, timeline, path, roofline, trust"
     return [*parts, Text(views)]
 
 
@@ -41,8 +41,8 @@ _FACTS: Mapping[str, Callable[[CostReport], object]] = {
     "time": lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz",
     "as a task": cost_tables.task,
     "in a row; eager": lambda r: f"{r.times.back_to_back.us:,.1f} us; {r.times.wall.us:,.1f} us",
-    "its limit": lambda r: r.times.limit,
-    "limited by": lambda r: r.bound or "nothing",
+    "limited by": cost_tables.limit,
+    "of the bound": cost_tables.of_bound,
     "lowest confidence": lambda r: cost_tables.confidence(r.confidence),
 }
 

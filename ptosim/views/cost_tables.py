@@ -15,6 +15,7 @@ from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.equal_cores import alike_cores, by_core, of_all
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.totals import CostReport, PipeUse, Use
+from ptosim.time.report.trust import carriers
 from ptosim.views.table import SHOWN, Part, Table, number, table
 from ptosim.views.text import DOUBT, Text
 
@@ -107,8 +108,12 @@ def hints(report: CostReport, suffix: str) -> Table:
 
 VIEWS = (
     "chain", "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline",
-    "hints", "vector",
+    "hints", "vector", "trust",
 )  # fmt: skip
+_OPERATIONS = 4
+"""Operations of a law that are named."""
+_WORTH = 0.001
+"""By how much a bar has to be narrower to say so."""
 MOST_LOOPS = 4
 """Loops of which the summary says that they repeat."""
 BY = ("stage", "op", "line", "loop", "pipe")
@@ -153,9 +158,33 @@ def renderables(
         ]
         if "summary" not in wanted and {"timeline", "path"} & {*wanted}:
             parts += map(Text, _rounds(report, suffix))
+        if "trust" in wanted:
+            parts += trust([report], suffix)
         if "vector" in wanted or ("ops" in wanted and report.regions):
             parts += _vectors(report, suffix, whole="vector" in wanted)
     return parts
+
+
+def trust(reports: Sequence[CostReport], suffix: str) -> list[Part]:
+    """Return which laws carry the time, and which measurement would narrow the bar most."""
+    found = carriers(reports)
+    columns = ("law", number("cycles"), number("share", ".0%"), "operations", "known from",
+               number("off by", ".0%"), number("bar after", ".1%"))  # fmt: skip
+    rows = [
+        (c.name, c.cycles, c.share, ", ".join(c.operations[:_OPERATIONS]) or "-",
+         c.known_from, c.spread, c.after)
+        for c in found
+    ]  # fmt: skip
+    title = f"trust{suffix}: laws on the critical path; measured first what narrows the bar most"
+    made = table(title, columns, rows, essential=["law"], drop=["operations", "known from"])
+    if not found or found[0].gain < _WORTH:
+        return [made]
+    first = found[0]
+    told = (
+        f"the bar is ±{first.width:.1%}; with {first.name} measured on a board ±{first.after:.1%}: "
+        "`ptosim calibrate --from TABLE` takes what a profiler wrote"
+    )
+    return [made, Text(told)]
 
 
 def _vectors(report: CostReport, suffix: str, *, whole: bool) -> list[Part]:
@@ -211,6 +240,22 @@ def task(report: CostReport) -> str:
     """Return how long a launch takes as a profiler has it, with its bar."""
     device = report.times.device
     return f"{device.us:,.1f} us ({device.low:,.1f} to {device.high:,.1f})"
+
+
+def limit(report: CostReport) -> str:
+    """Return what takes longest in a launch, and the busiest pipe where that is in a core."""
+    times = report.times
+    busiest = report.bound.removeprefix("block 0 ")
+    return f"{times.limit}, {busiest}" if busiest else times.limit
+
+
+def of_bound(report: CostReport) -> str:
+    """Return how near a launch is to the least time that its bytes and operations need."""
+    times = report.times
+    least = max(times.bounds, key=lambda name: times.bounds[name], default="")
+    if not times.bound_us:
+        return "nothing to move"
+    return f"{times.of_bound:.0%} ({times.bound_us:,.1f} us, {least})"
 
 
 def launch(report: CostReport) -> str:

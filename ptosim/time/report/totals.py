@@ -26,6 +26,7 @@ from ptosim.time.report.launch_times import WARM, LaunchTimes, launch_times
 from ptosim.time.report.path import PathPart, PathShare, critical_path, path_shares
 from ptosim.time.report.roofline import Roof, rooflines
 from ptosim.time.report.timeline import RegionUse, region_uses
+from ptosim.time.report.trust import carriers
 
 # Rounds of loops that are like those before them, so that one period of them was executed.
 
@@ -154,6 +155,12 @@ class CostReport(Shown):
     def microseconds(self) -> float:
         """The makespan as time."""
         return self.cycles / self.mhz
+
+    @property
+    def least_microseconds(self) -> float:
+        """The makespan as time, but no less than the bytes and operations of the launch need of the
+        chip's memory and cubes: no time that is compared with another is below that."""
+        return max(self.microseconds, self.times.bound_us)
 
     @property
     def launch_microseconds(self) -> float:
@@ -380,6 +387,7 @@ class CostReport(Shown):
             "bytes": self.moved(),
             "regions": [asdict(r) for r in self.regions],
             "roofline": [_data(r) for r in self.roofline],
+            "trust": [_data(c) for c in carriers([self])],
             "hints": [_data(h) for h in self.hints],
         }
 

@@ -218,7 +218,7 @@ class Examined:
             "stage": self.stage,
             "reason": self.reason,
             "cycles": report.cycles if report is not None else None,
-            "us": round(report.microseconds, 3) if report is not None else None,
+            "us": round(report.least_microseconds, 3) if report is not None else None,
             "ub_bytes": used_bytes(self.program) if self.program is not None else None,
             "gm_bytes": sum(report.moved().values()) if report is not None else None,
             "values": values,

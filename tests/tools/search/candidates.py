@@ -138,7 +138,7 @@ def hungry(number: int) -> Made:
     text = text.replace("offsets = [%i, %c0]", "offsets = [%c0, %c0]")
     text = text.replace("      pto.tload", window + "      pto.tload", 1)
     limits = {**LIMITS, "instructions": 100_000}
-    return _made("hungry", number, text, False, "hazards", limits=limits)
+    return _made("hungry", number, text, False, "run", limits=limits)
 
 
 def broken(number: int) -> Made:

@@ -1,0 +1,66 @@
+"""Which measurement narrows a bar most: independent errors add up as the root of their squares."""
+
+from __future__ import annotations
+
+from math import hypot
+
+import pytest
+
+import ptosim
+from ptosim.time.report.trust import MEASURED, carriers
+
+
+@pytest.fixture(scope="module", params=["a2a3", "a5"])
+def report(request):
+    program = ptosim.load("@basics/softmax", target=request.param)
+    return program.cost(args={"cols": 4096})
+
+
+def test_the_laws_are_those_of_the_bar(report) -> None:
+    """Every class of the critical path is there once, with its cycles; shares add up to all."""
+    found = carriers([report])
+    parts = {p.name: p.cycles for p in report.error_bar.parts}
+    assert {c.name: c.cycles for c in found} == parts
+    assert sum(c.share for c in found) == pytest.approx(1)
+
+
+def test_what_a_measurement_leaves(report) -> None:
+    """Computed here by hand: the bar with one class at the error of profiled operations."""
+    parts = {p.name: p for p in report.error_bar.parts}
+    total = sum(p.cycles for p in parts.values())
+    for carrier in carriers([report]):
+        spread = {n: p.spread for n, p in parts.items()}
+        spread[carrier.name] = min(spread[carrier.name], MEASURED)
+        after = hypot(*(parts[n].cycles * s for n, s in spread.items())) / total
+        assert carrier.after == pytest.approx(after)
+        assert carrier.after <= carrier.width
+
+
+def test_the_first_one_narrows_most(report) -> None:
+    gains = [c.gain for c in carriers([report])]
+    assert gains == sorted(gains, reverse=True)
+    assert gains[0] > 0
+
+
+def test_several_reports_are_one(report) -> None:
+    """Twice the same program has the same laws with twice the cycles, and the same order."""
+    once, twice = carriers([report]), carriers([report, report])
+    assert [(c.name, 2 * c.cycles) for c in once] == [(c.name, c.cycles) for c in twice]
+    assert [c.spread for c in once] == pytest.approx([c.spread for c in twice])
+
+
+def test_the_view_and_the_data(cli) -> None:
+    words = ("cost", "@basics/softmax", "--target", "a5", "--arg", "cols=4096")
+    told = cli(*words, "--view", "trust").out
+    assert "laws on the critical path" in told
+    assert "measured on a board" in told
+    data = ptosim.load("@basics/softmax", target="a5").cost(args={"cols": 4096}).to_dict()
+    assert data["trust"][0]["name"] in told
+
+
+def test_no_time_that_is_compared_is_below_the_bound() -> None:
+    """A time is bounded by the bytes that have to come from memory: here it is the bound itself if
+    the pipes take less."""
+    report = ptosim.load("@basics/vadd", target="a2a3").cost()
+    assert report.least_microseconds >= report.times.bound_us
+    assert report.least_microseconds >= report.microseconds
