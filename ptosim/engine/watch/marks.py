@@ -20,7 +20,7 @@ from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import DEFINED, TAINTED
+from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
 
@@ -94,7 +94,7 @@ class Marks(Ordering):
                 if write[0] != own and known(write[0], 0) < write[1]:
                     self._race("read", atom, write, write[0], entry, print_)
                     known = agent.clock.get
-                if atom.defined != DEFINED and not as_found:
+                if atom.defined != DEFINED and (not as_found or _goes_out(atom, entry)):
                     self.undefined(atom, entry, print_)
                 if atom.lost is not None and self._is_lost(entry[2].core, atom, print_.owner):
                     self._overwritten(atom, entry, print_)
@@ -154,6 +154,8 @@ class Marks(Ordering):
         *,
         is_equal: bool = False,
     ) -> None:
+        if earlier[2] is later[2] and earlier[3] == later[3]:  # steps of one execution
+            return
         first, second = earlier[2].inst.pc, later[2].inst.pc
         kinds = (
             "order" if earlier[0] == later[0] else kind
@@ -274,6 +276,12 @@ def _place_of(held: Any) -> tuple[int, int | None] | None:
     if isinstance(held, TileRef):
         return held.addr, held.type.bytes
     return (held.byte, None) if isinstance(held, Pointer) else None
+
+
+def _goes_out(atom: Atom, entry: Entry) -> bool:
+    """True for what follows the data in a block of a load, where it is copied out of the chip."""
+    op = entry[2].inst.op
+    return atom.defined == PADDING and op is not None and op.has("copies_out")
 
 
 def _hand_over(earlier: Access, later: Access) -> bool:

@@ -53,7 +53,7 @@ class Effects:
     reads: list[Reached | Touch] = field(default_factory=list)
     writes: list[Reached | Touch] = field(default_factory=list)
     found: list[Reached | Touch] = field(default_factory=list)
-    spoils: list[tuple[Reached, int | None]] = field(default_factory=list)
+    spoils: list[tuple[Reached | Touch, int | None]] = field(default_factory=list)
     is_atomic: bool = False
 
 
@@ -102,6 +102,7 @@ def _of_pointers(binding: Bound) -> Effects:
         [*touches.reads],
         [*touches.writes],
         [read for read, _, _ in touches.found],
+        [(tail, PADDING) for tail in touches.tails],
         is_atomic=touches.combines or str(getattr(update, "member", update)) == "add",
     )
 

@@ -94,7 +94,8 @@ def may_write(binding: Bound) -> list[Place] | None:
     them all: a valid region has gaps, and so have the windows of pointers."""
     core = binding.core.index
     if binding.touches is not None:
-        return [(t.core.index, t.where, *t.span) for t in binding.touches.writes]
+        written = (*binding.touches.writes, *binding.touches.tails)
+        return [(t.core.index, t.where, *t.span) for t in written]
     found: list[Place] = []
     for _, role, value in bound_values(binding.op, binding.values):
         if role is Role.IN:

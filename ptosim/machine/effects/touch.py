@@ -32,15 +32,16 @@ class Touch(NamedTuple):
 class Touches:
     """The bytes that one execution reads and writes.
 
-    `found` are read as they are: what has no value there has none at the destination either, and
+    `tails` are written too, with bytes that mean nothing. `found` are read as they are: what has no value there has none at the destination either, and
     only whoever computes with it is wrong. Their destinations are beside them, with the number of
     bytes that each unit of the source becomes, (source bytes, destination bytes). `combines`:
     what is written is combined with what is there, in any order."""
 
-    __slots__ = ("combines", "found", "reads", "writes")
+    __slots__ = ("combines", "found", "reads", "tails", "writes")
 
     def __init__(self) -> None:
         self.combines = False
         self.reads: list[Touch] = []
         self.writes: list[Touch] = []
+        self.tails: list[Touch] = []
         self.found: list[tuple[Touch, Touch, tuple[int, int]]] = []

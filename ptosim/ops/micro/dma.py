@@ -30,6 +30,7 @@ from ptosim.ops.micro.pointers import (
     Place,
     copies,
     holds,
+    leaves,
     place,
     reads,
     require,
@@ -230,11 +231,25 @@ def transfer(op: Binding) -> Commit:
     _check_order(op, copy)
     registers = _left_registers(op)
     if not op.has("pad.value"):
+        _leave_tails(op, copy)
         return _leaving(op, copied(op, copy), registers)
     counts = op.values.get("pad.left", 0), op.values.get("pad.right", 0)
     clause = op.op.bound["pad"]
     bits = pad_bits(op.values["pad.value"], clause.operands["value"].type)
     return _leaving(op, padded(op, copy, counts, bits), registers | {"pad": bits})
+
+
+def _leave_tails(op: Binding, copy: Copy) -> None:
+    """A5 writes whole blocks of 32 bytes into UB: what follows a burst in its last one is undefined
+    (PTOAS#1431). Bursts that are not at blocks, or over each other, are other faults."""
+    rest, copy = -copy.length % 32, copy._replace(levels=[x for x in copy.levels if x[0] != 1])
+    steps = [(n, step) for n, _, step in copy.levels]
+    if not rest or copy.length <= 0 or op.target != "a5" or copy.target.name != "vec":
+        return
+    starts = [copy.target.start, *(step for _, step in steps)]
+    if any(start % 32 for start in starts) or _overlaps(copy._replace(length=copy.length + rest)):
+        return
+    leaves(op, copy.target._replace(start=copy.target.start + copy.length), rest, *steps)
 
 
 _WAYS = {"pto.mte_gm_ub": "outtoub", "pto.mte_ub_gm": "ubtoout"}

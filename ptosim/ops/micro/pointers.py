@@ -114,6 +114,13 @@ def writes(op: Binding, where: Place, run: int, *levels: Level) -> None:
         op.touches.writes.append(_touch(where, run, levels))
 
 
+def leaves(op: Binding, where: Place, run: int, *levels: Level) -> None:
+    """Tell that an operation leaves bytes without a meaning in runs of `run`, at each level."""
+    if run > 0 and all(count > 0 for count, _ in levels):
+        op.touches = op.touches or Touches()
+        op.touches.tails.append(_touch(where, run, levels))
+
+
 def copies(
     op: Binding,
     source: Place,

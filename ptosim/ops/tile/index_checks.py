@@ -37,13 +37,14 @@ def overlaps(first: Tile, second: Tile) -> bool:
     )
 
 
-def warn_shared(op: Binding, written: str, *read: str) -> None:
-    """Warn where an operation writes a tile while it still reads another one at the same place."""
+def warn_shared(op: Binding, written: str, *read: str, is_certain: bool = False) -> None:
+    """Warn where an operation writes a tile while it still reads another one at the same place; an
+    error where `is_certain`, that is, the code that does so is known to run."""
     target = op.tile(written)
     for name in read:
         if op.has(name) and overlaps(target, op.tile(name)):
             op.report(
-                "PTO6401",
+                "PTO6406" if is_certain else "PTO6401",
                 f"writes {written} in the place of {name}, which it reads out of order",
                 notes=("what the hardware reads there after the first write is undefined",),
                 help=f"give {written} storage of its own",

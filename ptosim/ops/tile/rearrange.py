@@ -123,7 +123,7 @@ def ttrans(op: Binding) -> Commit:
     rows, cols = src.v_row, src.v_col
     if op.switch("ttrans.extent") == "static":
         rows, cols = max(rows, min(src.rows, dst.cols)), max(cols, min(src.cols, dst.rows))
-    warn_shared(op, "dst", "src")
+    warn_shared(op, "dst", "src", is_certain=op.op.passes is not None)  # element by element, tails
     source, out = op.region("src", rows, cols, is_covered=False), op.region("dst", cols, rows)
     if (rows, cols) != (src.v_row, src.v_col):  # what is not valid may have no values
         op.copies("src", rows, cols, "dst", turned=True)

@@ -90,7 +90,10 @@ def test_from_and_to_global_memory(case):
     expected = bytearray(noise(case + "ub"))
     moved(data, expected, 0, length, [bursts, *loops], first)
     assert found == expected
-    assert codes == (["PTO2034"] if case == "backwards" else [])  # strides have no sign
+    told = {  # strides have no sign; after a burst A5 fills its last block of 32 bytes with anything
+        "backwards": ["PTO2034"], "one": ["PTO7102"], "pitch": ["PTO7102"],
+    }  # fmt: skip
+    assert codes == told.get(case, [])
 
 
 @pytest.mark.parametrize("case", ["one", "pitch", "two loops", "loops that cross"])

@@ -17,6 +17,7 @@ from ptosim.ground.ir.types import (
     TileType,
     ViewType,
 )
+from ptosim.ground.isa.dates import holds
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
 from ptosim.language.bind.bind import operand_kinds
@@ -165,14 +166,29 @@ VERBS = {
 def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report constant windows that are empty, negative, or larger than their view."""
     source = resolved.module.source
+    made_of = holds(_MADE_OF, resolved.date)
     for op in resolved.ops:
         if "window" in op.traits and op.bound.get("offsets") and op.results:
-            yield from _window(op, source)
+            whole = _view_dims(op.bound["source"].type)
+            yield from _window(op, _made(op, whole) if made_of else whole, source)
 
 
-def _window(op: Operation, source: Source) -> Iterator[Diagnostic]:
+_MADE_OF = {"since": "2026-09"}
+"""Constants that a view is made of count as its extents where its type has `?` (pypto#2686)."""
+
+
+def _made(op: Operation, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The extents of the view that a window is of, with the constants that it was made of."""
+    value = op.bound["source"].value
+    shape = value.owner.bound.get("shape") if value is not None and value.owner is not None else ()
+    if not shape or len(shape) != len(dims):
+        return dims
+    return tuple(d if d is not None else constant(s) for d, s in zip(dims, shape, strict=True))
+
+
+def _window(op: Operation, whole: tuple[Dim, ...], source: Source) -> Iterator[Diagnostic]:
     offsets, sizes = op.bound.get("offsets") or [], op.bound.get("sizes") or []
-    whole, result = _view_dims(op.bound["source"].type), _view_dims(op.results[0].type)
+    result = _view_dims(op.results[0].type)
     for dim, operand in enumerate(offsets):
         offset = constant(operand)
         if offset is not None and offset < 0:
