@@ -32,10 +32,11 @@ class Touch(NamedTuple):
 class Touches:
     """The bytes that one execution reads and writes.
 
-    `tails` are written too, with bytes that mean nothing. `found` are read as they are: what has no value there has none at the destination either, and
-    only whoever computes with it is wrong. Their destinations are beside them, with the number of
-    bytes that each unit of the source becomes, (source bytes, destination bytes). `combines`:
-    what is written is combined with what is there, in any order."""
+    `tails` are written too, with bytes that mean nothing. `found` are read as they are: what has no
+    value there has none at the destination either, and only whoever computes with it is wrong.
+    Their destinations are beside them, with the number of bytes that each unit of the source
+    becomes, (source bytes, destination bytes). `combines`: what is written is combined with what is
+    there, in any order."""
 
     __slots__ = ("combines", "found", "reads", "tails", "writes")
 
