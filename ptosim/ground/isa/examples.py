@@ -44,6 +44,14 @@ def example_of(definition: OpDef) -> Example | None:
     return _examples(definition.family).get(definition.name)
 
 
+@lru_cache(maxsize=1)
+def all_examples() -> str:
+    """Return the programs of all examples, one after the other."""
+    paths = sorted((isa_directory() / "examples").glob("*.pto"))
+    texts = (_BEGIN.sub("\n", path.read_text(encoding="utf-8")) for path in paths)
+    return "".join(texts)
+
+
 @lru_cache(maxsize=64)
 def _examples(family: str) -> dict[str, Example]:
     path = isa_directory() / "examples" / f"{family}.pto"

@@ -2,137 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from ptosim.ground.errors import PtosimError
-from ptosim.ground.isa.dates import holds
-from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OpDef, Status
-from ptosim.ground.records import dataclass
-from ptosim.language.bind.bind import describe
 from ptosim.tools.lsp import edits, outline
+from ptosim.tools.lsp.completion import MOST, Offer, offers_at, signature_at
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.edits import Places
+from ptosim.tools.lsp.hover import WIDTH
 from ptosim.tools.lsp.hover import hints as hints_between
 from ptosim.tools.lsp.hover import hover as hovered
 from ptosim.tools.lsp.names import Kind, Word
 from ptosim.tools.lsp.server import EVENTS, PtoServer, diagnostic
-
-# What can follow what is typed: operations, values, functions, types, members of enums.
-
-_BEFORE = re.compile(r"[%@!#]?[\w$.-]*\Z")
-_ATTRIBUTE = re.compile(r"#pto\.(\w+)<(\w*)\Z")
-_OPERATION = re.compile(r"(?:pto|arith|math|scf|func|memref|cf|quant)\.[\w.]+")
-_TYPES = (
-    ("!pto.ptr", "!pto.ptr<f32>"), ("!pto.tensor_view", "!pto.tensor_view<?x?xf32>"),
-    ("!pto.partition_tensor_view", "!pto.partition_tensor_view<16x64xf32>"),
-    ("!pto.tile_buf", "!pto.tile_buf<vec, 16x64xf32>"), ("!pto.vreg", "!pto.vreg<64xf32>"),
-    ("!pto.mask", "!pto.mask<b32>"), ("!pto.vmi.vreg", "!pto.vmi.vreg<128xf32>"),
-)  # fmt: skip
-_FIRST_WORD = re.compile(r"^\s*(?:%[\w$.:,\s#%-]*=\s*)?[\w.]*\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A word that fits: what is written for the characters from `start` on."""
-
-    label: str
-    kind: str  # operation, value, function, type, member, attribute
-    detail: str
-    start: int
-    text: str
-    doc: str = ""
-
-
-def offers(document: Document, offset: int) -> list[Offer]:
-    """Return what can be written at an offset."""
-    before = document.text[:offset]
-    line = before[before.rfind("\n") + 1 :]
-    member = _ATTRIBUTE.search(line)
-    if member is not None:
-        return list(_members(member[1], offset - len(member[2]), document.resolved.date))
-    found = _BEFORE.search(line)
-    word = found[0] if found is not None else ""
-    start = offset - len(word)
-    if word.startswith("%"):
-        return list(_values(document, start))
-    if word.startswith("@"):
-        return list(_functions(document, start))
-    if word.startswith("!"):
-        return [*_aliases(document, start), *(Offer(n, "type", t, start, t) for n, t in _TYPES)]
-    if word.startswith("#"):
-        names = sorted(enums())
-        return [Offer(f"#pto.{n}", "attribute", "", start, f"#pto.{n}<") for n in names]
-    if _FIRST_WORD.match(line):
-        return list(_operations(document, start))
-    return list(_attributes(line, start))
-
-
-def _operations(document: Document, start: int) -> Iterator[Offer]:
-    date, target = document.resolved.date, document.resolved.target
-    rows = isa(date)
-    for name in rows.names():
-        row = rows.get(name)
-        if (
-            row is None
-            or row.library
-            or not holds({"since": row.since or "", "until": row.until}, date)
-        ):
-            continue
-        if row.status.get(target) is Status.ABSENT:
-            continue
-        example = example_of(row)
-        doc = example.line if example is not None else ""
-        yield Offer(name, "operation", row.summary, start, _text(row), doc)
-
-
-def _text(row: OpDef) -> str:
-    """The operation with its operands as they are described: a form to fill in."""
-    if not row.variants or row.form != "dps":
-        return row.name
-    return f"{row.name} {describe(row.variants[0], row)}"
-
-
-def _values(document: Document, start: int) -> Iterator[Offer]:
-    for made in document.names.visible(start):
-        kind = str(made.value.type) if made.value is not None else ""
-        yield Offer(made.word.text, "value", kind, start, made.word.text)
-
-
-def _functions(document: Document, start: int) -> Iterator[Offer]:
-    for kind, name in document.names.made:
-        if kind is Kind.FUNCTION:
-            yield Offer(name, "function", "", start, name)
-
-
-def _aliases(document: Document, start: int) -> Iterator[Offer]:
-    for name, text in document.resolved.module.type_aliases.items():
-        yield Offer(name, "type", text, start, name)
-
-
-def _members(name: str, start: int, date: str) -> Iterable[Offer]:
-    enum = enums().get(name)
-    members = enum.members_at(date) if enum is not None else ()
-    return (Offer(m, "member", f"#pto.{name}", start, m) for m in members)
-
-
-def _attributes(line: str, start: int) -> Iterator[Offer]:
-    """Attributes of the operation on the line, inside its braces."""
-    found = _OPERATION.search(line)
-    row = isa().get(found[0]) if found is not None else None
-    if row is None or line.count("{") <= line.count("}"):
-        return
-    for attribute in row.attrs.values():
-        detail = attribute.type + (" (required)" if attribute.required else "")
-        yield Offer(attribute.name, "attribute", detail, start, f"{attribute.name} = ")
-
+from ptosim.views.operations import card
 
 _SYMBOLS = {
     "module": types.SymbolKind.Module,
@@ -146,6 +33,7 @@ _OFFERS = {
     "type": types.CompletionItemKind.Class,
     "member": types.CompletionItemKind.EnumMember,
     "attribute": types.CompletionItemKind.Property,
+    "rest": types.CompletionItemKind.Text,
 }
 
 
@@ -226,11 +114,37 @@ def semantic(ls: PtoServer, params: types.SemanticTokensParams) -> types.Semanti
     return types.SemanticTokens(data=places.tokens(outline.tokens(document)))
 
 
-def complete(ls: PtoServer, params: types.CompletionParams) -> list[types.CompletionItem]:
-    """What can be written here."""
-    document, places = _asked(ls, params)
-    found = offers(document, places.offset(params.position))
-    return [_item(offer, places, params.position) for offer in found]
+def complete(ls: PtoServer, params: types.CompletionParams) -> types.CompletionList:
+    """What can be written here, by the text as it was last checked."""
+    scope = ls.scope(params.text_document.uri, params.position)
+    places = ls.places(params.text_document.uri)
+    found = offers_at(scope)
+    items = [
+        _item(n, offer, places, params.position, with_stops=ls.has_snippets)
+        for n, offer in enumerate(found)
+    ]
+    return types.CompletionList(is_incomplete=len(found) == MOST, items=items)
+
+
+def resolve(ls: PtoServer, item: types.CompletionItem) -> types.CompletionItem:
+    """The documentation of an operation that is looked at in the list."""
+    row = isa().get(item.label)
+    if row is not None and item.kind is _OFFERS["operation"]:
+        example = example_of(row)
+        shown = f"```mlir\n{example.program}```\n\n" if example is not None else ""
+        text = f"{shown}```text\n{card(row, WIDTH)}```"
+        item.documentation = types.MarkupContent(types.MarkupKind.Markdown, text)
+    return item
+
+
+def signature(ls: PtoServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+    """The operands of the operation that is written, and which of them comes here."""
+    found = signature_at(ls.scope(params.text_document.uri, params.position))
+    if found is None:
+        return None
+    label, operands, active = found
+    made = [types.ParameterInformation(one) for one in operands]
+    return types.SignatureHelp([types.SignatureInformation(label, parameters=made)], 0, active)
 
 
 def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -310,14 +224,23 @@ def _symbol(symbol: outline.Symbol, places: Places) -> types.DocumentSymbol:
     )
 
 
-def _item(offer: Offer, places: Places, position: types.Position) -> types.CompletionItem:
+def _item(
+    number: int, offer: Offer, places: Places, position: types.Position, *, with_stops: bool
+) -> types.CompletionItem:
+    """An item; its place in the list is ours (`sort_text`), for it is chosen by what fits."""
+    is_snippet = with_stops and bool(offer.snippet)
+    where = types.Range(places.position(offer.start), position)
     return types.CompletionItem(
         label=offer.label,
         kind=_OFFERS[offer.kind],
-        detail=offer.detail,
-        documentation=offer.doc or None,
+        detail=offer.detail or None,
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, offer.doc)
+        if offer.doc
+        else None,
         filter_text=offer.label,
-        text_edit=types.TextEdit(types.Range(places.position(offer.start), position), offer.text),
+        sort_text=f"{number:02}",
+        insert_text_format=types.InsertTextFormat.Snippet if is_snippet else None,
+        text_edit=types.TextEdit(where, offer.snippet if is_snippet else offer.text),
     )
 
 
@@ -338,7 +261,16 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (
         types.TEXT_DOCUMENT_COMPLETION,
         complete,
-        types.CompletionOptions(trigger_characters=["%", "@", "!", "#", ".", "<"]),
+        types.CompletionOptions(
+            trigger_characters=["%", "@", "!", "#", ".", "<", "=", "{", "[", "(", ",", " "],
+            resolve_provider=True,
+        ),
+    ),
+    (types.COMPLETION_ITEM_RESOLVE, resolve, None),
+    (
+        types.TEXT_DOCUMENT_SIGNATURE_HELP,
+        signature,
+        types.SignatureHelpOptions(trigger_characters=["(", ",", "%"]),
     ),
     (
         types.TEXT_DOCUMENT_CODE_ACTION,

@@ -28,6 +28,7 @@ from ptosim.ground.version import __version__
 from ptosim.tools.lsp.document import Document, Settings, settings_of
 from ptosim.tools.lsp.edits import Places
 from ptosim.tools.lsp.resting import Resting
+from ptosim.tools.lsp.scope import Scope
 
 # -- messages --------------------------------------------------------------------------------------
 
@@ -210,6 +211,24 @@ class PtoServer(LanguageServer):
             offset = self.text(uri).offset_at_position(position)
             found = [d for d in found if d.begin <= offset <= d.end]
         return found[0] if len(found) == 1 else Document(_name(uri), "", self.settings)
+
+    def scope(self, uri: str, position: types.Position) -> Scope:
+        """Return what can be named at a position: by the program as it was last checked, for a text
+        that changes with each key need not be checked to be completed."""
+        text, known = self.text(uri), self._documents.get(uri)
+        offset = text.offset_at_position(position)
+        if known is not None and len(known[2]) == 1 and texts(_name(uri), known[1]) == [known[1]]:
+            return Scope(known[2][0], text.source, offset)
+        document = self.document(uri, position)
+        return Scope(document, document.text, min(offset, len(document.text)))
+
+    @property
+    def has_snippets(self) -> bool:
+        """Whether the editor knows texts with tab stops."""
+        document = self.client_capabilities.text_document
+        completion = document.completion if document is not None else None
+        item = completion.completion_item if completion is not None else None
+        return bool(item is not None and item.snippet_support)
 
     def places(self, uri: str) -> Places:
         """Return what turns offsets of a text into positions."""

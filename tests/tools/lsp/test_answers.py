@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptosim.launch.sources import open_source, shipped_names
-from ptosim.tools.lsp import edits, hover, outline
-from ptosim.tools.lsp import requests as completion
+from ptosim.tools.lsp import completion, edits, hover, outline
 from ptosim.tools.lsp.document import Document, Price, Settings
 from ptosim.tools.lsp.names import Kind
 

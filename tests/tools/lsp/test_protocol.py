@@ -137,7 +137,7 @@ async def test_completion_replaces_what_is_typed(client):
     document = await opened(client, text, "completion")
     place = position(text, cut + len("    pto.tad"))
     offers = await client.text_document_completion_async(types.CompletionParams(document, place))
-    one = next(o for o in offers if o.label == "pto.tadd")
+    one = next(o for o in offers.items if o.label == "pto.tadd")
     assert one.text_edit.range.start == position(text, cut + 4)
     assert one.text_edit.new_text.startswith("pto.tadd ins(")
 

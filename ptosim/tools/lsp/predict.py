@@ -1,0 +1,185 @@
+"""The words that a half-typed statement is likely to go on with, the likeliest first.
+
+Which kind of word follows is taken from statements that begin alike (`statements.py`); a value is
+chosen among those in scope by the type of the one that stands there in the other statement, a type
+is the one of the value that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptosim.ground.ir.types import ScalarType, TileType
+from ptosim.ground.isa.examples import all_examples, example_of
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.records import dataclass
+from ptosim.tools.lsp.scope import Scope
+from ptosim.tools.lsp.statements import (
+    Piece,
+    alike,
+    following,
+    following_loosely,
+    operation_of,
+    pieces,
+)
+
+VALUES = 30
+"""The most values that are offered for an operand."""
+NEAR = 200
+"""Of so many values, those made last, the best are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How a statement goes on: its next word, and all of what follows on the line."""
+
+    word: str
+    text: str
+    kind: str
+
+
+def rests(scope: Scope, typed_text: str) -> Iterator[Rest]:
+    """Yield how a statement can go on after the words that are typed of it."""
+    typed = pieces(typed_text)
+    operation = operation_of(typed_text)
+    lines = list(lines_of(scope, operation)) if operation else []
+    found = following(typed, lines)
+    known = {words[0].shape for words in found if words}
+    found += [w for w in following_loosely(typed, lines) if w[0].shape not in known]
+    for words in found:
+        made = filled(scope, typed, words)
+        if made:
+            yield Rest(made[0].text, _joined(made), made[0].kind)
+
+
+def lines_of(scope: Scope, operation: str) -> Iterator[str]:
+    """Yield statements of an operation: those around, then its example."""
+    yield from alike(scope.text, scope.offset, operation)
+    row = isa(scope.document.resolved.date).get(operation)
+    example = example_of(row) if row is not None else None
+    if example is not None:
+        yield example.line.removesuffix(" … }")
+    yield from alike(all_examples(), len(all_examples()), operation)
+
+
+def filled(scope: Scope, typed: Sequence[Piece], words: Sequence[Piece]) -> list[Piece]:
+    """Return words of another statement, all of which are `typed` and then `words`, with values and
+    types of this one. What has one type there has one type here."""
+    made = list(typed)
+    own = own_types(words)
+    chosen: dict[str, str] = {}
+    in_brackets = 0
+    for word in words:
+        text = word.text
+        in_brackets += (text == "[") - (text == "]")
+        if word.kind == "value":
+            wanted = own.get(text) or scope.type_of(text) or ("index" if in_brackets else "")
+            text = _value(scope, made, text, chosen.get(wanted, wanted))
+            chosen.setdefault(wanted, scope.type_of(text) or wanted)
+        elif word.kind == "type":
+            text = type_for(scope, made) or text
+        made.append(Piece(word.kind, text, word.start, word.gap))
+    return made[len(typed) :]
+
+
+def _value(scope: Scope, typed: Sequence[Piece], model: str, wanted: str) -> str:
+    found = values_for(scope, typed, wanted, model)
+    if found and (not wanted or _distance(scope, scope.type_of(found[0]), wanted) < FAR):
+        return found[0]
+    return model
+
+
+def own_types(words: Sequence[Piece]) -> dict[str, str]:
+    """Return the types of the values of a statement as far as it says them."""
+    found: dict[str, str] = {}
+    for place, word in enumerate(words):
+        name = _typed_by(words[:place]) if word.kind == "type" else ""
+        if name:
+            found[name] = word.text
+    return found
+
+
+def _joined(words: Sequence[Piece]) -> str:
+    return "".join(w.gap + w.text for w in words).strip()
+
+
+def values_for(
+    scope: Scope, typed: Sequence[Piece], wanted: str = "", model: str = ""
+) -> list[str]:
+    """Return the names of values in scope, those that fit best first: of the type that is wanted,
+    the constant that stands there elsewhere (`model`), not yet in this statement, not used yet
+    (those made first), else made last."""
+    used = {p.text for p in typed if p.kind == "value"}
+    near = list(scope.values)[:NEAR]
+
+    is_fixed = scope.is_constant(model)
+
+    def badness(place: int) -> tuple[int, bool, bool, bool, int]:
+        name = near[place]
+        distance = _distance(scope, scope.type_of(name), wanted) if wanted else 0
+        is_used = scope.mentions[name] > 1
+        again = not is_fixed and name in used
+        return distance, is_fixed and name != model, again, is_used, place if is_used else -place
+
+    return [near[place] for place in sorted(range(len(near)), key=badness)][:VALUES]
+
+
+FAR = 4
+"""A type that cannot stand in the place of another."""
+
+
+def _distance(scope: Scope, kind: str, wanted: str) -> int:
+    """How much a type differs from the one that is wanted: nothing, in its sizes, in its elements,
+    in its layout, altogether."""
+    if kind == wanted:
+        return 0
+    have, want = scope.kind_of(kind), scope.kind_of(wanted)
+    if type(have) is not type(want):
+        return FAR
+    if have == want:
+        return 0
+    if isinstance(have, TileType) and isinstance(want, TileType):
+        if have.loc != want.loc:
+            return FAR
+        layouts = (have.blayout, have.slayout) == (want.blayout, want.slayout)
+        return (1 if have.dtype == want.dtype else 2) if layouts else 3
+    return FAR if isinstance(have, ScalarType) else 1
+
+
+def type_for(scope: Scope, typed: Sequence[Piece]) -> str:
+    """Return the type that belongs at the end of what is typed: of the value as many places into
+    its list as types were written of it."""
+    return scope.type_of(_typed_by(typed))
+
+
+def _typed_by(typed: Sequence[Piece]) -> str:
+    """The value whose type comes next, '' if it cannot be told."""
+    depth, types = 0, 0
+    place = len(typed) - 1
+    while place >= 0:
+        word = typed[place]
+        depth += (word.text in ")]}") - (word.text in "([{") if word.kind == "sign" else 0
+        if depth < 0:
+            return ""
+        if depth == 0 and word.text == ":":
+            break
+        if word.text == "->":
+            return ""
+        types += word.kind == "type" and depth == 0
+        place -= 1
+    listed = _listed(typed[:place]) if place >= 0 else []
+    return listed[types] if types < len(listed) else ""
+
+
+def _listed(typed: Sequence[Piece]) -> list[str]:
+    """The values of the list that a colon ends, without those in brackets of their own."""
+    found: list[str] = []
+    depth = 0
+    for word in reversed(typed):
+        if word.kind == "sign":
+            depth += (word.text in ")]}") - (word.text in "([{")
+            if depth < 0 or (depth == 0 and word.text in ("=", ":")):
+                break
+        elif word.kind == "value" and depth == 0:
+            found.append(word.text)
+    return found[::-1]
