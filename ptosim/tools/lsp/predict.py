@@ -90,8 +90,12 @@ def _value(scope: Scope, typed: Sequence[Piece], model: str, wanted: str) -> str
 
 
 def own_types(words: Sequence[Piece]) -> dict[str, str]:
-    """Return the types of the values of a statement as far as it says them."""
+    """Return the types of the values of a statement as far as it says them: one type alone is that
+    of all values of its list."""
     found: dict[str, str] = {}
+    kinds = [n for n, word in enumerate(words) if word.kind == "type"]
+    if len(kinds) == 1 and words[kinds[0] - 1].text == ":":
+        return dict.fromkeys(_listed(words[: kinds[0] - 1]), words[kinds[0]].text)
     for place, word in enumerate(words):
         name = _typed_by(words[:place]) if word.kind == "type" else ""
         if name:
