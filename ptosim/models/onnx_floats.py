@@ -300,7 +300,9 @@ def _conv(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
         part = None if bias is None else bias[filters]
         return product(low.runner, a.reshape(-1, a.shape[-1]), np.ascontiguousarray(b), part)
 
-    return [convolve(x, w, window_of(node, x, w), node.attrs.get("group", 1), each)]
+    absent = np.zeros(1, np.float32) if np.all(np.isfinite(x)) else None  # 0 times infinity is NaN
+    groups = node.attrs.get("group", 1)
+    return [convolve(x, w, window_of(node, x, w), groups, each, 0, absent)]
 
 
 OPERATORS: dict[str, Lowered] = {

@@ -239,7 +239,8 @@ def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
         return low.runner.sums(a, b, (x_zero, per_filter(w_zero, filters)))
 
     groups = node.attrs.get("group", 1)
-    return [convolve(x, w, window_of(node, x, w), groups, each, int(x_zero.reshape(-1)[0]))]
+    fill = int(x_zero.reshape(-1)[0])
+    return [convolve(x, w, window_of(node, x, w), groups, each, fill, w_zero)]
 
 
 def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -254,7 +255,8 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
         return _requantised(low, a, b, zeros, start, per_filter(factor, filters), y_zero)
 
     groups = node.attrs.get("group", 1)
-    return [convolve(x, w, window_of(node, x, w), groups, each, int(x_zero.reshape(-1)[0]))]
+    fill = int(x_zero.reshape(-1)[0])
+    return [convolve(x, w, window_of(node, x, w), groups, each, fill, w_zero)]
 
 
 # -- float operators between quantised ones --------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ MODEL = group(
     option("--max-drop", type=float, metavar="PERCENT",
            help="largest error of the outputs (RMS)"),
     option("--max-cycles", type=from_zero, metavar="N", help="most cycles on each target"),
+    switch("--keep-slow", help="quantise layers too that are slower so than in float"),
     several("--dim", "NAME=N", "size of a named dimension"),
     switch("--partial", help="the host computes what has no kernel"),
     option("--seed", type=from_zero, default=0, help="recorded with the result (0)"),
@@ -149,8 +151,9 @@ def _text(kind: str, scale: float, zero: int, result: np.ndarray) -> str:
 def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Quantise, run, write, report."""
     from ptosim.models.conversion import sensitivity, source
-    from ptosim.models.conversion.convert import Settings, convert, every_value
+    from ptosim.models.conversion.convert import Conversion, Settings, convert, every_value
     from ptosim.models.conversion.record import fields, write
+    from ptosim.models.conversion.speed import headline, never_slower
 
     terminal.report_to_screen()
     _check(options)
@@ -171,10 +174,13 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     values = every_value(model.graph, samples.feeds)
     budget = sensitivity.Budget(options.max_drop, options.max_cycles)
     ranked = sensitivity.order(model, samples, settings, values)
-    made = sensitivity.within(
-        model, samples, settings, values, ranked, budget,
-        lambda leave: convert(model, samples, settings, targets, options.seed, leave, values),
-    )  # fmt: skip
+
+    def attempt(leave: Sequence[str]) -> Conversion:
+        return convert(model, samples, settings, targets, options.seed, leave, values)
+
+    made = sensitivity.within(model, samples, settings, values, ranked, budget, attempt)
+    if not options.keep_slow:
+        made = never_slower(made, attempt)
     unmet = sensitivity.met(made, budget)
     after = options.after or ""
 
@@ -187,7 +193,7 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     return Report(
         [Section("", lambda _: _parts(made, after))],
         data,
-        heads=[_head(options.tensor, made)],
+        heads=[headline(made, _db(made.output.sqnr)), _head(options.tensor, made)],
         aside=findings,
         before=False,
         is_quiet=True,
@@ -294,7 +300,7 @@ def _ranked(made: Any) -> Part:
     from ptosim.models.conversion.sensitivity import GREEDY
 
     rows = [
-        (i + 1, name, _db(sqnr), "float" if name in made.left else "quantised")
+        (i + 1, name, _db(sqnr), "float" if name in (*made.left, *made.slow) else "quantised")
         for i, (name, sqnr) in enumerate(made.order)
     ]
     which = "it and those above" if len(rows) <= GREEDY else "it alone"
@@ -303,7 +309,10 @@ def _ranked(made: Any) -> Part:
 
 
 def _notes(made: Any) -> list[Part]:
-    notes = [f"left in float: {n}: {why}" for n, why in made.quantised.plan.left.items()]
+    from ptosim.models.conversion.speed import lines, reasons
+
+    notes = [f"left in float: {n}: {why}" for n, why in reasons(made).items()]
+    notes += lines(made)
     notes += [f"not fused: {n}: {why}" for n, why in made.quantised.fusion.why_not.items()
               if n not in made.quantised.plan.left]  # fmt: skip
     claims = [r.line for r in made.rows if r.line.statement is not None and not r.line.statement[0]]

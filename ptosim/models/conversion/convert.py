@@ -207,6 +207,8 @@ class Conversion:
     """Cycles of the float model's programs on each target, where every node has one."""
     order: list[tuple[str, float]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
+    """Layers that stay in float because they are no faster quantised."""
 
 
 def quantise(

@@ -106,7 +106,7 @@ def _product(
 
         window = window_of(node, a, b)
         fill = int(zeros[0].reshape(-1)[0])
-        return convolve(a, b, window, core.attrs.get("group", 1), each, fill)
+        return convolve(a, b, window, core.attrs.get("group", 1), each, fill, zeros[1])
     if core.attrs.get("transA", 0):
         a = np.ascontiguousarray(a.T)
     if core.attrs.get("transB", 0):

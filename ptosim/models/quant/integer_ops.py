@@ -104,9 +104,13 @@ def convolve(
     groups: int,
     product: Product,
     fill: int = 0,
+    absent: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the convolution of [batch, channels, ...] with [out, channels / groups, ...], group by
-    group; `fill`, the stored value of real 0, is what surrounds the image."""
+    """Return the convolution of [batch, channels, ...] with [out, channels / groups, ...]; `fill`,
+    the stored value of real 0, is what surrounds the image.
+
+    `product` is called group by group; with `absent`, the stored value of weight 0 for all or for
+    each filter, for many groups at once, whose filters weigh the channels of the others with 0."""
     batch, channels = image.shape[:2]
     filters, depth = weights.shape[:2]
     if groups < 1 or channels != depth * groups or filters % groups:
@@ -115,13 +119,37 @@ def convolve(
         )
     share = filters // groups
     found = []
-    for group in range(groups):
-        patches = window.patches(image[:, group * depth : (group + 1) * depth], fill)
-        chosen = slice(group * share, (group + 1) * share)
-        rows = weights[chosen].reshape(share, -1).T
+    size = depth * math.prod(window.kernel) * share
+    many = 1 if absent is None else max(math.isqrt(MOST_WEIGHTS // max(size, 1)), 1)
+    for group in range(0, groups, many):
+        count = min(many, groups - group)
+        patches = window.patches(image[:, group * depth : (group + count) * depth], fill)
+        chosen = slice(group * share, (group + count) * share)
+        rows = weights[chosen].reshape(count * share, -1).T
+        if count > 1:
+            assert absent is not None
+            rows = _side_by_side(
+                rows, count, absent.reshape(-1)[chosen if absent.size > 1 else ...]
+            )
         part = product(patches.reshape(-1, patches.shape[-1]), rows, chosen)
-        found.append(part.reshape(batch, math.prod(window.out), share).transpose(0, 2, 1))
+        found.append(part.reshape(batch, math.prod(window.out), -1).transpose(0, 2, 1))
     return np.concatenate(found, 1).reshape(batch, filters, *window.out)
+
+
+MOST_WEIGHTS = 1 << 22
+"""Elements of the filters of several groups as one matrix."""
+
+
+def _side_by_side(rows: np.ndarray, count: int, absent: np.ndarray) -> np.ndarray:
+    """Filters [taps of a group, filters of all] as one matrix over the taps of all groups."""
+    taps, filters = rows.shape
+    share = filters // count
+    whole = np.empty((count, taps, filters), rows.dtype)
+    whole[:] = absent.astype(rows.dtype)
+    for i in range(count):
+        own = slice(i * share, (i + 1) * share)
+        whole[i, :, own] = rows[:, own]
+    return whole.reshape(count * taps, filters)
 
 
 def conv_int32(

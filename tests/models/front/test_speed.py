@@ -1,0 +1,89 @@
+"""Layers are quantised where that pays, or a line says what it costs; groups are no loop of
+programs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+from ptosim.models import onnx_run
+from ptosim.models.onnx_model import graph_of
+from ptosim.models.quant.integer_ops import Window, conv_int32, convolve
+from tests.models.front import networks
+from tests.models.front.networks import F, build, node
+
+rng = np.random.default_rng(31)
+
+
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_groups_are_products_of_many_at_once(groups):
+    """Filters weigh the channels of other groups with the stored value of 0: sums do not change,
+    and the products are fewer."""
+    x = rng.integers(-128, 128, (2, 8, 5, 5))
+    w = rng.integers(0, 256, (16, 8 // groups, 3, 3))
+    zeros = rng.integers(0, 256, 16)
+    window = Window(x.shape[2:], (3, 3), (2, 1), (1, 1, 1, 1))
+    want = conv_int32(x, w - zeros.reshape(-1, 1, 1, 1), window, groups)
+    calls = []
+
+    def product(a, b, filters):
+        calls.append(b.shape)
+        return a @ (b - zeros[filters])
+
+    have = convolve(x, w, window, groups, product, 0, zeros)
+    np.testing.assert_array_equal(have, want)
+    assert calls == [(8 * 9, 16)]
+
+
+def test_a_depthwise_convolution_is_one_program_and_unsafe_for_infinity_only():
+    w = networks.weights(rng, 16, 1, 3, 3)
+    made = node("Conv", ["x", "w"], ["y"], "depthwise", group=16)
+    shape = [1, 16, 6, 6]
+    graph = graph_of(build([made], [("x", F, shape)], [("y", F, [1, 16, 4, 4])], {"w": w}))
+    x = rng.standard_normal(shape).astype(np.float32)
+    for value, count in ((1.0, 1), (np.inf, 16)):
+        x[0, 3, 2, 2] = value
+        outcome = onnx_run.run(graph, {"x": x}, ("a5",))
+        have, want = outcome.results["a5", "exact"]["y"], outcome.outputs["y"]
+        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+        assert len(outcome.programs["a5", "exact"]) == count
+
+
+def report(cli, tmp_path, made, *more):
+    proto, samples = made
+    onnx.save(proto, tmp_path / "m.onnx")
+    np.savez(tmp_path / "d.npz", **samples)
+    return cli(
+        "quant", "convert", tmp_path / "m.onnx", "--calibration", tmp_path / "d.npz",
+        "--target", "a5", *more,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_no_layer_is_slower_without_a_line(cli, tmp_path):
+    """Cycles of a layer are those of its kernels and of what quantises its operands."""
+    got = report(cli, tmp_path, networks.keras())
+    assert got.code == 0
+    first = got.out.splitlines()[0]
+    assert first.startswith("int8: ")
+    assert "times as fast as float on a5 (one core), " in first
+    whole = json.loads(report(cli, tmp_path, networks.keras(), "--format", "json").out)
+    left = [n for n, why in whole["left_in_float"].items() if why == "quantised it is slower"]
+    assert left
+    assert whole["headline"].endswith("2 layers stay in float because: quantised it is slower")
+    kept = json.loads(
+        report(cli, tmp_path, networks.keras(), "--keep-slow", "--format", "json").out
+    )
+    assert not kept["left_in_float"]
+    slow = {s["layer"] for s in kept["slower_than_float"]}
+    assert set(left) <= slow
+    for layers in (whole, kept):
+        told = {s["layer"] for s in layers["slower_than_float"]}
+        for row in layers["layers"]:
+            fast = [f["cycles"] for f in row["forms"] if f["form"] == "fast"]
+            if row["format"] == "int8" and fast[0] > row["f32_cycles"]["a5"]:
+                assert row["layer"] in told
+    assert whole["totals"][1]["cycles"] <= kept["totals"][1]["cycles"]
