@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lsprotocol import types
 from pygls.workspace import TextDocument
@@ -13,9 +13,9 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
+from ptosim.tools.lsp.colours import MODIFIERS, TYPES, Token
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.names import Kind, Word
-from ptosim.tools.lsp.outline import MODIFIERS, TYPES, Token
 
 Edit = tuple[int, int, str]
 """From, to, and the new text."""
@@ -100,21 +100,22 @@ class Places:
         """Return changes of the text as the protocol has them."""
         return [types.TextEdit(self.range(begin, end), text) for begin, end, text in made]
 
-    def tokens(self, found: Sequence[Token]) -> list[int]:
-        """Return words with their kinds, five numbers a word, each relative to the one before."""
+    def tokens(self, lines: Iterable[Sequence[Token]], first: int = 0) -> list[int]:
+        """Return the words of lines from the first one on, with their kinds, five numbers a word,
+        each relative to the one before."""
         data: list[int] = []
-        line = column = 0
-        for start, length, kind, modifiers in found:
-            place = self.position(start)
-            after = self.position(start + length)
-            size = after.character - place.character if after.line == place.line else length
-            bits = sum(1 << MODIFIERS.index(m) for m in modifiers)
-            data += [
-                place.line - line,
-                place.character - (column if place.line == line else 0),
-                size,
-                TYPES.index(kind),
-                bits,
-            ]
-            line, column = place.line, place.character
+        last = 0
+        texts = self._source.text.split("\n")
+        for number, words in enumerate(lines, first):
+            column = 0
+            units = None if texts[number].isascii() else self._units(texts[number])
+            for at, size, kind, modifiers in words:
+                place, end = (at, at + size) if units is None else (units(at), units(at + size))
+                bits = sum(1 << MODIFIERS.index(m) for m in modifiers)
+                data += (number - last, place - column, end - place, TYPES.index(kind), bits)
+                last, column = number, place
         return data
+
+    def _units(self, line: str) -> Callable[[int], int]:
+        count = self._text.position_codec.client_num_units
+        return lambda column: count(line[:column])

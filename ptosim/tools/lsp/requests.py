@@ -10,7 +10,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import isa
-from ptosim.tools.lsp import edits, outline
+from ptosim.tools.lsp import colours, edits, outline
 from ptosim.tools.lsp.completion import MOST, Offer, offers_at, signature_at
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.edits import Places
@@ -110,8 +110,31 @@ def folding(ls: PtoServer, params: types.FoldingRangeParams) -> list[types.Foldi
 
 def semantic(ls: PtoServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
     """What each word is."""
-    document, places = _asked(ls, params)
-    return types.SemanticTokens(data=places.tokens(outline.tokens(document)))
+    uri = params.text_document.uri
+    data = ls.places(uri).tokens(colours.by_line(ls.scope(uri)))
+    return types.SemanticTokens(data=data, result_id=ls.keep_tokens(uri, data))
+
+
+def semantic_changes(
+    ls: PtoServer, params: types.SemanticTokensDeltaParams
+) -> types.SemanticTokens | types.SemanticTokensDelta:
+    """What of it has changed since the editor asked last."""
+    uri = params.text_document.uri
+    before = ls.kept_tokens(uri, params.previous_result_id)
+    found = semantic(ls, types.SemanticTokensParams(params.text_document))
+    if before is None:
+        return found
+    start, gone, come = colours.changes(before, found.data)
+    edits_ = [types.SemanticTokensEdit(start, gone, come)] if gone or come else []
+    return types.SemanticTokensDelta(edits_, result_id=found.result_id)
+
+
+def semantic_range(ls: PtoServer, params: types.SemanticTokensRangeParams) -> types.SemanticTokens:
+    """What each word of some lines is."""
+    uri = params.text_document.uri
+    first, last = params.range.start.line, params.range.end.line
+    words = colours.by_line(ls.scope(uri), first, last)
+    return types.SemanticTokens(data=ls.places(uri).tokens(words, first))
 
 
 def complete(ls: PtoServer, params: types.CompletionParams) -> types.CompletionList:
@@ -244,6 +267,8 @@ def _item(
     )
 
 
+_LEGEND = types.SemanticTokensLegend(list(colours.TYPES), list(colours.MODIFIERS))
+
 REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (types.TEXT_DOCUMENT_HOVER, hover, None),
     (types.TEXT_DOCUMENT_DEFINITION, definition, None),
@@ -253,11 +278,9 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (types.TEXT_DOCUMENT_RENAME, rename, types.RenameOptions(prepare_provider=True)),
     (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols, None),
     (types.TEXT_DOCUMENT_FOLDING_RANGE, folding, None),
-    (
-        types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
-        semantic,
-        types.SemanticTokensLegend(list(outline.TYPES), list(outline.MODIFIERS)),
-    ),
+    (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, semantic, _LEGEND),
+    (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL_DELTA, semantic_changes, _LEGEND),
+    (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, semantic_range, _LEGEND),
     (
         types.TEXT_DOCUMENT_COMPLETION,
         complete,

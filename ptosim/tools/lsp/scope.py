@@ -57,10 +57,17 @@ class Scope:
         tail = _alike_at_end(old[begin:], new[begin:])
         return begin, len(old) - tail, len(new) - tail
 
+    def checked_place(self, offset: int) -> int:
+        """Return the place in the text that was checked of one in this text."""
+        begin, old_end, new_end = self._changed
+        if offset <= begin:
+            return offset
+        return offset - new_end + old_end if offset >= new_end else begin
+
     @cached_property
     def values(self) -> Mapping[str, Named]:
         """The values by name, the last ones first."""
-        begin, old_end, new_end = self._changed
+        begin, _, new_end = self._changed
         found: dict[str, Named] = {}
         here = self.text.rfind("\n", 0, self.offset) + 1
         fresh = self.text[self.text.rfind("\n", 0, begin) + 1 : min(here, new_end)]
@@ -69,9 +76,7 @@ class Scope:
             for one in _ONE.findall(line[1]):
                 found[one] = Named(one, None, None, types[-1] if types else "")
         found = dict(reversed(found.items()))
-        is_before = self.offset <= new_end
-        place = min(self.offset, begin) if is_before else self.offset - new_end + old_end
-        for made in self.document.names.visible(place):
+        for made in self.document.names.visible(self.checked_place(self.offset)):
             value = made.value
             kind = value.type if value is not None else None
             known = found.get(made.word.text)

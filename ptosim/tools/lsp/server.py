@@ -184,6 +184,8 @@ class PtoServer(LanguageServer):
         super().__init__("ptosim", __version__)
         self.settings = Settings()
         self.resting = Resting()
+        self._tokens: dict[str, tuple[str, list[int]]] = {}
+        self._told = 0
         self._documents: dict[str, tuple[int | None, str, list[Document]]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
@@ -212,20 +214,32 @@ class PtoServer(LanguageServer):
             found = [d for d in found if d.begin <= offset <= d.end]
         return found[0] if len(found) == 1 else Document(_name(uri), "", self.settings)
 
-    def scope(self, uri: str, position: types.Position) -> Scope:
+    def scope(self, uri: str, position: types.Position | None = None) -> Scope:
         """Return what can be named at a position: by the program as it was last checked, for a text
-        that changes with each key need not be checked to be completed."""
+        that changes with each key need not be checked to be completed or coloured."""
         text, known = self.text(uri), self._documents.get(uri)
-        offset = text.offset_at_position(position)
+        offset = text.offset_at_position(position) if position is not None else 0
         if known is not None and len(known[2]) == 1 and texts(_name(uri), known[1]) == [known[1]]:
             return Scope(known[2][0], text.source, offset)
         document = self.document(uri, position)
         return Scope(document, document.text, min(offset, len(document.text)))
 
+    def keep_tokens(self, uri: str, data: list[int]) -> str:
+        """Keep what the editor is told of the words, and return a name for it."""
+        self._told += 1
+        self._tokens[uri] = str(self._told), data
+        return str(self._told)
+
+    def kept_tokens(self, uri: str, name: str) -> list[int] | None:
+        """Return what was told by that name, None if it was not the last."""
+        known, data = self._tokens.get(uri, ("", None))
+        return data if known == name else None
+
     @property
     def has_snippets(self) -> bool:
         """Whether the editor knows texts with tab stops."""
-        document = self.client_capabilities.text_document
+        client = getattr(self.protocol, "client_capabilities", None)
+        document = client.text_document if client is not None else None
         completion = document.completion if document is not None else None
         item = completion.completion_item if completion is not None else None
         return bool(item is not None and item.snippet_support)
@@ -254,6 +268,7 @@ class PtoServer(LanguageServer):
         if before is not None:
             before.cancel()
         self._documents.pop(uri, None)
+        self._tokens.pop(uri, None)
         self._publish(uri, [])
 
     async def _checked(self, uri: str, wait: float) -> None:

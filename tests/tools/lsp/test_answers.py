@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ptosim.launch.sources import open_source, shipped_names
-from ptosim.tools.lsp import completion, edits, hover, outline
+from ptosim.tools.lsp import colours, completion, edits, hover, outline
 from ptosim.tools.lsp.document import Document, Price, Settings
 from ptosim.tools.lsp.names import Kind
+from ptosim.tools.lsp.scope import Scope
 
 TEXT = """// Adds two tiles.
 !tile = !pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>
@@ -154,7 +155,7 @@ def test_the_outline_and_what_folds():
 
 
 def test_words_have_kinds_and_do_not_overlap():
-    found = outline.tokens(document())
+    found = colours.tokens(Scope(document(), TEXT, 0))
     kinds = {TEXT[start : start + length]: kind for start, length, kind, _ in found}
     assert kinds["pto.tadd"] == "macro"
     assert kinds["scf.for"] == "keyword"
@@ -194,6 +195,7 @@ def test_every_question_has_an_answer_on_texts_of_all_levels_cut_anywhere(name, 
         word = doc.names.at(offset)
         if word is not None and (made := doc.names.definition(word)) is not None:
             assert word in doc.names.uses(made)
-    for ask in (outline.symbols, outline.folds, outline.lenses, outline.tokens, edits.formatted):
+    for ask in (outline.symbols, outline.folds, outline.lenses, edits.formatted):
         ask(doc)
+    colours.tokens(Scope(doc, text, 0))
     hover.hints(doc, 0, len(text))

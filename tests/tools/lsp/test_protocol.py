@@ -215,3 +215,34 @@ async def test_every_request_is_answered_on_all_levels_on_broken_text_too(client
     assert (kept == 1.0) is not any(
         d.severity == types.DiagnosticSeverity.Error for d in client.diagnostics[document.uri]
     )
+
+
+async def test_words_come_by_changes_and_by_ranges_and_are_those_of_the_whole(client):
+    """A line is typed: what changes, applied to what was told before, is what would be told of all;
+    the words of some lines are those of the whole."""
+    document = await opened(client, UMLAUT, "words")
+    asked = types.SemanticTokensParams(document)
+    before = await client.text_document_semantic_tokens_full_async(asked)
+    place = position(UMLAUT, UMLAUT.index("    pto.tmul"))
+    line = "    pto.tadds ins(%x, %c1 : !tile, index) outs(%y : !tile)\n"
+    change = types.TextDocumentContentChangePartial(range=types.Range(place, place), text=line)
+    version = types.VersionedTextDocumentIdentifier(uri=document.uri, version=2)
+    client.text_document_did_change(types.DidChangeTextDocumentParams(version, [change]))
+    told = await client.text_document_semantic_tokens_full_delta_async(
+        types.SemanticTokensDeltaParams(document, before.result_id)
+    )
+    data = list(before.data)
+    for edit in told.edits:
+        data[edit.start : edit.start + edit.delete_count] = edit.data
+    assert sum(len(edit.data) for edit in told.edits) < 80
+    whole = await client.text_document_semantic_tokens_full_async(asked)
+    assert data == whole.data
+    lines = types.Range(types.Position(0, 0), types.Position(place.line, 0))
+    some = await client.text_document_semantic_tokens_range_async(
+        types.SemanticTokensRangeParams(document, lines)
+    )
+    assert whole.data[: len(some.data)] == some.data
+    assert 0 < len(some.data) < len(whole.data)
+    unknown = types.SemanticTokensDeltaParams(document, "nothing")
+    again = await client.text_document_semantic_tokens_full_delta_async(unknown)
+    assert again.data == whole.data
