@@ -236,7 +236,7 @@ async def test_words_come_by_changes_and_by_ranges_and_are_those_of_the_whole(cl
         data[edit.start : edit.start + edit.delete_count] = edit.data
     assert sum(len(edit.data) for edit in told.edits) < 80
     whole = await client.text_document_semantic_tokens_full_async(asked)
-    assert data == whole.data
+    assert data == list(whole.data)
     lines = types.Range(types.Position(0, 0), types.Position(place.line, 0))
     some = await client.text_document_semantic_tokens_range_async(
         types.SemanticTokensRangeParams(document, lines)
