@@ -75,7 +75,7 @@ def _checked(module: Module) -> Program:
     return _program(_Built(module.source.text, module))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=128)  # of a model: its forms share kernels, and conversions of it do
 def _program(built: _Built) -> Program:
     return Program.of(check_module(built.module, FrontOptions()), "hw", None, None)
 

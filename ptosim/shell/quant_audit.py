@@ -46,6 +46,12 @@ TARGETS = ("a2a3", "a5")
     program(),
     group("run", LAUNCH),
     option("--calibration", metavar="FILE.npz", help="samples of a model's inputs, by name"),
+    option(
+        "--fail-on",
+        choices=("fault", "never"),
+        default="never",
+        help="exit code 1 if there is a fault (never)",
+    ),
     forms=("text", "json", "html"),
     epilog=_EPILOG,
 )
@@ -68,6 +74,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         title=f"Quantisation: {head}",
         heads=[head],
         below="every figure is of the values that the steps were given",
+        exit_code=1 if options.fail_on == "fault" and audited.faults else 0,
     )
 
 

@@ -175,8 +175,10 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     budget = sensitivity.Budget(options.max_drop, options.max_cycles)
     ranked = sensitivity.order(model, samples, settings, values)
 
+    cycles: dict[str, dict[str, int | None]] = {}
+
     def attempt(leave: Sequence[str]) -> Conversion:
-        return convert(model, samples, settings, targets, options.seed, leave, values)
+        return convert(model, samples, settings, targets, options.seed, leave, values, cycles)
 
     made = sensitivity.within(model, samples, settings, values, ranked, budget, attempt)
     if not options.keep_slow:

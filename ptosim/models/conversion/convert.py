@@ -246,9 +246,11 @@ def convert(
     seed: int = 0,
     leave: Collection[str] = (),
     values: Values | None = None,
+    real: dict[str, dict[str, int | None]] | None = None,
 ) -> Conversion:
     """Quantise a model and run it on targets with the first sample of the data; `values` are those
-    of the float model, if they are known."""
+    of the float model, if they are known, and `real` keeps its cycles by target from one conversion
+    of a model to the next."""
     if values is None:
         values = every_value(model.graph, data.feeds)
     quantised = quantise(model, data, settings, values, leave)
@@ -265,7 +267,10 @@ def convert(
         row.why = explained(step, first) if isinstance(step, Group) else None
     totals = {}
     for target in targets:
-        cycles = float_cycles(model, values, target)
+        real = {} if real is None else real
+        if target not in real:
+            real[target] = float_cycles(model, values, target)
+        cycles = real[target]
         if None not in cycles.values():
             totals[target] = sum(c or 0 for c in cycles.values())
         for step, row in zip(quantised.fusion.steps(quantised.graph), rows, strict=True):

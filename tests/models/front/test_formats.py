@@ -179,3 +179,23 @@ def test_partial(cli, tmp_path):
         "quant", "onnx", tmp_path / "m.onnx", "--target", "a5", "--partial", "--format", "json"
     )
     assert json.loads(got.out)
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.0])
+def test_faults_of_the_runtimes_operators(cli, tmp_path, scale):
+    """A weight scale of 0 in QGemm is found where it is; without it nothing is. `--fail-on fault`
+    makes it the exit code."""
+    held = {**BASE, "ws": np.float32(scale), "w": np.clip(W, -127, 127)}
+    names = ["xq", "xs", "xz", "w", "ws", "wz", "", "ys", "yz"]
+    nodes = [QUANTISE, runtime("QGemm", names, ["yq"], "gemm"), BACK]
+    proto = build(nodes, [("x", F, ["n", 8])], [("y", F, ["n", 6])], held)
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(proto, tmp_path / "m.onnx")
+    got = cli("quant", "audit", tmp_path / "m.onnx", "--format", "json")
+    faults = json.loads(got.out)["faults"]
+    assert got.code == 0
+    assert [f["kind"] for f in faults] == (["scale zero"] if not scale else [])
+    assert all("gemm" in f["where"] for f in faults)
+    got = cli("quant", "audit", tmp_path / "m.onnx", "--fail-on", "fault")
+    assert got.code == (0 if scale else 1)
+    assert "Traceback" not in got.err
