@@ -13,7 +13,7 @@ import numpy as np
 
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.execute import executing
-from ptosim.engine.core.records import Depth, Kind
+from ptosim.engine.core.records import Depth
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
@@ -202,7 +202,7 @@ class _Walk:
     def __init__(self, engine: Engine, domain: Unknowns, monitor: Monitor | None) -> None:
         self._engine = engine
         self._domain = domain
-        self._monitor = monitor if _may_repeat(engine) else None
+        self._monitor = None if engine.is_observed else monitor
         self._loops: FollowedLoops | None = None
         self.is_sure = True
 
@@ -236,11 +236,6 @@ class _Walk:
         if self._loops is not None:
             self._loops.stop()
             self.is_sure = self._loops.is_sure
-
-
-def _may_repeat(engine: Engine) -> bool:
-    """True for programs whose loops are compared: no vector regions, and nobody looks on."""
-    return not engine.is_observed and not any(i.kind is Kind.REGION for i in engine.insts)
 
 
 def _followed(

@@ -258,6 +258,8 @@ def is_same(first: Any, second: Any) -> bool:
 def now(value: Any) -> Any:
     """Return what a value is in this period, of all levels: tuples of numbers keep their kind."""
     kind = value.__class__
+    if kind is int:
+        return value
     while kind is Affine or kind is Opaque:
         value = value.value
         kind = value.__class__
@@ -272,6 +274,8 @@ def settled(value: Any, level: int) -> Any:
 def later(value: Any, level: int, periods: int) -> Any:
     """Return what a value is so many periods of a level later."""
     kind = value.__class__
+    if kind is int:
+        return value
     if kind is Affine:
         return value.value + value.step * periods if value.level == level else value
     if kind is Opaque:
@@ -289,6 +293,8 @@ def _in_parts(value: Any, of: Callable[[Any], Any]) -> Any:
 def moves(value: Any) -> bool:
     """True for a value that is, or contains, one of this period only."""
     kind = value.__class__
+    if kind is int:
+        return False
     if kind is Affine or kind is Opaque:
         return True
     return isinstance(value, tuple) and any(map(moves, value))

@@ -51,6 +51,8 @@ LEAST_PERIODS = 2
 """Periods that have to be left out for it to pay."""
 LEAST_LAST = 2
 """Periods at the end of a stretch that are followed at least."""
+_NO_LINE = (TypeError, AttributeError, ValueError, OverflowError)
+"""What operations raise that cannot take numbers that move."""
 MOST_LAST = 64
 """The same at most: who learns later than that of what was done is not waited for."""
 
@@ -140,10 +142,13 @@ class FollowedLoops:
         """Execute one instruction of a core. Raises Undecided where a trial cannot be ended."""
         number = self.numbers.get(core.pc) if core.stalled is None else None
         if number is not None:
-            self._visit(core, number)
+            try:
+                self._visit(core, number)
+            except (*_NO_LINE, LookupError, NeedsValue) as problem:  # values that do not compare
+                raise self._lost(self.engine.insts[core.pc]) from problem
         try:
             inst = self.engine.step(core)
-        except (TypeError, AttributeError, ValueError, OverflowError) as problem:
+        except _NO_LINE as problem:
             if not self.trials:
                 raise
             raise self._lost(self.engine.insts[core.pc]) from problem

@@ -179,6 +179,8 @@ def _same_of(timer: CoreTimer, length: int, gains: list[int]) -> bool:
 
 def total_after(before: Any, after: Any, level: int, periods: int) -> Any:
     """A counter after so many periods more, each of which adds more by the same amount."""
+    if before.__class__ is int and after.__class__ is int:
+        return after + (after - before) * periods
     gain = after - before
     grows = step_of(gain, level)
     return settled(after, level) + (

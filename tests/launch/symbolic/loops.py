@@ -15,8 +15,9 @@ VIEW = f"!pto.tensor_view<{ROWS}x{COLUMNS}xf32>"
 class _Kernel:
     """The text of one kernel."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, targets: tuple[str, ...]) -> None:
         self.rng = rng
+        self.targets = targets
         self.lines: list[str] = []
         self._names = 0
 
@@ -143,7 +144,7 @@ class _Kernel:
 
     def text(self) -> str:
         rng = self.rng
-        target = rng.choice(("a5", "a2a3"))
+        target = rng.choice(self.targets)
         buffers = rng.choice((1, 1, 1, 2, 2, 3, 4, 5))
         self.kept = rng.choice((1, 1, 1, 0.95))
         rounds = rng.choice((96, 150, 201, 255, 256, 300))
@@ -162,6 +163,6 @@ class _Kernel:
         )
 
 
-def kernel(seed: int) -> str:
-    """Return the text of a kernel."""
-    return _Kernel(Random(seed)).text()
+def kernel(seed: int, targets: tuple[str, ...] = ("a5", "a2a3")) -> str:
+    """Return the text of a kernel for one of these targets."""
+    return _Kernel(Random(seed), targets).text()

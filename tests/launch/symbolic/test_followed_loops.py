@@ -7,7 +7,9 @@ import pytest
 
 import ptosim
 from ptosim.engine.period import followed
+from ptosim.ground.source import Source
 from ptosim.launch import dry_run
+from ptosim.ops.lower.program import expand
 from tests.launch.symbolic.loops import COLUMNS, PART, TILE, VIEW, kernel
 
 
@@ -40,6 +42,14 @@ def outcome(text: str, *, in_full: bool) -> tuple[object, ...]:
 @pytest.mark.parametrize("seed", range(700))
 def test_the_findings_are_those_of_every_round(seed):
     text = kernel(seed)
+    assert outcome(text, in_full=False) == outcome(text, in_full=True)
+
+
+@pytest.mark.sampled(2, 12)
+@pytest.mark.parametrize("seed", range(300))
+def test_the_same_with_tile_operations_as_vector_regions(seed):
+    text = kernel(seed, targets=("a5",))
+    text = expand(Source("k.pto", text), "a5").text
     assert outcome(text, in_full=False) == outcome(text, in_full=True)
 
 
