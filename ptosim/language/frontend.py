@@ -75,6 +75,7 @@ class Front:
     plans: dict[str, Plan] = field(default_factory=dict)
     entry: str | None = None  # the only function that was checked, with what it calls
     legacy: bool = False  # spellings of other dates were read
+    defines: Mapping[str, str] | None = None  # macros of a file in C++
 
     @property
     def settings(self) -> Settings:
@@ -238,7 +239,9 @@ def _check(
     if not sink.is_rejected:
         write_inferred(resolved)
     made = {} if sink.is_rejected else plans(resolved, sink)
-    return Front(source, module, resolved, sink, made, options.entry, options.legacy)
+    return Front(
+        source, module, resolved, sink, made, options.entry, options.legacy, options.defines
+    )
 
 
 _HEADERS_ALLOW = frozenset(

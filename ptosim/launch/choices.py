@@ -35,6 +35,7 @@ class Choices:
     switches: Mapping[str, str] = field(default_factory=dict)
     entry: str | None = None
     args: Mapping[str, str] = field(default_factory=dict)
+    defines: Mapping[str, str] = field(default_factory=dict)
     block_num: int | None = None
     ranks: int | None = None
     sanitize: str | None = None
@@ -67,6 +68,7 @@ class Choices:
             self.entry,
             legacy=self.legacy,
             planner=self.planner,
+            defines=self.defines,
         )
         return run_frontend(source, asked)
 

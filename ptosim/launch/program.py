@@ -263,6 +263,7 @@ class LoadedProgram(Shown):
             front.entry,
             legacy=front.legacy,
             planner=front.settings.planner,
+            defines=front.defines,
         )
         other = run_frontend(front.source, asked)
         return self.of(other, self.profile.name, sidecar=self.sidecar)

@@ -301,6 +301,7 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "planner": options.planner,
         "dump": options.dump,
         "blocks": options.blocks,
+        "defines": launching.defines(options.define),
     }
 
     def checked() -> Checked:

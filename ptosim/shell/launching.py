@@ -32,7 +32,8 @@ def choices(options: argparse.Namespace, file: str | None = None) -> Choices:
     names = [f.name for f in fields(Choices) if hasattr(options, f.name)]
     given = {name: getattr(options, name) for name in names}
     given |= {"file": options.file if file is None else file, "target": None}
-    return Choices(**given, switches=switches(options.set), args=pairs(options.arg)).completed()
+    given |= {"switches": switches(options.set), "args": pairs(options.arg)}
+    return Choices(**given, defines=defines(options.define)).completed()
 
 
 def each_target(options: argparse.Namespace, *, every: bool = False) -> list[Choices]:
@@ -121,6 +122,17 @@ def pairs(texts: Iterable[str], name: str = "--arg") -> dict[str, str]:
     from ptosim.launch.values import split
 
     return dict(split(text, name) for text in texts)
+
+
+def defines(texts: Iterable[str]) -> dict[str, str]:
+    """Return the macros of `--define NAME=VALUE` options; raises UsageError for what is no name."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name.isidentifier():
+            raise UsageError(f"--define takes NAME or NAME=VALUE, not `{text}`")
+        found[name] = value if equals else "1"
+    return found
 
 
 def switches(texts: Sequence[str]) -> dict[str, str]:

@@ -177,6 +177,10 @@ READING = Group(
         ),
         COMPAT,
         switch("--legacy", help="read spellings that the date does not have"),
+        option(
+            "--define", action="append", default=[], metavar="NAME[=VALUE]",
+            help="a macro of a kernel in C++ (1 where no value is given)",
+        ),
         PROFILE,
         option(
             "--set", action="append", default=[], metavar="KEY=VALUE", help="override one switch"

@@ -146,6 +146,7 @@ def check_source(
     dump: bool = False,
     blocks: int | None = None,
     cures: bool = True,
+    defines: Mapping[str, str] | None = None,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
@@ -161,6 +162,7 @@ def check_source(
         dump=dump,
         planner=planner,
         followed=entry,
+        defines=defines,
     )
     dry_run = False if dump else dry_run
     front = run_frontend(source, options)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ptosim.language.cpp.communication import GROUP, new_group
 from ptosim.language.cpp.declared import (
     Declared,
     Overloads,
@@ -106,6 +107,8 @@ class Calls(Loops):
         path = text(function).split("<")[0].split("::")
         if b"numeric_limits" in function.text:
             return self._limit(function)
+        if GROUP.encode() in function.text and function.text.endswith(b"::Create"):
+            return (GROUP, [])
         if path[0] in SILENT or path[0] == "" or owner is None:
             while name.type == "qualified_identifier":
                 name = field_of(name, "name")
@@ -537,6 +540,8 @@ class Calls(Loops):
         if word in _KNOWN_MATH:
             values = [self.known(self.ev(x), x, f"an argument of {word}") for x in args]
             return Num(SCALARS["double"], _KNOWN_MATH[word](*values))
+        if word == GROUP:
+            return new_group([self.ev(a) for a in args])
         return self.instruction(word, targs, args, node)
 
     def instruction(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.language.build import Typed
+from ptosim.language.cpp.communication import communicate, is_communication
 from ptosim.language.cpp.declared import text
 from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.forms import Matched, attribute, match, raw, row_of, silent, table
@@ -59,11 +60,16 @@ class Instructions(Sync):
             return number(0, LONG)
         handler = getattr(self, f"i_{word.lower()}", None)
         row = row_of(word) if handler is None else None
-        if handler is None and row is None:
+        is_between = word.removeprefix("comm.") in table()["communication"]
+        if handler is None and row is None and not is_between:
             return self._unknown(word, node)
         values = [self._operand(a, node) for a in args]
         self.here(node)
         events = [v for v in values if isinstance(v, Event)]
+        if is_communication(word, values):
+            for event in events:
+                self.wait_event(event, node)
+            return communicate(self, word, values, targs, node) or Recorded(word)
         if handler is not None:
             handler(values, targs, node, word)
             return Recorded(word)

@@ -393,10 +393,11 @@ class DimsValue:
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """An Event object with its id."""
+    """An Event object with its id; between cores it has the number of a flag there (`far`)."""
 
     type: EventType
     id: Cell
+    far: Any = None
 
 
 @dataclass(slots=True, eq=False)

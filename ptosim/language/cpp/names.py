@@ -161,8 +161,6 @@ class Names(Arithmetic):
             return self.entity(name)
         word = text(owner_node)
         if word in SILENT and not isinstance(self.scope.find(word), Scope):
-            if word == "comm":
-                return ("comm", name)
             return self.entity(name)
         owner = self._owner(owner_node)
         return self._inside(owner, name, node)

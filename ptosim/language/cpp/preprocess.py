@@ -118,10 +118,15 @@ def _reader(source: Source) -> Any:
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
     def directive(word: Any, *rest: Any) -> Any:
+        """Of `#if` and others, in parts that are left out too."""
+        return leave_out() if word.value in _IGNORED else on_directive(word, *rest)
+
+    def unknown(word: Any, *rest: Any) -> Any:
+        """Of a directive that the package does not have, in parts that are read."""
         if word.value == "error":
             words = "".join(t.value for t in rest[0]).strip()
             raise CppError(_line_start(source, word.lineno), f"#error {words}")
-        return leave_out() if word.value in _IGNORED else on_directive(word, *rest)
+        return leave_out()
 
     def error(file: str, line: int, message: str) -> None:
         raise CppError(_line_start(source, line), f"the preprocessor says: {message}")
@@ -141,6 +146,7 @@ def _reader(source: Source) -> Any:
     reader.on_unknown_macro_in_expr = lambda _: 0
     reader.on_unknown_macro_function_in_expr = lambda _: lambda *_: 0
     reader.on_directive_handle, reader.on_error = directive, error
+    reader.on_directive_unknown = unknown
     reader.expand_macros = expanded
     return reader
 

@@ -124,13 +124,17 @@ class Sync(Calls):
     def record(self, event: Event, node: Any) -> None:
         """Set the flag of an Event."""
         source, target = pipe_of(event.type.source), pipe_of(event.type.target)
-        if source != target:
+        if event.far is not None:
+            self._far("set", source, event.far, other=self.core == "cube")
+        elif source != target:
             self.flag("set_flag", source, target, self.read(event.id, node))
 
     def wait_event(self, event: Event, node: Any) -> None:
         """Wait for the flag of an Event; of one pipe alone it is a barrier."""
         source, target = pipe_of(event.type.source), pipe_of(event.type.target)
-        if source != target:
+        if event.far is not None:
+            self._far("wait", target, event.far, other=self.core == "cube")
+        elif source != target:
             self.flag("wait_flag", source, target, self.read(event.id, node))
         else:
             self.barrier(source)
@@ -139,18 +143,20 @@ class Sync(Calls):
         self, event: Event, word: str, args: list[Any], targs: list[Any], node: Any
     ) -> Any:
         """Call a member function of an Event."""
+        if targs and word in ("Init", "Wait", "Record"):
+            if event.type.auto:
+                raise CppError(
+                    node,
+                    f"Event::{word}<id> is for events between cores, with AutoToken false",
+                    "declare `Event<Op::A, Op::B, false>`",
+                )
+            event.far = self.num(targs[0], node)
         if word == "Wait":
             self.wait_event(event, node)
         elif word == "Record":
             self.record(event, node)
         elif word == "Init":
-            if targs:
-                raise refused(
-                    node,
-                    "Event::Init<id>",
-                    "cross-core Events are not read yet",
-                    "use set_intra_block or ffts_cross_core_sync",
-                )
+            return
         elif word != "InitAddr":
             raise CppError(node, f"an Event has no member function `{word}`")
 
@@ -192,6 +198,13 @@ class Sync(Calls):
         types = [] if id_.is_known else ["i32"]
         self.make.op(f"pto.sync.{word}", [f"<PIPE_{pipe}>", item], types, attrs=attrs)
 
+    def _far(self, word: str, pipe: str, id_: Num, *, other: bool) -> None:
+        """Signal between cores for an Event; on A5 the cube core has a flag for each vector core,
+        16 apart."""
+        self._signal(word, pipe, id_)
+        if other and self.arch == "a5":
+            self._signal(word, pipe, self.binary("+", id_, number(16), self.make.at))
+
     def i_ffts_cross_core_sync(
         self, args: list[Any], targs: list[Any], node: Any, word: str
     ) -> None:
@@ -229,7 +242,8 @@ class Sync(Calls):
         core = {"AIVOnly": "aiv_only", "AICOnly": "aic_only", "Mix": "mix"}.get(
             words.get("SyncCoreType", "AIVOnly"), "mix"
         )
-        operands = [self.typed(a) for a in args if isinstance(a, Num)]
+        operands = [self.view(a, node) if isinstance(a, Global) else self.typed(a)
+                    for a in args if isinstance(a, (Num, Global))]  # fmt: skip
         parts: list[Any] = []
         for i, operand in enumerate(operands):
             parts.append(self.make.item(operand))
