@@ -110,28 +110,32 @@ class Calls(Loops):
         if GROUP.encode() in function.text and function.text.endswith(b"::Create"):
             return (GROUP, [])
         if path[0] in SILENT or path[0] == "" or owner is None:
-            while name.type == "qualified_identifier":
-                name = field_of(name, "name")
-            is_comm = "comm" in path[:-1]
-            if name.type == "template_function":
-                word, targs = text(field_of(name, "name")), self.arguments(name)
-            else:
-                word, targs = text(name), []
-            found = self.scope.find(word)
-            if isinstance(found, Overloads) and not is_comm:
-                return (found, targs) if targs else found
-            if owner is not None and owner.type == "template_type":
-                return self._limit(function)
-            known = self.built_in(word, function) if not targs else None
-            if not is_comm and is_type(known):
-                return known
-            if not is_comm and targs:
-                return self.library_template(word, targs, function)
-            return (f"comm.{word}" if is_comm else word, targs)
+            return self._of_library(function, name, "comm" in path[:-1])
         found = self.qualified(function)
         if isinstance(found, (Num, Member)):
             return Lambda(None, found)
         return found
+
+    def _of_library(self, function: Any, name: Any, is_comm: bool) -> Any:
+        """Return what a name in a namespace of the libraries calls."""
+        owner = field_of(function, "scope")
+        while name.type == "qualified_identifier":
+            name = field_of(name, "name")
+        if name.type == "template_function":
+            word, targs = text(field_of(name, "name")), self.arguments(name)
+        else:
+            word, targs = text(name), []
+        found = self.scope.find(word)
+        if isinstance(found, Overloads) and not is_comm:
+            return (found, targs) if targs else found
+        if owner is not None and owner.type == "template_type":
+            return self._limit(function)
+        known = self.built_in(word, function) if not targs else None
+        if not is_comm and is_type(known):
+            return known
+        if not is_comm and targs:
+            return self.library_template(word, targs, function)
+        return (f"comm.{word}" if is_comm else word, targs)
 
     def _limit(self, function: Any) -> Any:
         return Lambda(None, self.qualified(function))

@@ -47,8 +47,6 @@ class Instructions(Sync):
         word = word.removesuffix("_IMPL")
         if word in _GRID:
             return self.grid(_GRID[word], node)
-        if word in ("get_coreid", "get_sys_cnt"):
-            return number(0, LONG)
         if word in raw():
             raise refused(
                 node,
@@ -56,8 +54,9 @@ class Instructions(Sync):
                 "it is an intrinsic on the memory of the core, without tiles",
                 "use the instructions on tiles",
             )
-        if word in silent():
-            return number(0, LONG)
+        return number(0, LONG) if word in silent() else self._lowered(word, targs, args, node)
+
+    def _lowered(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:
         handler = getattr(self, f"i_{word.lower()}", None)
         row = row_of(word) if handler is None else None
         is_between = word.removeprefix("comm.") in table()["communication"]
