@@ -102,3 +102,10 @@ def test_html_in_a_text_is_text(site):
     """A manual that shows `<…>` does not make tags of it."""
     page = (site / "manual" / "language" / "types.html").read_text(encoding="utf-8")
     assert "!pto.ptr&lt;element" in page
+
+
+def test_the_contents_have_each_group_once(site) -> None:
+    """Whoever reads the first page finds all of a subject in one place."""
+    text = (site / "index.html").read_text(encoding="utf-8")
+    groups = re.findall(r"<h2[^>]*>([^<]*)", text)
+    assert len(groups) == len(set(groups)) > 3

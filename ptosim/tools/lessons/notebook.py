@@ -31,6 +31,8 @@ def _notebook(lesson: Lesson) -> dict[str, Any]:
         _cell("code", f"{learn} --hint"),
         _cell("code", f"# {learn} --solution"),
     ]
+    for number, cell in enumerate(cells, 1):
+        cell["id"] = f"{lesson.name}-{number}"
     return {
         "cells": cells,
         "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},

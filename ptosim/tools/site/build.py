@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Sequence
 from html import escape
-from itertools import groupby
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -41,7 +40,10 @@ def build_site(folder: Path) -> list[Path]:
 
 def _contents(every: Sequence[Page]) -> str:
     lines = ["# ptosim", "", f"Version {__version__}: manual, language, lessons and reference."]
-    for group, members in groupby(every, key=lambda page: page.group):
+    groups: dict[str, list[Page]] = {}
+    for page in every:
+        groups.setdefault(page.group, []).append(page)
+    for group, members in groups.items():
         lines += ["", f"## {group}", ""]
         lines += [f"- [{_plain(p.title)}]({p.path})" for p in members]
     return "\n".join(lines) + "\n"
