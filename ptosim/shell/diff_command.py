@@ -57,7 +57,7 @@ _COMPARED = (
         option("--tolerance", choices=(REASSOCIATED,), default="",
                help="of --prove: sums of f32 in another order are equal, too"),
     ),
-    forms=("text", "json"),
+    forms=("text", "json", "html"),
     epilog="Both run on the same arguments (generated ones are seeded); exit code 1 if B has new "
     "findings, other values, a broken budget, or is slower than --slower allows.",
 )  # fmt: skip
@@ -92,7 +92,7 @@ def _launched(options: argparse.Namespace, file: str, target: str | None) -> Lau
     option("--to", required=True, metavar="T", help="the target to move to"),
     READING,
     _COMPARED,
-    forms=("text", "json"),
+    forms=("text", "json", "html"),
     epilog="Runs the program on both targets: what becomes illegal, which races appear, which bits,"
     " budgets and cycles change. Exit code 3 if the new target rejects it, 1 if it is worse.",
 )

@@ -51,7 +51,7 @@ program with `quant.stats` in place of `quant.stats_ref`."""
             help="write the program with its `quant.stats_ref` as `quant.stats`",
         ),
     ),
-    forms=("text", "json"),
+    forms=("text", "json", "html"),
     epilog=_EPILOG,
 )  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:
@@ -75,7 +75,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     if options.into:
         text = written(program.front.module.source, named)
         write_file(Path(options.into), text)
-    return one_section(lambda _: _lines(rows), lambda: {"values": rows})
+    title = f"Ranges of the values of {entry}"
+    return one_section(lambda _: _lines(rows), lambda: {"values": rows}, title=title)
 
 
 def _named(named: list[Point], options: argparse.Namespace) -> list[dict[str, Any]]:

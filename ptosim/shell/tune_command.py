@@ -71,7 +71,7 @@ _SHOWN = 8
                help="also take sums of f32 in another order as equal"),
         option("--into", metavar="DIR", help="write the programs there"),
     ),
-    forms=("text", "json"),
+    forms=("text", "json", "html"),
     epilog=_EPILOG,
 )  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:

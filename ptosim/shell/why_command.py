@@ -34,7 +34,7 @@ expected. Exit code 1 if a value differs."""
     program(),
     option("element", nargs="*", metavar="ELEMENT", help="an element of an output: y[3, 0]"),
     group("run", LAUNCH, EXPECT),
-    forms=("text", "json"),
+    forms=("text", "json", "html"),
     epilog=_EPILOG,
 )
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:

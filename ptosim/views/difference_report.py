@@ -24,6 +24,7 @@ def difference_report(
     return Report(
         [Section("", [*_parts(found, worse, names), *([Text(proven)] if proven else ())])],
         lambda: {**found.to_dict(), "worse": worse, **told},
+        title=f"{names[0]} and {names[1]}: what differs",
         heads=[_head(found, names)],
         aside=found.new if found.second.is_rejected else (),
         before=False,

@@ -153,3 +153,24 @@ def test_every_form_can_be_read_again(name, form, capsys, tmp_path):
     told = capsys.readouterr()
     assert code in (0, 1), told.err
     assert READERS[form](told.out) or (name, form) in EMPTY
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stats", "@basics/vadd"),
+        ("diff", "@basics/vadd", "@basics/softmax"),
+        ("port", "@basics/vadd", "--from", "a2a3", "--to", "a5"),
+        ("why", "@basics/vadd", "z[0, 0]"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_page_by_the_suffix_of_its_file(cli, tmp_path, words) -> None:
+    """What a terminal shows in tables a page has too, with a title and without a request."""
+    path = tmp_path / "page.html"
+    cli(*words, "-o", path)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    body = text[text.index("<body") :]
+    assert "<table" in body or "<p" in body
+    assert "http://" not in text.replace("http://www.w3.org", "")
