@@ -42,6 +42,8 @@ class Fault:
     repair: Repair | None = None
     cost: float | None = None
     why_not: str = ""
+    product: tuple[GraphNode, Parameters] | None = None
+    """The product whose sums can be too large, and its weights."""
 
 
 Rule = Callable[[Model], Iterator[Fault]]
@@ -407,6 +409,7 @@ def _sums(model: Model) -> Iterator[Fault]:
                 f"K = {terms:,}: with these weights and bias the sums can reach "
                 f"{most[channel]:,} (any codes: {terms * 127 * 127:,}), 32 bits hold {_INT32:,}",
                 "split K, or use smaller weights or bias", why_not="no repair in place",
+                product=(node, p),
             )  # fmt: skip
         yield from _multiplier(model, p, node, most)
 

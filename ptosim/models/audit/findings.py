@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ptosim.models.audit.faults import Fault, find
-from ptosim.models.audit.quantised import Model
+from ptosim.models.audit.quantised import PRODUCTS, Model
 from ptosim.models.audit.repair import float_values, measure
 from ptosim.models.audit.seen import find_in_values
 from ptosim.models.onnx_model import Graph
@@ -26,9 +26,36 @@ def faults_of(
         named = {f.repair.place.node.name for f in found if f.repair is not None}
         seen = find_in_values(model, _together(exact))
         found += [f for f in seen if f.where.split(":")[0].split()[-1] not in named]
+    for fault in found:
+        if fault.product is not None:
+            _sums_seen(model, fault, exact)
     if runs:
         measure(model, found, runs[0], exact[0])
     return found
+
+
+def _sums_seen(model: Model, fault: Fault, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Say how large the sums of a product are in runs; what they never reach costs nothing."""
+    assert fault.product is not None
+    node, weights = fault.product
+    x = model.dequantised(node.inputs[0])
+    scale = None if x is None else model.parameters(x).scale
+    values = [r[node.outputs[0]] for r in runs if node.outputs[0] in r]
+    if scale is None or scale.size != 1 or not values or node.op not in PRODUCTS:
+        return
+    if weights.scale is None or weights.node.op != "DequantizeLinear":
+        return
+    unit = np.abs(weights.scale.astype(np.float64) * float(scale.reshape(-1)[0]))
+    along = [1] * values[0].ndim
+    along[1 if node.op.startswith("Conv") else -1] = -1
+    with np.errstate(all="ignore"):
+        sums = [np.abs(v / unit.reshape(along if unit.size > 1 else [1])) for v in values]
+    seen = max(float(s.max(initial=0)) for s in sums)
+    if not np.isfinite(seen):
+        return
+    fault.what += f"; in this data they reach {seen:,.0f}"
+    if seen <= np.iinfo(np.int32).max:
+        fault.cost, fault.why_not = 0.0, ""
 
 
 def _together(runs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

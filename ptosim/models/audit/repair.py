@@ -187,6 +187,8 @@ def measure(
     mended = _all_mended(model, faults, exact, None)
     best = _ratio(model, exact, _computed(mended.proto, feeds))
     for fault in faults:
+        if fault.cost is not None:
+            continue
         if fault.repair is None or fault.why_not:
             fault.why_not = fault.why_not or "no repair in place"
             continue

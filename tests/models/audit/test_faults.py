@@ -223,3 +223,16 @@ def test_the_command(tmp_path, capsys):
     (fault,) = json.loads(capsys.readouterr().out)["faults"]
     assert fault["kind"] == "scale zero"
     assert fault["cost_db"] > 0
+
+
+@pytest.mark.parametrize(("bias", "is_reached"), [(2**31 - 1, True), (-(2**31) + 9, True),
+                                                 (2**31 - 400_000, False)])  # fmt: skip
+def test_how_large_sums_are_in_the_data_is_said(bias, is_reached):
+    """The worst case of any codes, of these weights, and what the sums are on the samples: beyond 32
+    bits they wrap, below that the fault costs nothing here."""
+    (fault,) = audited(network(put("fc_b", at(3, bias))))
+    assert fault.kind == "accumulator overflow"
+    said = int(fault.what.rsplit(" ", 1)[1].replace(",", ""))
+    assert abs(said - abs(bias)) < 200_000
+    assert (said > 2**31 - 1) == (fault.cost is None) == is_reached
+    assert is_reached or fault.cost == 0
