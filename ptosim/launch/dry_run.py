@@ -204,17 +204,20 @@ class _Walk:
         self._domain = domain
         self._monitor = None if engine.is_observed else monitor
         self._loops: FollowedLoops | None = None
+        self._times = 0  # that rounds were left out
         self.is_sure = True
 
     @executing()  # not for each instruction
     def to_the_end(self, budget: int) -> str:
         """Execute to the end; return why it did not get there."""
         engine = self._engine
-        steps, step = 0, engine.step
+        steps, step, limit = 0, engine.step, budget
         is_long = COMPARED if self._monitor is not None else -1
         while (core := engine.next_core()) is not None:
-            if steps == budget:
-                return f"left after {budget:,} instructions"
+            if steps == limit:
+                limit = self._limit(steps, budget)
+                if steps == limit:
+                    return f"left after {steps:,} instructions"
             if engine.executed >= engine.meter.due:
                 engine.look(core)
             if steps == is_long:
@@ -222,6 +225,15 @@ class _Walk:
             step(core)
             steps += 1
         return ""
+
+    def _limit(self, steps: int, budget: int) -> int:
+        """Where to stop: a loop of which rounds were left out since the last time is as good as at
+        its end, so that what comes after it is followed as far again."""
+        times = self._loops.left_out if self._loops is not None else 0
+        if times == self._times:
+            return steps
+        self._times = times
+        return min(steps + budget, max(budget, MAX_STEPS))
 
     def _compare(self) -> Callable[[Core], object]:
         """Compare the rounds of loops from now on."""

@@ -49,6 +49,8 @@ from ptosim.time.period.finder import Finder
 
 LEAST_PERIODS = 2
 """Periods that have to be left out for it to pay."""
+LONG = 2_000
+"""Instructions in the rounds of a loop of few rounds that make it worth while."""
 LEAST_LAST = 2
 """Periods at the end of a stretch that are followed at least."""
 _NO_LINE = (TypeError, AttributeError, ValueError, OverflowError)
@@ -116,7 +118,7 @@ class Trial:
 
 class FollowedLoops:
     """Watches the loops of a dry run. `first` is the number of findings when rounds were left out
-    first, None if none were."""
+    first, None if none were; `left_out` how often some were."""
 
     def __init__(self, engine: Engine, domain: Unknowns, monitor: Monitor) -> None:
         self.engine = engine
@@ -124,6 +126,7 @@ class FollowedLoops:
         self.monitor = monitor
         self._compared = Windows()
         self.first: int | None = None
+        self.left_out = 0
         self.found = 0
         self._is_lost = False
         self.trials: list[Trial] = []
@@ -133,7 +136,7 @@ class FollowedLoops:
         self.numbers = {inst.pc: number for number, inst in enumerate(heads)}
         cores = engine.machine.cores
         self._visits = [[START] * len(heads) for _ in cores]
-        self._known = [[Head(Finder(self._is_even)) for _ in heads] for _ in cores]
+        self._known = [[Head(Finder(self._is_even), long=LONG) for _ in heads] for _ in cores]
         self._windows = [[Windows() for _ in heads] for _ in cores]
         self._bound: list[Inst] = []
         domain.loops = self
@@ -368,6 +371,7 @@ class FollowedLoops:
 
     def _leave_out(self, trial: Trial, periods: int, gains: np.ndarray, sweep: Sweep) -> None:
         """Move the run by so many periods."""
+        self.left_out += 1
         if self.first is None:
             self.first = len(self.engine.sink)
         fifos = fifo_gains(self.engine, trial.states) or {}

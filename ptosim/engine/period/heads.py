@@ -32,13 +32,14 @@ SOON = 2
 @dataclass(slots=True, eq=False)
 class Head:
     """The head of a loop on one core: what the launch was at its last rounds, the round that it is
-    at, the visits until the next trial if this one fails, and whether its rounds turned out to be
-    short."""
+    at, the visits until the next trial if this one fails, whether its rounds turned out to be
+    short, and with how many instructions in them those of a loop of few rounds are long."""
 
     finder: Finder[Any]
     round: int = 0
     gap: int = 4 * MOST_ROUNDS
     is_short: bool = False
+    long: int = LONG
 
     def pays(self, left: int, executed: int) -> bool:
         """True if a loop has enough to execute in the rounds that are left, now that so many
@@ -47,7 +48,7 @@ class Head:
             return True
         states = self.finder.states
         if left >= FEW and states and not self.is_short:
-            self.is_short = (executed - states[-1].executed) * left < LONG
+            self.is_short = (executed - states[-1].executed) * left < self.long
         return left >= FEW and not self.is_short
 
     @property

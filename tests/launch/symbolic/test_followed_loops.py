@@ -168,3 +168,51 @@ def test_loops_in_loops_are_left_out_too(left_out):
     text = long_loop(inner, rounds=10**6)
     assert codes(text) == []
     assert len(left_out) >= 2
+
+
+def grid(rows: int, columns: int) -> str:
+    """A sum of two arrays of 4096x4096, tile by tile."""
+    tile, part = f"!pto.tile_buf<vec, {rows}x{columns}xf32>", f"{rows}x{columns}xf32>"
+    part, view = f"!pto.partition_tensor_view<{part}", "!pto.tensor_view<4096x4096xf32>"
+    numbers = sorted({0, 1, rows, columns, 4096})
+    lines = [f"%c{number} = arith.constant {number} : index" for number in numbers]
+    lines += [
+        f"%v{n} = pto.make_tensor_view %{n}, shape = [%c4096, %c4096], strides = [%c4096, %c1] : "
+        f"{view}"
+        for n in "xyz"
+    ]
+    lines += [f"%{n} = pto.alloc_tile : {tile}" for n in "abc"]
+    lines += [
+        f"scf.for %i = %c0 to %c4096 step %c{rows} {{",
+        f"scf.for %j = %c0 to %c4096 step %c{columns} {{",
+    ]
+    lines += [
+        f"%p{n} = pto.partition_view %v{n}, offsets = [%i, %j], sizes = [%c{rows}, %c{columns}] : "
+        f"{view} -> {part}"
+        for n in "xyz"
+    ]
+    lines += [
+        f"pto.tload ins(%px : {part}) outs(%a : {tile})",
+        f"pto.tload ins(%py : {part}) outs(%b : {tile})", flag("MTE2", "V"),
+        f"pto.tadd ins(%a, %b : {tile}, {tile}) outs(%c : {tile})", flag("V", "MTE3"),
+        f"pto.tstore ins(%c : {tile}) outs(%pz : {part})", flag("MTE3", "V"), flag("V", "MTE2"),
+        "}", "}", "return", "}", "}",
+    ]  # fmt: skip
+    arguments = ", ".join(f"%{n}: !pto.ptr<f32>" for n in "xyz")
+    head = f'module attributes {{pto.target_arch = "a5"}} {{\nfunc.func @k({arguments}) {{\n'
+    return head + "\n".join(lines) + "\n"
+
+
+def test_a_grid_of_tiles_is_followed_to_its_end():
+    """Of 2,048 tiles, and of 16,384, each with 14 instructions or more."""
+    assert codes(grid(32, 256)) == []
+    assert codes(grid(16, 64)) == []
+    wrong = grid(32, 256).replace(flag("V", "MTE3"), "")
+    assert codes(wrong) == ["PTO5201"]
+
+
+def test_rounds_of_many_instructions_are_left_out_while_loops_are():
+    """A round of the outer loop takes 10,000 instructions: after a loop of which rounds were left
+    out the budget begins anew."""
+    text = expand(Source("k.pto", grid(32, 256)), "a5").text
+    assert codes(text) == []
