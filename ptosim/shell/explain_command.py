@@ -1,4 +1,4 @@
-"""`ptosim explain CODE|SWITCH|STAGE|"pasted error"` and `ptosim help [TOPIC]`"""
+"""`ptosim explain CODE|RULE|SWITCH|STAGE|"pasted error"` and `ptosim help [TOPIC]`"""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     "explain",
     option(
         "topic", nargs="*", metavar="CODE",
-        help="a diagnostic code, a switch, a stage of a cast chain, or an error line of a board",
+        help="a diagnostic code, a rule of boards (A08), a switch, a stage of a cast chain, or an "
+        "error line of a board",
     ),
     forms=("text", "json"),
 )  # fmt: skip
@@ -46,17 +47,21 @@ class _Told(NamedTuple):
 
 def _told(topic: str) -> _Told:
     """What a code, a switch or a pasted error means. Raises UsageError for anything else."""
-    told = _entry(topic) or _stage(topic) or _device_error(topic)
+    told = _entry(topic) or _board_rule(topic) or _stage(topic) or _device_error(topic)
     if told is not None:
         return told
+    from ptosim.ground.diagnostics.boards import board_rules
+
     codes, known = catalog(), switches()
     close = [
         *difflib.get_close_matches(topic.upper(), codes, n=1),
+        *difflib.get_close_matches(topic.upper(), board_rules(), n=1),
         *difflib.get_close_matches(topic, known, n=1),
         *difflib.get_close_matches(topic, [n for s in stage_texts() for n in s.names], n=1),
     ]
     raise UsageError(
-        f"`{topic}` is neither a diagnostic code nor a switch nor a stage of a cast chain",
+        f"`{topic}` is neither a diagnostic code nor a rule of boards, a switch or a stage of a "
+        "cast chain",
         help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all of them",
     )
 
@@ -66,6 +71,14 @@ def _entry(topic: str) -> _Told | None:
     if code in codes:
         return _Told(codes[code].text(code), {"code": code, **codes[code].to_dict()})
     return _switch(topic, known[topic]) if topic in known else None
+
+
+def _board_rule(topic: str) -> _Told | None:
+    """What boards taught, with a wrong and a right program; None if there is no rule of that id."""
+    from ptosim.ground.diagnostics.boards import board_rules
+
+    rule = board_rules().get(topic.upper())
+    return _Told(rule.told(), rule.to_dict()) if rule is not None else None
 
 
 def _stage(topic: str) -> _Told | None:
@@ -114,15 +127,20 @@ def _entry_text(entry: DeviceError) -> str:
 
 
 def _every() -> _Told:
+    from ptosim.ground.diagnostics.boards import board_rules
+
     codes, known = catalog(), switches()
     lines = [f"{c}  {e.severity:8}{e.origin:10}{e.title}" for c, e in sorted(codes.items())]
     lines += ["", "switches:", *(f"  {name} = {'|'.join(s.values)}" for name, s in known.items())]
     stages = [name for s in stage_texts() for name in s.names]
     lines += ["", "stages of cast chains:", *(f"  {name}" for name in stages)]
+    rules = board_rules()
+    lines += ["", "rules that boards taught:", *(f"  {r.id}  {r.title}" for r in rules.values())]
     fields = {
         "codes": {c: e.title for c, e in codes.items()},
         "switches": list(known),
         "stages": stages,
+        "rules": {r.id: r.title for r in rules.values()},
     }
     return _Told("\n".join(lines) + "\n", fields)
 

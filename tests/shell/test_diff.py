@@ -113,7 +113,9 @@ def test_usage(cli, arguments, words):
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("aicore exception, error code 507015", "PTO4353"),
+        ("aicore exception, error code 507015", "PTO6001"),
+        ("vector core exception 507035", "PTO4353"),
+        ("stream synchronisation: 507046", "PTO5006"),
         ("VEC instruction error: the ub address out of bounds", "PTO4001"),
         ("rtStreamSynchronize failed, retCode 507018: timeout or trap error", "PTO5006"),
         ("the address is not aligned", "PTO4354"),
@@ -132,6 +134,16 @@ def test_bits_of_an_error_code_are_named_but_not_guessed(cli):
     outcome = cli("explain", "errcode:(0x4000000000000003)", "--format", "json")
     assert json.loads(outcome.out)["bits"] == [0, 1, 62]
     assert "not documented" in cli("explain", "errcode:(0x40)").out
+
+
+def test_a_rule_of_boards_is_explained(cli):
+    """Its text, who told it, and a wrong and a right program; as data too."""
+    told = cli("explain", "a08").out
+    assert all(word in told for word in ("PTOAS#1205", "PTO6430", "Wrong:", "Right:", "1PT_B32"))
+    data = json.loads(cli("explain", "A08", "--format", "json").out)
+    assert data["rule_id"] == "A08"
+    assert data["targets"] == ["a5"]
+    assert "rule of boards" in cli("explain", "A99").err
 
 
 def test_every_code_to_look_for_exists():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from ptosim.ground.diagnostics.boards import rule_of
 from ptosim.ground.diagnostics.catalog import Standing, standings
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
@@ -109,6 +110,12 @@ class Diagnostic(Shown):
         """Every place involved, the primary one first."""
         return tuple(label.span for label in self.labels)
 
+    @property
+    def rule_id(self) -> str | None:
+        """The rule of boards that it tells (`ptosim explain A08`); None for most findings."""
+        labels = (label.text for label in self.labels)
+        return rule_of(self.code, " ".join((self.message, *labels, *self.notes, self.help or "")))
+
     def to_dict(self) -> dict[str, object]:
         """Return the finding as plain JSON data, the same that `--format json` prints."""
         record: dict[str, object] = {
@@ -126,6 +133,8 @@ class Diagnostic(Shown):
             {**_place(fix.span), "replacement": fix.replacement} for fix in self.fixes
         ]
         record["context"] = dict(self.context)
+        if self.rule_id is not None:
+            record["rule_id"] = self.rule_id
         return record
 
 
