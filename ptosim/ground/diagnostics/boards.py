@@ -68,7 +68,9 @@ def board_rules() -> dict[str, BoardRule]:
 
 def _rule(row: TomlTable, frames: TomlTable) -> BoardRule:
     if row["certainty"] not in CERTAINTIES:
-        raise IsaDataError(f"isa/{_FILE}, {row['id']}: certainty is one of {', '.join(CERTAINTIES)}")
+        raise IsaDataError(
+            f"isa/{_FILE}, {row['id']}: certainty is one of {', '.join(CERTAINTIES)}"
+        )
     wrong, right = (_program(row, frames, row[side]) for side in ("wrong", "right"))
     return BoardRule(
         row["id"], row["title"], tuple(row["targets"]), row["severity"], row["certainty"],
