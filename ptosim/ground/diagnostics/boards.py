@@ -81,7 +81,7 @@ def _rule(row: TomlTable, frames: TomlTable) -> BoardRule:
 
 def _program(row: TomlTable, frames: TomlTable, lines: str) -> str:
     """The lines of a row in their frame, with flags written out."""
-    found = frames.get(row.get("frame"), "{lines}").lstrip("\n")
+    found = frames.get(row.get("frame", ""), "{lines}").lstrip("\n")
     filled = {"target": row["on"], "elem": row.get("elem", "f32"), "rows": row.get("rows", 8)}
     for word, given in {**filled, "lines": lines.strip("\n")}.items():
         found = found.replace(f"{{{word}}}", str(given))
