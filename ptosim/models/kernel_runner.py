@@ -90,6 +90,14 @@ def padded(array: np.ndarray, rows: int, cols: int, fill: float = 0) -> np.ndarr
     return whole
 
 
+def _padded(array: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """The same for each of several matrices."""
+    if array.ndim == 2:
+        return padded(array, rows, cols)
+    ends = [(0, 0), (0, rows - array.shape[1]), (0, cols - array.shape[2])]
+    return np.ascontiguousarray(np.pad(array, ends))
+
+
 def padded_vector(values: np.ndarray, size: int, fill: float = 1) -> np.ndarray:
     """Return a vector with `fill` after its values."""
     whole = np.full(size, fill, values.dtype)
@@ -330,28 +338,30 @@ class KernelRunner:
         relu: bool = False,
     ) -> np.ndarray:
         """Return [m, k] x [k, n] of int8 or f32 matrices: sums (with a bias of their type for each
-        column), or with words codes of `out`."""
-        shape = kernels.sizes(a.shape[0], a.shape[1], b.shape[1], a.dtype.itemsize)
+        column), or with words codes of `out`. Of [count, m, k] x [count, k, n] all products, by one
+        program; their biases are [count, n]."""
+        count = a.shape[0] if a.ndim == 3 else 0
+        shape = kernels.sizes(a.shape[-2], a.shape[-1], b.shape[-1], a.dtype.itemsize)
         m, k, n = shape.padded
         dtype = type_word(a.dtype)
         out = out or ("i32" if dtype == "i8" else "f32")
         kind = "" if words is None else "tensor" if words.size == 1 else "column"
         f = kernels.product(
             "product", self.target, shape, dtype=dtype, out=out, bias=bias is not None,
-            words=kind, relu=relu,
+            words=kind, relu=relu, count=count,
         )  # fmt: skip
-        args: dict[str, Argument] = {"a": padded(a, m, k), "b": padded(b, k, n)}
+        args: dict[str, Argument] = {"a": _padded(a, m, k), "b": _padded(b, k, n)}
         if bias is not None:
-            args["bias"] = padded_vector(
-                bias.astype(np.int32 if dtype == "i8" else np.float32), n, 0
-            )
+            held = bias.astype(np.int32 if dtype == "i8" else np.float32)
+            args["bias"] = padded(held, count, n) if count else padded_vector(held, n, 0)
         if kind == "tensor":
             assert words is not None
             args["word"] = int(words.reshape(-1)[0])
         elif words is not None:
             args["words"] = padded_vector(words, n, 0)
-        args["c"] = np.zeros((m, n), kernels.ARRAYS[out])
-        return self.run(f, args)["c"].reshape(m, n)[: a.shape[0], : b.shape[1]]
+        whole = (*a.shape[:-2], m, n)
+        args["c"] = np.zeros(whole, kernels.ARRAYS[out])
+        return self.run(f, args)["c"].reshape(whole)[..., : a.shape[-2], : b.shape[-1]]
 
     def sums(
         self,
@@ -361,7 +371,8 @@ class KernelRunner:
         bias: np.ndarray | None = None,
         **output: Any,
     ) -> np.ndarray:
-        """Return (a - zero of a) @ (b - zero of b) + bias for int8 or uint8 matrices.
+        """Return (a - zero of a) @ (b - zero of b) + bias for int8 or uint8 matrices, of one pair
+        or [count, …] of them.
 
         The cube multiplies int8 by int8 on both targets. Unsigned bytes get their top bit flipped;
         the zero point of a becomes an int32 bias of the columns, that of b further rows of b that
@@ -371,8 +382,8 @@ class KernelRunner:
         if a_zero.size != 1:
             raise unsupported("a zero point for each row of a product")
         rows = [b]
-        left = -np.broadcast_to(b_zero.reshape(-1), (b.shape[1],)).astype(np.int32)
-        total = b.astype(np.int64).sum(0) + b.shape[0] * left.astype(np.int64)
+        left = -np.broadcast_to(b_zero.reshape(-1), (b.shape[-1],)).astype(np.int32)
+        total = b.astype(np.int64).sum(-2) + b.shape[-2] * left.astype(np.int64)
         while np.any(left):
             part = np.clip(left, -128, 127)
             rows.append(np.broadcast_to(part.astype(np.int8), b.shape))
@@ -381,8 +392,8 @@ class KernelRunner:
         if bias is not None:
             shift = shift + bias
         whole = shift.astype(np.int32) if np.any(shift) else None
-        wide = np.concatenate([a] * len(rows), 1)
-        return self.product(wide, np.concatenate(rows, 0), whole, **output)
+        wide = np.concatenate([a] * len(rows), -1)
+        return self.product(wide, np.concatenate(rows, -2), whole, **output)
 
     def on_sums(
         self,

@@ -272,8 +272,10 @@ def product(
     bias: bool = False,
     words: str = "",
     relu: bool = False,
+    count: int = 0,
 ) -> KernelBuilder:
-    """Return a function (a, b[, bias][, words or word]) -> c.
+    """Return a function (a, b[, bias][, words or word]) -> c; with a `count` of so many products of
+    these sizes, [count, …] each, a bias for each.
 
     `words`: empty (sums leave as they are), `tensor` (a scalar argument `word`) or `column` (an
     argument `words` with one i64 for each column).
@@ -281,26 +283,30 @@ def product(
     f = KernelBuilder(name, target)
     acc_type = "i32" if dtype == "i8" else "f32"
     m, k, n = shape.padded
+    lead = (f.begin("b", count, 1),) if count else ()
     row = f.begin("i", m, shape.tile_m)
     col = f.begin("j", n, shape.tile_n)
     acc = f.tile("acc", acc_type, shape.tile_m, shape.tile_n, "nz", "acc", 1024)
-    start = _bias(f, shape, col, acc_type) if bias else None
+    start = _row(f, shape, "bias", acc_type, "bias", col, lead, count) if bias else None
+    first = (count,) if count else ()
     for step in range(0, k, shape.tile_k):
         left = _operand(
-            f, "left", "a", dtype, (m, k), (row, f.const(step)), shape.tile_m, shape.tile_k
-        )
+            f, "left", "a", dtype, (*first, m, k), (*lead, row, f.const(step)),
+            shape.tile_m, shape.tile_k,
+        )  # fmt: skip
         right = _operand(
-            f, "right", "b", dtype, (k, n), (f.const(step), col), shape.tile_k, shape.tile_n
-        )
+            f, "right", "b", dtype, (*first, k, n), (*lead, f.const(step), col),
+            shape.tile_k, shape.tile_n,
+        )  # fmt: skip
         if step:
             f.tile_op("pto.tmatmul.acc", [acc, left, right], [acc])
         elif start is not None:
             f.tile_op("pto.tmatmul.bias", [left, right, start], [acc])
         else:
             f.tile_op("pto.tmatmul", [left, right], [acc])
-    _store(f, shape, acc, (row, col), out, words, relu)
-    f.end()
-    f.end()
+    _store(f, shape, acc, (*lead, row, col), out, words, relu, first)
+    for _ in (*lead, row, col):
+        f.end()
     return f
 
 
@@ -309,48 +315,58 @@ def _operand(
     loc: str,
     arg: str,
     dtype: str,
-    whole: tuple[int, int],
-    at: tuple[str, str],
+    whole: tuple[int, ...],
+    at: tuple[str, ...],
     rows: int,
     cols: int,
 ) -> TileValue:
     mat = f.tile(f"{loc}_mat", dtype, rows, cols, "nz", "mat")
     tile = f.tile(loc, dtype, rows, cols, "nz" if loc == "left" else "zn", loc)
-    window = f.window(f.view(arg, dtype, whole), dtype, at, (rows, cols))
+    sizes = (*(1 for _ in whole[2:]), rows, cols)
+    window = f.window(f.view(arg, dtype, whole), dtype, at, sizes)
     f.tile_op("pto.tload", [window], [mat])
     f.tile_op("pto.tmov", [mat], [tile])
     return tile
 
 
-def _row(f: KernelBuilder, shape: Product, arg: str, dtype: str, loc: str, col: str) -> TileValue:
-    """A row of parameters of the columns, in the bias table or the fixpipe's parameters."""
+def _row(
+    f: KernelBuilder,
+    shape: Product,
+    arg: str,
+    dtype: str,
+    loc: str,
+    col: str,
+    lead: tuple[str, ...] = (),
+    count: int = 0,
+) -> TileValue:
+    """A row of parameters of the columns, in the bias table or the fixpipe's parameters; of a
+    `count` of rows the one at `lead`."""
     mat = f.tile(f"{arg}_mat", dtype, 1, shape.tile_n, "nd", "mat")
     tile = f.tile(arg, dtype, 1, shape.tile_n, "nd", loc)
-    view = f.view(arg, dtype, (1, shape.padded[2]))
-    f.tile_op("pto.tload", [f.window(view, dtype, (f.const(0), col), (1, shape.tile_n))], [mat])
+    view = f.view(arg, dtype, (count or 1, shape.padded[2]))
+    at = (*(lead or (f.const(0),)), col)
+    f.tile_op("pto.tload", [f.window(view, dtype, at, (1, shape.tile_n))], [mat])
     f.tile_op("pto.tmov", [mat], [tile])
     return tile
-
-
-def _bias(f: KernelBuilder, shape: Product, col: str, dtype: str) -> TileValue:
-    return _row(f, shape, "bias", dtype, "bias", col)
 
 
 def _store(
     f: KernelBuilder,
     shape: Product,
     acc: TileValue,
-    at: tuple[str, str],
+    at: tuple[str, ...],
     out: str,
     words: str,
     relu: bool,
+    first: tuple[int, ...] = (),
 ) -> None:
     m, _, n = shape.padded
-    view = f.window(f.view("c", out, (m, n)), out, at, (shape.tile_m, shape.tile_n))
+    sizes = (*(1 for _ in first), shape.tile_m, shape.tile_n)
+    view = f.window(f.view("c", out, (*first, m, n)), out, at, sizes)
     attrs = {"reluPreMode": "#pto<relu_pre_mode normal_relu>"} if relu else None
     ins: list[TileValue | Typed] = [acc]
     if words == "column":
-        table = _row(f, shape, "words", "i64", "scaling", at[1])
+        table = _row(f, shape, "words", "i64", "scaling", at[-1])
         f.tile_op("pto.tstore", [acc], [view], attrs, {"fp": table})
         return
     if words == "tensor":

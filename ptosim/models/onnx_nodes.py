@@ -144,18 +144,18 @@ def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 # -- integer products ------------------------------------------------------------------------------
 
 
-def matrices_of(node: object, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of matrices of a batched product."""
+def matrices_of(node: object, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The operands of a product as matrices, or as [count, …] of them."""
     if not a.ndim or not b.ndim:
         raise _not_lowered(node, "an operand of a product is one number")
     a = a.reshape(1, -1) if a.ndim == 1 else a
     b = b.reshape(-1, 1) if b.ndim == 1 else b
     if b.ndim == 2:
-        return [(a.reshape(-1, a.shape[-1]), b)]
+        return a.reshape(-1, a.shape[-1]), b
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
     right = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
-    return list(zip(left, right, strict=True))
+    return (left[0], right[0]) if len(left) == 1 else (left, right)
 
 
 def result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
@@ -167,8 +167,8 @@ def result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
 def _matmul_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     a, b = need(inputs, 0), need(inputs, 1)
     a_zero, b_zero = integers(given(inputs, 2)), integers(given(inputs, 3))
-    parts = [low.runner.sums(x, y, (a_zero, b_zero)) for x, y in matrices_of(node, a, b)]
-    return [np.stack(parts).reshape(result_shape(a, b))]
+    made = low.runner.sums(*matrices_of(node, a, b), (a_zero, b_zero))
+    return [made.reshape(result_shape(a, b))]
 
 
 def _qlinear_matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -176,11 +176,9 @@ def _qlinear_matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarra
     if a_scale.size != 1 or y_scale.size != 1 or y_zero.size != 1:
         raise _not_lowered(node, "scales of the rows of a product")
     factor = _factor(low, a_scale.reshape(-1), b_scale.reshape(-1), y_scale.reshape(-1))
-    parts = [
-        _requantised(low, x, y, (integers(a_zero), integers(b_zero)), None, factor, y_zero)
-        for x, y in matrices_of(node, a, b)
-    ]
-    return [np.stack(parts).reshape(result_shape(a, b))]
+    zeros = integers(a_zero), integers(b_zero)
+    made = _requantised(low, *matrices_of(node, a, b), zeros, None, factor, y_zero)
+    return [made.reshape(result_shape(a, b))]
 
 
 def _factor(low: Lowering, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -203,6 +201,7 @@ def _requantised(
         words = np.array([kernels.quant_word(v, zero, signed=out.signed) for v in factor], np.int64)
         return low.runner.sums(a, b, zeros, bias, words=words, out=out.name)
     acc = low.runner.sums(a, b, zeros, bias)
+    acc = acc.reshape(-1, acc.shape[-1])
     if low.oracle == "reference":
         return _double(low, acc, factor, zero, out)
     return low.runner.on_sums(
@@ -265,8 +264,7 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
 def _matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     a, b = (onnx_floats.real(node, need(inputs, i)) for i in range(2))
     low.notes.add("MatMul of floats sums in another order than the reference")
-    parts = [low.runner.product(x, y) for x, y in matrices_of(node, a, b)]
-    return [np.stack(parts).reshape(result_shape(a, b))]
+    return [low.runner.product(*matrices_of(node, a, b)).reshape(result_shape(a, b))]
 
 
 def _host(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:

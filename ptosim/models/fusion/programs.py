@@ -111,22 +111,12 @@ def _product(
         a = np.ascontiguousarray(a.T)
     if core.attrs.get("transB", 0):
         b = np.ascontiguousarray(b.T)
-    pairs = matrices_of(core, a, b)
     shape = result_shape(a, b)
-    whole = None
+    rows = None
     if residual is not None:
-        whole = np.broadcast_to(residual, shape).reshape(len(pairs), -1, shape[-1])
-    parts = [
-        sums_to_result(
-            low,
-            x,
-            y,
-            zeros,
-            Epilogue(unit, group.bias, whole[i] if whole is not None else None, group),
-        )
-        for i, (x, y) in enumerate(pairs)
-    ]
-    return np.stack(parts).reshape(shape)
+        rows = np.broadcast_to(residual, shape).reshape(-1, shape[-1] if b.ndim > 1 else 1)
+    after = Epilogue(unit, group.bias, rows, group)
+    return sums_to_result(low, *matrices_of(core, a, b), zeros, after).reshape(shape)
 
 
 def _patches(x: np.ndarray) -> np.ndarray:
@@ -141,14 +131,15 @@ def sums_to_result(
     zeros: tuple[np.ndarray, np.ndarray],
     after: Epilogue,
 ) -> np.ndarray:
-    """Return the product of two matrices of codes as the group's result."""
+    """Return the product of two matrices of codes, or of [count, …] of them, as the group's
+    result."""
     runner = low.runner
     if low.form == "exact" or after.group.out is None:
         acc = runner.sums(a, b, zeros)
-        return _on_vector(runner, acc, after)
+        return _on_vector(runner, acc.reshape(-1, acc.shape[-1]), after)
     bias = None
     if after.bias is not None:
-        bias = np.broadcast_to(_whole_steps(after.bias, after.unit), (b.shape[1],))
+        bias = np.broadcast_to(_whole_steps(after.bias, after.unit), (b.shape[-1],))
     with np.errstate(all="ignore"):  # scales that are 0
         factor = (after.unit / after.group.out.scale).astype(np.float32)
     zero = int(after.group.out.zero)
@@ -159,7 +150,7 @@ def sums_to_result(
             relu=after.group.relu,
         )  # fmt: skip
     acc = runner.sums(a, b, zeros, bias)
-    return _in_int32(runner, acc, after, factor)
+    return _in_int32(runner, acc.reshape(-1, acc.shape[-1]), after, factor)
 
 
 def _whole_steps(bias: np.ndarray, unit: np.ndarray) -> np.ndarray:

@@ -52,6 +52,35 @@ def test_a_depthwise_convolution_is_one_program_and_unsafe_for_infinity_only():
         assert len(outcome.programs["a5", "exact"]) == count
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "MatMulInteger", "QLinearMatMul"])
+@pytest.mark.parametrize("zero", [0, 3])
+def test_heads_are_a_loop_of_one_program(kind, zero):
+    """[2, 3, …] products: one program; a zero point of the first operand is a bias that differs from
+    one matrix to the next."""
+    a = rng.integers(-128, 128, (2, 3, 20, 40)).astype(np.int8)
+    b = rng.integers(-128, 128, (3, 40, 24)).astype(np.int8)
+    shape, held = [2, 3, 20, 24], {"az": np.int8(zero), "bz": np.int8(-zero)}
+    whole = np.matmul(a.astype(np.int64) - zero, b.astype(np.int64) + zero)
+    names, out = {
+        "MatMul": (["x", "w"], F), "MatMulInteger": (["x", "w", "az", "bz"], 6),
+        "QLinearMatMul": (["x", "as", "az", "w", "bs", "bz", "ys", "yz"], 3),
+    }[kind]  # fmt: skip
+    held |= {"as": np.float32(0.5), "bs": np.float32(0.25), "ys": np.float32(512), "yz": np.int8(0)}
+    given = a.astype(np.float32) if kind == "MatMul" else a
+    weights = b.astype(np.float32) if kind == "MatMul" else b
+    wires = [("x", F if kind == "MatMul" else 3, list(a.shape))], [("y", out, shape)]
+    proto = build([node(kind, names, ["y"], "it")], *wires, {**held, "w": weights})
+    outcome = onnx_run.run(graph_of(proto), {"x": given}, ("a2a3", "a5"))
+    if kind == "MatMul":
+        whole = np.matmul(a.astype(np.int64), b.astype(np.int64))
+    if kind == "QLinearMatMul":
+        whole = np.clip(np.rint(whole / 4096), -128, 127)
+    for (target, form), made in outcome.results.items():
+        np.testing.assert_array_equal(made["y"], whole)
+        count = 2 if (kind, form) == ("QLinearMatMul", "exact") else 1
+        assert len(outcome.programs[target, form]) == count
+
+
 def report(cli, tmp_path, made, *more):
     proto, samples = made
     onnx.save(proto, tmp_path / "m.onnx")
