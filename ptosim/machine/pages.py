@@ -72,9 +72,25 @@ class Pages:
         if not self._absent:
             return
         first, last = max(start, 0) // PAGE, -(-stop // PAGE)
-        for page in np.flatnonzero(self.missing[first:last]) + first:
-            if self.missing[page]:
-                self._bring_unit(int(page) * PAGE)
+        absent = np.flatnonzero(self.missing[first:last])
+        if len(absent):
+            self._bring_pages(absent + first)
+
+    def _bring_pages(self, pages: np.ndarray) -> None:
+        """Fill pages that are missing, sorted and each once; neighbours of a unit of one page are
+        filled together."""
+        if self.origin.unit != PAGE:
+            for page in pages.tolist():
+                if self.missing[page]:
+                    self._bring_unit(page * PAGE)
+            return
+        ends = np.flatnonzero(np.diff(pages) > 1) + 1
+        for first, last in zip((0, *ends.tolist()), (*ends.tolist(), len(pages)), strict=True):
+            start, stop = int(pages[first]) * PAGE, (int(pages[last - 1]) + 1) * PAGE
+            stop = min(stop, self.origin.size)
+            self.memory[start:stop] = self.origin.read(start, stop)
+        self.missing[pages] = False
+        self._absent -= len(pages)
 
     def _bring_unit(self, place: int) -> None:
         """Fill the missing pages of the unit that a byte is in."""
@@ -103,8 +119,18 @@ class Pages:
                 continue
             reach = (count - 1) * stride
             low, run = (low + reach, run) if reach < 0 else (low, run + reach)
-        for first in starts:
-            self.bring(int(first) + low, int(first) + run + size)
+        if len(starts) == 1:
+            self.bring(start + low, start + run + size)
+            return
+        first = np.maximum(starts + low, 0) // PAGE
+        last = -(-(starts + (run + size)) // PAGE)
+        most = min(int((last - first).max()), len(self.missing))
+        pages = first[:, None] + np.arange(most)
+        reached = (pages < last[:, None]) & (pages < len(self.missing))
+        pages = pages[reached]
+        absent = pages[self.missing[pages]]
+        if len(absent):
+            self._bring_pages(np.unique(absent))
 
     def bring_places(self, places: np.ndarray, size: int) -> None:
         """Bring the missing pages of elements of `size` bytes, by their numbers."""
