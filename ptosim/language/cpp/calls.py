@@ -25,6 +25,7 @@ from ptosim.language.cpp.kinds import (
     UNKNOWN,
     Address,
     Array,
+    ArrayType,
     Cell,
     Dims,
     Event,
@@ -40,12 +41,14 @@ from ptosim.language.cpp.kinds import (
     Tile,
     number,
 )
+from ptosim.language.cpp.layouts import fields_of
 from ptosim.language.cpp.loops import Loops
 from ptosim.language.cpp.names import SILENT, is_type, param_name
 from ptosim.language.cpp.packs import spread
 from ptosim.language.cpp.state import DEEPEST, Scope
 from ptosim.language.cpp.statements import Frame
 
+_NAMED = frozenset(("identifier", "field_expression", "this"))
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "bit_cast"))
 _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": math.log2,
                "log": math.log, "pow": math.pow, "ceil": math.ceil, "floor": math.floor,
@@ -160,8 +163,9 @@ class Calls(Loops):
             return called.scope  # `std::numeric_limits<T>::max()`
         declarator = field_of(called.node, "declarator")
         params = named(field_of(declarator, "parameters")) if declarator is not None else []
+        values = [self._passed(a, node) for a in args]
         with self.scoped(called.scope, "lambda") as scope:
-            self._bind(params, [self._passed(a, node) for a in args], scope, node)
+            self._bind(params, values, scope, node)
             return self._followed(field_of(called.node, "body"), None, "lambda", node)
 
     # -- functions of the file ---------------------------------------------------------------------
@@ -263,6 +267,8 @@ class Calls(Loops):
             return value.pointer.type.to
         if isinstance(value, Cell):
             value = value.value
+        if isinstance(value, Lambda):
+            return Named("lambda")
         return getattr(value, "type", None) if not is_type(value) else value
 
     def _likeness(self, params: list[Any], values: list[Any]) -> int:
@@ -515,11 +521,62 @@ class Calls(Loops):
         found = type_.scope.names.get(word)
         if isinstance(found, Overloads):
             return found
+        found = type_.scope.find(f"{type_.name}::{word}")
+        if isinstance(found, Overloads):
+            return Overloads(word, [self._outside(f, type_) for f in found.functions])
         for base in type_.bases:
             found = self._find_method(base, word) if isinstance(base, StructType) else None
             if found is not None:
                 return found
         return None
+
+    def _outside(self, function: Declared, type_: StructType) -> Declared:
+        """Return a member function that is defined outside of its struct; the parameters of the
+        struct's template are known there."""
+        params = function.params
+        if type_.args and params is not None:
+            params = [p for p in params if param_name(p) not in type_.scope.names] or None
+        return Declared("function", function.name, function.node, params, type_.scope)
+
+    def operated(self, op: str, owner: Struct, values: list[Any], node: Any) -> Any:
+        """Call an operator that a struct of the file defines; raises CppError if it has none."""
+        found = self._find_method(owner.type, f"operator{op}")
+        if found is None:
+            raise CppError(node, f"`{owner.type.name}` has no operator `{op}`")
+        scope = self._object_scope(owner)
+        moved = Overloads(found.name, [_in_scope(f, scope) for f in found.functions])
+        return self.call_with(moved, None, values, node)
+
+    def binary(self, op: str, a: Any, b: Any, node: Any) -> Any:
+        """Return `a op b`, of an object by its own operator."""
+        if isinstance(a, Struct) and isinstance(a.type, StructType):
+            return self.operated(op, a, [b], node)
+        return super().binary(op, a, b, node)
+
+    def _e_field_expression(self, node: Any) -> Any:
+        is_arrow = text(field_of(node, "operator")) == "->"
+        owner = self.ev(field_of(node, "argument")) if is_arrow else None
+        type_ = owner.type if isinstance(owner, Num) else None
+        if not isinstance(type_, Pointer) or not isinstance(type_.to, StructType):
+            return super()._e_field_expression(node)
+        word = text(field_of(node, "field"))
+        fields = fields_of(self, type_.to)
+        if word not in fields:
+            raise CppError(node, f"`{type_.to.name}` has no field `{word}`")
+        at, kind = fields[word]
+        self.here(node)
+        base = Num(Pointer(SCALARS["uint8_t"]), owner.const, owner.name)
+        place = self.binary("+", base, number(at), node)
+        of = kind.of if isinstance(kind, ArrayType) else kind
+        place = self.cast(place, Pointer(of), node)
+        return place if isinstance(kind, ArrayType) else Place(place, number(0))
+
+    def _e_subscript_expression(self, node: Any) -> Any:
+        inside = field_of(node, "argument")
+        owner = self.ev(inside) if inside.type in _NAMED else None
+        if isinstance(owner, Struct) and isinstance(owner.type, StructType):
+            return self.operated("[]", owner, [self.ev(named(field_of(node, "indices"))[0])], node)
+        return super()._e_subscript_expression(node)
 
     def event_member(
         self, event: Event, word: str, args: list[Any], targs: list[Any], node: Any

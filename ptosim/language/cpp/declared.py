@@ -160,6 +160,8 @@ class Collector:
         word = text(name)
         if name.type == "template_function":
             word = text(field_of(name, "name"))
+        elif name.type == "qualified_identifier":
+            word = f"{word.partition('<')[0].partition('::')[0]}::{word.rpartition('::')[2]}"
         known = scope.names.get(word)
         if not isinstance(known, Overloads):
             known = scope.names[word] = Overloads(word)

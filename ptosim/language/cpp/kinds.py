@@ -230,6 +230,16 @@ class StructType:
     args: tuple[Any, ...] = ()
     bases: list[Any] = field(default_factory=list)
 
+    @property
+    def ir(self) -> str:
+        """The element of a pointer to one in global memory: its bytes."""
+        return "ui8"
+
+    @property
+    def kind(self) -> str:
+        """It is no number."""
+        return "struct"
+
 
 @dataclass(frozen=True, slots=True)
 class Num:

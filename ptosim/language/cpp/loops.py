@@ -10,9 +10,9 @@ from typing import Any
 from ptosim.ground.ir.core import Block, Region
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
-from ptosim.language.cpp.declared import field_of, named, text
-from ptosim.language.cpp.errors import CppError, NeedsConstant
-from ptosim.language.cpp.kinds import BOOL, UNKNOWN, Cell, Num, Pointer, Scalar, wrap
+from ptosim.language.cpp.declared import field_of, inner, name_node, named, text
+from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
+from ptosim.language.cpp.kinds import BOOL, UNKNOWN, Array, Cell, Num, Pointer, Scalar, wrap
 from ptosim.language.cpp.statements import Round, Statements
 
 MOST_ROUNDS = 100_000
@@ -70,11 +70,25 @@ class Loops(Statements):
                         lambda: self._loop(node, condition, None, body), None)  # fmt: skip
 
     def _s_for_range_loop(self, node: Any) -> None:
-        from ptosim.language.cpp.errors import refused
-
-        raise refused(
-            node, text(node)[:40], "loops over ranges are not followed", "count the rounds"
-        )
+        """`for (auto &v : array)`: a round for each element, followed one after the other."""
+        whole = self.ev(field_of(node, "right"))
+        name = name_node(field_of(node, "declarator"))
+        if not isinstance(whole, Array) or name is None:
+            raise refused(
+                node, text(node)[:40], "what it goes through is no array", "count the rounds"
+            )
+        is_reference = inner(field_of(node, "declarator"), "reference_declarator") is not None
+        for cell in whole.cells:
+            self.step(node)
+            own = cell if is_reference else self.cell(self.taken(cell, node), cell.type)
+            self.rounds.append(self._round())
+            with self.scoped() as scope:
+                scope.names[text(name)] = own
+                self.execute(field_of(node, "body"))
+            left = self.left_loop()
+            self.rounds.pop()
+            if self.known(left, node, "whether the loop is left"):
+                return
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

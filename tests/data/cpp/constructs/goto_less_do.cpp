@@ -1,0 +1,25 @@
+// want: y = x + 3
+// arg: n = 4
+#include <pto/pto-inst.hpp>
+using namespace pto;
+using G = GlobalTensor<float, Shape<1,1,1,8,64>, Stride<1,1,1,64,1>>;
+using T = Tile<TileType::Vec, float, 8, 64>;
+__global__ AICORE void k(__gm__ float* y, __gm__ float* x, int n) {
+T a, b;
+TASSIGN(a, 0);
+TASSIGN(b, 0x4000);
+G gx(x), gy(y);
+TLOAD(a, gx);
+set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+TMOV(b, a);
+int i = n;
+do { pipe_barrier(PIPE_V);
+TADDS(b, b, 1.0f);
+if (i == 2) break;
+--i;
+} while (i > 0);
+set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+TSTORE(gy, b);
+}
