@@ -556,8 +556,10 @@ class Calls(Loops):
     def _e_field_expression(self, node: Any) -> Any:
         is_arrow = text(field_of(node, "operator")) == "->"
         owner = self.ev(field_of(node, "argument")) if is_arrow else None
-        type_ = owner.type if isinstance(owner, Num) else None
-        if not isinstance(type_, Pointer) or not isinstance(type_.to, StructType):
+        if not isinstance(owner, Num) or not isinstance(owner.type, Pointer):
+            return super()._e_field_expression(node)
+        type_ = owner.type
+        if not isinstance(type_.to, StructType):
             return super()._e_field_expression(node)
         word = text(field_of(node, "field"))
         fields = fields_of(self, type_.to)
