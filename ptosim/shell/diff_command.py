@@ -25,7 +25,7 @@ from ptosim.shell.options import (
     tolerance,
 )
 from ptosim.shell.terminal import Terminal
-from ptosim.tools.search.prove import REASSOCIATED, Launched, Proof, prove
+from ptosim.tools.search.prove import FOR_ALL, REASSOCIATED, Launched, Proof, prove
 from ptosim.views.difference_report import difference_report
 from ptosim.views.report import Report
 
@@ -52,8 +52,8 @@ _COMPARED = (
     _COMPARED,
     group(
         "proof",
-        switch("--prove", help="are they equal for all inputs? If they are not, or it cannot be "
-               "told, that is worse (`ptosim help tune`)"),
+        switch("--prove", help="are they equal for all contents of the arguments? If they are not, "
+               "or it cannot be told, that is worse (`ptosim help tune`)"),
         option("--tolerance", choices=(REASSOCIATED,), default="",
                help="of --prove: sums of f32 in another order are equal, too"),
     ),
@@ -150,9 +150,9 @@ def _report(
     if proof is not None:
         proven = proof.to_dict()
         if proof.is_equal:
-            told = f"for all inputs: equal, {proof.why} ({proof.elements:,} elements)"
+            told = f"equal {FOR_ALL}: {proof.why} ({proof.elements:,} elements)"
         else:
-            worse.append(f"{proof.verdict} for all inputs: {proof.why}")
+            worse.append(f"{proof.verdict}, not proven {FOR_ALL}: {proof.why}")
     report = difference_report(found, worse, names, told, proven)
     report.exit_code = found.exit_code or (1 if worse else 0)
     return report

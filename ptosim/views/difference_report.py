@@ -19,7 +19,7 @@ def difference_report(
     proof: dict[str, object] | None = None,
 ) -> Report:
     """Return the report; `names` are the headings of the two sides, `proven` says that they are
-    equal for all inputs, `proof` is how that was found out or not."""
+    equal for all contents of the arguments, `proof` is how that was found out or not."""
     told = {} if proof is None else {"proof": proof}
     return Report(
         [Section("", [*_parts(found, worse, names), *([Text(proven)] if proven else ())])],

@@ -161,7 +161,7 @@ def test_equal_for_all_inputs_is_asked_for(cli, tmp_path):
         (tmp_path / f"{name}.toml").write_text(arguments)
     same = cli("diff", path, tmp_path / "same.pto", "--prove", "--target", "a2a3")
     assert same.code == 0
-    assert "for all inputs: equal" in same.out
+    assert "equal for all contents and these scalars, shapes, blocks: every" in same.out
     words = ("--prove", "--target", "a2a3", "--format", "json")
     report = json.loads(cli("diff", path, tmp_path / "other.pto", *words).out)
     assert report["proof"]["verdict"] == "unequal"

@@ -25,11 +25,11 @@ def test_the_best_program_is_written_with_its_proof(
 ) -> None:
     outcome = cli("tune", kernel, "--target", "a2a3", "--into", tmp_path / "best", "--trials", "3")
     assert outcome.code == 0
-    assert "✓ 1: equal for all inputs, same values on 3 seeds" in outcome.out
+    assert "✓ 1: equal for all contents and these scalars, shapes, blocks; same" in outcome.out
     text = (tmp_path / "best" / "kernel.1.pto").read_text()
     before, after = (ptosim.load(t, target="a2a3").cost().cycles for t in (kernel, text))
     assert text.startswith(f"// kernel, tuned by ptosim for a2a3: {before:,} -> {after:,} cycles")
-    assert "// equal for all inputs" in text
+    assert "// equal for all contents and these scalars, shapes, blocks" in text
 
 
 @pytest.mark.slow

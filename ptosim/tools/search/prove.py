@@ -1,4 +1,4 @@
-"""Are two programs equal for all inputs? Both are executed on hashes of expressions.
+"""Are two programs equal for all contents of their arguments? Both are executed on hashes.
 
 Every byte of the arguments gets a number of its own, every operation makes new ones from those of
 its operands, and at the end both programs must have left the same in every byte of every argument.
@@ -23,6 +23,8 @@ from ptosim.tools.search.prove_memory import Hashes, Unprovable
 from ptosim.tools.search.prove_run import Follower, global_hashes
 
 EQUAL, UNEQUAL, REFUSED = "equal", "unequal", "refused"
+FOR_ALL = "for all contents and these scalars, shapes, blocks"
+"""What a proof is about; what is printed of one says so."""
 REASSOCIATED = "reassociated"
 """The name of the tolerance under which f32 sums in another order count as equal."""
 
@@ -47,7 +49,7 @@ class Proof:
 
     @property
     def is_equal(self) -> bool:
-        """True if the programs are equal for all inputs."""
+        """True if the programs are equal for all contents of their arguments."""
         return self.verdict == EQUAL
 
     def to_dict(self) -> dict[str, Any]:
@@ -181,7 +183,7 @@ def same_values(before: Launched, after: Launched, data: Sequence[Any]) -> str:
     """Run both programs on sets of data: arguments by name, or the seed of generated ones. Return
     where outputs differ first, '' if they are the same bit by bit."""
     for number, given in enumerate(data):
-        first, second = (_run(one, given) for one in (before, after))
+        first, second = (run_with(one, given) for one in (before, after))
         for name, array in first.outputs.items():
             other = second.outputs.get(name)
             if other is None or array.tobytes() != other.tobytes():
@@ -189,7 +191,8 @@ def same_values(before: Launched, after: Launched, data: Sequence[Any]) -> str:
     return ""
 
 
-def _run(launched: Launched, given: Any) -> Result:
+def run_with(launched: Launched, given: Any) -> Result:
+    """Run a program on arguments by name, or on those of a seed."""
     is_seed = isinstance(given, int)
     return launched.program.run(
         launched.args if is_seed else given, entry=launched.entry, block_num=launched.block_num,

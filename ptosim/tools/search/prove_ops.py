@@ -196,11 +196,14 @@ def reduce_columns(step: Step) -> list[Write]:
 
 def multiply(step: Step) -> list[Write]:
     """dst[i, j] of the products lhs[i, k] rhs[k, j] in the order of k, and of what they are added
-    to."""
+    to. Neither m and n nor the layouts decide a bit of it."""
     op = step.op
     m, k, n = op.tile("lhs").v_row, op.tile("lhs").v_col, op.tile("rhs").v_col
     if 0 in (m, k, n):
         raise Unprovable("multiplies matrices of no elements")
+    order = op.switch("matmul.order")
+    if order == "f64":
+        raise Unprovable("is summed in the order of the BLAS of the machine (matmul.order=f64)")
     step.memory.multiply(m * k * n)
     left, right = step.read("lhs", m, k), step.read("rhs", k, n)
     start = None
@@ -211,7 +214,7 @@ def multiply(step: Step) -> list[Write]:
             raise Unprovable("adds to an accumulator in another place than its result")
         start = step.read("acc", m, n)
     types = [str(op.tile(name).type.dtype) for name in ("lhs", "rhs", "dst")]
-    kind = (types, step.given, op.core.registers["ctrl"], op.target)
+    kind = (types, order, step.given, op.core.registers["ctrl"], op.target)
     dst = step.elements("dst", m, n)
     if step.added("dst"):
         scale = salt("product", kind)

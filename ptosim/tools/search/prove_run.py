@@ -15,6 +15,7 @@ from ptosim.machine.effects.strided import Strided
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
+from ptosim.tools.search.prove_account import Bytes, Told, try_account
 from ptosim.tools.search.prove_memory import (
     Elements,
     HashedMemory,
@@ -116,6 +117,7 @@ class Follower:
         self.fresh = fresh
         self.loose = loose
         self._tables: dict[Any, Table] = {}
+        self._tried: set[Any] = set()
 
     def on_start(self, engine: Any) -> None:
         """Give every byte of the arguments its hash."""
@@ -154,17 +156,30 @@ class Follower:
     # -- one operation ----------------------------------------------------------------------------
 
     def _execute(self, core: Core, inst: Inst, op: Binding) -> None:
-        if op.op.name not in SILENT and not covers_nothing(op):
-            if is_move(op):
-                self._move(core, inst, op)
-            else:
-                self._compute(op)
-            self._spoil(core, op)
+        if op.op.name not in SILENT:
+            told = Told([], [], [])
+            if not covers_nothing(op):
+                told = self._move(core, inst, op) if is_move(op) else self._compute(op)
+                told.spoiled.extend(self._spoil(core, op))
+            self._try(core, inst, op, told)
         changed = self.memory.unexplained(core)
         if changed is not None:
             raise Unprovable(f"changes bytes of {changed} that the rules do not name")
 
-    def _compute(self, op: Binding) -> None:
+    def _try(self, core: Core, inst: Inst, op: Binding, told: Told) -> None:
+        """Hold what was told of an operation against its function, once for each form of it."""
+        key = self._key(core, inst, op)
+        if key in self._tried:
+            return
+        self._tried.add(key)
+        binding = self.engine.binding(core, inst, op.values)
+        binding.emit = lambda finding: None
+        try_account(self.memory, core, told, inst.semantics(binding))
+
+    def _key(self, core: Core, inst: Inst, op: Binding) -> tuple[Any, ...]:
+        return core.number, inst.pc, *(_placeless(v) for v in op.values.values())
+
+    def _compute(self, op: Binding) -> Told:
         rule = rule_of(op)
         if rule is None:
             raise Unprovable("there is no rule for this operation")
@@ -175,30 +190,35 @@ class Follower:
             _refuse_overlap(step.reads, elements)
         for elements, hashes in writes:
             elements.write(hashes)
+        read, written = ([(e.place, e.places.reshape(-1)) for e in part]
+                         for part in (step.reads, [e for e, _ in writes]))  # fmt: skip
+        return Told(read, written, [])
 
-    def _move(self, core: Core, inst: Inst, op: Binding) -> None:
+    def _move(self, core: Core, inst: Inst, op: Binding) -> Told:
         spans = list(self._spans(core, op))
-        key = (core.number, inst.pc, *(_placeless(v) for v in op.values.values()),
-               *(stop - start for _, start, stop in spans))  # fmt: skip
+        key = *self._key(core, inst, op), *(stop - start for _, start, stop in spans)
         table = self._tables.get(key)
         if table is None:
             binding = self.engine.binding(core, inst, op.values)
             binding.emit = lambda finding: None
             table = self._tables[key] = probe(self.memory, spans, inst.semantics(binding))
-        self._apply(spans, table)
+        whole = [(place, np.arange(start, stop)) for place, start, stop in spans]
+        return Told(whole, self._apply(spans, table), [])
 
-    def _apply(self, spans: list[Span], table: Table) -> None:
+    def _apply(self, spans: list[Span], table: Table) -> list[Bytes]:
         parts = [self.memory.of(place).hashes[start:stop] for place, start, stop in spans]
         content = np.concatenate(parts)
         hashes = content.copy()
         hashes[table.written] = content[table.sources]
         hashes[table.fixed] = constant(table.constants)
-        at = 0
+        at, done = 0, list[Bytes]()
         touched = np.sort(np.concatenate((table.written, table.fixed)))
         for place, start, stop in spans:
             mine = touched[(touched >= at) & (touched < at + stop - start)]
             self.memory.of(place).put(start - at + mine, hashes[mine])
+            done.append((place, start - at + mine))
             at += stop - start
+        return done
 
     def _spans(self, core: Core, op: Binding) -> list[Span]:
         """The memory of all operands, pieces that overlap as one."""
@@ -212,22 +232,28 @@ class Follower:
                 found.append((("gm", value.memory), *value.span()))
         return _joined(found)
 
-    def _spoil(self, core: Core, op: Binding) -> None:
-        """Scratch and padding have no meaning afterwards: on hardware it may be anything."""
+    def _spoil(self, core: Core, op: Binding) -> list[Bytes]:
+        """Scratch and padding have no meaning afterwards: on hardware it may be anything. Returns
+        which bytes these are."""
+        done: list[Bytes] = []
         for reached, _ in effects_of(op).spoils:
             if isinstance(reached.where, str) and not reached.where.startswith("register"):
-                self._undefine(reached.core, reached.where, reached.parts)
+                done += self._undefine(reached.core, reached.where, reached.parts)
         uses = (op.op.scratch or {}).items()
         if any(u.definition.hidden and u.is_lacking and op.values.get(n) is None for n, u in uses):
             place = core.machine_def.scratch[0]
-            self._undefine(core, place.space, (Strided(place.start, place.bytes),))
+            done += self._undefine(core, place.space, (Strided(place.start, place.bytes),))
+        return done
 
-    def _undefine(self, core: Core, space: str, parts: tuple[Strided, ...]) -> None:
-        memory = self.memory.of(self.memory.space(core, space))
+    def _undefine(self, core: Core, space: str, parts: tuple[Strided, ...]) -> list[Bytes]:
+        of, done = self.memory.space(core, space), list[Bytes]()
+        memory = self.memory.of(of)
         for part in parts:
             places = _places(part)
             places = places[(places >= 0) & (places < len(memory.actual))]
             memory.put(places, self.memory.undefined(len(places)))
+            done.append((of, places))
+        return done
 
 
 _NUMBERS = frozenset(("arith", "scf", "cf", "func", "math", "index"))

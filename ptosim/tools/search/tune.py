@@ -6,13 +6,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.errors import BudgetError, PtosimError, UsageError
+from ptosim.ground.errors import BudgetError, PtosimError, Trap, UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.dry_run import follow
@@ -21,7 +21,17 @@ from ptosim.launch.sidecar import kept_arguments
 from ptosim.time.report.totals import CostReport
 from ptosim.tools.search.point import arguments, load_text
 from ptosim.tools.search.point_recipe import Recipe
-from ptosim.tools.search.prove import EQUAL, REASSOCIATED, UNEQUAL, Proof, prove, same_values
+from ptosim.tools.search.prove import (
+    EQUAL,
+    FOR_ALL,
+    REASSOCIATED,
+    UNEQUAL,
+    Launched,
+    Proof,
+    prove,
+    run_with,
+    same_values,
+)
 from ptosim.tools.search.request import Refused
 from ptosim.tools.search.rewrite import REWRITES, Launch, applied
 from ptosim.tools.search.source import MakeError, Maker
@@ -211,7 +221,7 @@ class Verdict:
 
     @property
     def is_proven(self) -> bool:
-        """True for a program that is equal for all inputs (under the tolerance that is named)."""
+        """True for a program that is equal for all contents (under the tolerance that is named)."""
         return self.holds and self.proof.verdict == EQUAL
 
     def __str__(self) -> str:
@@ -225,8 +235,8 @@ class Verdict:
         if self.proof.verdict != EQUAL:
             return f"{same}; no proof: {self.proof.why}"
         if self.proof.tolerance:
-            return f"equal for all inputs under the tolerance `{self.proof.tolerance}`"
-        return f"equal for all inputs, {same}"
+            return f"equal {FOR_ALL}, under the tolerance `{self.proof.tolerance}`"
+        return f"equal {FOR_ALL}; {same}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,8 +394,8 @@ def judged(before: Candidate, after: Candidate, wish: Wish) -> Verdict:
     proof = prove(one, two, tolerance=wish.tolerance)
     if new or proof.verdict == UNEQUAL or proof.is_of_second:
         return Verdict(proof, findings=tuple(new))
-    data = _data(one.args)
-    differs = same_values(one, two, [data(wish.seed + n) for n in range(wish.seeds)])
+    data = [_data(one, wish.seed + n) for n in range(wish.seeds)]
+    differs = same_values(one, two, data)
     return Verdict(proof, differs, wish.seeds)
 
 
@@ -398,21 +408,34 @@ def _codes(candidate: Candidate) -> set[str]:
     return {d.code for d in told if d.severity > d.severity.NOTE}
 
 
-def _data(args: Mapping[str, Any] | None) -> Callable[[int], Mapping[str, Any] | int]:
-    """Return what gives the arguments of a seed: arrays of floats are drawn anew, everything else
-    (numbers, integers that may be places) stays. Without arguments the run draws its own."""
+def _data(launched: Launched, seed: int) -> Mapping[str, Any] | int:
+    """Return the arguments of a seed. Arrays of floats are drawn anew; those of integers, which may
+    be places, hold the same numbers in another order, unless the program stops on that. Numbers
+    stay. Without arguments the run draws its own."""
+    if launched.args is None:
+        return seed
+    plain, moved = (
+        {name: _drawn(value, np.random.default_rng((seed, at)), integers=integers)
+         for at, (name, value) in enumerate(launched.args.items())}
+        for integers in (False, True)
+    )  # fmt: skip
+    if not any(_is_whole(value) for value in launched.args.values()):
+        return plain
+    try:
+        run_with(launched, moved)
+    except Trap:
+        return plain
+    return moved
 
-    def drawn(seed: int) -> Mapping[str, Any] | int:
-        if args is None:
-            return seed
-        rng = np.random.default_rng(seed)
-        return {name: _drawn(value, rng) for name, value in args.items()}
 
-    return drawn
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biu"
 
 
-def _drawn(value: Any, rng: np.random.Generator) -> Any:
-    if not isinstance(value, np.ndarray) or value.dtype.kind in "biu":
+def _drawn(value: Any, rng: np.random.Generator, *, integers: bool) -> Any:
+    if _is_whole(value):
+        return rng.permutation(value.reshape(-1)).reshape(value.shape) if integers else value
+    if not isinstance(value, np.ndarray):
         return value
     return rng.standard_normal(value.shape).astype(np.float32).astype(value.dtype)
 

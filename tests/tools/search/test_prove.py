@@ -1,4 +1,4 @@
-"""Equality for all inputs: a program altered in anything that matters is found to be another one."""
+"""Equality for all contents: a program altered in anything that matters is found to be another one."""
 
 from __future__ import annotations
 

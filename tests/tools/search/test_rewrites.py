@@ -1,4 +1,4 @@
-"""Rewrites without a template: what they make runs, is free of races, is equal for all inputs and
+"""Rewrites without a template: what they make runs, is free of races, is equal for all contents and
 costs less; what they cannot do leaves a program as it is."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tune` finds a program that is a fifth faster and equal for all inputs, and says so."""
+"""`tune` finds a program that is a fifth faster and equal for all contents, and says so."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import ptosim
 from ptosim.tools.search.tune import Tuned
 from ptosim.tools.search.tune_space import _study
 from tests.support.paths import DATA, PROGRAMS
+from tests.support.text import Kernel
 from tests.tools.search.slow_programs import redundant_barriers, serial_loads, tiles
 
 TUNE = DATA / "tune"
@@ -19,7 +20,10 @@ def is_a_fifth_faster(found: Tuned) -> None:
     (best,) = found.best
     assert best.candidate.cycles <= 0.8 * found.reference.cycles
     assert best.verdict.is_proven
-    assert "equal for all inputs, same values on 3 seeds" in str(best.verdict)
+    assert (
+        "equal for all contents and these scalars, shapes, blocks; same values on 3 seeds"
+        in str(best.verdict)
+    )
     assert best.verdict.proof.elements > 0
     assert found.reference.bound <= found.reference.cycles
 
@@ -179,12 +183,30 @@ def test_what_means_nothing_is_one_line(arguments: dict[str, object], message: s
     assert "\n" not in str(told.value)
 
 
-def test_the_data_of_seeds_leave_whole_numbers() -> None:
-    from ptosim.tools.search.tune import _data
+def test_the_data_of_seeds_move_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array of integers holds the same numbers in another order, unless the program stops on it;
+    numbers stay."""
+    from ptosim.tools.search import tune
 
-    index = np.arange(4, dtype=np.int32)
-    given = {"x": np.zeros(4, np.float32), "at": index, "n": 3}
-    drawn = _data(given)(1)
-    assert not np.array_equal(drawn["x"], given["x"])
-    assert drawn["at"] is index
-    assert drawn["n"] == 3
+    index = np.arange(64, dtype=np.int32)
+    text = kernel_of_integers()
+    given = {"x": index, "y": np.zeros(64, np.int32)}
+    launched = tune.Launched(ptosim.load(text, target="a2a3"), None, given)
+    drawn = tune._data(launched, 1)
+    assert isinstance(drawn, dict)
+    assert sorted(drawn["x"]) == index.tolist()
+    assert drawn["x"].tolist() != index.tolist()
+
+    def stops(*_: object) -> None:
+        raise ptosim.Trap([])
+
+    monkeypatch.setattr(tune, "run_with", stops)
+    assert tune._data(launched, 1)["x"] is index  # type: ignore[index]
+
+
+def kernel_of_integers() -> str:
+    k = Kernel("a2a3")
+    tile = k.tile("t", "i32", 1, 64)
+    k.load("x", tile)
+    k.store(tile, "y")
+    return k.text()

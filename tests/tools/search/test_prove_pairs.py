@@ -1,0 +1,193 @@
+"""Pairs of programs that were called equal and are not, or not for the reason that was given."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.tools.search.prove import EQUAL, REFUSED, Launched, Proof, prove
+from ptosim.tools.search.prove_account import Bytes, Told, try_account
+from ptosim.tools.search.prove_memory import Hashed, Unprovable
+from tests.support.text import Kernel
+
+TARGETS = ["a2a3", "a5"]
+ROW = np.zeros(64, np.float32)
+ROW[0], ROW[1:9], ROW[9] = 2.0**60, 1, -(2.0**60)
+
+
+def product(target: str, dtype: str, rows: int, **options: object) -> ptosim.Program:
+    """4 x 64 by 64 x 64, `rows` rows at a time."""
+    k = Kernel(target, **options)
+    mat = k.tile("bm", dtype, 64, 64, layout="nz", loc="mat")
+    right = k.tile("right", dtype, 64, 64, layout="zn", loc="right")
+    k.load("b", mat)
+    k.op("pto.tmov", [mat], [right])
+    for at in range(0, 4, rows):
+        here, whole = (rows, 64), (4, 64)
+        lm = k.tile(f"lm{at}", dtype, 16, 64, here, layout="nz", loc="mat")
+        left = k.tile(f"left{at}", dtype, 16, 64, here, layout="nz", loc="left")
+        acc = k.tile(f"acc{at}", "f32", 16, 64, here, layout="nz", fractal=1024, loc="acc")
+        k.load("a", lm, here, offsets=(at, 0), shape=whole)
+        k.op("pto.tmov", [lm], [left])
+        k.op("pto.tmatmul", [left, right], [acc])
+        k.store(acc, "c", here, offsets=(at, 0), shape=whole)
+    return k.program()
+
+
+def of_products(target: str, dtype: str, **options: object) -> tuple[Proof, list[np.ndarray]]:
+    array = np.float32 if dtype == "f32" else ml_dtypes.bfloat16
+    args = {
+        "a": np.broadcast_to(ROW, (4, 64)).astype(array), "b": np.ones((64, 64), array),
+        "c": np.zeros((4, 64), np.float32),
+    }  # fmt: skip
+    both = [product(target, dtype, rows, **options) for rows in (4, 1)]
+    values = [p.run(args, timing=False).outputs["c"] for p in both]
+    return prove(*(Launched(p, None, args) for p in both)), values
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_a_sum_is_the_same_for_one_row_and_for_four(target, dtype):
+    """It is exact, so that the proof and the values agree: 2^60 and -2^60 cancel, 8 is left."""
+    proof, values = of_products(target, dtype)
+    assert proof.verdict == EQUAL
+    for found in values:
+        np.testing.assert_array_equal(found, np.float32(8))
+
+
+def test_a_sum_in_the_order_of_the_library_has_no_proof():
+    proof, _ = of_products("a5", "f32", switches={"matmul.order": "f64"})
+    assert proof.verdict == REFUSED
+    assert "matmul.order=f64" in proof.why
+
+
+# -- effects that the data hide --------------------------------------------------------------------
+
+
+def dequantised() -> ptosim.Program:
+    """80 of 128 columns of a tile that is stored whole. The library of A5 fills up to the next 64
+    with 0xFF."""
+    k = Kernel("a5", sync="manual")
+    codes = k.tile("codes", "i8", 8, 128, (8, 80), addr=0)
+    scale = k.tile("scale", "f32", 8, 1, layout="dn", addr=4096)
+    offset = k.tile("offset", "f32", 8, 1, layout="dn", addr=8192)
+    whole = k.tile("whole", "f32", 8, 128, addr=16384)
+    part = k.tile("part", "f32", 8, 128, (8, 80), addr=16384)
+    for name, tile in (("q", codes), ("s", scale), ("z", offset), ("x", whole)):
+        k.load(name, tile)
+    k.line("pto.barrier <PIPE_ALL>")
+    k.op("pto.tdequant", [codes, scale, offset], [part])
+    k.line("pto.barrier <PIPE_ALL>")
+    k.store(whole, "y")
+    return k.program()
+
+
+@pytest.mark.parametrize("bits", [0, 0x3F800000, 0xFFFFFFFF])
+def test_an_effect_that_no_rule_names_is_seen_whatever_is_there(bits):
+    """Bytes that are overwritten with what they hold already are written all the same."""
+    args = {
+        "q": np.ones((8, 80), np.int8), "s": np.ones((8, 1), np.float32),
+        "z": np.zeros((8, 1), np.float32), "x": np.full((8, 128), bits, np.uint32).view(np.float32),
+        "y": np.zeros((8, 128), np.float32),
+    }  # fmt: skip
+    launched = Launched(dequantised(), None, args)
+    proof = prove(launched, launched)
+    assert proof.verdict == REFUSED
+    assert "the rules do not name (`pto.tdequant`" in proof.why
+
+
+def memory(*contents: int) -> Any:
+    """One buffer of bytes, and a core without spaces."""
+    held = [Hashed(np.array(contents, np.uint8), np.zeros(len(contents), np.uint64))]
+    return SimpleNamespace(buffers=held, of=lambda place: held[place[1]])
+
+
+NO_SPACES: Any = SimpleNamespace(spaces={})
+GM = ("gm", 0)
+
+
+def bytes_of(*numbers: int) -> list[Bytes]:
+    return [(GM, np.array(numbers))]
+
+
+@pytest.mark.parametrize("there", [0, 7, 0xFF])
+def test_two_contents_show_every_byte_that_is_written(there):
+    held = memory(5, 0, there)
+    actual = held.buffers[0].actual
+
+    def function() -> None:
+        actual[1] = actual[0] + 1
+        actual[2] = 7
+
+    with pytest.raises(Unprovable, match="global memory that the rules do not name"):
+        try_account(held, NO_SPACES, Told(bytes_of(0), bytes_of(1), []), function)
+    assert actual.tolist() == [5, 0, there]  # as it was
+    try_account(held, NO_SPACES, Told(bytes_of(0), bytes_of(1, 2), []), function)
+    try_account(held, NO_SPACES, Told(bytes_of(0), bytes_of(1), bytes_of(2)), function)
+
+
+def test_two_contents_show_a_byte_that_is_read():
+    held = memory(5, 0, 3)
+    actual = held.buffers[0].actual
+
+    def function() -> None:
+        actual[1] = actual[0] + (actual[2] & 1)
+
+    with pytest.raises(Unprovable, match="depends on bytes that the rules do not name"):
+        try_account(held, NO_SPACES, Told(bytes_of(0), bytes_of(1), []), function)
+    try_account(held, NO_SPACES, Told(bytes_of(0, 2), bytes_of(1), []), function)
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+BLOCKS = """module attributes {{pto.target_arch = "{target}"}} {{
+  func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
+    {block}
+    %at = arith.muli %b, %c8 : index
+    %vx = pto.make_tensor_view %x, shape = [%c16, %c64], strides = [%c64, %c1]
+      : !pto.tensor_view<16x64xf32>
+    %vy = pto.make_tensor_view %y, shape = [%c16, %c64], strides = [%c64, %c1]
+      : !pto.tensor_view<16x64xf32>
+    %t = pto.alloc_tile : !pto.tile_buf<vec, 8x64xf32>
+    %px = pto.partition_view %vx, offsets = [%at, %c0], sizes = [%c8, %c64]
+      : !pto.tensor_view<16x64xf32> -> !pto.partition_tensor_view<8x64xf32>
+    %py = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c8, %c64]
+      : !pto.tensor_view<16x64xf32> -> !pto.partition_tensor_view<8x64xf32>
+    pto.tload ins(%px : !pto.partition_tensor_view<8x64xf32>)
+      outs(%t : !pto.tile_buf<vec, 8x64xf32>)
+    pto.tstore ins(%t : !pto.tile_buf<vec, 8x64xf32>)
+      outs(%py : !pto.partition_tensor_view<8x64xf32>)
+    return
+  }}
+}}
+"""
+LAST = "%b = arith.constant 1 : index"
+OWN = "%n = pto.get_block_idx\n    %b = arith.index_cast %n : i64 to index"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("same", [False, True])
+def test_blocks_that_overwrite_each_other_are_equal_to_nothing(target, same):
+    """One after the other they leave what the last one stores; on a chip it is either's, also where
+    the data make both the same."""
+    x = np.ones((16, 64), np.float32) if same else np.arange(1024, dtype=np.float32)
+    args = {"x": x.reshape(16, 64), "y": np.zeros((16, 64), np.float32)}
+    one, two = (
+        Launched(ptosim.load(BLOCKS.format(target=target, block=b), sync="auto"), None, args, n)
+        for b, n in ((LAST, 1), (OWN, 2))
+    )
+    assert prove(one, one).verdict == EQUAL
+    for pair in ((one, two), (two, one)):
+        proof = prove(*pair)
+        assert proof.verdict == REFUSED
+        assert "data race" in proof.why
