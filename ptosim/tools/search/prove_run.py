@@ -10,8 +10,9 @@ import numpy as np
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import effects_of
+from ptosim.machine.effects.account import Reached, effects_of
 from ptosim.machine.effects.strided import Strided
+from ptosim.machine.effects.touch import Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
@@ -238,7 +239,7 @@ class Follower:
         done: list[Bytes] = []
         for reached, _ in effects_of(op).spoils:
             if isinstance(reached.where, str) and not reached.where.startswith("register"):
-                done += self._undefine(reached.core, reached.where, reached.parts)
+                done += self._undefine(reached.core, reached.where, _parts(reached))
         uses = (op.op.scratch or {}).items()
         if any(u.definition.hidden and u.is_lacking and op.values.get(n) is None for n, u in uses):
             place = core.machine_def.scratch[0]
@@ -258,6 +259,12 @@ class Follower:
 
 _NUMBERS = frozenset(("arith", "scf", "cf", "func", "math", "index"))
 """Dialects whose operations compute numbers, or decide where the program goes on."""
+
+
+def _parts(reached: Reached | Touch) -> tuple[Strided, ...]:
+    if isinstance(reached, Touch):
+        return (Strided(reached.start, reached.run, reached.levels),)
+    return reached.parts
 
 
 def _is_fresh(content: bytearray) -> bool:
