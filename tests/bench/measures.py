@@ -14,7 +14,7 @@ from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.language.syntax.parser import parse
 from ptosim.launch.sources import open_source
 from ptosim.ops.lower.program import expand
-from tests.bench import clock, cube, data, engine, growth, quant, simt, steady
+from tests.bench import clock, cube, data, engine, growth, moving, quant, simt, steady
 from tests.bench.debugger import debugger
 from tests.bench.editor import edits
 from tests.bench.programs import (
@@ -197,6 +197,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "steady_loops": steady.loops,
     "steady_launches": steady.launches,
     "steady_memory": steady.memory,
+    "moving_windows": moving.grids,
     "debugger": debugger,
     "walk": walk,
     "editor": edits,

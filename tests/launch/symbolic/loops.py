@@ -166,3 +166,42 @@ class _Kernel:
 def kernel(seed: int, targets: tuple[str, ...] = ("a5", "a2a3")) -> str:
     """Return the text of a kernel for one of these targets."""
     return _Kernel(Random(seed), targets).text()
+
+
+def flag(source: str, target: str) -> str:
+    """A flag that is set and waited for."""
+    events = f'["PIPE_{source}", "PIPE_{target}", "EVENT_ID0"]'
+    return f"pto.set_flag{events}\npto.wait_flag{events}\n"
+
+
+def grid(rows: int, columns: int) -> str:
+    """A sum of two arrays of 4096x4096, tile by tile."""
+    tile, part = f"!pto.tile_buf<vec, {rows}x{columns}xf32>", f"{rows}x{columns}xf32>"
+    part, view = f"!pto.partition_tensor_view<{part}", "!pto.tensor_view<4096x4096xf32>"
+    numbers = sorted({0, 1, rows, columns, 4096})
+    lines = [f"%c{number} = arith.constant {number} : index" for number in numbers]
+    lines += [
+        f"%v{n} = pto.make_tensor_view %{n}, shape = [%c4096, %c4096], strides = [%c4096, %c1] : "
+        f"{view}"
+        for n in "xyz"
+    ]
+    lines += [f"%{n} = pto.alloc_tile : {tile}" for n in "abc"]
+    lines += [
+        f"scf.for %i = %c0 to %c4096 step %c{rows} {{",
+        f"scf.for %j = %c0 to %c4096 step %c{columns} {{",
+    ]
+    lines += [
+        f"%p{n} = pto.partition_view %v{n}, offsets = [%i, %j], sizes = [%c{rows}, %c{columns}] : "
+        f"{view} -> {part}"
+        for n in "xyz"
+    ]
+    lines += [
+        f"pto.tload ins(%px : {part}) outs(%a : {tile})",
+        f"pto.tload ins(%py : {part}) outs(%b : {tile})", flag("MTE2", "V"),
+        f"pto.tadd ins(%a, %b : {tile}, {tile}) outs(%c : {tile})", flag("V", "MTE3"),
+        f"pto.tstore ins(%c : {tile}) outs(%pz : {part})", flag("MTE3", "V"), flag("V", "MTE2"),
+        "}", "}", "return", "}", "}",
+    ]  # fmt: skip
+    arguments = ", ".join(f"%{n}: !pto.ptr<f32>" for n in "xyz")
+    head = f'module attributes {{pto.target_arch = "a5"}} {{\nfunc.func @k({arguments}) {{\n'
+    return head + "\n".join(lines) + "\n"
