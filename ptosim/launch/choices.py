@@ -31,6 +31,7 @@ class Choices:
     compat: str | None = None
     legacy: bool = False
     planner: str | None = None
+    maker: str | None = None
     profile: str | None = None
     switches: Mapping[str, str] = field(default_factory=dict)
     entry: str | None = None
@@ -68,6 +69,7 @@ class Choices:
             self.entry,
             legacy=self.legacy,
             planner=self.planner,
+            maker=self.maker,
             defines=self.defines,
         )
         return run_frontend(source, asked)

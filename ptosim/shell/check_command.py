@@ -299,6 +299,7 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "dry_run": options.dry_run,
         "redundant": options.redundant,
         "planner": options.planner,
+        "maker": options.maker,
         "dump": options.dump,
         "blocks": options.blocks,
         "defines": launching.defines(options.define),

@@ -214,6 +214,7 @@ def _front_options(options: argparse.Namespace, sync: str | None) -> FrontOption
         options.compat,
         legacy=options.legacy,
         planner=options.planner,
+        maker=options.maker,
         defines=launching.defines(options.define),
     )
 

@@ -175,6 +175,10 @@ READING = Group(
             "--planner", choices=("legacy", "modern"),
             help="whose rules say what fits at levels 1 and 2 (default: legacy)",
         ),
+        option(
+            "--as", dest="maker", choices=("pypto", "ptodsl", "pto-dsl", "none"),
+            help="who made the text, where its marks do not say so: decides level and sync",
+        ),
         COMPAT,
         switch("--legacy", help="read spellings that the date does not have"),
         option(

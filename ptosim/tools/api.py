@@ -143,6 +143,7 @@ def check_source(
     dry_run: bool | None = None,
     redundant: bool = False,
     planner: str | None = None,
+    maker: str | None = None,
     dump: bool = False,
     blocks: int | None = None,
     cures: bool = True,
@@ -161,6 +162,7 @@ def check_source(
         legacy=legacy,
         dump=dump,
         planner=planner,
+        maker=maker,
         followed=entry,
         defines=defines,
     )

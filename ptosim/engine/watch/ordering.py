@@ -328,5 +328,5 @@ class Ordering:
         pairs = library_events(inst.op, self.target) if inst.op is not None else ()
         if not pairs or not self.chosen.flags:
             return None
-        keys = [(core.index, source, end, 0) for source, end in pairs]
+        keys = [(core.index, source, end, number) for source, end, number in pairs]
         return lambda: self.flags.library(core, inst, keys)

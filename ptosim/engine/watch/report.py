@@ -270,8 +270,8 @@ class Reporter:
             self.span(inst.operation),
             more=(Label(self.span(earlier.operation), "set here, not waited for yet"),),
             notes=(
-                "the library's code for this operation sets and waits for EVENT_ID0 between "
-                "the vector pipe and the scalar unit",
+                "the library's code for this operation sets and waits for this event between its "
+                "own steps",
             ),
             help="use another event id between these pipes",
         )

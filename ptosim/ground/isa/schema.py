@@ -190,7 +190,8 @@ class OpDef:
     # Pipes as the library declares them, where the assembler's table (`pipes`) has others.
     hazard_pipes: tuple[PipeChoice, ...] = ()
     # What roles cannot say of memory and events: `clobbers` (by target: sources that the library
-    # destroys), `events` (by target: pairs of pipes between which it uses EVENT_ID0 itself),
+    # destroys), `events` (by target: pairs of pipes between which it uses EVENT_ID0 itself, and
+    # EVENT_ID1 where the list `per` has a second tile),
     # `registers` (that it reads and writes, of those that several pipes use).
     access: Mapping[str, Any] = field(default_factory=dict)
     # The operands of the quoted form in its order, which has one segment for each; of several names

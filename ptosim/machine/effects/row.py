@@ -66,15 +66,18 @@ def is_uncounted(op: Operation, name: str, target: str) -> bool:
     return not is_real
 
 
-def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of pipes between which the library's code uses EVENT_ID0 itself."""
+def library_events(op: Operation, target: str) -> tuple[tuple[str, str, int], ...]:
+    """Return the pairs of pipes between which the library's code uses events itself, with their
+    numbers: EVENT_ID0, and the next one for a second tile of the list `per`."""
     if op.passes is not None:
-        return op.passes.flags
+        return tuple((source, end, 0) for source, end in op.passes.flags)
     entry = access_entry(op, "events", target)
     if entry is None:
         return ()
     pairs = (pair.partition("-") for pair in entry["pairs"].split())
-    return tuple((source, end) for source, _, end in pairs)
+    tiles = op.bound.get(entry.get("per", ""))
+    numbers = range(max(len(tiles), 1) if isinstance(tiles, list | tuple) else 1)
+    return tuple((source, end, n) for source, _, end in pairs for n in numbers)
 
 
 def registers(op: Operation, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
