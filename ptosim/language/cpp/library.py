@@ -70,6 +70,7 @@ ENUMS = frozenset(
         "TileConfig",
         "FIFOType",
         "GlobalTensorDim",
+        "GridDirection",
     ]
 )
 NUMBERS = {

@@ -328,6 +328,10 @@ class Names(Arithmetic):
             return found
         if found == Named("Shape") or found == Named("Stride"):
             return Dims(found.name, (-1,) * 5)
+        if found is None and text(node).startswith("vector_"):
+            raise refused(
+                node, text(node), "registers have no form here", "use the instructions on tiles"
+            )
         if not is_type(found):
             raise CppError(
                 node,
