@@ -328,17 +328,20 @@ class Names(Arithmetic):
             return found
         if found == Named("Shape") or found == Named("Stride"):
             return Dims(found.name, (-1,) * 5)
-        if found is None and text(node).startswith("vector_"):
-            raise refused(
+        if not is_type(found):
+            raise self._no_type(node)
+        return found
+
+    def _no_type(self, node: Any) -> CppError:
+        if text(node).startswith("vector_"):
+            return refused(
                 node, text(node), "registers have no form here", "use the instructions on tiles"
             )
-        if not is_type(found):
-            raise CppError(
-                node,
-                f"`{text(node)}` is no type that is known here",
-                "headers are not read but those beside the file",
-            )
-        return found
+        return CppError(
+            node,
+            f"`{text(node)}` is no type that is known here",
+            "headers are not read but those beside the file",
+        )
 
     def _plain(self, node: Any) -> Any:
         word = " ".join(w for w in text(node).split() if w not in ("const",))
