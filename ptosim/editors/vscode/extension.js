@@ -39,6 +39,7 @@ function onEntry(action) {
 const actions = {
   run: (file, entry) => inTerminal(["run", file, ...(entry ? ["--entry", entry] : [])]),
   cost: (file, entry) => inTerminal(["cost", file, ...(entry ? ["--entry", entry] : [])]),
+  report: (file, entry) => inTerminal(["report", file, "-o", `${file}.html`, ...(entry ? ["--entry", entry] : [])]),
   debug: (file, entry) =>
     vscode.debug.startDebugging(undefined, {
       type: "ptosim", request: "launch", name: "Debug", program: file, stopOnEntry: true,

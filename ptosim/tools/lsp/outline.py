@@ -88,13 +88,29 @@ def _comments(document: Document) -> Iterator[tuple[int, int]]:
             first = -1
 
 
+def around(document: Document, offset: int) -> list[tuple[int, int]]:
+    """Return what is around a place, the whole text first, then what is ever smaller."""
+    found = {(0, len(document.text))}
+    for op in document.resolved.ops:
+        if op.start <= offset <= op.end:
+            found.add((op.start, op.end))
+    word = document.names.at(offset)
+    if word is not None:
+        found.add((word.start, word.end))
+    nested: list[tuple[int, int]] = []
+    for begin, end in sorted(found, key=lambda one: (one[0] - one[1], one[0])):
+        if not nested or (nested[-1][0] <= begin and end <= nested[-1][1]):
+            nested.append((begin, end))
+    return nested
+
+
 def lenses(document: Document) -> list[Lens]:
-    """Return "run", "debug" and "cost" for each entry."""
+    """Return "run", "debug", "cost" and "report" for each entry."""
     found = []
     for name in document.resolved.entries:
         op = document.resolved.functions[name].op
         found += [
             Lens(op.start, op.name_end, title, f"ptosim.{title}", name)
-            for title in ("run", "debug", "cost")
+            for title in ("run", "debug", "cost", "report")
         ]
     return found

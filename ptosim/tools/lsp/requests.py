@@ -10,7 +10,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import isa
-from ptosim.tools.lsp import colours, edits, outline
+from ptosim.tools.lsp import colours, edits, outline, refactor
 from ptosim.tools.lsp.completion import MOST, Offer, offers_at, signature_at
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.edits import Places
@@ -108,6 +108,19 @@ def folding(ls: PtoServer, params: types.FoldingRangeParams) -> list[types.Foldi
     return [types.FoldingRange(a, b, kind=kind) for a, b, kind in outline.folds(document)]
 
 
+def selections(ls: PtoServer, params: types.SelectionRangeParams) -> list[types.SelectionRange]:
+    """What is around each place: the word, the statement, the region, and so on outwards."""
+    places = ls.places(params.text_document.uri)
+    found = []
+    for position in params.positions:
+        document = ls.document(params.text_document.uri, position)
+        around: types.SelectionRange | None = None
+        for begin, end in outline.around(document, places.offset(position)):
+            around = types.SelectionRange(places.range(begin, end), around)
+        found.append(around or types.SelectionRange(types.Range(position, position)))
+    return found
+
+
 def semantic(ls: PtoServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
     """What each word is."""
     uri = params.text_document.uri
@@ -171,11 +184,11 @@ def signature(ls: PtoServer, params: types.SignatureHelpParams) -> types.Signatu
 
 
 def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAction]:
-    """The cures of the findings here."""
+    """The cures of the findings here, and what can be made of the whole text."""
     document, places = _asked(ls, params)
     uri = params.text_document.uri
     begin, end = places.offset(params.range.start), places.offset(params.range.end)
-    return [
+    mending = [
         types.CodeAction(
             title=finding.help or f"mend {finding.code}",
             kind=types.CodeActionKind.QuickFix,
@@ -185,6 +198,37 @@ def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAct
         )
         for finding, made in edits.fixes(document, begin, end)
     ]
+    only = params.context.only
+    whole = [_whole(name, uri) for name in refactor.offered(document)]
+    return [
+        action
+        for action in (*mending, *whole)
+        if only is None or any(str(action.kind or "").startswith(kind) for kind in only)
+    ]
+
+
+def _whole(name: str, uri: str) -> types.CodeAction:
+    rewrite = refactor.REWRITES[name]
+    kinds = types.CodeActionKind
+    kind = kinds.SourceFixAll if rewrite.mends else kinds.RefactorRewrite
+    return types.CodeAction(rewrite.title, kind=kind, data={"uri": uri, "name": name})
+
+
+def make_edit(ls: PtoServer, action: types.CodeAction) -> types.CodeAction:
+    """The edit of an action on the whole text, which was chosen; what is to be said of it is shown
+    as a message."""
+    asked = action.data if isinstance(action.data, dict) else {}
+    uri = str(asked.get("uri", ""))
+    document, places = ls.document(uri), ls.places(uri)
+    try:
+        text, told = refactor.made(document, str(asked.get("name", "")))
+    except PtosimError as problem:
+        raise JsonRpcInvalidParams(str(problem)) from problem
+    change = [(0, len(document.text), text)]
+    action.edit = types.WorkspaceEdit({uri: places.edits(change)})
+    if told:
+        ls.window_show_message(types.ShowMessageParams(types.MessageType.Info, told))
+    return action
 
 
 def formatting(
@@ -278,6 +322,7 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (types.TEXT_DOCUMENT_RENAME, rename, types.RenameOptions(prepare_provider=True)),
     (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols, None),
     (types.TEXT_DOCUMENT_FOLDING_RANGE, folding, None),
+    (types.TEXT_DOCUMENT_SELECTION_RANGE, selections, None),
     (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, semantic, _LEGEND),
     (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL_DELTA, semantic_changes, _LEGEND),
     (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, semantic_range, _LEGEND),
@@ -298,8 +343,16 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (
         types.TEXT_DOCUMENT_CODE_ACTION,
         actions,
-        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+        types.CodeActionOptions(
+            code_action_kinds=[
+                types.CodeActionKind.QuickFix,
+                types.CodeActionKind.SourceFixAll,
+                types.CodeActionKind.RefactorRewrite,
+            ],
+            resolve_provider=True,
+        ),
     ),
+    (types.CODE_ACTION_RESOLVE, make_edit, None),
     (types.TEXT_DOCUMENT_FORMATTING, formatting, None),
     (types.TEXT_DOCUMENT_INLAY_HINT, inlay, None),
     (types.TEXT_DOCUMENT_CODE_LENS, lens, None),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from ptosim.ground.errors import UsageError
 from ptosim.launch.sources import open_source, shipped_names
-from ptosim.tools.lsp import colours, completion, edits, hover, outline
+from ptosim.tools.lsp import colours, completion, edits, hover, outline, refactor
 from ptosim.tools.lsp.document import Document, Price, Settings
 from ptosim.tools.lsp.names import Kind
 from ptosim.tools.lsp.scope import Scope
@@ -151,7 +154,12 @@ def test_the_outline_and_what_folds():
     ]
     assert "%y" in [c.name for c in outline.symbols(doc)[1].children]
     assert [(a, b) for a, b, _ in outline.folds(doc)] == [(2, 4), (6, 18), (11, 13), (15, 16)]
-    assert [lens.title for lens in outline.lenses(doc)] == ["run", "debug", "cost"]
+    assert [lens.title for lens in outline.lenses(doc)] == [
+        "run",
+        "debug",
+        "cost",
+        "report",
+    ]
 
 
 def test_words_have_kinds_and_do_not_overlap():
@@ -199,3 +207,37 @@ def test_every_question_has_an_answer_on_texts_of_all_levels_cut_anywhere(name, 
         ask(doc)
     colours.tokens(Scope(doc, text, 0))
     hover.hints(doc, 0, len(text))
+
+
+def test_what_is_around_a_place_are_words_statements_and_regions_each_in_the_next():
+    found = outline.around(document(), at(TEXT, "pto.tmul ins(%y", "%"))
+    texts = [TEXT[begin:end] for begin, end in found]
+    assert texts[0] == TEXT
+    assert texts[-1] == "%y"
+    assert texts[-2].startswith("pto.tmul ins")
+    assert any(text.startswith("scf.for") for text in texts)
+    assert all(a[0] <= b[0] and b[1] <= a[1] for a, b in pairwise(found))
+
+
+def test_actions_on_the_whole_text_mend_it_or_write_it_in_another_way():
+    wrong = document(TEXT.replace("pto.tmul", "pto.tmull").replace("ins(%x, %x :", "ins(%xx, %x :"))
+    assert refactor.offered(wrong) == ["fix"]
+    text, _ = refactor.made(wrong, "fix")
+    assert not any(f.is_error for f in document(text).findings)
+    assert refactor.offered(document()) == ["flags", "plan", "buffers", "ssa", "dps"]
+    placed, _ = refactor.made(document(), "plan")
+    assert "addr = " in placed
+    ssa, _ = refactor.made(document(open_source("@basics/vadd").text), "ssa")
+    assert "pto.tadd ins" not in ssa
+    assert "pto.tadd ins" in refactor.made(document(ssa), "dps")[0]
+    with pytest.raises(UsageError, match="no loop that loads"):
+        refactor.made(document(), "buffers")
+    with pytest.raises(UsageError, match="no action"):
+        refactor.made(document(), "nothing")
+
+
+def test_second_buffers_come_with_the_verdict_of_the_proof():
+    text = open_source("@quant/int8_sym").text
+    made, told = refactor.made(document(text), "buffers")
+    assert "proven equal" in told
+    assert not any(f.is_error for f in document(made).findings)
