@@ -7,7 +7,8 @@ is the one of the value that it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from ptosim.ground.ir.types import ScalarType, TileType
 from ptosim.ground.isa.examples import all_examples, example_of
@@ -69,17 +70,45 @@ def filled(scope: Scope, typed: Sequence[Piece], words: Sequence[Piece]) -> list
     own = own_types(words)
     chosen: dict[str, str] = {}
     in_brackets = 0
+    has_arrow = any(word.text == "->" for word in words)
     for word in words:
         text = word.text
         in_brackets += (text == "[") - (text == "]")
         if word.kind == "value":
             wanted = own.get(text) or scope.type_of(text) or ("index" if in_brackets else "")
-            text = _value(scope, made, text, chosen.get(wanted, wanted))
+            size = _size(scope, text, chosen) if in_brackets else ""
+            text = size or _value(scope, made, text, chosen.get(wanted, wanted))
             chosen.setdefault(wanted, scope.type_of(text) or wanted)
         elif word.kind == "type":
-            text = type_for(scope, made) or text
+            known = type_for(scope, made, through_clauses=has_arrow)
+            text = known or _alike_type(text, chosen)
         made.append(Piece(word.kind, text, word.start, word.gap))
     return made[len(typed) :]
+
+
+_BODY = re.compile(r"<(.*)>\Z")
+_DIM = re.compile(r"(\d+)x")
+_NUMBERED = re.compile(r"%c(\d+)\Z")
+
+
+def _alike_type(model: str, chosen: Mapping[str, str]) -> str:
+    """A type whose body is that of another one there has the body of that one's here."""
+    body = _BODY.search(model)
+    for there, here in chosen.items() if body is not None else ():
+        if body is not None and there.endswith(body[0]) and _BODY.search(here):
+            return model[: body.start()] + here[here.index("<") :]
+    return model
+
+
+def _size(scope: Scope, model: str, chosen: Mapping[str, str]) -> str:
+    """The constant here for one that is an extent of a type there; '' if it is none."""
+    number = _NUMBERED.match(model)
+    for there, here in chosen.items() if number is not None else ():
+        pairs = dict(zip(_DIM.findall(there), _DIM.findall(here), strict=False))
+        if number is not None and number[1] in pairs:
+            name = f"%c{pairs[number[1]]}"
+            return name if name in scope.values else ""
+    return ""
 
 
 def _value(scope: Scope, typed: Sequence[Piece], model: str, wanted: str) -> str:
@@ -93,11 +122,14 @@ def own_types(words: Sequence[Piece]) -> dict[str, str]:
     """Return the types of the values of a statement as far as it says them: one type alone is that
     of all values of its list."""
     found: dict[str, str] = {}
+    has_arrow = any(word.text == "->" for word in words)
     kinds = [n for n, word in enumerate(words) if word.kind == "type"]
     if len(kinds) == 1 and words[kinds[0] - 1].text == ":":
         return dict.fromkeys(_listed(words[: kinds[0] - 1]), words[kinds[0]].text)
     for place, word in enumerate(words):
-        name = _typed_by(words[:place]) if word.kind == "type" else ""
+        before = words[:place]
+        is_type = word.kind == "type"
+        name = _typed_by(before, through_clauses=has_arrow) if is_type else ""
         if name:
             found[name] = word.text
     return found
@@ -117,12 +149,16 @@ def values_for(
     near = list(scope.values)[:NEAR]
 
     is_fixed = scope.is_constant(model)
+    words = {p.text for p in typed if p.kind == "word"}
+    is_read = "ins" in words and "outs" not in words
 
     def badness(place: int) -> tuple[int, bool, bool, bool, int]:
         name = near[place]
         distance = _distance(scope, scope.type_of(name), wanted) if wanted else 0
-        is_used = scope.mentions[name] > 1
         again = not is_fixed and name in used
+        is_used = scope.mentions[name] > 1
+        if is_read and scope.is_room(name):
+            return distance, not is_used, again, not is_used, place
         return distance, is_fixed and name != model, again, is_used, place if is_used else -place
 
     return [near[place] for place in sorted(range(len(near)), key=badness)][:VALUES]
@@ -150,13 +186,13 @@ def _distance(scope: Scope, kind: str, wanted: str) -> int:
     return FAR if isinstance(have, ScalarType) else 1
 
 
-def type_for(scope: Scope, typed: Sequence[Piece]) -> str:
+def type_for(scope: Scope, typed: Sequence[Piece], *, through_clauses: bool = False) -> str:
     """Return the type that belongs at the end of what is typed: of the value as many places into
     its list as types were written of it."""
-    return scope.type_of(_typed_by(typed))
+    return scope.type_of(_typed_by(typed, through_clauses=through_clauses))
 
 
-def _typed_by(typed: Sequence[Piece]) -> str:
+def _typed_by(typed: Sequence[Piece], *, through_clauses: bool = False) -> str:
     """The value whose type comes next, '' if it cannot be told."""
     depth, types = 0, 0
     place = len(typed) - 1
@@ -171,18 +207,23 @@ def _typed_by(typed: Sequence[Piece]) -> str:
             return ""
         types += word.kind == "type" and depth == 0
         place -= 1
-    listed = _listed(typed[:place]) if place >= 0 else []
+    known = typed[: max(place, 0)]
+    listed = _listed(known, through_clauses=through_clauses) if place >= 0 else []
     return listed[types] if types < len(listed) else ""
 
 
-def _listed(typed: Sequence[Piece]) -> list[str]:
+def _listed(typed: Sequence[Piece], *, through_clauses: bool = False) -> list[str]:
     """The values of the list that a colon ends, without those in brackets of their own."""
     found: list[str] = []
     depth = 0
-    for word in reversed(typed):
+    for at in range(len(typed) - 1, -1, -1):
+        word = typed[at]
         if word.kind == "sign":
             depth += (word.text in ")]}") - (word.text in "([{")
-            if depth < 0 or (depth == 0 and word.text in ("=", ":")):
+            is_clause = depth == 0 and word.text == "=" and at and typed[at - 1].kind == "word"
+            if is_clause and through_clauses:
+                found.clear()  # a clause, whose values have no types
+            elif depth < 0 or (depth == 0 and word.text in ("=", ":")):
                 break
         elif word.kind == "value" and depth == 0:
             found.append(word.text)

@@ -198,13 +198,15 @@ def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAct
         )
         for finding, made in edits.fixes(document, begin, end)
     ]
-    only = params.context.only
     whole = [_whole(name, uri) for name in refactor.offered(document)]
-    return [
-        action
-        for action in (*mending, *whole)
-        if only is None or any(str(action.kind or "").startswith(kind) for kind in only)
-    ]
+    only = params.context.only
+    return [a for a in (*mending, *whole) if only is None or any(_is_of(a, kind) for kind in only)]
+
+
+def _is_of(action: types.CodeAction, kind: types.CodeActionKind | str) -> bool:
+    """Whether an action is of a kind: of it, or of one below it (`refactor.rewrite`)."""
+    own, asked = (str(getattr(k, "value", k) or "") for k in (action.kind, kind))
+    return own == asked or own.startswith(f"{asked}.")
 
 
 def _whole(name: str, uri: str) -> types.CodeAction:

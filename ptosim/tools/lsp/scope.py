@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 
-from ptosim.ground.ir.types import Type
+from ptosim.ground.ir.types import ScalarType, TileType, Type
 from ptosim.ground.records import dataclass
 from ptosim.language.syntax.types import parse_type
 from ptosim.tools.lsp.document import Document
@@ -103,6 +103,14 @@ class Scope:
         named = self.values.get(name)
         value = named.made.value if named is not None and named.made is not None else None
         return value is not None and value.const is not None
+
+    def is_room(self, name: str) -> bool:
+        """Whether a value is a tile that is made empty: nothing but addresses makes it."""
+        named = self.values.get(name)
+        if named is None or not isinstance(named.type, TileType) or named.made is None:
+            return False
+        op = named.made.op
+        return op is not None and all(isinstance(o.type, ScalarType) for _, o in op.operands())
 
     def kind_of(self, written: str) -> Type:
         """Return the type that a text means, with the aliases of the module."""

@@ -84,9 +84,9 @@ def test_at_most_fifty_items_the_best_first_and_letters_in_order_are_enough():
 def test_operands_are_the_values_of_the_type_that_fits_and_their_types_follow():
     """`%q` is made after `%b`, but its elements are not those of the others."""
     first = next(o for o in asked("pto.tmu") if o.label == "pto.tmul")
-    assert "ins(%a, %b : " in first.text
-    assert "outs(%c : !pto.tile_buf<vec, 32x32xf16>)" in first.text
-    assert first.snippet.startswith("pto.tmul ins(${1:%a}, ${2:%b}")
+    assert "ins(%c, %b : " in first.text
+    assert "outs(%a : !pto.tile_buf<vec, 32x32xf16>)" in first.text
+    assert first.snippet.startswith("pto.tmul ins(${1:%c}, ${2:%b}")
     assert first.snippet.endswith("$0")
 
 

@@ -99,7 +99,7 @@ async def test_outline_folding_words_lenses_and_form(client):
     assert tuple(words.data[:2]) == (0, 0)
     lenses = await client.text_document_code_lens_async(types.CodeLensParams(document))
     assert [(one.command.title, one.command.arguments[1]) for one in lenses] == [
-        ("run", "main"), ("debug", "main"), ("cost", "main"),
+        ("run", "main"), ("debug", "main"), ("cost", "main"), ("report", "main"),
     ]  # fmt: skip
     form = await client.text_document_formatting_async(
         types.DocumentFormattingParams(document, types.FormattingOptions(2, insert_spaces=True))
