@@ -194,6 +194,12 @@ def _follow(
     return result, walk.is_sure
 
 
+def followed(launch: Launch, domain: Unknowns, budget: int | None) -> Followed:
+    """Follow a launch that has begun, every round of it. Raises what its domain raises."""
+    walk = _Walk(launch.engine, domain, None)
+    return _followed(launch, domain, launch.sanitizers(), walk, budget)
+
+
 class _Walk:
     """A way through a program, instruction by instruction. In one that turns out to be long the
     rounds of loops are compared, and those that repeat others left out; without `monitor` none

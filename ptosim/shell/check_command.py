@@ -122,6 +122,12 @@ class _File:
             help="follow the program without values: to its end, or not at all (default: within a "
             "number of instructions)",
         ),
+        option(
+            "--runs", type=from_one, default=32, metavar="N",
+            help="where scalars are not known, follow an entry along its paths in N runs at most "
+            "(default: 32; 1: only as far as they are known)",
+        ),
+        switch("--no-explore", help="follow only as far as scalars are known: as --runs 1"),
         switch(
             "--redundant", "--needless",
             help="also name redundant flags and barriers, with their price in cycles",
@@ -303,6 +309,7 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "dump": options.dump,
         "blocks": options.blocks,
         "defines": launching.defines(options.define),
+        "runs": 1 if options.no_explore else options.runs,
     }
 
     def checked() -> Checked:
@@ -397,6 +404,8 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
         "findings": len(report.shown),
         "hidden": len(report.hidden),
         "dry_run": report.verdict.dry_run,
+        "coverage": report.verdict.coverage,
+        "requirements": report.verdict.requirements,
     }
 
 

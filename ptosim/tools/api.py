@@ -11,7 +11,7 @@ from ptosim.ground.diagnostics.select import without_repeats
 from ptosim.ground.errors import BudgetError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.limits import Limits, within
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ptosim.debug.program import Program
     from ptosim.launch.chain.chain import Chain
     from ptosim.launch.chain.runner import ChainResult
+    from ptosim.launch.dry_run import Followed
+    from ptosim.launch.paths.requirements import Requirement
+    from ptosim.launch.paths.verdict import Coverage
     from ptosim.launch.program import LoadedProgram
 
 
@@ -121,6 +124,8 @@ class Checked:
     findings: list[Diagnostic]
     dry_run: str = ""
     is_open: bool = False
+    coverage: list[Coverage] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
 
     @property
     def is_rejected(self) -> bool:
@@ -148,12 +153,14 @@ def check_source(
     blocks: int | None = None,
     cures: bool = True,
     defines: Mapping[str, str] | None = None,
+    runs: int = 1,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
-    what its synchronisation could do without; for a launch of `blocks` blocks. A `dump` of the
-    assembler's passes may have what they add, and is not followed. Errors get the edit that mends
-    them, unless `cures` is False. Raises UsageError for options and arguments that mean nothing."""
+    what its synchronisation could do without; for a launch of `blocks` blocks. Where scalars are
+    not known it is followed along its paths, in `runs` runs at most. A `dump` of the assembler's
+    passes may have what they add, and is not followed. Errors get the edit that mends them, unless
+    `cures` is False. Raises UsageError for options and arguments that mean nothing."""
     options = FrontOptions(
         target,
         level,
@@ -191,7 +198,7 @@ def check_source(
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
     try:
-        _follow(checked, program, entries, args or {}, blocks, to_the_end=bool(dry_run))
+        _follow(checked, program, entries, args or {}, blocks, runs, to_the_end=bool(dry_run))
         if redundant and front.sync == "manual":
             _judge_sync(checked, program, entries, args)
     except BudgetError as reached:
@@ -220,6 +227,7 @@ def _follow(
     entries: Sequence[str],
     args: Mapping[str, Any],
     blocks: int | None,
+    runs: int,
     *,
     to_the_end: bool,
 ) -> None:
@@ -227,6 +235,7 @@ def _follow(
     several entries each takes the arguments that it has."""
     from ptosim.launch.block_races import races_of_blocks
     from ptosim.launch.dry_run import BUDGET, follow, left_open
+    from ptosim.launch.paths.verdict import not_covered
 
     taken = {name: {a.name for a in program.signature(name)} for name in entries}
     unknown = args.keys() - set().union(*taken.values())
@@ -242,10 +251,35 @@ def _follow(
             found += races_of_blocks(program.front, program.profile, name, given, budget, blocks)
         new = (d for d in found if _fault(d) not in known)
         checked.findings += without_repeats(new, checked.findings)
-    note = left_open(outcomes)
-    checked.findings += [note] if note is not None else []
-    checked.is_open = note is not None
-    checked.dry_run = "; ".join(f"@{name}: {outcome}" for name, outcome in outcomes.items())
+        if runs > 1:
+            _paths(checked, program, name, given, outcomes, runs)
+    decided = {c.entry for c in checked.coverage}
+    notes = [left_open({n: o for n, o in outcomes.items() if n not in decided})]
+    notes += [not_covered(coverage) for coverage in checked.coverage]
+    checked.findings += [note for note in notes if note is not None]
+    checked.is_open = any(note is not None for note in notes)
+    told = {c.entry: str(c) for c in checked.coverage}
+    checked.dry_run = "; ".join(told.get(n, f"@{n}: {o}") for n, o in outcomes.items())
+
+
+def _paths(
+    checked: Checked,
+    program: LoadedProgram,
+    name: str,
+    args: Mapping[str, Any],
+    outcomes: Mapping[str, Followed],
+    runs: int,
+) -> None:
+    """Add what following an entry along its paths brings out."""
+    from ptosim.launch.paths.entry import paths_of
+
+    known = {_fault(d) for d in checked.findings}
+    paths = paths_of(program.front, program.profile, name, args, outcomes[name], known, runs)
+    if paths is None:
+        return
+    checked.findings += without_repeats(paths.findings, checked.findings)
+    if paths.is_decided:
+        checked.coverage.append(paths.coverage)
 
 
 def _fault(found: Diagnostic) -> tuple[str, object]:
@@ -267,15 +301,19 @@ def check(
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
     blocks: int | None = None,
+    explore: bool = True,
+    runs: int = 32,
     max_instructions: int | None = None,
     max_seconds: float | None = None,
     max_memory: int | None = None,
-) -> list[Diagnostic]:
+) -> Findings:
     """Return every finding about a program that needs no values; never raises for its faults.
 
     The program is followed as far as its scalars (those of `args` among them) are known: within a
     number of instructions, with `dry_run=True` to the end, with False not at all. Bytes that two of
-    `blocks` blocks reach are an error, where the number is not given a warning. Raises
+    `blocks` blocks reach are an error, where the number is not given a warning. Where scalars are
+    not known it is followed along its paths (`explore`), in `runs` runs of an entry at most: what
+    shows for some values only has them as its `witness`. Raises
     UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
     limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
     all; its `findings` are those until then."""
@@ -283,7 +321,7 @@ def check(
     with within(Limits(max_instructions, max_seconds, max_memory)):
         try:
             for text in parts(read_source(source, filename)):
-                found += check_source(
+                checked = check_source(
                     text,
                     target,
                     level,
@@ -295,7 +333,11 @@ def check(
                     args=args,
                     dry_run=dry_run,
                     blocks=blocks,
-                ).findings
+                    runs=runs if explore else 1,
+                )
+                found += checked.findings
+                found.coverage += [c.to_dict() for c in checked.coverage]
+                found.requirements += [r.to_dict() for r in checked.requirements]
         except BudgetError as reached:
             reached.findings = [*found, *reached.findings]
             raise

@@ -51,6 +51,8 @@ class Verdict(NamedTuple):
     dry_run: str
     is_open: bool
     choices: Choices
+    coverage: list[dict[str, Any]]
+    requirements: list[dict[str, Any]]
 
     @property
     def is_rejected(self) -> bool:
@@ -66,7 +68,11 @@ def verdict_of(checked: Checked) -> Verdict:
         tuple(front.resolved.entries), front.settings.reasons,
     )  # fmt: skip
     in_text = list(front.sink)
-    return Verdict(checked.findings, in_text, checked.dry_run, checked.is_open, choices)
+    coverage = [c.to_dict() for c in checked.coverage]
+    requirements = [r.to_dict() for r in checked.requirements]
+    return Verdict(
+        checked.findings, in_text, checked.dry_run, checked.is_open, choices, coverage, requirements
+    )
 
 
 def kept_verdict(
@@ -99,7 +105,10 @@ def to_plain(verdict: Verdict, source: Source) -> Plain | None:
     count = len(verdict.in_text)
     if None in findings or verdict.findings[:count] != verdict.in_text:
         return None
-    return findings, count, verdict.dry_run, verdict.is_open, tuple(verdict.choices)
+    return (
+        findings, count, verdict.dry_run, verdict.is_open, tuple(verdict.choices),
+        verdict.coverage, verdict.requirements,
+    )  # fmt: skip
 
 
 def _finding_to_plain(d: Diagnostic, source: Source) -> tuple[object, ...] | None:
@@ -124,9 +133,10 @@ def _is_plain(value: object) -> bool:
 
 def restored(plain: Plain, source: Source) -> Verdict:
     """Return the verdict on a source that `to_plain` made plain."""
-    kept, count, dry_run, is_open, choices = plain
+    kept, count, dry_run, is_open, choices, coverage, requirements = plain
     findings = [_finding(f, source) for f in kept]
-    return Verdict(findings, findings[:count], dry_run, is_open, Choices(*choices))
+    made = Choices(*choices)
+    return Verdict(findings, findings[:count], dry_run, is_open, made, coverage, requirements)
 
 
 def _finding(plain: Any, source: Source) -> Diagnostic:

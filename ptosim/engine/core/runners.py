@@ -18,7 +18,8 @@ Form = tuple[Any, ...]
 """What a closure does: `call function sources result`, `copy sources targets`, `start step
 sources targets` and
 `next variable step sources targets` (of a loop), `for variable upper body after`, `if condition
-then otherwise`, `jump target`; slots and places in the program are numbers."""
+then otherwise`, `switch selector cases default`,
+`jump target`; slots and places in the program are numbers."""
 
 
 def form_of(run: Callable[[Any], Any]) -> Form | None:
@@ -179,7 +180,8 @@ def jump(target: int) -> Callable[[list[Any]], int]:
 
 
 def switch(selector: int, cases: dict[int, int], default: int) -> Callable[[list[Any]], int]:
-    return lambda slots: cases.get(index(slots[selector]), default)
+    run = lambda slots: cases.get(index(slots[selector]), default)  # noqa: E731
+    return _formed(run, "switch", selector, cases, default)
 
 
 def section_test(kind: str | None, inside: int, after: int) -> Callable[[list[Any]], int]:

@@ -81,6 +81,16 @@ class Diagnostic(Shown):
         return (*self.notes, self.rule) if self.rule else self.notes
 
     @property
+    def witness(self) -> Mapping[str, int] | None:
+        """Values of what is not known before the run that show it; None where it needs none."""
+        return self.context.get("witness")  # type: ignore[return-value]
+
+    @property
+    def assumed(self) -> list[str]:
+        """What of the witness is data in memory, which is only assumed."""
+        return list(self.context.get("assumed", ()))  # type: ignore[call-overload]
+
+    @property
     def is_error(self) -> bool:
         """True for the findings that reject a program, stop a run, or let it compute nonsense."""
         return self.severity is Severity.ERROR
@@ -135,6 +145,8 @@ class Diagnostic(Shown):
         record["context"] = dict(self.context)
         if self.rule_id is not None:
             record["rule_id"] = self.rule_id
+        if self.witness is not None:
+            record |= {"witness": dict(self.witness), "assumed": self.assumed}
         return record
 
 
@@ -280,4 +292,10 @@ def _standing(code: str) -> Standing:
 
 
 class Findings(list[Diagnostic], Shown):
-    """A list of findings; a notebook shows them with their frames of code."""
+    """A list of findings; a notebook shows them with their frames of code. Of a check `coverage`
+    says what of each entry was followed, `requirements` what it asks of its caller."""
+
+    def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
+        super().__init__(found)
+        self.coverage: list[dict[str, Any]] = []
+        self.requirements: list[dict[str, Any]] = []

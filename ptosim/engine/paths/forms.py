@@ -1,0 +1,165 @@
+"""Forms: how a number of the scalar unit was computed from what nobody knows before the run.
+
+A form is evaluated under an assignment of values to symbols, by the functions that computed the
+number itself: it wraps around where they do. Values are never replaced by forms: what a core
+computes with are numbers, and forms are beside them (`watch.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ptosim.ground.isa.dtypes import DType
+from ptosim.ground.records import NamedTuple
+
+INDEX, COUNT, ARGUMENT, DATA = "index", "count", "argument", "data"
+"""Kinds of symbols: where something runs, how many there are, what the caller gives, what memory
+holds."""
+
+DEEPEST = 150
+"""Forms that are more deeply nested keep their value of this run."""
+
+
+class Symbol(NamedTuple):
+    """An unknown whole number: its name, kind, the least and largest value, and the value that the
+    first run takes. An index is less than the symbol of name `below`."""
+
+    name: str
+    kind: str
+    low: int
+    high: int
+    default: int
+    below: str = ""
+
+
+Assignment = Mapping[Symbol, int]
+
+
+def range_of(dtype: DType) -> tuple[int, int]:
+    """Return the least and the largest number of an integer type."""
+    if dtype.name == "i1":
+        return 0, 1
+    bits = min(dtype.bits or 64, 64)
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.kind == "int" else (0, 2**bits - 1)
+
+
+class Env:
+    """An assignment under which forms are evaluated. With `is_last` the variable of a loop is that
+    of the last round."""
+
+    __slots__ = ("assignment", "is_last", "known")
+
+    def __init__(self, assignment: Assignment, *, is_last: bool = False) -> None:
+        self.assignment = assignment
+        self.is_last = is_last
+        self.known: dict[int, Any] = {}
+
+
+class NoRound(Exception):
+    """Under an assignment a loop makes no round: what is in it does not happen."""
+
+
+class Form:
+    """An expression; `now` is its value in the run that made it."""
+
+    __slots__ = ("depth", "now", "symbols")
+
+    def __init__(self, now: Any, parts: Iterable[Any]) -> None:
+        forms = [part for part in parts if isinstance(part, Form)]
+        self.now = now
+        self.symbols: frozenset[Symbol] = frozenset().union(*(form.symbols for form in forms))
+        self.depth = 1 + max((form.depth for form in forms), default=0)
+
+    def value(self, env: Env) -> Any:
+        """Return the value under an assignment. Raises what computing it raises."""
+        if self.depth > DEEPEST:
+            return self.now
+        known = env.known
+        key = id(self)
+        if key not in known:
+            known[key] = self._value(env)
+        return known[key]
+
+    def _value(self, env: Env) -> Any:
+        raise NotImplementedError
+
+    def parts(self) -> Iterator[Any]:
+        """The forms and values that it is computed from."""
+        yield from ()
+
+
+class Unknowable(Form):
+    """A symbol as a form."""
+
+    __slots__ = ("symbol",)
+
+    def __init__(self, symbol: Symbol, now: int) -> None:
+        super().__init__(now, ())
+        self.symbol = symbol
+        self.symbols = frozenset((symbol,))
+
+    def _value(self, env: Env) -> Any:
+        return env.assignment.get(self.symbol, self.symbol.default)
+
+
+class Computed(Form):
+    """What a function of the scalar unit makes of forms and numbers."""
+
+    __slots__ = ("function", "sources")
+
+    def __init__(self, now: Any, function: Callable[..., Any], sources: tuple[Any, ...]) -> None:
+        super().__init__(now, sources)
+        self.function = function
+        self.sources = sources
+
+    def _value(self, env: Env) -> Any:
+        return self.function(*[value_of(source, env) for source in self.sources])
+
+    def parts(self) -> Iterator[Any]:
+        yield from self.sources
+
+
+class Round(Form):
+    """The variable of a loop in one of its rounds."""
+
+    __slots__ = ("lower", "number", "step", "upper")
+
+    def __init__(self, now: Any, lower: Any, upper: Any, step: Any, number: int) -> None:
+        super().__init__(now, (lower, upper, step))
+        self.lower, self.upper, self.step, self.number = lower, upper, step, number
+
+    def after(self, now: Any) -> Round:
+        """Return the variable in the next round."""
+        return Round(now, self.lower, self.upper, self.step, self.number + 1)
+
+    def _value(self, env: Env) -> Any:
+        lower, step = value_of(self.lower, env), value_of(self.step, env)
+        if not env.is_last:
+            return lower + step * self.number
+        rounds = -(-(value_of(self.upper, env) - lower) // step) if step > 0 else 0
+        if rounds <= self.number:
+            raise NoRound
+        return lower + step * (rounds - 1)
+
+    def parts(self) -> Iterator[Any]:
+        yield from (self.lower, self.upper, self.step)
+
+
+def value_of(given: Any, env: Env) -> Any:
+    """Return the value of a form under an assignment; anything else is its own value."""
+    return given.value(env) if isinstance(given, Form) else given
+
+
+def constants_of(form: Form, most: int = 24) -> list[int]:
+    """Return the whole numbers that a form is computed with, the first ones found."""
+    found: dict[int, None] = {}
+    seen: set[int] = set()
+    todo: list[Any] = [form]
+    while todo and len(found) < most:
+        part = todo.pop()
+        if isinstance(part, Form) and id(part) not in seen:
+            seen.add(id(part))
+            todo.extend(part.parts())
+        elif isinstance(part, int) and not isinstance(part, bool):
+            found[part] = None
+    return list(found)

@@ -1,0 +1,96 @@
+"""Which slots of a decoded program may hold what nobody knows before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.runners import form_of
+from ptosim.ground.ir.core import Clause, Operand, Operation
+from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
+from ptosim.machine.unknown import Unknown
+
+OF_CORE = (SLOT_BLOCK, SLOT_BLOCK_NUM)
+"""What an operation that tells where it runs reads."""
+
+
+def sources_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
+    """Return the slots that an instruction reads."""
+    form = form_of(inst.run)
+    if form is not None:
+        return _of_form(form)[0]
+    if inst.kind is Kind.EXEC:
+        return tuple(_flat(slot for _, slot in inst.operands))
+    if inst.op is None:
+        return ()
+    found = [program.slots[v] for v in _values(inst.op) if v in program.slots]
+    return tuple(found) + (OF_CORE if inst.op.has("tells_core") else ())
+
+
+def targets_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
+    """Return the slots that an instruction may write: of the scalar unit also the handles that it
+    changes."""
+    form = form_of(inst.run)
+    if form is not None:
+        return _of_form(form)[1]
+    if inst.op is None or inst.kind is Kind.BRANCH:
+        return ()
+    results = [program.slots[v] for v in inst.op.results if v in program.slots]
+    named = [s for name, slot in inst.operands if name == "results" for s in _flat([slot])]
+    changed = sources_of(program, inst) if inst.kind is Kind.ACTION else ()
+    return (*results, *named, *(s for s in changed if s not in OF_CORE))
+
+
+def open_slots(program: DecodedProgram, seeds: Iterable[int]) -> frozenset[int]:
+    """Return the slots whose content may depend on `seeds` or on what memory holds."""
+    found = set(seeds)
+    found |= {slot for slot, held in enumerate(program.initial) if held.__class__ is Unknown}
+    flows = [(sources_of(program, i), targets_of(program, i)) for i in program.insts]
+    grows = True
+    while grows:
+        before = len(found)
+        for sources, targets in flows:
+            if not found.isdisjoint(sources):
+                found.update(targets)
+        grows = len(found) > before
+    return frozenset(found)
+
+
+def _of_form(form: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    match form:
+        case ("call", _, sources, result):
+            return tuple(sources), (result,)
+        case ("copy", sources, targets):
+            return tuple(sources), tuple(targets)
+        case ("start", step, sources, targets):
+            return (step, *sources), tuple(targets)
+        case ("next", variable, step, sources, targets):
+            return (variable, step, *sources), (variable, *targets)
+        case ("for", variable, upper, *_):
+            return (variable, upper), ()
+        case ("if" | "switch", condition, *_):
+            return (condition,), ()
+    return (), ()
+
+
+def _values(op: Operation) -> Iterator[Any]:
+    """The values among the operands of an operation."""
+    todo: list[Any] = list(op.bound.values())
+    while todo:
+        each = todo.pop()
+        if isinstance(each, Operand):
+            if each.value is not None:
+                yield each.value
+        elif isinstance(each, Clause):
+            todo.extend(each.operands.values())
+        elif isinstance(each, list):
+            todo.extend(each)
+
+
+def _flat(slots: Iterable[Any]) -> Iterator[int]:
+    for slot in slots:
+        if isinstance(slot, tuple):
+            yield from slot
+        else:
+            yield slot

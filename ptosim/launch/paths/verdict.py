@@ -1,0 +1,199 @@
+"""What the followings of an entry say: findings with witnesses, and what they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ptosim.engine.core.runners import form_of
+from ptosim.engine.paths.forms import DATA, Symbol
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
+from ptosim.ground.records import dataclass, field, replace
+from ptosim.ground.source import Span
+from ptosim.language.frontend import Front
+from ptosim.launch.dry_run import Followed
+from ptosim.launch.paths.explore import Explored, PathRun, line_of
+
+ASSUMED_HAZARD, ASSUMED_NOTE = "PTO5290", "PTO6053"
+"""The codes of an error, and of anything less, that shows only with a value of data that is
+assumed."""
+
+
+@dataclass(slots=True, eq=False)
+class Coverage:
+    """How much of an entry its followings cover. `paths` is `all` where every path was followed,
+    `some` where each decision was only taken both ways, or not even that; `trips` says for how many
+    rounds of loops that a symbol ends."""
+
+    entry: str
+    runs: int
+    valid: int
+    paths: str
+    trips: str
+    open: list[dict[str, object]] = field(default_factory=list)
+    place: Span | None = None
+    assumed: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as plain data."""
+        return {
+            "entry": self.entry, "runs": self.runs, "valid": self.valid, "paths": self.paths,
+            "trips": self.trips, "open": self.open, "assumed": list(self.assumed),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        count = f"{self.runs} run{'s' * (self.runs != 1)}"
+        if self.valid < self.runs:
+            count += f", {self.valid} valid"
+        how = "all paths" if self.paths == "all" else "each decision both ways"
+        if self.open:
+            lines = ", ".join(dict.fromkeys(str(o["line"]) for o in self.open if o["line"]))
+            how += f" but line {lines}" if lines else ", not all of them"
+        rounds = "; loops with 0 to 3 rounds" if self.trips == "0..3" else ""
+        data = f"; data assumed: {', '.join(self.assumed[:4])}" if self.assumed else ""
+        return f"@{self.entry}: {count}; {how}{rounds}{data}"
+
+
+def coverage_of(front: Front, entry: str, explored: Explored) -> Coverage:
+    """Return what the followings of an entry cover."""
+    open_ = list(_open(front, explored))
+    is_all = not open_ and _is_every_path(explored.valid)
+    places = [d.inst.op for d in explored.open if d.inst.op is not None]
+    place = Span(front.source, places[0].start, places[0].name_end) if places else None
+    assumed = {s.name: None for r in explored.valid for s in r.noted.decided_by if s.kind == DATA}
+    return Coverage(
+        entry, len(explored.runs), len(explored.valid), "all" if is_all else "some",
+        "0..3" if _has_open_loops(explored) else "proven", open_, place, tuple(assumed),
+    )  # fmt: skip
+
+
+def _open(front: Front, explored: Explored) -> Iterator[dict[str, object]]:
+    if explored.left:
+        yield {"line": 0, "why": explored.left}
+    for decision in explored.open:
+        names = ", ".join(sorted(s.name for s in decision.form.symbols))
+        side = "" if decision.outcome in (True, False) else " another way"
+        word = {True: " false", False: " true"}.get(decision.outcome, side)
+        why = f"no value found that makes it{word} (it depends on {names})"
+        yield {"line": line_of(front, decision.inst), "why": why}
+    for limit in explored.unsolved:
+        names = ", ".join(sorted(s.name for s in limit.symbols))
+        yield {"line": line_of(front, limit.inst), "why": f"no value of {names} found inside"}
+    told: set[str] = set()
+    for run in explored.valid:
+        outcome = run.outcome
+        if outcome is not None and outcome.is_open and str(outcome) not in told:
+            told.add(str(outcome))
+            yield {"line": outcome.place.line if outcome.place else 0, "why": str(outcome)}
+
+
+def _is_loop(inst: Any) -> bool:
+    return (form_of(inst.run) or ("",))[0] == "for" or (inst.op is not None and inst.op.has("loop"))
+
+
+def _has_open_loops(explored: Explored) -> bool:
+    return any(_is_loop(d.inst) for run in explored.valid for d in run.noted.decisions)
+
+
+def _is_every_path(runs: Sequence[PathRun]) -> bool:
+    """True if after each way that was gone to a decision each of its sides was taken."""
+    sides: dict[Any, set[Any]] = {}
+    for run in runs:
+        path: tuple[Any, ...] = ()
+        for decision in run.noted.decisions[:64]:
+            sides.setdefault((path, decision.inst.pc), set()).add(decision.outcome)
+            path = (*path, decision.inst.pc, decision.outcome)
+    return all(len(outcomes) > 1 for outcomes in sides.values())
+
+
+def not_covered(coverage: Coverage) -> Diagnostic | None:
+    """Return the note on what the followings of an entry do not cover; None if that is nothing."""
+    if not coverage.open:
+        return None
+    several = [
+        f"line {o['line']}: {o['why']}" if o["line"] else str(o["why"]) for o in coverage.open
+    ]
+    more = f"; and {len(several) - 4} more" if len(several) > 4 else ""
+    return finding(
+        "PTO6050",
+        f"not all is covered: @{coverage.entry}: {'; '.join(several[:4])}{more}",
+        coverage.place,
+        label="one side of this was not reached" if coverage.place is not None else "",
+        help="`--runs 100` makes more runs, `--arg NAME=…` gives a value",
+    )
+
+
+# -- findings --------------------------------------------------------------------------------------
+
+
+def findings_of(
+    front: Front, entry: str, explored: Explored, known: Iterable[tuple[str, object]]
+) -> list[Diagnostic]:
+    """Return the findings of the runs that count, each once, for its smallest witness; those of
+    `known` (code and line) were told."""
+    told, found = set(known), list[Diagnostic]()
+    runs = sorted(explored.valid, key=lambda r: (bool(_assumed(r)), _size(r)))
+    for run in runs:
+        outcome = run.outcome
+        assert outcome is not None
+        for each in outcome.findings:
+            key = fault_of(each)
+            if key in told:
+                continue
+            told.add(key)
+            found.append(_witnessed(front, each, run))
+    return found
+
+
+def fault_of(found: Diagnostic) -> tuple[str, object]:
+    """The same fault on another path is not told again."""
+    return found.code, found.span.line if found.span is not None else found.message
+
+
+def _size(run: PathRun) -> tuple[int, int]:
+    moved = [abs(v - s.default) for s, v in _witness(run).items()]
+    return sum(moved), sum(m > 0 for m in moved)
+
+
+def _witness(run: PathRun) -> dict[Symbol, int]:
+    """The values that the path of a run depends on."""
+    met, decided = run.noted.symbols, run.noted.decided_by
+    given = {s: v for s, v in met.items() if s in decided or v != s.default}
+    return dict(sorted(given.items(), key=lambda pair: pair[0].name))
+
+
+def _assumed(run: PathRun) -> list[str]:
+    return sorted(s.name for s in run.noted.decided_by if s.kind == DATA)
+
+
+def _witnessed(front: Front, found: Diagnostic, run: PathRun) -> Diagnostic:
+    """A finding with the values that show it; with a value of data that is assumed it weighs
+    less."""
+    witness = {s.name: v for s, v in _witness(run).items()}
+    if not witness:
+        return found
+    assumed = _assumed(run)
+    told = ", ".join(f"{name} = {value}" for name, value in witness.items())
+    notes = [f"shown for {told}"]
+    if assumed:
+        notes.append("what memory holds is assumed: " + ", ".join(assumed))
+    context = {**found.context, "witness": witness, "assumed": assumed}
+    made = replace(found, context=context)
+    words = [f"--arg {s.name}={v}" for s, v in _witness(run).items() if _is_given(s)]
+    if words and not assumed:
+        see = f"see it: `ptosim check {front.source.label} {' '.join(words)}`"
+        made = replace(made, help=f"{made.help}; {see}" if made.help else see)
+    if not assumed:
+        return replace(made, notes=(*made.notes, *notes))
+    code = ASSUMED_HAZARD if found.severity is Severity.ERROR else ASSUMED_NOTE
+    made = replace(made, message=f"{found.message} ({found.code} with assumed data)")
+    return recoded(made, code, *notes)
+
+
+def _is_given(symbol: Symbol) -> bool:
+    return symbol.kind != DATA and symbol.name not in ("block", "blocks")
+
+
+def is_covered(followed: Followed, explored: Explored) -> bool:
+    """True if what following left open is decided by the runs."""
+    return followed.begun and explored.has_symbols and bool(explored.valid)

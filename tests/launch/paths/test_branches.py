@@ -1,0 +1,140 @@
+"""`check` answers for every argument: what is wrong behind a condition is found with a witness."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ptosim
+from tests.launch.paths.kernels import LOAD, ORDERED, RACE, SET, STORE, WAIT, WORD, inside, kernel
+
+CONDITIONS = {
+    "more": "%c = arith.cmpi sgt, %n, %c7 : index",
+    "less": "%c = arith.cmpi slt, %n, %c1 : index",
+    "one": "%c = arith.cmpi eq, %n, %c100 : index",
+    "product": "%p = arith.muli %n, %c16 : index\n%c = arith.cmpi eq, %p, %c64 : index",
+    "rest": "%r = arith.remsi %n, %c7 : index\n%c = arith.cmpi eq, %r, %c5 : index",
+    "quotient": "%q = arith.divsi %n, %c64 : index\n%c = arith.cmpi eq, %q, %c3 : index",
+    "bit": "%b = arith.andi %n, %c8 : index\n%c = arith.cmpi ne, %b, %c0 : index",
+    "clamped": "%m = arith.minsi %n, %c64 : index\n%c = arith.cmpi eq, %m, %c64 : index",
+    "block": "%b = pto.get_block_idx -> i64\n%i = arith.index_cast %b : i64 to index\n"
+    "%c = arith.cmpi eq, %i, %c2 : index",
+}
+
+
+def found(text: str, **options) -> list[ptosim.Diagnostic]:
+    every = ptosim.check(text, sync="manual", **options)
+    return [d for d in every if not d.code.startswith("PTO74")]
+
+
+def codes(text: str, **options) -> list[str]:
+    return [d.code for d in found(text, **options)]
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_race_behind_a_condition_has_a_witness_that_shows_it(name):
+    text = kernel(inside(CONDITIONS[name], RACE))
+    (race,) = [d for d in found(text) if d.code == "PTO5201"]
+    assert race.is_error
+    assert race.witness
+    assert not race.assumed
+    known = {n: v for n, v in race.witness.items() if n == "n"}
+    if known:
+        assert "PTO5201" in codes(text, args=known, explore=False)
+        assert "--arg n=" in (race.help or "")
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_its_mended_twin_has_no_finding(name):
+    assert codes(kernel(inside(CONDITIONS[name], ORDERED))) == []
+
+
+def test_a_loop_of_no_rounds_waits_for_a_flag_that_its_body_sets():
+    loop = "scf.for %i = %c0 to %n step %c1 {{\n{0}\n}}\n{1}"
+    text = kernel(loop.format(f"{LOAD}\npto.barrier <PIPE_ALL>\n{SET}", f"{WAIT}\n{STORE}"))
+    deadlock = next(d for d in found(text) if d.code == "PTO5006")
+    assert deadlock.witness == {"n": 0}
+    assert "PTO5006" in codes(text, args={"n": 0}, explore=False)
+    mended = loop.format(f"{LOAD}\n{SET}\n{WAIT}\n{STORE}\npto.barrier <PIPE_ALL>", "")
+    assert codes(kernel(mended)) == []
+
+
+def test_a_decision_may_need_an_earlier_one_turned():
+    inner = inside("%e = arith.cmpi eq, %m, %c3 : index\n%c = arith.andi %e, %e : i1", RACE)
+    outer = f"%g = arith.cmpi sgt, %n, %c100 : index\nscf.if %g {{\n{inner}\n}}"
+    (race,) = [d for d in found(kernel(outer, "%n: index, %m: index")) if d.code == "PTO5201"]
+    assert race.witness is not None
+    assert race.witness["n"] > 100
+    assert race.witness["m"] == 3
+
+
+def test_a_branch_on_data_is_a_warning_that_names_what_is_assumed():
+    data = inside(f"{WORD}\n%c = arith.cmpi eq, %w, %c7 : index", "{0}")
+    (hazard,) = found(kernel(data.replace("{0}", RACE)))
+    assert (hazard.code, hazard.severity.word) == ("PTO5290", "warning")
+    assert (hazard.witness, hazard.assumed) == ({"d[2]": 7}, ["d[2]"])
+    assert "PTO5201" in hazard.message
+    assert codes(kernel(data.replace("{0}", ORDERED))) == []
+
+
+def test_two_reads_of_one_word_are_one_symbol():
+    """The flag is set and waited for under the same condition: no path has one without the other."""
+    again = WORD.replace("%v", "%v2").replace("%w", "%w2")
+    text = kernel(
+        inside(f"{WORD}\n%c = arith.cmpi eq, %w, %c7 : index", f"{LOAD}\n{SET}")
+        + "\n"
+        + inside(f"{again}\n%c = arith.cmpi eq, %w2, %c7 : index", WAIT).replace("%c ", "%e ")
+    )
+    assert "PTO5290" not in codes(text)
+
+
+def test_a_decision_on_a_float_is_taken_both_ways():
+    more = "%z = arith.constant 1.5 : f32\n%c = arith.cmpf ogt, %n, %z : f32"
+    assert codes(kernel(inside(more, RACE), "%n: f32")) == ["PTO5290"]
+    assert codes(kernel(inside(more, ORDERED), "%n: f32")) == []
+
+
+def test_without_exploring_the_first_open_decision_ends_it():
+    text = kernel(inside(CONDITIONS["more"], RACE))
+    assert codes(text, explore=False) == ["PTO6050"]
+    assert codes(text, args={"n": 8}, explore=False) == ["PTO5201"]
+    assert codes(text, args={"n": 7}) == []
+
+
+def test_what_no_value_reaches_is_told_as_not_covered():
+    never = "%r = arith.remsi %n, %c7 : index\n%c = arith.cmpi sgt, %r, %c7 : index"
+    (note,) = found(kernel(inside(never, RACE)))
+    assert (note.code, note.severity.word) == ("PTO6050", "note")
+    assert "depends on n" in note.message
+
+
+def test_the_runs_are_the_same_every_time():
+    text = kernel(inside(CONDITIONS["rest"], RACE))
+    first, second = ([d.to_dict() for d in found(text)] for _ in range(2))
+    assert json.dumps(first) == json.dumps(second)
+
+
+def test_the_command_tells_coverage_and_witness(cli, tmp_path):
+    name = str(tmp_path / "k.pto")
+    (tmp_path / "k.pto").write_text(kernel(inside(CONDITIONS["more"], RACE)))
+    told = cli("check", "--sync", "manual", name)
+    assert told.code == 1
+    assert "@k: 2 runs; all paths" in told.out
+    assert "shown for n = 8" in told.err
+    assert "--arg n=8" in told.err
+    assert cli("check", "--sync", "manual", "--no-explore", name).code == 0
+    told = cli("check", "--sync", "manual", "--format", "json", name)
+    record = json.loads(told.out)
+    (race,) = [d for d in record["findings"] if d["code"] == "PTO5201"]
+    assert race["witness"] == {"n": 8}
+    assert race["assumed"] == []
+    (coverage,) = record["programs"][0]["coverage"]
+    assert (coverage["runs"], coverage["valid"], coverage["paths"]) == (2, 2, "all")
+
+
+def test_the_list_of_findings_has_the_coverage():
+    every = ptosim.check(kernel(inside(CONDITIONS["more"], ORDERED)), sync="manual")
+    (coverage,) = every.coverage
+    assert (coverage["entry"], coverage["paths"], coverage["open"]) == ("k", "all", [])
+    assert every.requirements == []
