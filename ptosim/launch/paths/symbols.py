@@ -6,38 +6,34 @@ from collections.abc import Collection, Mapping
 
 from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Symbol, range_of
 from ptosim.ground.ir.types import ScalarType
+from ptosim.language import promises
+from ptosim.language.promises import MOST_BLOCKS, promises_of
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import Prepared
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
 
-_MOST_BLOCKS = 1 << 16
-BLOCKS = Symbol("blocks", COUNT, 1, _MOST_BLOCKS, 1)
-BLOCK = Symbol("block", INDEX, 0, _MOST_BLOCKS, 0, "blocks")
-
-_PROMISED = {
-    "__pypto_spmd_block_idx": (INDEX, "__pypto_spmd_block_num"),
-    "__pypto_spmd_block_num": (COUNT, ""),
-    "__pypto_spmd_subblock_idx": (INDEX, ""),
-    "block_idx": (INDEX, ""),
-    "rank": (INDEX, ""),
-    "rank_id": (INDEX, ""),
-}
-_HIGHEST = {"__pypto_spmd_subblock_idx": 1}
+BLOCKS = Symbol("blocks", COUNT, 1, MOST_BLOCKS, 1)
+BLOCK = Symbol("block", INDEX, 0, MOST_BLOCKS - 1, 0, "blocks")
+_KINDS = {promises.INDEX: INDEX, promises.COUNT: COUNT}
+_RANKS = ("rank", "rank_id")
+"""Names of the number of a device: 0 always occurs."""
 
 
 def argument_symbols(prepared: Prepared, given: Collection[str]) -> dict[str, Symbol]:
     """Return the symbols of the whole numbers among the arguments that are not given, by name."""
     found: dict[str, Symbol] = {}
     for function in prepared.launched:
+        promised = promises_of(function)
         for value in function.args:
-            type_ = value.type
-            if not isinstance(type_, ScalarType) or type_.dtype.is_float or value.name in given:
+            type_, promise = value.type, promised.get(value.name)
+            if promise is None or not isinstance(type_, ScalarType) or value.name in given:
                 continue
-            kind, below = _PROMISED.get(value.name, (ARGUMENT, ""))
+            kind = INDEX if value.name in _RANKS else _KINDS.get(promise.kind, ARGUMENT)
             low, high = range_of(type_.dtype)
-            if kind != ARGUMENT:
-                low, high = int(kind == COUNT), min(high, _HIGHEST.get(value.name, _MOST_BLOCKS))
-            found[value.name] = Symbol(value.name, kind, low, high, int(kind != INDEX), below)
+            low = 0 if kind == INDEX else low if promise.low is None else promise.low
+            high = min(high, high if promise.high is None else promise.high)
+            default = int(kind != INDEX)
+            found[value.name] = Symbol(value.name, kind, low, high, default, promise.below)
     return found
 
 
