@@ -278,6 +278,7 @@ def _paths(
     if paths is None:
         return
     checked.findings += without_repeats(paths.findings, checked.findings)
+    checked.requirements += paths.requirements
     if paths.is_decided:
         checked.coverage.append(paths.coverage)
 

@@ -42,11 +42,12 @@ class Decision:
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
     """A check of an instruction whose operands have forms. `breaks` says whether it fails with
-    other operands."""
+    other operands; `after` is how many decisions its run had made."""
 
     inst: Inst
     operands: Mapping[int, Form]
     breaks: Callable[[Mapping[int, Any]], bool]
+    after: int = 0
 
     @property
     def symbols(self) -> frozenset[Symbol]:

@@ -19,7 +19,10 @@ def sources_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
     """Return the slots that an instruction reads."""
     form = form_of(inst.run)
     if form is not None:
-        return _of_form(form)[0]
+        taken = _of_form(form)[0]
+        # How far the variable of a loop goes is said by the test after its start.
+        test = form_of(program.insts[inst.pc + 1].run) if form[0] == "start" else None
+        return (*taken, test[2]) if test is not None else taken
     if inst.kind is Kind.EXEC:
         return tuple(_flat(slot for _, slot in inst.operands))
     if inst.op is None:

@@ -22,22 +22,23 @@ from ptosim.engine.paths.forms import (
     INDEX,
     Assignment,
     Computed,
-    Env,
     Form,
     Round,
     Symbol,
     Unknowable,
     range_of,
-    value_of,
 )
+from ptosim.engine.paths.made import Made, Muted, is_of_buffer
 from ptosim.engine.paths.records import CANNOT, Decision, Limit, Noted
 from ptosim.engine.paths.seeds import open_slots, sources_of, targets_of
-from ptosim.ground.diagnostics.model import Severity, Sink
+from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
 
 ROUNDS = 3
 """How often a decision is looked at: each further time it is the same one."""
@@ -375,7 +376,7 @@ class Paths(Unknowns):
     def _bounded(self, core: Core, inst: Inst, given: Mapping[int, Any], told: int) -> None:
         """Note what an instruction asks of operands with forms; what it told is a broken bound."""
         forms = {s: f for s, f in given.items() if isinstance(f, Form)}
-        limit = Limit(inst, forms, self._breaker(core, inst, given))
+        limit = self._limit(core, inst, forms, given)
         if any(d.severity > Severity.NOTE for d in self._engine.sink.diagnostics[told:]):
             self._broken(limit, told)
         count = self._counts[inst.pc, "limit"] = self._counts.get((inst.pc, "limit"), 0) + 1
@@ -388,6 +389,12 @@ class Paths(Unknowns):
         self._engine.sink.cut(told)
         self.noted.broken = limit
         raise Void
+
+    def _limit(
+        self, core: Core, inst: Inst, forms: Mapping[int, Form], given: Mapping[int, Any]
+    ) -> Limit:
+        breaks = self._breaker(core, inst, given)
+        return Limit(inst, forms, breaks, len(self.noted.decisions))
 
     def _is_certain(self, limit: Limit) -> bool:
         return all(s.kind == INDEX and not self._now(s) for s in limit.symbols)
@@ -414,10 +421,10 @@ class Paths(Unknowns):
                         original.semantics(binding)
                     else:
                         original.run(core.slots if inst.kind is Kind.SCALAR else core)
-            except NeedsValue:
-                return False
+            except (OpFault, ScalarFault) as fault:
+                return not is_of_buffer(getattr(fault, "details", {}).get("context"))
             except CANNOT:
-                return True
+                return False
             finally:
                 core.slots = kept
             return muted.is_told
@@ -430,7 +437,7 @@ class Paths(Unknowns):
         given = {s: _part(core.slots, self._half, s) for s in sources}
         if any(isinstance(f, Form) for f in given.values()):
             forms = {s: f for s, f in given.items() if isinstance(f, Form)}
-            self._broken(Limit(inst, forms, self._breaker(core, inst, given)), len(engine.sink))
+            self._broken(self._limit(core, inst, forms, given), len(engine.sink))
         return super().fault(engine, core, inst, fault)
 
     def missing(self, engine: Host, core: Core, inst: Inst, need: NeedsValue) -> int:
@@ -470,47 +477,6 @@ class Paths(Unknowns):
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
         sources = sources_of(self._engine.program, inst)
         return {s: _part(core.slots, self._half, s) for s in sources}
-
-
-class Made(Form):
-    """A handle, or a number, that an instruction makes of forms: it is executed again on others."""
-
-    __slots__ = ("given", "replay", "slot")
-
-    def __init__(
-        self,
-        now: Any,
-        given: Mapping[int, Any],
-        slot: int,
-        replay: Callable[[Mapping[int, Any]], list[Any]],
-    ) -> None:
-        super().__init__(now, given.values())
-        self.given, self.slot, self.replay = given, slot, replay
-
-    def _value(self, env: Env) -> Any:
-        values = {slot: value_of(part, env) for slot, part in self.given.items()}
-        return self.replay(values)[self.slot]
-
-    def parts(self) -> Any:
-        yield from self.given.values()
-
-
-class Muted:
-    """An engine whose findings go nowhere; `is_told` is True if there was one."""
-
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
-        self._kept: Any = None
-        self.is_told = False
-
-    def __enter__(self) -> None:
-        self._kept = self._engine.sink, self._engine.reported
-        self._engine.sink, self._engine.reported = Sink(), set()
-
-    def __exit__(self, *_: object) -> None:
-        told = self._engine.sink
-        self.is_told = any(d.severity > Severity.NOTE for d in told)
-        self._engine.sink, self._engine.reported = self._kept
 
 
 def _part(slots: list[Any], half: int, slot: int) -> Any:

@@ -13,6 +13,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
 from ptosim.launch.dry_run import BUDGET, Followed
 from ptosim.launch.paths.explore import RUNS, explore
+from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
 from ptosim.launch.paths.verdict import Coverage, coverage_of, findings_of, is_covered
 
 
@@ -21,6 +22,7 @@ class EntryPaths(NamedTuple):
 
     findings: list[Diagnostic]
     coverage: Coverage
+    requirements: list[Requirement]
     is_decided: bool
     """True if the runs decide what the first following left open."""
 
@@ -47,7 +49,10 @@ def paths_of(
         return None
     found = findings_of(front, entry, explored, known)
     coverage = coverage_of(front, entry, explored)
-    return EntryPaths(found, coverage, is_covered(first, explored))
+    required = requirements_of(front, entry, explored)
+    return EntryPaths(
+        [*found, *told_of(front, required)], coverage, required, is_covered(first, explored)
+    )
 
 
 def _is_open(front: Front, entry: str, args: Mapping[str, Any], first: Followed) -> bool:

@@ -1,0 +1,80 @@
+"""A bound that depends on arguments is no error: `check` says for which values it holds."""
+
+from __future__ import annotations
+
+import pytest
+
+import ptosim
+from tests.launch.paths.kernels import PART, TILE, VIEW, kernel
+
+VALID = TILE.replace("v_row=16", "v_row=?")
+PARTS = PART.replace("16x64", "?x64")
+WINDOW = f"%w = pto.partition_view %vx, offsets = [%o, %c0], sizes = [%c1, %c64] : {VIEW} -> {PART}"
+
+
+def tile(rows: str) -> str:
+    return f"{rows}\n%a = pto.alloc_tile addr = %a0 valid_row = %r : {VALID}"
+
+
+def window(offset: str) -> str:
+    return f"{offset}\n{WINDOW}".replace(PART, PART.replace("16x64", "1x64"))
+
+
+KERNELS = {
+    "rows left": (tile("%r = arith.subi %c8, %n : index"), "-8 <= n <= 8"),
+    "rows of a clamped rest": (
+        tile("%q = arith.subi %c8, %n : index\n%r = arith.minsi %q, %c16 : index"), "n <= 8"),
+    "an offset": (window("%o = arith.addi %n, %c0 : index"), "0 <= n <= 15"),
+    "an offset in eights": (window("%o = arith.muli %n, %c8 : index"), "0 <= n <= 1"),
+    "the last round": (
+        "scf.for %i = %c0 to %n step %c1 {\n" + window("%o = arith.muli %i, %c2 : index") + "\n}",
+        "n <= 8"),
+    "two numbers": (window("%o = arith.addi %n, %m : index"), "m + n <= 15"),
+}  # fmt: skip
+
+
+def requirements(text: str) -> list[str]:
+    return [d.message for d in ptosim.check(text, sync="manual") if d.code == "PTO6052"]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_a_kernel_requires(name):
+    body, expected = KERNELS[name]
+    text = kernel(body, "%n: index, %m: index" if "%m" in body else "%n: index")
+    assert f"@k requires {expected}" in requirements(text)
+    every = ptosim.check(text, sync="manual")
+    assert not any(d.is_error for d in every), "a requirement is no error"
+
+
+def test_clamped_numbers_require_nothing():
+    """A valid row count of max(min(8 - n, 16), 0) is inside for every n."""
+    rows = (
+        "%q = arith.subi %c8, %n : index\n%e = arith.minsi %q, %c16 : index\n"
+        "%r = arith.maxsi %e, %c0 : index"
+    )
+    assert requirements(kernel(tile(rows))) == []
+
+
+def test_a_guard_is_part_of_the_bound():
+    """The window is only made where it is inside."""
+    body = window("%o = arith.addi %n, %c0 : index")
+    guard = "%c = arith.cmpi ult, %n, %c16 : index\nscf.if %c {{\n{}\n}}"
+    assert requirements(kernel(guard.format(body))) == []
+
+
+def test_inside_there_is_no_finding_and_outside_there_is():
+    body, _ = KERNELS["rows left"]
+    text = kernel(body)
+    for inside in (0, 1, 7, 8):
+        codes = [d.code for d in ptosim.check(text, sync="manual", args={"n": inside})]
+        assert not any(c.startswith("PTO60") for c in codes)
+    outside = ptosim.check(text, sync="manual", args={"n": 9})
+    assert any(d.is_error for d in outside)
+
+
+def test_the_record_of_a_requirement():
+    body, _ = KERNELS["rows left"]
+    every = ptosim.check(kernel(body), sync="manual")
+    (record,) = every.requirements
+    assert (record["expr"], record["low"], record["high"]) == ("n", -8, 8)
+    assert (record["kind"], record["broken_by"]) == ("argument", {"n": 9})
