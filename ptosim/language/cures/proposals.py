@@ -332,6 +332,7 @@ def _row_of(type_: str) -> str | None:
     return row if row != type_ else None
 
 
+_TILE = re.compile(r"!pto\.tile_buf<[^>]*>")
 _EXTENTS = re.compile(r"(\w+), ?(\d+)x(\d+)x(\w+)")
 _BITS = re.compile(r"\d+")
 
@@ -340,10 +341,10 @@ def _aligned(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """A tile of one column is column-major; another one has longer rows, of which a part is
     valid."""
     here = statement_at(span.source, span.start)
-    extents = _EXTENTS.search(here.text)
-    if extents is None:
+    extents, type_ = _EXTENTS.search(here.text), _TILE.search(here.text)
+    if extents is None or type_ is None or not names_in(here.text):
         return
-    old = here.text[here.text.index("!pto.tile_buf") :].strip()
+    old = type_.group()
     if extents[3] == "1" and "blayout" not in old:
         column = f"{old[:-1]}, blayout=col_major>"
         yield _all_of(span.source, old, column)
@@ -367,7 +368,7 @@ def _all_of(source: Source, old: str, new: str) -> Edits:
 
 def _everywhere(source: Source, here: Statement, old: str, new: str) -> Edits:
     """The type of a value in its definition and wherever the text gives it to the value."""
-    at = source.text.index(old, here.start)
+    at = here.start + here.text.find(old)
     edits = [_edit(source, at, at + len(old), new)]
     name = names_in(here.text)[0]
     for line in re.finditer(rf"^.*{re.escape(name)}(?![\w$.-]).*$", source.text, re.MULTILINE):
@@ -399,7 +400,7 @@ def _valid(found: Diagnostic, span: Span) -> Iterator[Edits]:
             name = next(n for n in _fresh(f"%c{number}") if n not in span.source.text)
             made.append(f"{name} = arith.constant {number} : index\n{_indent(here, span.source)}")
         given.append(f" {word} = {name}")
-    at = here.start + len(here.text[: here.text.index(":")].rstrip())
+    at = here.start + len(here.text.partition(":")[0].rstrip())
     new = _edit(span.source, here.start, here.start, "".join(made))
     yield [*([new] if made else []), _edit(span.source, at, at, "".join(given))]
     closed = re.sub(r", ?valid=[?\d]+x[?\d]+", "", here.text)
