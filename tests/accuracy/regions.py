@@ -180,6 +180,12 @@ REASONS = {
     "tquant OcpMx": "the library's loops are unrolled and keep the source's 16 bits; `expand` widens to "
     "f32 and rounds 4 bits by arithmetic; of 4 bits from f32 the library has no loop at all",
     "tquant NvMx": "as tquant OcpMx",
+    **{
+        f"{name} {elem}": "the library has one instruction, in which a NaN wins; `expand` compares and "
+        "selects, as a NaN does not win in a tile"
+        for name in ("tmax", "tmin", "tmaxs", "tmins")
+        for elem in ("f16", "f32")
+    },
 }
 """Why an operation's expansion is another program than the library's, by how its name begins."""
 

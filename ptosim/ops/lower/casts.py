@@ -41,7 +41,7 @@ class Request:
 @expansion("pto.tcvt")
 def tcvt(op: Operation, out: Writer) -> None:
     """dst = src in another element type."""
-    source, target = tile(op, "src"), tile(op, "dst")
+    source, target = tile(op, "src", out), tile(op, "dst", out)
     row_major(source, target)
     if "packed" in (source.type.dtype.kind, target.type.dtype.kind):
         raise NotExpandable("elements that are pairs are not written out")

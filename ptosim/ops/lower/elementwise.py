@@ -1,12 +1,13 @@
 """Element-wise operations: one instruction for each register of elements.
 
 Each table names the instruction and the element types for which both levels give the same bytes.
-Left out are, for instance, maxima and minima of floats (a NaN wins in a register, not in a tile)
-and functions of f16 (rounded once in a tile, twice in a register)."""
+Left out are, for instance, functions of f16 (rounded once in a tile, twice in a register). Maxima
+and minima of floats are a comparison and a selection: a NaN wins in `vmax`, and in a tile it does
+not. Tiles that are all column-major are written column by column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ops.lower.expansions import expansion
@@ -16,21 +17,24 @@ from ptosim.ops.lower.writer import Writer, bits, vreg
 Table = dict[str, tuple[str, str]]
 Body = Callable[[Writer, list[str], str, str], str]
 """From loaded registers, mask and element type to the register that is stored."""
+EXTREMES = {"vmax": "lt", "vmin": "gt", "vmaxs": "lt", "vmins": "gt"}
+"""How the first operand compares with the second where the second is taken."""
 
 _INTEGERS = "i8 i16 i32"
 _WIDE = "i16 i32 f16 f32"
+_ORDERED = _INTEGERS + " f16 f32"
 
 PAIRS: Table = {
     "pto.tadd": ("vadd", "i8 i16 i32 f16 bf16 f32"), "pto.tsub": ("vsub", "i8 i16 i32 f16 f32"),
     "pto.tmul": ("vmul", _WIDE), "pto.tdiv": ("vdiv", "f16 f32"),
-    "pto.tmax": ("vmax", _INTEGERS), "pto.tmin": ("vmin", _INTEGERS),
+    "pto.tmax": ("vmax", _ORDERED), "pto.tmin": ("vmin", _ORDERED),
     "pto.tand": ("vand", _INTEGERS), "pto.tor": ("vor", _INTEGERS), "pto.txor": ("vxor", _INTEGERS),
 }  # fmt: skip
 SCALARS: Table = {
     "pto.tadds": ("vadds", "i8 i16 i32 f16 bf16 f32"),
     "pto.tsubs": ("vsubs", "i8 i16 i32 f16 bf16 f32"),
     "pto.tmuls": ("vmuls", "i16 i32 f16 bf16 f32"),
-    "pto.tmaxs": ("vmaxs", _INTEGERS), "pto.tmins": ("vmins", _INTEGERS),
+    "pto.tmaxs": ("vmaxs", _ORDERED), "pto.tmins": ("vmins", _ORDERED),
     "pto.tands": ("vands", _INTEGERS), "pto.tors": ("vors", _INTEGERS),
     "pto.txors": ("vxors", _INTEGERS),
 }  # fmt: skip
@@ -53,15 +57,25 @@ def _instruction(op: Operation, table: Table, elem: str) -> str:
 @expansion(*PAIRS)
 def pairs(op: Operation, out: Writer) -> None:
     """dst = function of two tiles."""
-    sources, target = [tile(op, "src0"), tile(op, "src1")], tile(op, "dst")
+    sources, target = [tile(op, "src0", out), tile(op, "src1", out)], tile(op, "dst", out)
     name = _instruction(op, PAIRS, target.elem)
-    _each(out, sources, target, lambda w, r, mask, e: w.binary(name, r[0], r[1], mask, e))
+    _each(out, sources, target, lambda w, r, mask, e: of_two(w, name, r, mask, e))
+
+
+def of_two(out: Writer, name: str, registers: Sequence[str], mask: str, elem: str) -> str:
+    """Return the result of an instruction of PAIRS."""
+    a, b = registers
+    if name not in EXTREMES or elem[0] in "is":
+        return out.binary(name, a, b, mask, elem)
+    v, m = vreg(elem), f"!pto.mask<b{bits(elem)}>"
+    taken = out.op("vcmp", [a, b, mask, f'"{EXTREMES[name]}"'], [v, v, m], m)
+    return out.select(b, a, taken, elem)
 
 
 @expansion(*SINGLES)
 def singles(op: Operation, out: Writer) -> None:
     """dst = function of a tile."""
-    source, target = tile(op, "src"), tile(op, "dst")
+    source, target = tile(op, "src", out), tile(op, "dst", out)
     name = _instruction(op, SINGLES, target.elem)
     _each(out, [source], target, lambda w, r, mask, e: w.unary(name, r[0], mask, e))
 
@@ -69,16 +83,24 @@ def singles(op: Operation, out: Writer) -> None:
 @expansion(*SCALARS)
 def scalars(op: Operation, out: Writer) -> None:
     """dst = function of a tile and a scalar."""
-    source, target = tile(op, "src"), tile(op, "dst")
+    source, target = tile(op, "src", out), tile(op, "dst", out)
     name = _instruction(op, SCALARS, target.elem)
     value, type_ = _scalar(op, target.elem)
-    _each(out, [source], target, lambda w, r, mask, e: w.scalar(name, r[0], value, type_, mask, e))
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        if name not in EXTREMES or elem[0] in "is":
+            return w.scalar(name, registers[0], value, type_, mask, elem)
+        m = f"!pto.mask<b{bits(elem)}>"
+        every = w.op("vdup", [value, mask], [type_, m], vreg(elem))
+        return of_two(w, name, [registers[0], every], mask, elem)
+
+    _each(out, [source], target, body)
 
 
 @expansion(*FILLS)
 def fills(op: Operation, out: Writer) -> None:
     """dst = a scalar everywhere."""
-    target = tile(op, "dst")
+    target = tile(op, "dst", out)
     name = _instruction(op, FILLS, target.elem)
     value, type_ = _scalar(op, target.elem)
 
@@ -102,26 +124,31 @@ def _scalar(op: Operation, elem: str) -> tuple[str, str]:
 def _each(out: Writer, sources: list[TileUse], target: TileUse, body: Body) -> None:
     """Loops over rows and registers of a row, one loop where all tiles are runs of memory (as in
     the library); the mask cuts the last register."""
-    row_major(*sources, target)
+    tiles = [*sources, target]
+    by_columns = all(use.type.blayout == "col_major" for use in tiles)
+    if not by_columns:
+        row_major(*tiles)
     rows, cols = valid(target)
     if any(valid(use) != (rows, cols) for use in sources):
         raise NotExpandable("the valid shapes of the tiles differ")
     if rows == 0 or cols == 0:
         return
-    if all(use.type.cols == cols for use in (*sources, target)):
+    pitches = [use.type.rows if by_columns else use.type.cols for use in tiles]
+    if by_columns:
+        rows, cols = cols, rows
+    if all(pitch == cols for pitch in pitches):
         rows, cols = 1, rows * cols
     elem = target.elem
     width = bits(elem)
-    pointers = [use.pointer(out) for use in sources]
-    result = target.pointer(out)
+    pointers = [use.pointer(out) for use in tiles]
     with out.rows(rows) as row:
         for column, count in out.columns(cols, 2048 // width):
             mask = out.first(count, width)
             registers = [
-                out.load(p, elem, out.place((row, use.type.cols), (column, 1)))
-                for p, use in zip(pointers, sources, strict=True)
+                out.load(p, elem, out.place((row, pitch), (column, 1)))
+                for p, pitch in zip(pointers[:-1], pitches[:-1], strict=True)
             ]
             value = body(out, registers, mask, elem)
-            at = out.place((row, target.type.cols), (column, 1))
+            at = out.place((row, pitches[-1]), (column, 1))
             types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{width}>"]
-            out.op("vsts", [value, out.at(result, at), mask], types)
+            out.op("vsts", [value, out.at(pointers[-1], at), mask], types)

@@ -10,8 +10,8 @@ from ptosim.ops.lower.writer import Writer
 
 def int8(op: Operation, out: Writer) -> None:
     """q = saturate(round(x * scale[r] [+ offset[r]]))."""
-    source, target, scale = tile(op, "src"), tile(op, "dst"), tile(op, "fp")
-    offset = tile(op, "offset") if isinstance(op.bound.get("offset"), Operand) else None
+    source, target, scale = tile(op, "src", out), tile(op, "dst", out), tile(op, "fp", out)
+    offset = tile(op, "offset", out) if isinstance(op.bound.get("offset"), Operand) else None
     kind = word(op, "quant_type")
     unsigned = kind == "INT8_ASYM" or (kind is None and target.type.dtype.kind == "uint")
     if unsigned and offset is None:

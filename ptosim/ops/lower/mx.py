@@ -59,7 +59,7 @@ def tquant(op: Operation, out: Writer) -> None:
     if op.variant is not None and op.variant.name == "int8":
         int8(op, out)
         return
-    _write(_described(op), out, op, word(op, "grp_axis") == 0)
+    _write(_described(op, out), out, op, word(op, "grp_axis") == 0)
 
 
 @expansion("pto.tquant.mx")
@@ -67,8 +67,8 @@ def tquant_mx(op: Operation, out: Writer) -> None:
     """Groups of 32 with a shared exponent; every result is a tile of the program."""
     if isinstance(op.bound.get("exp_zz"), Operand):
         raise NotExpandable("the library has no body for exp_zz")
-    src, dst = tile(op, "src"), tile(op, "dst")
-    tiles = (src, dst, tile(op, "exp"), tile(op, "max"), tile(op, "scaling"))
+    src, dst = tile(op, "src", out), tile(op, "dst", out)
+    tiles = (src, dst, tile(op, "exp", out), tile(op, "max", out), tile(op, "scaling", out))
     rows, cols = valid(src)
     along_columns = word(op, "grpAxis") == "axis0"
     if cols != src.type.cols or (along_columns and dst.type.cols * _numbers(dst) != src.type.cols):
@@ -96,13 +96,13 @@ def _write(mx: Mx, out: Writer, op: Operation, along_columns: bool) -> None:
     out.after.op("pto.set_ctrl", [control])
 
 
-def _described(op: Operation) -> Mx:
+def _described(op: Operation, out: Writer) -> Mx:
     for name in ("max", "scaling"):
         if not isinstance(op.bound.get(name), Operand):
             raise NotExpandable(
                 f"the operand {name} is left out, and a region has no memory of its own"
             )
-    src, dst = tile(op, "src"), tile(op, "dst")
+    src, dst = tile(op, "src", out), tile(op, "dst", out)
     algorithm = word(op, "mx_alg")
     if algorithm in _ALGORITHMS:
         width, nv = _ALGORITHMS[str(algorithm)]
@@ -110,17 +110,15 @@ def _described(op: Operation) -> Mx:
         kind = word(op, "quant_type")
         four = kind == "MXFP4_E2M1" or (kind is None and dst.type.dtype.bits == 4)
         width, nv = 4 if four else 8, word(op, "scale_alg") == "NV"
-    if src.type.v_row is None or src.type.v_col is None:
-        raise NotExpandable(f"the valid shape of {src.name} is known at run time only")
     rows, cols = valid(src)
     if src.type.blayout != "row_major" or cols != src.type.cols or rows == 0 or cols % GROUP:
         raise NotExpandable("the source has padding, or no rows")
     return Mx(
         src,
         dst,
-        tile(op, "exp"),
-        tile(op, "max"),
-        tile(op, "scaling"),
+        tile(op, "exp", out),
+        tile(op, "max", out),
+        tile(op, "scaling", out),
         width,
         nv,
         rows,

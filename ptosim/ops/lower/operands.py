@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.ops.lower.writer import Writer
 
 
@@ -15,10 +17,12 @@ class NotExpandable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TileUse:
-    """A tile operand: its name in the text and its type."""
+    """A tile operand: its name in the text, its type with the valid shape that is known of it, and
+    the type that is written."""
 
     name: str
     type: TileType
+    written: TileType
 
     @property
     def elem(self) -> str:
@@ -28,13 +32,37 @@ class TileUse:
     def pointer(self, out: Writer, elem: str = "") -> str:
         """Write a pointer to the tile's first byte, of its own element type or `elem`."""
         own = f"!pto.ptr<{self.elem}, ub>"
-        name = out.op("tile_buf_addr", [self.name], [str(self.type)], own)
+        name = out.op("tile_buf_addr", [self.name], [str(self.written)], own)
         if elem in ("", self.elem):
             return name
         return out.op("castptr", [name], [own], f"!pto.ptr<{elem}, ub>")
 
 
-def tile(op: Operation, name: str) -> TileUse:
+def whole_types(ops: Iterable[Operation]) -> dict[Value, TileType]:
+    """Return the types of tiles whose allocation gives valid extents that the text fixes, with
+    these extents; not of tiles that are given others later."""
+    found: dict[Value, TileType] = {}
+    changed: set[Value] = set()
+    for op in ops:
+        if op.has("makes_storage") and op.results and isinstance(op.results[0].type, TileType):
+            type_ = op.results[0].type
+            rows = _extent(op, "valid_row", type_.v_row)
+            cols = _extent(op, "valid_col", type_.v_col)
+            found[op.results[0]] = replace(type_, v_row=rows, v_col=cols)
+        source = op.bound.get("source") if op.has("sets_valid") else None
+        if isinstance(source, Operand) and source.value is not None:
+            changed.add(source.value)
+    return {value: type_ for value, type_ in found.items() if value not in changed}
+
+
+def _extent(op: Operation, name: str, typed: int | None) -> int | None:
+    given = op.bound.get(name)
+    if typed is not None or not isinstance(given, Operand):
+        return typed
+    return given.const if isinstance(given.const, int) else None
+
+
+def tile(op: Operation, name: str, out: Writer) -> TileUse:
     """Return a tile operand. Raises NotExpandable for what vector loads cannot address simply."""
     operand = op.bound.get(name)
     if not isinstance(operand, Operand) or operand.value is None:
@@ -44,21 +72,23 @@ def tile(op: Operation, name: str) -> TileUse:
         raise NotExpandable(f"operand {name} is no tile of the vector unit")
     if type_.is_boxed:
         raise NotExpandable(f"operand {name} has fractal boxes")
-    return TileUse(f"%{operand.value.name}", type_)
+    known = out.shapes.get(operand.value, type_)
+    return TileUse(f"%{operand.value.name}", known, type_)
 
 
 def row_major(*tiles: TileUse) -> None:
-    """Raise unless the rows of tiles are contiguous and their valid shapes are in their types."""
+    """Raise unless the rows of tiles are contiguous and their valid shapes are known."""
     for use in tiles:
         if use.type.blayout != "row_major":
             raise NotExpandable(f"{use.name} is column-major")
-        if use.type.v_row is None or use.type.v_col is None:
-            raise NotExpandable(f"the valid shape of {use.name} is known at run time only")
+        valid(use)
 
 
 def valid(use: TileUse) -> tuple[int, int]:
-    """Return the valid rows and columns."""
-    return int(use.type.v_row), int(use.type.v_col)  # type: ignore[arg-type]
+    """Return the valid rows and columns. Raises NotExpandable if the text does not fix them."""
+    if use.type.v_row is None or use.type.v_col is None:
+        raise NotExpandable(f"the valid shape of {use.name} is known at run time only")
+    return int(use.type.v_row), int(use.type.v_col)
 
 
 def word(op: Operation, name: str) -> object:

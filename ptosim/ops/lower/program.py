@@ -15,18 +15,18 @@ from ptosim.language.build import text_of
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.edits import Edit, edited, indent_of
 from ptosim.ops.lower import casts as convert
-from ptosim.ops.lower import elementwise, mx
+from ptosim.ops.lower import elementwise, mx, rows
 from ptosim.ops.lower.expansions import EXPANSIONS
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.ops.lower.logical.physical import VIEWS
 from ptosim.ops.lower.logical.program import replacements
-from ptosim.ops.lower.operands import NotExpandable
+from ptosim.ops.lower.operands import NotExpandable, whole_types
 from ptosim.ops.lower.writer import Writer
 
 TARGET = "a5"
 ADDRESSES = ("tile_buf_addr", "castptr")
 """What only makes a pointer: no instruction of the vector unit."""
-FAMILIES = (convert, elementwise, mx)
+FAMILIES = (convert, elementwise, mx, rows)
 """The modules whose expansions are registered."""
 
 
@@ -91,12 +91,16 @@ def _rewritten(front: Front) -> Expanded:
     if has_logical(front.resolved.ops):
         return _of_logical(front, result)
     prefix = _unused(text)
-    for number, op in enumerate(sorted(_operations(front), key=lambda o: o.start)):
+    ops = sorted(_operations(front), key=lambda o: o.start)
+    shapes = whole_types(ops)
+    for number, op in enumerate(ops):
         maker = EXPANSIONS.get(op.name)
-        if maker is None:
-            continue
         line = text.count("\n", 0, op.start) + 1
-        writer = Writer(f"{prefix}{number}_")
+        if maker is None:
+            if _is_of_vector_unit(op):
+                result.kept.append(Kept(op.name, line, "no expansion of it is known"))
+            continue
+        writer = Writer(f"{prefix}{number}_", shapes)
         try:
             _checked(op)
             maker(op, writer)
@@ -121,6 +125,12 @@ def _of_logical(front: Front, result: Expanded) -> Expanded:
             result.kept.append(Kept(op.name, text.count("\n", 0, op.start) + 1, note))
     result.text = edited(text, (edit for edit, _ in replaced))
     return result
+
+
+def _is_of_vector_unit(op: Operation) -> bool:
+    """True for a tile operation that the vector unit executes and nothing else."""
+    pipes = op.definition.pipes if op.definition is not None and op.form == "dps" else ()
+    return bool(pipes) and all(p.pipe == "V" for p in pipes)
 
 
 def _checked(op: Operation) -> None:

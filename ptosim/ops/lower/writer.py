@@ -7,11 +7,11 @@ is built once, in front of everything else."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ptosim.ground.ir.core import Node, Operation
-from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.ground.ir.core import Node, Operation, Value
+from ptosim.ground.ir.types import REGISTER_BYTES, TileType
 from ptosim.ground.isa.conversions import lane_conversion
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.language.build import Builder, Item, Typed, Words
@@ -38,10 +38,11 @@ def mask_of(elem: str) -> str:
 
 class Writer:
     """Builds one region. `counts` holds how often each instruction is executed, `after` what
-    follows the region."""
+    follows the region, `shapes` the types of tiles with valid shapes that operations fix."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, shapes: Mapping[Value, TileType] | None = None) -> None:
         self.prefix = prefix
+        self.shapes = shapes or {}
         self.body, self.head, self.after = Builder(), Builder(), Builder()
         self.counts: Counter[str] = Counter()
         self._known: dict[tuple[object, ...], str] = {}

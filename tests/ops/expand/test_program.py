@@ -11,6 +11,7 @@ import ptosim
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.source import Source
 from ptosim.ops.lower.program import expand
+from ptosim.shell.main import main
 from tests.support.text import Kernel, date_of
 
 
@@ -41,10 +42,23 @@ def test_tiles_that_vector_loads_cannot_address():
 
 def test_a_valid_shape_of_run_time():
     k = Kernel("a5")
-    extent = k.const(16)
+    extent = k.arg("rows", "index")
     a, b = (k.dynamic(n, "f32", 16, 16, (extent, extent)) for n in "ab")
     k.op("pto.tabs", [a], [b])
     assert "at run time only" in reason(k)
+
+
+def test_what_stays_is_counted_and_strict_fails(tmp_path, capsys):
+    """A select has no expansion, an absolute value has one."""
+    k = unary()
+    a, b = k.tile("c", "f32", 16, 16), k.tile("d", "f32", 16, 16)
+    k.op("pto.tlrelu", [a, (k.arg("s", "f32"), "f32")], [b])
+    (tmp_path / "k.pto").write_text(k.text())
+    assert main(["expand", str(tmp_path / "k.pto")]) == 0
+    said = capsys.readouterr()
+    assert "1 of 2 vector operations stay as they are: tlrelu 1" in said.err
+    assert "pto.tlrelu stays" in said.out
+    assert main(["expand", str(tmp_path / "k.pto"), "--strict"]) == 1
 
 
 def test_microscaling_without_scratch():
