@@ -67,7 +67,7 @@ def verdict_of(checked: Checked) -> Verdict:
         front.label, front.target, front.chip, front.compat, front.level, front.sync,
         tuple(front.resolved.entries), front.settings.reasons,
     )  # fmt: skip
-    in_text = list(front.sink)
+    in_text = checked.findings[: len(front.sink.diagnostics)]  # with the edits that mend them
     coverage = [c.to_dict() for c in checked.coverage]
     requirements = [r.to_dict() for r in checked.requirements]
     return Verdict(
@@ -103,7 +103,7 @@ def to_plain(verdict: Verdict, source: Source) -> Plain | None:
     text."""
     findings = [_finding_to_plain(d, source) for d in verdict.findings]
     count = len(verdict.in_text)
-    if None in findings or verdict.findings[:count] != verdict.in_text:
+    if None in findings:
         return None
     return (
         findings, count, verdict.dry_run, verdict.is_open, tuple(verdict.choices),

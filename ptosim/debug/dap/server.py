@@ -58,9 +58,9 @@ def launch(arguments: Message, output: Callable[[str], None], limits: Limits) ->
     given = {ours: arguments[name] for name, ours in _CHOICES.items() if name in arguments}
     for name in ("switches", "args"):
         given[name] = {k: str(v) for k, v in dict(given.get(name, {})).items()}
-    asked = [arguments.get(name) for name in _LIMITS]
-    if asked != [None] * len(asked):
-        limits = Limits(*asked)
+    instructions, seconds, memory = (arguments.get(name) for name in _LIMITS)
+    if (instructions, seconds, memory) != (None, None, None):
+        limits = Limits(instructions, seconds, memory)
     with in_force(limits):
         session = session_of(Choices(**given).completed())
     session.limits = limits

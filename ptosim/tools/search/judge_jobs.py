@@ -202,4 +202,5 @@ def _limits(table: Mapping[str, Any]) -> Limits:
     unknown = next((key for key in table if key not in _LIMITS), None)
     if unknown is not None:
         raise UsageError(f"PTO7609: `limits` has no key `{unknown}`: {', '.join(_LIMITS)}")
-    return Limits(*(table.get(name) for name in _LIMITS))
+    instructions, seconds, memory = (table.get(name) for name in _LIMITS)
+    return Limits(instructions, seconds, memory)
