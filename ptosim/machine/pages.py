@@ -77,9 +77,9 @@ class Pages:
             self._bring_pages(absent + first)
 
     def _bring_pages(self, pages: np.ndarray) -> None:
-        """Fill pages that are missing, sorted and each once; neighbours of a unit of one page are
-        filled together."""
-        if self.origin.unit != PAGE:
+        """Fill pages that are missing, sorted and each once; neighbours of a caller's array are
+        filled together, what is made up is made unit by unit."""
+        if self.kept is None:
             for page in pages.tolist():
                 if self.missing[page]:
                     self._bring_unit(page * PAGE)

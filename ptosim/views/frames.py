@@ -108,7 +108,7 @@ def _narrow(line: str, marks: Sequence[Mark], width: int) -> _Pieces:
     start = marks[0].start
     room = width - 2 * len(GAP)
     end = min(max(marks[0].end, start + 1), start + room)
-    return [(start, end)]
+    return [(start, _word_end(line, end, start + 1))]
 
 
 def _columns(line: str, pieces: _Pieces) -> int:
