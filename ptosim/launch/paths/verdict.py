@@ -60,7 +60,7 @@ def coverage_of(front: Front, entry: str, explored: Explored) -> Coverage:
     is_all = not open_ and _is_every_path(explored.valid)
     places = [d.inst.op for d in explored.open if d.inst.op is not None]
     place = Span(front.source, places[0].start, places[0].name_end) if places else None
-    assumed = {s.name: None for r in explored.valid for s in r.noted.decided_by if s.kind == DATA}
+    assumed = sorted({s.name for r in explored.valid for s in r.noted.decided_by if s.kind == DATA})
     return Coverage(
         entry, len(explored.runs), len(explored.valid), "all" if is_all else "some",
         "0..3" if _has_open_loops(explored) else "proven", open_, place, tuple(assumed),
