@@ -162,33 +162,16 @@ def check_source(
     passes may have what they add, and is not followed. Errors get the edit that mends them, unless
     `cures` is False. Raises UsageError for options and arguments that mean nothing."""
     options = FrontOptions(
-        target,
-        level,
-        sync,
-        compat,
-        legacy=legacy,
-        dump=dump,
-        planner=planner,
-        maker=maker,
-        followed=entry,
-        defines=defines,
-    )
+        target, level, sync, compat, legacy=legacy, dump=dump, planner=planner, maker=maker,
+        followed=entry, defines=defines,
+    )  # fmt: skip
     dry_run = False if dump else dry_run
     front = run_frontend(source, options)
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
-    checked = Checked(front, list(front.sink))
-    if profile == "page":
-        checked.findings += ask_profile(front.resolved, "page")
-    if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
-        checked.findings += lints(front.resolved)
-        checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()
+    checked = Checked(front, _in_text(front, profile, lints_too=dry_run is not False))
     if cures and front.sink.is_rejected:
-        from ptosim.language.cures.offer import with_cures  # only where something is wrong
-
-        checked.findings = with_cures(
-            front.source, checked.findings, lambda text: list(run_frontend(text, options).sink)
-        )
+        checked.findings = _with_cures(front, checked.findings, options)
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
     from ptosim.launch.program import (
@@ -207,6 +190,25 @@ def check_source(
         reached.checks, reached.findings = [checked], list(checked.findings)
         raise
     return checked
+
+
+def _in_text(front: Front, profile: str, *, lints_too: bool) -> list[Diagnostic]:
+    """What the text says by itself: the assembler's verdict first."""
+    found = list(front.sink)
+    if profile == "page":
+        found += ask_profile(front.resolved, "page")
+    if lints_too and not front.sink.has_errors:  # else the assembler's verdict alone
+        found += lints(front.resolved)
+        found += spills(front.resolved) if not front.sink.is_rejected else ()
+    return found
+
+
+def _with_cures(
+    front: Front, findings: list[Diagnostic], options: FrontOptions
+) -> list[Diagnostic]:
+    from ptosim.language.cures.offer import with_cures  # only where something is wrong
+
+    return with_cures(front.source, findings, lambda text: list(run_frontend(text, options).sink))
 
 
 def _judge_sync(

@@ -1,4 +1,4 @@
-"""Packs of values and types: an expansion (`f(a)...`) stands for its pattern once for each
+"""Packs of values and types: an expansion (`f(a)...`) is its pattern once for each
 element."""
 
 from __future__ import annotations

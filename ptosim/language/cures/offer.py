@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ptosim.ground.diagnostics.fix import applied
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -15,8 +15,8 @@ MOST_FINDINGS = 8
 """Findings of a text that cures are looked for; a text with more has another problem first."""
 MOST_TRIED = 12
 """Proposals of a finding that are tried; each is one check of the text."""
-LARGEST = 200_000
-"""Characters of a text whose cures are looked for."""
+MOST_CHECKED = 600_000
+"""Characters that are checked for the cures of a text, all proposals together: a second's work."""
 
 Check = Callable[[Source], Sequence[Diagnostic]]
 
@@ -26,9 +26,10 @@ def with_cures(source: Source, findings: Sequence[Diagnostic], check: Check) -> 
     with which the assembler refuses the text. `check` gives the findings of a text, as `findings`
     are those of `source`."""
     open_ = [d for d in findings if _is_open(d, source)]
-    if not open_ or len(open_) > MOST_FINDINGS or len(source.text) > LARGEST:
+    if not open_ or len(open_) > MOST_FINDINGS:
         return list(findings)
-    cured = {id(d): _cured(source, d, findings, check) for d in open_}
+    left = iter(range(MOST_CHECKED // max(len(source.text), 1)))  # checks that may be made
+    cured = {id(d): _cured(source, d, findings, check, left) for d in open_}
     return [cured.get(id(d), d) for d in findings]
 
 
@@ -40,14 +41,18 @@ def _is_open(found: Diagnostic, source: Source) -> bool:
 
 
 def _cured(
-    source: Source, found: Diagnostic, findings: Sequence[Diagnostic], check: Check
+    source: Source,
+    found: Diagnostic,
+    findings: Sequence[Diagnostic],
+    check: Check,
+    left: Iterator[int],
 ) -> Diagnostic:
     tried: set[str] = set()
     for edits in proposals(found):
         text = applied(source.text, edits)
         if text is None or text == source.text or text in tried:
             continue
-        if len(tried) == MOST_TRIED:
+        if len(tried) == MOST_TRIED or next(left, None) is None:
             return found
         tried.add(text)
         if _mends(found, findings, check(source.changed(text))):

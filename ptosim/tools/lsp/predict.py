@@ -1,7 +1,7 @@
 """The words that a half-typed statement is likely to go on with, the likeliest first.
 
 Which kind of word follows is taken from statements that begin alike (`statements.py`); a value is
-chosen among those in scope by the type of the one that stands there in the other statement, a type
+chosen among those in scope by the type of the one that is there in the other statement, a type
 is the one of the value that it belongs to.
 """
 
@@ -143,7 +143,7 @@ def values_for(
     scope: Scope, typed: Sequence[Piece], wanted: str = "", model: str = ""
 ) -> list[str]:
     """Return the names of values in scope, those that fit best first: of the type that is wanted,
-    the constant that stands there elsewhere (`model`), not yet in this statement, not used yet
+    the constant that is there elsewhere (`model`), not yet in this statement, not used yet
     (those made first), else made last."""
     used = {p.text for p in typed if p.kind == "value"}
     near = list(scope.values)[:NEAR]

@@ -180,3 +180,19 @@ def test_fix_writes_it(cli, tmp_path) -> None:
     path.write_text(TILE.replace("pto.tmuls", "pto.tmul_s").replace("%f :", "%ff :"))
     assert cli("check", path, "--fix").code == 0
     assert path.read_text() == TILE
+
+
+def test_a_long_text_is_checked_a_few_times_only() -> None:
+    """What is looked for is bounded by the characters that are checked, however many errors."""
+    from ptosim.ground.diagnostics.model import finding
+    from ptosim.ground.source import Source, Span
+    from ptosim.language.cures.offer import MOST_CHECKED, with_cures
+
+    source = Source("k.pto", "pto.tadd %x\n".ljust(MOST_CHECKED // 2, " "))
+    found = [
+        finding("PTO1001", "undefined", Span(source, 9, 11), help="did you mean `%a` or `%b`?"),
+        finding("PTO1001", "undefined", Span(source, 9, 11), help="did you mean `%c` or `%d`?"),
+    ]
+    checked = []
+    assert with_cures(source, found, lambda text: checked.append(text) or found) == found
+    assert len(checked) == 2
