@@ -19,7 +19,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.launch import arguments, generated, results
 from ptosim.launch.extents import Needed, missing_scalars, needed_elements, squeezed
 from ptosim.launch.generated import LazyArray, is_lazy
-from ptosim.launch.options import RunOptions
+from ptosim.launch.options import NORMAL, RunOptions
 from ptosim.launch.prepared import Prepared
 from ptosim.launch.results import Unmade
 from ptosim.machine.core import Core, Machine
@@ -104,6 +104,13 @@ class Binding:
                 self.generated[self._key(name, rank)] = self.generated.pop(name)
         self._bind_aliases()
         self._report_shared()
+
+    def _hard(self, name: str, elem: DType, shape: tuple[int, ...]) -> Any:
+        """Hard data for an argument that is left out; None where data is normal, and for places."""
+        if self.options.inputs == NORMAL:
+            return None
+        from ptosim.launch.hard import of_argument  # most runs have normal data
+        return of_argument(self.launched, name, elem, shape, self.options)
 
     def fill_tiles(self, core: Core) -> None:
         """Put the content of tiles into a core."""
@@ -258,13 +265,15 @@ class Binding:
                 help=self._to_paste(value, elem, given),
             )
         key = self._key(value.name, self._rank)
-        self.generated[value.name] = _in_words(needed, elem)
-        if is_lazy(elem, needed.shape):
-            origin = generated.random_pages(elem, needed.shape, key, self.options.seed)
-            self._add_lazy(value, elem, origin, needed.shape)
+        made = self._hard(value.name, elem, needed.shape)
+        self.generated[value.name] = _in_words(needed, elem, "random" if made is None else "hard")
+        if made is None and not is_lazy(elem, needed.shape):
+            made = generated.random_array(elem, needed.shape, self.rng)
+        if isinstance(made, np.ndarray):
+            self._add_buffer(value, elem, as_bytes(made, elem), made.shape, is_own=True)
         else:
-            array = generated.random_array(elem, needed.shape, self.rng)
-            self._add_buffer(value, elem, as_bytes(array, elem), array.shape, is_own=True)
+            pages = generated.random_pages(elem, needed.shape, key, self.options.seed)
+            self._add_lazy(value, elem, made.origin() if made is not None else pages, needed.shape)
         self.machine.buffers[self.arrays[key].number].made_up = True
 
     def _note_shape(
@@ -356,11 +365,12 @@ class Binding:
         elif results.is_output(self.function, value):
             return
         else:
-            array = generated.random_array(type_.dtype, (rows, cols), self.rng)
-            kind = "random"
-            if type_.dtype.is_float and results.is_scale(self.function, value):
-                array = generated.positive(array)
-                kind = "positive random"
+            array, kind = self._hard(value.name, type_.dtype, (rows, cols)), "hard"
+            if array is None:
+                array = generated.random_array(type_.dtype, (rows, cols), self.rng)
+                kind = "random"
+                if type_.dtype.is_float and results.is_scale(self.function, value):
+                    array, kind = generated.positive(array), "positive random"
             self.generated[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
         self.tile_inputs[value.name] = array
 
@@ -467,10 +477,10 @@ def _unmade(buffer: GmBuffer, argument: Argument) -> Unmade:
     )
 
 
-def _in_words(needed: Needed, elem: DType) -> str:
+def _in_words(needed: Needed, elem: DType, kind: str) -> str:
     if not needed.elements:
         return "nothing: the program does not use it"
-    return f"{'x'.join(map(str, needed.shape))} random elements of {elem.name}"
+    return f"{'x'.join(map(str, needed.shape))} {kind} elements of {elem.name}"
 
 
 def _all_of(type_: PtrType | MemRefType) -> Needed | None:

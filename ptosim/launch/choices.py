@@ -9,7 +9,7 @@ from typing import Any
 from ptosim.ground.collector import keep
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.launch.options import RunOptions
+from ptosim.launch.options import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sidecar import OPTIONS, Sidecar, kept_arguments, kept_expectations, sidecar_of
 from ptosim.launch.sources import open_source, source_path
@@ -44,6 +44,7 @@ class Choices:
     commit: str | None = None
     uninit: str | None = None
     seed: int | None = None
+    inputs: str | None = None
     jobs: int | None = None
     max_instructions: int | None = None
     sidecar: Sidecar | None = None
@@ -94,9 +95,17 @@ class Choices:
         args.update((name, parse_argument(spec)) for name, spec in self.args.items())
         return args
 
+    def run_arguments(self) -> dict[str, Any]:
+        """Return the same for a run: of hard inputs the sidecar's are marked to be drawn again."""
+        args = self.arguments()
+        if (self.inputs or NORMAL) == NORMAL:
+            return args
+        return {n: v if n in self.args else Redraw(v) for n, v in args.items()}
+
     def expected(self) -> dict[str, tuple[Any, Tolerance]]:
         """Return the outputs that the sidecar expects, as long as its own arguments are used."""
-        return kept_expectations(self.sidecar) if self.sidecar is not None and not self.args else {}
+        is_own = not self.args and (self.inputs or NORMAL) == NORMAL
+        return kept_expectations(self.sidecar) if self.sidecar is not None and is_own else {}
 
     def run_options(self, *names: str) -> dict[str, Any]:
         """Return keyword arguments of `RunOptions`, all of them or those of these names, without

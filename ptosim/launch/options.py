@@ -9,7 +9,17 @@ from typing import Any
 from ptosim.engine.watch.options import parse as parse_sanitize
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits, current
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
+
+NORMAL = "normal"
+HARD = ("hard", "cancel", "ties", "special", "extreme")
+"""What arguments that are left out are drawn as; the kinds are those of `launch/hard.py`."""
+
+
+class Redraw(NamedTuple):
+    """An argument that nobody chose for this run: hard data may take the place of its array."""
+
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,7 @@ class RunOptions:
     commit: str = "program"
     uninit: str = "poison"
     seed: int = 0
+    inputs: str = NORMAL
     max_instructions: int | None = None
     ranks: int = 1
     in_place: bool = False
@@ -33,6 +44,7 @@ class RunOptions:
         for name, value, allowed in (
             ("commit", self.commit, ("program", "retire")),
             ("uninit", self.uninit, ("poison", "zero", "random")),
+            ("inputs", self.inputs, (NORMAL, *HARD)),
         ):
             if value not in allowed:
                 raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")

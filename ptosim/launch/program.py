@@ -19,7 +19,7 @@ from ptosim.language.targets import check_target_word
 from ptosim.launch import arguments
 from ptosim.launch.arguments import Arg
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import Args, RunOptions, wants
+from ptosim.launch.options import NORMAL, Args, Redraw, RunOptions, wants
 from ptosim.launch.results import Result
 from ptosim.launch.sidecar import Sidecar, kept_arguments, kept_expectations
 from ptosim.launch.tolerance import Tolerance
@@ -132,6 +132,7 @@ class LoadedProgram(Shown):
         commit: str = "program",
         uninit: str = "poison",
         seed: int | None = None,
+        inputs: str = "normal",
         max_instructions: int | None = None,
         max_seconds: float | None = None,
         max_memory: int | None = None,
@@ -156,10 +157,15 @@ class LoadedProgram(Shown):
 
         Without `args` those of the sidecar are taken, if the program has one, and its `entry`,
         `block_num`, `seed` and `ranks` where they are left open.
+
+        With `inputs="hard"` (or `cancel`, `ties`, `special`, `extreme`: `ptosim help run`) what is
+        left out is drawn as data that is hard for this program, and so are arrays of the sidecar.
         """
         if args is None and self.sidecar is not None:
             kept = self.sidecar.options
             args = kept_arguments(self.sidecar)
+            if inputs != NORMAL:
+                args = {name: Redraw(value) for name, value in args.items()}
             entry = kept.get("entry") if entry is None else entry
             block_num = kept.get("block_num") if block_num is None else block_num
             seed = kept.get("seed") if seed is None else seed
@@ -167,12 +173,22 @@ class LoadedProgram(Shown):
         if block_num is None:
             block_num = self._blocks(args)
         options = RunOptions(
-            block_num, sanitize, timing, commit, uninit,
-            0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place,
-            jobs,
+            block_num, sanitize, timing, commit, uninit, 0 if seed is None else seed, inputs,
+            max_instructions, 1 if ranks is None else ranks, in_place, jobs,
         )  # fmt: skip
         with within(Limits(max_instructions, max_seconds, max_memory)):
-            return self._launched(self.entry(entry), args, options, observers)
+            name = self.entry(entry)
+            return self._launched(name, self._drawn(name, args, options), options, observers)
+
+    def _drawn(self, entry: str, args: Args, options: RunOptions) -> Args:
+        """Return the arguments with hard data where that is asked for."""
+        if not isinstance(args, Mapping) or not any(isinstance(v, Redraw) for v in args.values()):
+            return args
+        from ptosim.launch.hard import drawn  # most runs have normal data
+
+        resolved = self.front.resolved
+        launched = peer_functions(resolved, resolved.functions[entry])
+        return drawn(launched, args, options.inputs, options.seed)
 
     def _blocks(self, args: Args) -> int:
         """Return how many blocks are launched where nobody says it: as many as the launch of a

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import BudgetError, ProgramError, Trap, UsageError
 from ptosim.ground.isa.targets import MachineDef, machine
 from ptosim.ground.progress import each
 from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
-from ptosim.launch.analysis.differences import Difference, Side, difference, look_at
+from ptosim.launch.analysis.differences import Difference, Side, difference, hard_data, look_at
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
     FAIL_ON,
     FILE,
+    INPUTS,
     READING,
     SEED,
     THRESHOLDS,
@@ -25,7 +28,7 @@ from ptosim.shell.options import (
     tolerance,
 )
 from ptosim.shell.terminal import Terminal
-from ptosim.tools.search.prove import FOR_ALL, REASSOCIATED, Launched, Proof, prove
+from ptosim.tools.search.prove import FOR_ALL, REASSOCIATED, Launched, Proof, judged_hard, prove
 from ptosim.views.difference_report import difference_report
 from ptosim.views.report import Report
 
@@ -34,6 +37,7 @@ _COMPARED = (
         "comparison",
         inputs("run"),
         SEED,
+        INPUTS,
         tolerance("values"),
         option(
             "--slower", type=float, default=5.0, metavar="PERCENT",
@@ -75,7 +79,7 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
         first, second = (
             _launched(options, file, target) for file in (options.first, options.second)
         )
-        proof = prove(first, second, tolerance=options.tolerance)
+        proof = judged_hard(first, second, prove(first, second, tolerance=options.tolerance))
     return _report(found, ("A", "B"), options, proof)
 
 
@@ -123,17 +127,36 @@ def _machine(word: str) -> MachineDef:
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _side(options: argparse.Namespace, file: str, target: str | None) -> Side:
+def _side(
+    options: argparse.Namespace, file: str, target: str | None, given: Mapping[str, Any] | None
+) -> Side:
     """Return what a file gives on a target, with the arguments of its sidecar and those given."""
-    return look_at(replace(launching.choices(options, file), target=target))
+    return look_at(replace(launching.choices(options, file), target=target), given)
 
 
 def _sides(
     options: argparse.Namespace, terminal: Terminal, *wanted: tuple[str, str | None]
 ) -> list[Side]:
     """Return what files give on targets; meanwhile a terminal shows how far that is."""
+    given = _hard(options, wanted) if options.inputs != "normal" else None
     with terminal.busy("running both", len(wanted), "sides") as progress:
-        return [_side(options, file, target) for file, target in each(progress, wanted)]
+        return [_side(options, file, target, given) for file, target in each(progress, wanted)]
+
+
+def _hard(
+    options: argparse.Namespace, wanted: Sequence[tuple[str, str | None]]
+) -> dict[str, Any] | None:
+    """Hard data, the same for both; None where the first cannot be run, which its side says."""
+    every = [replace(launching.choices(options, file), target=target) for file, target in wanted]
+    try:
+        programs = [(one.program(), one.entry) for one in every]
+        first = every[0].run_options("block_num", "ranks")
+        args = every[0].run_arguments()
+        return hard_data(programs, args, [options.inputs], every[0].seed or 0, **first)[0]
+    except BudgetError:
+        raise
+    except (ProgramError, Trap):
+        return None
 
 
 def _report(

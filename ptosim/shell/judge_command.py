@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ptosim.tools.search.judge import Verdict
 
 _EPILOG = """A job is one JSON object a line: id, program (a path) or text, and target, entry, args
-(SPECs), seeds, expect {name: {file | python, rtol, atol, ulp}}, limits {instructions, seconds,
-memory}. A verdict: id, ok, stage, score, cycles, diagnostics; in the order of the jobs. The limits
-below hold for each job that has none of its own. Exit code 1 if a candidate is refused, 2 if a line
-is no job."""
+(SPECs), seeds, inputs, expect {name: {file | python, rtol, atol, ulp}}, limits {instructions,
+seconds, memory}. A verdict: id, ok, stage, score, cycles, diagnostics; in the order of the jobs.
+The limits below hold for each job that has none of its own. Exit code 1 if a candidate is refused,
+2 if a line is no job."""
 
 
 @command(

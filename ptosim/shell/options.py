@@ -216,6 +216,12 @@ def inputs(verb: str = "run") -> tuple[Option, ...]:
 BLOCKS = option("--block-num", type=int, metavar="N", help="blocks to launch")
 RANKS = option("--ranks", type=int, metavar="N", help="devices to launch, in one memory")
 SEED = option("--seed", type=from_zero, help="seed of generated data")
+INPUTS = option(
+    "--inputs", default="normal",
+    choices=("normal", "hard", "cancel", "ties", "special", "extreme"),
+    help="what is left out, and the sidecar's arrays, are drawn as: normal numbers, or hard ones, "
+    "chosen from the operations of the program (`ptosim help run`)",
+)  # fmt: skip
 LAUNCH = (
     *inputs(),
     BLOCKS,

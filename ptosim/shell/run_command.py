@@ -23,6 +23,7 @@ from ptosim.shell.command import command
 from ptosim.shell.options import (
     EXPECT,
     FAIL_ON,
+    INPUTS,
     LAUNCH,
     TRACE,
     group,
@@ -53,6 +54,7 @@ left out get seeded random data; a shipped program (`@name`) brings its own."""
             "(`ptosim help chain`); a path, or `@name` of a shipped one",
         ),
         LAUNCH,
+        INPUTS,
         jobs("blocks without dependences are executed in"),
         several("--out", "NAME=FILE.npy|.bin"),
         several(
@@ -115,7 +117,7 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     try:
         with terminal.busy(f"running {entry}"):
             result = program.run(
-                args,
+                choices.run_arguments(),
                 entry=entry,
                 observers=[Dumper(dumps)] if dumps else (),
                 in_place=True,  # nobody else has the arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,15 @@ from ptosim.ground.errors import (
     UnsupportedError,
     UsageError,
 )
+from ptosim.ground.ir.program import Function
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.records import dataclass, field
+from ptosim.language.place.cores import peer_functions
 from ptosim.launch.analysis.memory_map import memory_map
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.hard import Use, redrawn, uses
+from ptosim.launch.options import Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.tolerance import Tolerance
 
@@ -112,10 +117,37 @@ def _side_fields(side: Side) -> dict[str, Any]:
     }
 
 
-def look_at(choices: Choices) -> Side:
-    """Return one side. Raises UsageError for options that mean nothing; faults of the program are
-    its findings."""
-    args = choices.arguments()
+def hard_data(
+    programs: Sequence[tuple[LoadedProgram, str | None]],
+    args: Mapping[str, Any],
+    kinds: Sequence[str],
+    seed: int,
+    **launch: Any,
+) -> list[dict[str, Any]]:
+    """Return arguments of each kind that are hard for all of these programs: those that are marked
+    (`Redraw`) or left out, in the shapes that the first program gives them. Raises what a run of it
+    does."""
+    known: dict[str, Use] = {}
+    functions: list[Function] = []
+    for program, entry in programs:
+        resolved = program.front.resolved
+        launched = peer_functions(resolved, resolved.functions[program.entry(entry)])
+        functions += launched
+        for name, use in uses(launched).items():
+            known.setdefault(name, Use()).add(use)
+    given = {n: v.value if isinstance(v, Redraw) else v for n, v in args.items()}
+    program, entry = programs[0]
+    result = program.run(given, entry=entry, seed=seed, timing=False, sanitize="none", **launch)
+    drawn = {n: Redraw(v) for n, v in result.outputs.items() if n not in given}
+    types = {a.name: a.kind for a in program.signature(entry)}
+    drawn = {n: v for n, v in drawn.items() if types.get(n) in ("ptr", "memref")}
+    return [redrawn(functions, {**drawn, **args}, kind, seed, known) for kind in kinds]
+
+
+def look_at(choices: Choices, given: Mapping[str, Any] | None = None) -> Side:
+    """Return one side, on `given` arguments, else on those of the choices. Raises
+    UsageError for options that mean nothing; faults of the program are its findings."""
+    args = choices.arguments() if given is None else dict(given)
     front = choices.front()
     side = Side(front.source.name, front.target, front.chip, list(front.sink))
     profile = make_profile(

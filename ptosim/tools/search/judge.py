@@ -22,6 +22,9 @@ from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.ground.limits import UNTRUSTED, Limits
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.whole_numbers import whole
+from ptosim.language.place.cores import peer_functions
+from ptosim.launch.hard import drawn
+from ptosim.launch.options import NORMAL, Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.totals import CostReport
 from ptosim.tools.search import point
@@ -170,6 +173,8 @@ def _judge(task: Task, target: str | None) -> Judgement:
         if request.expect:
             for fresh, seed in rounds:
                 _check(program, request, task, (fresh, seed), at)
+            if given.inputs != NORMAL and _is_open(given):
+                _check(program, request, task, (True, _secret(task, "hard")), at, given.inputs)
         at("cost")
         _time(found, program, replace(request, args=_seeded(request.args, rounds[0])))
     return found
@@ -189,10 +194,14 @@ def _rounds(task: Task) -> list[tuple[bool, int]]:
     array belongs to one set of inputs."""
     given = task.candidate
     named = [(False, seed) for seed in given.seeds or (0,)]
-    fixed = any(not _is_computed(value) for value in given.request.expect.values())
-    if fixed or not given.request.expect:
+    if not _is_open(given):
         return named[:1]
     return named + [(True, _secret(task, f"input {n}")) for n in range(task.fresh)]
+
+
+def _is_open(given: Candidate) -> bool:
+    """True if what is expected can be computed for other inputs."""
+    return bool(given.request.expect) and all(map(_is_computed, given.request.expect.values()))
 
 
 def _is_computed(value: Any) -> bool:
@@ -219,13 +228,21 @@ def _seeded(args: Mapping[str, Any], round_: tuple[bool, int]) -> dict[str, Any]
 
 
 def _check(
-    program: LoadedProgram, request: Request, task: Task, round_: tuple[bool, int], at: Any
+    program: LoadedProgram,
+    request: Request,
+    task: Task,
+    round_: tuple[bool, int],
+    at: Any,
+    inputs: str = NORMAL,
 ) -> None:
-    """Run a round and compare. Raises Refused."""
+    """Run a round and compare, on random arguments or on `inputs` of another kind in their place.
+    Raises Refused."""
     at("run")
     seeded = replace(request, args=_seeded(request.args, round_), seed=_secret(task, "run"))
     try:
         args = point.arguments(seeded)
+        if inputs != NORMAL:
+            args = _hard(program, seeded, args, inputs)
     except Exception as problem:
         raise refused_by("run", problem) from problem
     rng = np.random.default_rng(_secret(task, f"poison {round_}"))
@@ -239,11 +256,26 @@ def _check(
     for found in point.compared(result, wanted, request.tolerance):
         if not found.passed:
             how = "inputs drawn anew" if round_[0] else f"the inputs of seed {round_[1]}"
+            how = how if inputs == NORMAL else f"inputs of the kind `{inputs}`"
             raise Refused(
                 "values",
                 f"PTO7612: output `{found.name}` is not that of the reference ({found.tolerance}) "
                 f"on {how}",
             )
+
+
+def _hard(
+    program: LoadedProgram, request: Request, args: Mapping[str, Any], kind: str
+) -> dict[str, Any]:
+    """The arguments with data that is hard for the program where they are random."""
+    resolved = program.front.resolved
+    launched = peer_functions(resolved, resolved.functions[program.entry(request.entry)])
+    given = {n: Redraw(v) if _is_random(request.args[n]) else v for n, v in args.items()}
+    return drawn(launched, given, kind, request.seed)
+
+
+def _is_random(spec: Any) -> bool:
+    return isinstance(spec, str) and _RANDOM.fullmatch(spec) is not None
 
 
 def _wanted(request: Request, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ptosim.ground.files import is_file
 from ptosim.ground.limits import Limits
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
+from ptosim.launch.options import HARD, NORMAL
 from ptosim.launch.sources import read_source, shipped
 from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.request import Request
@@ -22,7 +23,7 @@ MOST_LINE = 32 << 20
 """Bytes of a job."""
 KEYS = (
     "id", "program", "text", "entry", "target", "args", "seeds", "expect", "limits",
-    "level", "sync", "compat", "profile", "block_num",
+    "level", "sync", "compat", "profile", "block_num", "inputs",
 )  # fmt: skip
 _EXPECT = ("file", "python", "rtol", "atol", "ulp")
 _LIMITS = ("instructions", "seconds", "memory")
@@ -31,8 +32,8 @@ _LIMITS = ("instructions", "seconds", "memory")
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A program to judge, and by what. `request` has the arguments and the expectations as they
-    are written; `seeds` are those of the inputs that the job asks for. `problem` says why a line is
-    no job."""
+    are written; `seeds` are those of the inputs that the job asks for, `inputs` the kind of those
+    of a round more (`normal`: none). `problem` says why a line is no job."""
 
     id: Any
     text: str = ""
@@ -41,6 +42,7 @@ class Candidate:
     seeds: tuple[int, ...] = ()
     request: Request = field(default_factory=Request)
     problem: str = ""
+    inputs: str = NORMAL
 
 
 def read_jobs(lines: Iterable[str | Mapping[str, Any]], folder: Path | None) -> Iterator[Any]:
@@ -104,8 +106,12 @@ def _candidate(given: Any, number: int, folder: Path | None) -> Candidate:
         limits=_limits(_table(given, "limits")),
         **options,
     )
+    inputs = _of_kind(given, "inputs", str) if "inputs" in given else NORMAL
+    if inputs not in (NORMAL, *HARD):
+        raise UsageError(f"PTO7609: `inputs` is `{inputs:.60}`; it is one of {', '.join(HARD)}")
     seeds = _seeds(given.get("seeds", ()))
-    return Candidate(given.get("id", number), text, name, _targets(given), seeds, request)
+    found = given.get("id", number)
+    return Candidate(found, text, name, _targets(given), seeds, request, inputs=inputs)
 
 
 def _program(given: Mapping[str, Any], folder: Path | None) -> tuple[str, str]:

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
-from ptosim.ground.errors import Trap
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
+from ptosim.launch.analysis.differences import hard_data
+from ptosim.launch.options import Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
+from ptosim.machine.storage import has_numbers
 from ptosim.tools.search.prove_memory import Hashes, Unprovable
 from ptosim.tools.search.prove_run import Follower, global_hashes
 
@@ -189,6 +192,55 @@ def same_values(before: Launched, after: Launched, data: Sequence[Any]) -> str:
             if other is None or array.tobytes() != other.tobytes():
                 return f"%{name} of set {number} of the data"
     return ""
+
+
+HARD_KINDS = ("hard", "cancel", "ties", "special")
+"""The kinds of hard data that two programs are compared on."""
+
+
+def hard_values(before: Launched, after: Launched, seed: int = 0) -> str:
+    """Run both programs on data that is hard for either (`launch/hard.py`), the arrays of their
+    arguments drawn again. Return where outputs differ first, '' if they are the same: NaN is equal
+    to NaN. Data on which the first program stops is left out."""
+    programs = [(one.program, one.entry) for one in (before, after)]
+    given = {n: Redraw(v) for n, v in (before.args or {}).items()}
+    for kind in HARD_KINDS:
+        try:
+            (data,) = hard_data(programs, given, [kind], seed, block_num=before.block_num)
+            first = run_with(before, data)
+        except (Trap, UsageError):
+            continue
+        try:
+            second = run_with(after, data)
+        except Trap:
+            return f"the second program stops on hard data ({kind})"
+        for name, array in first.outputs.items():
+            if name not in second.outputs or not _is_same(array, second.outputs[name]):
+                return f"%{name} of hard data ({kind})"
+    return ""
+
+
+def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
+    if one.tobytes() == other.tobytes():
+        return True
+    if one.dtype != other.dtype or one.shape != other.shape or not has_numbers(one.dtype):
+        return False
+    size = f"u{one.dtype.itemsize}"
+    different = np.ascontiguousarray(one).view(size) != np.ascontiguousarray(other).view(size)
+    return bool((np.isnan(one) & np.isnan(other))[different].all())
+
+
+def judged_hard(before: Launched, after: Launched, proof: Proof) -> Proof:
+    """Hold a proof, or that there is none, against hard data: programs that it tells apart are not
+    equal. What is equal up to the order of its sums may differ."""
+    if proof.verdict == UNEQUAL or proof.tolerance:
+        return proof
+    differs = hard_values(before, after)
+    if differs:
+        return replace(proof, verdict=UNEQUAL, why=f"values differ: {differs}")
+    if proof.verdict == REFUSED and proof.span is not None:
+        return replace(proof, why=f"{proof.why}; hard data does not tell them apart")
+    return proof
 
 
 def run_with(launched: Launched, given: Any) -> Result:

@@ -28,6 +28,7 @@ from ptosim.tools.search.prove import (
     UNEQUAL,
     Launched,
     Proof,
+    hard_values,
     prove,
     run_with,
     same_values,
@@ -203,8 +204,8 @@ class Wish:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Why a candidate may take the place of the reference, or why not. `values` is where outputs
-    differ first on `seeds` sets of data ('' for nowhere), `findings` codes that the reference does
-    not have."""
+    differ first on `seeds` sets of data and on hard data ('' for nowhere), `findings` codes that
+    the reference does not have."""
 
     proof: Proof
     values: str = ""
@@ -231,7 +232,7 @@ class Verdict:
             return f"not equal: {self.proof.why}"
         if self.values and not self.proof.tolerance:
             return f"values differ: {self.values}"
-        same = f"same values on {self.seeds} seeds"
+        same = f"same values on {self.seeds} seeds and hard data"
         if self.proof.verdict != EQUAL:
             return f"{same}; no proof: {self.proof.why}"
         if self.proof.tolerance:
@@ -396,6 +397,8 @@ def judged(before: Candidate, after: Candidate, wish: Wish) -> Verdict:
         return Verdict(proof, findings=tuple(new))
     data = [_data(one, wish.seed + n) for n in range(wish.seeds)]
     differs = same_values(one, two, data)
+    if not (differs or proof.tolerance):
+        differs = hard_values(one, two, wish.seed)
     return Verdict(proof, differs, wish.seeds)
 
 

@@ -16,6 +16,7 @@ from tests.tools.search import candidates as made
 
 NO_VALUES = ("10**400", "(lambda: 0)", "[[1], [2, 3]]", "np.zeros((8, 64)) * 1j", "None",
              "exit(9)")  # fmt: skip
+BACK = made.ADD.replace("tadd", "tsub").replace("%a, %b", "%c, %b")
 KEYS = ["id", "ok", "stage", "score", "cycles", "diagnostics"]
 
 
@@ -196,3 +197,20 @@ def test_the_bytes_are_the_same_for_any_number_of_workers(cli, tmp_path: Path) -
     assert texts[0] == texts[1]
     found = [told(json.loads(line)) for line in texts[0].splitlines()]
     assert found == [(m.job["id"], m.ok, m.stage) for m in wanted]
+
+
+def test_hard_inputs_show_what_normal_ones_hide() -> None:
+    """x + y once more minus y gives x back on whole numbers, and not where y is large."""
+    body = made.LOAD_X + made.LOAD_Y + made.ADD + BACK + made.STORE
+    job = {**made.good(0).job, "text": made.kernel(0, body, 8)}
+    job["args"] = {n: s.replace("randn", "randint") for n, s in job["args"].items()}
+    job["expect"] = {name: {"python": "x"} for name in job["expect"]}
+    first, second = ptosim.judge([job, {**job, "inputs": "hard"}], seed=1)
+    assert first["ok"]
+    assert (second["ok"], second["stage"]) == (False, "values")
+    assert "of the kind `hard`" in second["diagnostics"][0]["message"]
+
+
+def test_a_kind_of_inputs_that_there_is_not() -> None:
+    (verdict,) = ptosim.judge([{**made.good(0).job, "inputs": "soft"}])
+    assert "`inputs` is `soft`" in verdict["diagnostics"][0]["message"]
