@@ -110,6 +110,7 @@ class Binding:
         if self.options.inputs == NORMAL:
             return None
         from ptosim.launch.hard import of_argument  # most runs have normal data
+
         return of_argument(self.launched, name, elem, shape, self.options)
 
     def fill_tiles(self, core: Core) -> None:
