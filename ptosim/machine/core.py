@@ -68,6 +68,8 @@ class Core:
     seed: int
     flags: dict[tuple[str, str, int], int] = field(default_factory=dict)
     tokens: dict[int, int] = field(default_factory=dict)
+    token_lines: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """By buffer token: the pipes that were issued an acquisition and have not made it, in turn."""
     queues: dict[str, deque[Any]] = field(default_factory=dict)
     stalled: Any = None
     spaces: dict[str, MemorySpace] = field(default_factory=dict)
@@ -182,6 +184,7 @@ class CoreState:
     registers: dict[str, int]
     flags: dict[tuple[str, str, int], int]
     tokens: dict[int, int]
+    token_lines: dict[int, tuple[str, ...]]
     queues: dict[str, tuple[Any, ...]]
     stalled: Any
     log: Any  # of accesses of a vector region that has not ended
@@ -210,6 +213,7 @@ def snapshot(machine: Machine, *, with_buffers: bool = True) -> MachineState:
             dict(core.registers),
             dict(core.flags),
             dict(core.tokens),
+            dict(core.token_lines),
             {pipe: tuple(queue) for pipe, queue in core.queues.items()},
             core.stalled,
             core.ub.logged() if core.ub is not None else None,
@@ -234,6 +238,7 @@ def restore(machine: Machine, state: MachineState) -> None:
             (core.registers, saved.registers),
             (core.flags, saved.flags),
             (core.tokens, saved.tokens),
+            (core.token_lines, saved.token_lines),
         ):
             table.clear()
             table.update(content)  # type: ignore[arg-type]

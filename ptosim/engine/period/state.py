@@ -86,7 +86,7 @@ def control_of(engine: Any, cores: Sequence[Core]) -> tuple[Any, ...]:
         queues = tuple((p, tuple(i.pc for i, _ in q)) for p, q in core.queues.items())
         found.append((
             core.pc, stalled, queues, _items(core.flags), _items(core.tokens),
-            _items(core.registers), engine.scalars[core.index],
+            _items(core.token_lines), _items(core.registers), engine.scalars[core.index],
         ))  # fmt: skip
     return tuple(found)
 

@@ -156,14 +156,22 @@ def _token(op: Binding) -> int:
 
 @kernel("pto.get_buf", "pto.get_buf_dyn", events=True)
 def get_buf(op: Binding) -> Commit:
-    """Acquire a buffer token; the regions that one token guards run in program order."""
-    number = _token(op)
-    tokens = op.core.tokens
-    op.sync = GetToken(pipe_word(op.values["op_type"]), number)
-    op.guard = lambda: not tokens.get(number)
+    """Acquire a buffer token; the regions that one token guards run in program order, whichever
+    pipe comes to its own first."""
+    number, pipe = _token(op), pipe_word(op.values["op_type"])
+    tokens, lines = op.core.tokens, op.core.token_lines
+    op.sync = GetToken(pipe, number)
+
+    def queue() -> None:
+        lines[number] = (*lines.get(number, ()), pipe)
 
     def acquire() -> None:
         tokens[number] = 1
+        _, *rest = lines[number]
+        lines[number] = tuple(rest)
+
+    op.at_issue = queue
+    op.guard = lambda: not tokens.get(number) and lines[number][0] == pipe
 
     return acquire
 
