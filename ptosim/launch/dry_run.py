@@ -100,8 +100,6 @@ MAX_STEPS = 200_000
 
 _TOLD = ("PTO5", "PTO61", "PTO7407")
 """Notes that following tells; notes on what operations compute are for runs."""
-_OF_VALUES = "PTO72"
-"""What quantisation does to values is for runs."""
 _OUTSIDE = "PTO6001"
 _PERHAPS_OUTSIDE = "PTO6019"
 
@@ -292,9 +290,7 @@ def _followed(
 
 
 def _is_kept(found: Diagnostic) -> bool:
-    if found.severity is Severity.NOTE:
-        return found.code.startswith(_TOLD)
-    return not found.code.startswith(_OF_VALUES)
+    return found.severity is not Severity.NOTE or found.code.startswith(_TOLD)
 
 
 def _certain(found: Diagnostic, assumed: set[str]) -> Diagnostic:

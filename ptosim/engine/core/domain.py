@@ -21,6 +21,8 @@ class Numbers:
 
     has_regions = True
     """The instructions of vector regions are executed; else a region is one unit."""
+    has_contents = True
+    """What memory holds is known."""
 
     def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Return an instruction bound to the present values of its operands."""

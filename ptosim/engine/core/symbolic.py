@@ -55,6 +55,8 @@ class Unknowns(Numbers):
     """Scalars and places are known as far as they do not depend on memory: what scalars decide is
     executed, of everything else what can be is checked."""
 
+    has_contents = False
+
     def __init__(self) -> None:
         self.unchecked: dict[str, Unknown] = {}
         """The unknown values that left a check out, by origin."""

@@ -15,7 +15,6 @@ import numpy as np
 from ptosim.engine.core.bound import Bound, Moved
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.engine.watch import quantisation as quant
 from ptosim.engine.watch.access import Access, Shadows, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
@@ -23,6 +22,7 @@ from ptosim.engine.watch.lines import ScalarLines
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
+from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Footprint, Shadow, shadow_of
 from ptosim.engine.watch.staged import Staged
@@ -149,6 +149,7 @@ class Monitor(Marks):
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, insts, self.target)
         self.lines = ScalarLines(self.report)
+        self.quant = QuantBook()
         self.has_scalar_stores = any(
             i.op is not None and i.op.has("writes_memory") for i in program.insts
         )
@@ -184,10 +185,22 @@ class Monitor(Marks):
 
     def _others(self, core: Core, inst: Inst, binding: Binding) -> tuple[Callable[[], None], ...]:
         """What else is looked at each time that a binding takes effect; nothing for most."""
-        numbers = quant.check_of(binding) if self.chosen.quant else None
+        numbers = self._with_values(self.quant.check_of(binding) if self.chosen.quant else None)
         touches = self.library_events(core, inst)
         spreads = copier(binding, self.shadow)
         return tuple(c for c in (numbers, touches, spreads) if c is not None)
+
+    def _with_values(self, check: Callable[[], None] | None) -> Callable[[], None] | None:
+        """A check of values, left out where some that the operation reads were reported to be
+        none."""
+        if check is None:
+            return None
+
+        def checked() -> None:
+            if not self.tainted:
+                check()
+
+        return checked
 
     def _on_lines(self, core: Core, inst: Inst, access: Access) -> tuple[Callable[[], None], ...]:
         """What a transfer, or an operation on the cache, does to lines that scalar units cache."""
@@ -356,6 +369,7 @@ class Monitor(Marks):
         """The program has ended: report what is left over."""
         if self.chosen.flags:
             self.flags.finish()
+        self.quant.finish()
 
     def release(self) -> None:
         """The run is over: let go of who accessed what."""
@@ -368,6 +382,7 @@ class Monitor(Marks):
         self.flags.begin_again()
         self.control.begin_again()
         self.lines.begin_again()
+        self.quant.begin_again()
         for times in self.times:
             times[:] = [0] * len(times)
 
@@ -489,6 +504,8 @@ def attach(engine: Engine, text: str, inputs: Iterable[Value], *, ordered: bool)
     chosen = parse(text)
     if ordered:
         chosen = chosen.without_flags()
+    if not engine.domain.has_contents:
+        chosen = replace(chosen, quant=False)
     if not chosen.is_needed:
         return None
     parts = engine.program, engine.insts, engine.resolved, engine.machine, engine.sink

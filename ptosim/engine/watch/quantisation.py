@@ -1,7 +1,9 @@
-"""What quantising operations do that their authors rarely mean: looked at before they take effect.
+"""What quantising operations do that their authors rarely mean: looked at before they take effect,
+and over all executions when the run ends.
 
 A parameter tile with the scale where its reciprocal belongs, offsets that no code has, factors that
-lose bits in the cube's output path, its clamp to 9 bits, and conversions that wrap."""
+lose bits in the cube's output path, its clamp to 9 bits, conversions that wrap; NaN and infinity
+that become codes; scales with which most values saturate, or only a few codes are used."""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.ground.isa.conversions import conversion, saturation
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.numbers.fixpipe import scale_of
 from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile
@@ -22,30 +25,190 @@ _USUAL = (32.0, 4096.0)
 """Where the largest magnitude of a row is, in steps, for scales that were chosen from data."""
 
 
-def check_of(binding: Binding) -> Check | None:
-    """Return what is to be looked at before a bound operation takes effect; None for most."""
-    maker = next((m for trait, m in _CHECKS.items() if binding.op.has(trait)), None)
-    return maker(binding) if maker is not None else None
+# -- over all executions ---------------------------------------------------------------------------
+
+_FEWEST = 32
+"""Values that say something of a scale."""
+_DISTINCT = 16
+"""Different values that are worth more than a few codes."""
+_NEAR = 2.5
+"""Steps from the code of zero within which five codes are."""
+
+
+class Codes(NamedTuple):
+    """The codes of a result: the lowest, the highest, and that of zero; with ReLU none below it."""
+
+    low: float
+    high: float
+    zero: float | np.ndarray = 0.0
+    has_relu: bool = False
+
+
+class Tally:
+    """The values of one operation, in steps from the code of zero, over all its executions."""
+
+    def __init__(self, op: Binding, by: str, *, may_be_few: bool = False) -> None:
+        """`by` is what the scale is chosen with; small numbers `may_be_few` codes."""
+        self._op, self._by, self._may_be_few = op, by, may_be_few
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Another block begins."""
+        self._count = self._outside = 0
+        self._farthest = 0.0
+        self._distinct: set[float] = set()
+        self._is_wrong = False
+
+    def wrong(self) -> None:
+        """Its parameters were reported: what comes of them need not be."""
+        self._is_wrong = True
+
+    def add(self, values: np.ndarray, steps: np.ndarray, codes: Codes) -> None:
+        """Count `values`, which are so many `steps` from the code of zero. Zeros say nothing, nor
+        do values on a side where there are no codes, as ReLU has it."""
+        with np.errstate(all="ignore"):
+            is_one = np.isfinite(steps) & (values != 0)
+            is_one &= (steps > 0) | (not codes.has_relu and codes.zero > codes.low)
+            is_one &= (steps < 0) | (codes.zero < codes.high)
+            places = np.rint(steps + codes.zero)
+            outside = is_one & ((places < codes.low) | (places > codes.high))
+        self._count += int(np.count_nonzero(is_one))
+        self._outside += int(np.count_nonzero(outside))
+        self._farthest = max(self._farthest, float(np.abs(steps[is_one]).max(initial=0)))
+        if len(self._distinct) < _DISTINCT:
+            self._distinct |= set(np.unique(values[is_one])[:_DISTINCT].tolist())
+
+    def tell(self) -> None:
+        """Report what the executions so far show of the scale."""
+        if self._is_wrong or self._count < _FEWEST:
+            return
+        if 2 * self._outside > self._count:
+            self._op.report(
+                "PTO7214",
+                f"saturates {self._outside:,} of {self._count:,} values: they are beyond its codes",
+                notes=(f"the farthest is {self._farthest:.4g} steps from zero",),
+                help=f"{self._by}: the largest magnitude belongs to the last code",
+            )
+        elif not self._may_be_few and self._farthest < _NEAR and self._is_varied:
+            used = 2 * round(self._farthest) + 1
+            self._op.report(
+                "PTO7215",
+                f"uses {used} codes at most for {self._count:,} different values: the farthest is "
+                f"{self._farthest:.4g} steps from zero",
+                help=f"{self._by}: the largest magnitude belongs to the last code",
+            )
+
+    @property
+    def _is_varied(self) -> bool:
+        return len(self._distinct) >= _DISTINCT
+
+
+class QuantBook:
+    """The quantising operations of a run."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[int, Tally] = {}
+        self._factors: set[bytes] = set()
+
+    def check_of(self, binding: Binding) -> Check | None:
+        """Return what is to be looked at before a bound operation takes effect; None for most."""
+        maker = next((m for trait, m in _CHECKS.items() if binding.op.has(trait)), None)
+        return maker(self, binding) if maker is not None else None
+
+    def tally(self, op: Binding, by: str, *, may_be_few: bool = False) -> Tally:
+        """Return the tally of an operation: see `Tally`."""
+        found = self._tallies.get(id(op.op))
+        if found is None:
+            found = self._tallies[id(op.op)] = Tally(op, by, may_be_few=may_be_few)
+        return found
+
+    def multiplied(self, factors: np.ndarray) -> None:
+        """TQUANT has multiplied the rows of a tile with these."""
+        self._factors.add(factors.astype(np.float32).tobytes())
+
+    def is_factor(self, factors: np.ndarray) -> bool:
+        """True if TQUANT has multiplied with the same."""
+        return factors.astype(np.float32).tobytes() in self._factors
+
+    def finish(self) -> None:
+        """The run has ended."""
+        for tally in self._tallies.values():
+            tally.tell()
+
+    def begin_again(self) -> None:
+        """Another block begins on the same cores."""
+        self._factors.clear()
+        for tally in self._tallies.values():
+            tally.begin_again()
+
+
+def _lost(op: Binding, values: np.ndarray) -> None:
+    """Say of NaN and infinity that they become codes."""
+    wrong = ~np.isfinite(values)
+    if not wrong.any():
+        return
+    row, col = (int(i) for i in np.argwhere(wrong)[0])
+    first = values[row, col]
+    op.report(
+        "PTO7216",
+        f"makes codes of {int(np.count_nonzero(wrong)):,} values that are NaN or infinite, the "
+        f"first {first:g} at [{row}, {col}]",
+        notes=("the codes do not show it: NaN is stored as 0, infinity as the last code",),
+        help="find where they come from (`ptosim why`), or limit the values before",
+    )
 
 
 # -- TQUANT ----------------------------------------------------------------------------------------
 
 
-def _tquant(op: Binding) -> Check | None:
-    if not op.has("fp") or op.switch("tquant.int8_scale") != "mul":
+def _makes_codes(book: QuantBook, op: Binding) -> Check | None:
+    if op.tile("src").is_empty:
         return None
+    if not op.has("fp"):
+        return None if op.profile.name == "page" else lambda: _groups(op)
+    return _tquant(book, op) if op.switch("tquant.int8_scale") == "mul" else None
+
+
+def _groups(op: Binding) -> None:
+    """Groups of the microscaling formats share an exponent, which has no other use for a NaN."""
+    values = np.asarray(op.tile("src").read()).astype(np.float32)
+    wrong = np.isnan(values)
+    if not wrong.any():
+        return
+    row, col = (int(i) for i in np.argwhere(wrong)[0])
+    op.report(
+        "PTO7217",
+        f"scales a group by NaN: the element at [{row}, {col}] is one, of {int(wrong.sum()):,}",
+        notes=("the 32 elements of a group share one exponent, so that all of them are lost",),
+        help="find where it comes from (`ptosim why`), or replace it before",
+    )
+
+
+def _tquant(book: QuantBook, op: Binding) -> Check | None:
     src, rows = op.tile("src"), op.tile("src").v_row
-    if src.is_empty:
-        return None
+    tally = book.tally(op, "TQUANT multiplies by 127 / largest magnitude")
+    is_signed = not op.has("offset")
+    low, high = (-128.0, 127.0) if is_signed else (0.0, 255.0)
 
     def check() -> None:
         scale = _by_row(op.tile("fp"), rows)
         if scale is None:
             return
-        _scale(op, np.abs(src.read().astype(np.float64)), scale)
-        offset = _by_row(op.tile("offset"), rows) if op.has("offset") else None
+        values = np.asarray(src.read()).astype(np.float64)
+        offset = None if is_signed else _by_row(op.tile("offset"), rows)
+        is_meant = _scale(op, np.abs(values), scale)
         if offset is not None:
-            _offset(op, offset)
+            is_meant &= _offset(op, offset, low, high)
+        elif not is_signed:
+            return
+        _lost(op, values)
+        book.multiplied(scale)
+        if not is_meant:
+            tally.wrong()
+            return
+        zero = 0.0 if offset is None else offset[:, None]
+        with np.errstate(all="ignore"):
+            tally.add(values, values * scale[:, None], Codes(low, high, zero))
 
     return check
 
@@ -64,7 +227,8 @@ def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
     return values.reshape(-1)[:rows] if values.size >= rows else None
 
 
-def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> None:
+def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> bool:
+    """Report scales that cannot be meant; False for them."""
     wrong = np.flatnonzero(~(scale > 0) | ~np.isfinite(scale))
     if wrong.size:
         op.report(
@@ -73,13 +237,14 @@ def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> None:
             "number",
             help="the scale tile holds reciprocals of steps: 127 / largest magnitude, for instance",
         )
-        return
+        return False
     with np.errstate(all="ignore"):
         largest = np.where(np.isfinite(sizes), sizes, 0).max(axis=1)
         given, turned = largest * scale, largest / scale
     low, high = _USUAL
     odd = (largest > 0) & ((given < low) | (given > high)) & (turned >= low) & (turned <= high)
-    if odd.any() and odd[largest > 0].all():
+    is_odd = bool(odd.any() and odd[largest > 0].all())
+    if is_odd:
         row = int(np.flatnonzero(odd)[0])
         op.report(
             "PTO7205",
@@ -91,32 +256,98 @@ def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> None:
             ),
             help="store 1 / scale in the scale tile: TQUANT multiplies",
         )
+    return not is_odd
 
 
-def _offset(op: Binding, offset: np.ndarray) -> None:
-    wrong = np.flatnonzero(~((offset >= 0) & (offset <= 255)))
+def _offset(op: Binding, offset: np.ndarray, low: float, high: float) -> bool:
+    """Report offsets that are no code: real zero has none then. False for them."""
+    word = "adds" if op.op.has("makes_codes") else "subtracts"
+    wrong = np.flatnonzero(~((offset >= low) & (offset <= high)))
     if wrong.size:
         op.report(
             "PTO7206",
-            f"adds {offset[wrong[0]]:g} in row {wrong[0]}, which is no stored value of the output",
-            notes=("real zero then has no code of its own; offsets are in 0..255",),
+            f"{word} {offset[wrong[0]]:g} in row {wrong[0]}, which is no stored value",
+            notes=(f"real zero then has no code of its own; offsets are in {low:g}..{high:g}",),
             help="choose the scale and offset from a range that contains zero",
         )
+        return False
+    broken = np.flatnonzero(offset != np.rint(offset))
+    if broken.size:
+        op.report(
+            "PTO7218",
+            f"{word} {offset[broken[0]]:g} in row {broken[0]}, which is no integer",
+            notes=("real zero then has no code of its own, and comes back as something else",),
+            help="round the offset before it is stored in its tile",
+        )
+    return True
+
+
+# -- TDEQUANT --------------------------------------------------------------------------------------
+
+_LARGE = 1024.0
+"""A magnitude that real numbers of a model rarely have, where 1/16 of it is usual."""
+
+
+def _tdequant(book: QuantBook, op: Binding) -> Check | None:
+    src = op.tile("src")
+    if src.is_empty:
+        return None
+    low = -(2.0 ** (src.bits - 1))
+
+    def check() -> None:
+        scale, offset = (_by_row(op.tile(name), src.v_row) for name in ("scale", "offset"))
+        if scale is None or offset is None:
+            return
+        wrong = np.flatnonzero(~(scale > 0) | ~np.isfinite(scale))
+        if wrong.size:
+            op.report(
+                "PTO7201",
+                f"multiplies row {wrong[0]} by {scale[wrong[0]]:g}, which is not a positive finite "
+                "number",
+                help="the scale tile holds steps: largest magnitude / 127, for instance",
+            )
+            return
+        _offset(op, offset, low, -low - 1)
+        codes = np.asarray(src.read()).astype(np.float64)
+        largest = np.abs(codes - offset[:, None]).max(axis=1)
+        _step(book, op, scale, largest)
+
+    return check
+
+
+def _step(book: QuantBook, op: Binding, scale: np.ndarray, largest: np.ndarray) -> None:
+    """Report the factor of TQUANT where its reciprocal belongs."""
+    row = int(np.argmax(largest * scale))
+    given, turned = (largest * scale)[row], (largest / scale)[row]
+    is_same = book.is_factor(scale) and not (scale == 1).all()
+    is_large = given > _LARGE and turned < _LARGE / 16 and bool((scale > 8).all())
+    if not is_same and not is_large:
+        return
+    why = "TQUANT has multiplied by the same factor" if is_same else "steps are rarely above 8"
+    op.report(
+        "PTO7205",
+        f"multiplies by what looks like the factor of TQUANT, not the step: row {row} has the "
+        f"scale {scale[row]:.4g} and reaches {given:.4g}",
+        notes=(f"{why}; divided by the scale it would reach {turned:.4g}",),
+        help="store 1 / factor in the scale tile: TDEQUANT multiplies by the step",
+    )
 
 
 # -- conversions -----------------------------------------------------------------------------------
 
 
-def _tcvt(op: Binding) -> Check | None:
+def _tcvt(book: QuantBook, op: Binding) -> Check | None:
     src, dst = op.tile("src"), op.tile("dst")
     if not dst.type.dtype.is_integer or dst.bits < 8 or op.profile.name == "cpu" or dst.is_empty:
         return None
     row = conversion(src.type.dtype, dst.type.dtype, op.target)
-    if row is None or saturation(op.op, row, op.target, op.switch("tcvt.default")).saturates:
+    if row is None:
         return None
     signed = dst.type.dtype.kind != "uint"
     low = -(2.0 ** (dst.bits - 1)) if signed else 0.0
     high = low + 2.0**dst.bits - 1
+    if saturation(op.op, row, op.target, op.switch("tcvt.default")).saturates:
+        return _narrowing(book, op, Codes(low, high))
 
     def check() -> None:
         values = np.asarray(src.read(dst.v_row, dst.v_col)).astype(np.float64)
@@ -135,10 +366,24 @@ def _tcvt(op: Binding) -> Check | None:
     return check
 
 
+def _narrowing(book: QuantBook, op: Binding, codes: Codes) -> Check | None:
+    """A conversion of real numbers to 8 bits is the last step of a quantisation."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if dst.bits != 8 or src.type.dtype.is_integer:
+        return None
+    tally = book.tally(op, "multiply by a smaller factor before", may_be_few=True)
+
+    def check() -> None:
+        values = np.asarray(src.read(dst.v_row, dst.v_col)).astype(np.float64)
+        tally.add(values, values, codes)
+
+    return check
+
+
 # -- the cube's output path ------------------------------------------------------------------------
 
 
-def _fixpipe(op: Binding) -> Check | None:
+def _fixpipe(book: QuantBook, op: Binding) -> Check | None:
     source = op.values.get("src")
     if getattr(getattr(source, "type", None), "loc", None) != "acc":
         return None
@@ -147,16 +392,44 @@ def _fixpipe(op: Binding) -> Check | None:
     src = op.tile("src")
     if src.is_empty:
         return None
+    target = getattr(getattr(op.values.get("dst"), "type", None), "dtype", None)
+    is_byte = target is not None and target.is_integer and target.bits == 8
+    tally = book.tally(op, "the word's scale is that of the sums / that of the result")
 
     def check() -> None:
         words = _words(op, src.v_col)
         if words is None:
             return
         _loss(op, words)
-        if len(words) in (1, src.v_col):  # a window has a word for each of its own columns
-            _clamp(op, src, words)
+        if len(words) not in (1, src.v_col):  # a window has a word for each of its own columns
+            return
+        if not _clamp(op, src, words):
+            tally.wrong()
+        elif is_byte:
+            _bytes(op, np.asarray(src.read()).astype(np.float64), words, tally)
 
     return check
+
+
+def _bytes(op: Binding, sums: np.ndarray, words: np.ndarray, tally: Tally) -> None:
+    """Count the sums of an output in bytes, column by column where their limits differ."""
+    _lost(op, sums)
+    low, offset = _limits(words)
+    relu = op.attr("reluPreMode") not in (None, "no_relu")
+    with np.errstate(all="ignore"):
+        steps = sums * scale_of(words).astype(np.float64)
+    for lowest in np.unique(low):
+        of = np.broadcast_to(low == lowest, sums.shape[1])
+        zero = np.broadcast_to(offset, sums.shape[1])[of]
+        codes = Codes(float(lowest), float(lowest) + 255, zero, relu)
+        tally.add(sums[:, of], steps[:, of], codes)
+
+
+def _limits(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest code and the offset of each word."""
+    raw = (words >> np.uint64(37)).astype(np.int64) & 0x1FF
+    signed = (words >> np.uint64(46)).astype(np.int64) & 1
+    return np.where(signed, -128, 0), np.where(raw > 255, raw - 512, raw)
 
 
 def _words(op: Binding, count: int) -> np.ndarray | None:
@@ -187,15 +460,13 @@ def _loss(op: Binding, words: np.ndarray) -> None:
         )
 
 
-def _clamp(op: Binding, src: Tile, words: np.ndarray) -> None:
-    raw = (words >> np.uint64(37)).astype(np.int64) & 0x1FF
-    offset = np.where(raw > 255, raw - 512, raw)
+def _clamp(op: Binding, src: Tile, words: np.ndarray) -> bool:
+    """Report values that are cut before the offset is added; False for them."""
+    low, offset = _limits(words)
     if not offset.any() or op.switch("fixpipe.s9") != "on":
-        return
+        return True
     with np.errstate(all="ignore"):
         steps = np.rint(src.read().astype(np.float64) * scale_of(words).astype(np.float64))
-    signed = (words >> np.uint64(46)).astype(np.int64) & 1
-    low = np.where(signed, -128, 0)
     clamped = np.clip(np.clip(steps, -256, 255) + offset, low, low + 255)
     changed = clamped != np.clip(steps + offset, low, low + 255)
     if changed.any():
@@ -207,10 +478,12 @@ def _clamp(op: Binding, src: Tile, words: np.ndarray) -> None:
             notes=("without that step these results would be others: the offset comes too late",),
             help="add the zero point to the sums as a bias, and leave the offset 0",
         )
+    return not changed.any()
 
 
-_CHECKS: dict[str, Callable[[Binding], Check | None]] = {
-    "makes_codes": _tquant,
+_CHECKS: dict[str, Callable[[QuantBook, Binding], Check | None]] = {
+    "makes_codes": _makes_codes,
+    "makes_numbers": _tdequant,
     "converts": _tcvt,
     "fixpipe": _fixpipe,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,7 @@ def quantised(scale, offset=None, target="a5", x=X, **options) -> list[str]:
     )
 
 
+MX = Path(__file__).parents[3] / "programs/quant/mxfp8_nd.pto"
 STEP = float(np.abs(X).max() / 127)
 
 
@@ -54,16 +57,109 @@ def test_scales_that_could_be_meant_are_left_alone():
     assert quantised(STEP, x=np.zeros_like(X)) == []
 
 
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("factor", "codes"),
+    [(1, []), (0.2, []), (1.5, []), (10, ["PTO7214"]), (1 / 100, ["PTO7215"]), (1 / 300, ["PTO7215"])],
+)
+def test_scales_that_are_far_from_the_data(factor, codes, target):
+    """Ten times too large: most values are beyond the last code. A hundred times too small: the
+    farthest is 1.27 steps from zero, so that -1, 0 and 1 are all there is."""
+    for unit in (1e-2, 1e2):  # with others a scale that is too small may be the step
+        x = (X * unit).astype(np.float32)
+        assert quantised(factor / STEP / unit, target=target, x=x) == codes
+
+
+def test_a_side_without_codes_does_not_count():
+    """With offset 0 what is below zero becomes zero, as ReLU has it; with 255 what is above."""
+    for offset in (0, 255):
+        assert quantised(1 / STEP, offset) == []
+        assert quantised(12 / STEP, offset) == ["PTO7214"]
+    assert quantised(1 / STEP, x=np.maximum(X, 0)) == []
+
+
+def test_a_few_different_values_need_a_few_codes():
+    assert quantised(1.0, x=np.sign(X)) == []
+
+
+@pytest.mark.parametrize(("value", "row"), [(np.nan, 2), (np.inf, 5), (-np.inf, 0)])
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_nan_and_infinity_become_codes(value, row, target):
+    x = X.copy()
+    x[row, 7] = value
+    assert quantised(1 / STEP, x=x, target=target) == ["PTO7216"]
+    assert quantised(0.5 / STEP, 128, x=x, target=target) == ["PTO7216"]
+
+
 @pytest.mark.parametrize("scale", [0.0, -3.0, np.nan, np.inf])
 def test_scales_that_mean_nothing(scale):
     assert quantised(scale) == ["PTO7201"]
 
 
 @pytest.mark.parametrize(
-    ("offset", "codes"), [(0, []), (255, []), (-1, ["PTO7206"]), (300, ["PTO7206"])]
-)
+    ("offset", "codes"),
+    [
+        (0, []), (255, []), (-1, ["PTO7206"]), (300, ["PTO7206"]), (np.nan, ["PTO7206"]),
+        (127.5, ["PTO7218"]), (128, []),
+    ],
+)  # fmt: skip
 def test_offsets(offset, codes):
     assert quantised(1 / STEP, offset) == codes
+
+
+def dequantised(scale, offset=0.0, q=None, target="a5", **options) -> list[str]:
+    k = Kernel(target)
+    shape = (8, 1) if target == "a5" else (8, 8)
+    src, dst = k.tile("q", "i8", 8, 64), k.tile("t", "f32", 8, 64)
+    s, o = k.tile("s", "f32", *shape), k.tile("o", "f32", *shape)
+    for name, tile in (("x", src), ("scale", s), ("offset", o)):
+        k.load(name, tile)
+    k.op("pto.tdequant", [src, s, o], [dst])
+    k.store(dst, "y")
+    codes = np.rint(X / STEP).astype(np.int8) if q is None else q
+    args = {"x": codes, "y": np.zeros((8, 64), np.float32)}
+    args |= {n: np.full(shape, v, np.float32) for n, v in (("scale", scale), ("offset", offset))}
+    return quant_codes(k.program().run(args, **options).findings)
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset", "codes"),
+    [
+        (STEP, 0, []), (STEP, -128, []), (8.0, 0, []), (1 / STEP, 0, ["PTO7205"]),
+        (np.nan, 0, ["PTO7201"]), (-1.0, 0, ["PTO7201"]), (STEP, 3.5, ["PTO7218"]), (STEP, 128, ["PTO7206"]),
+    ],
+)  # fmt: skip
+def test_the_step_belongs_to_tdequant(scale, offset, codes):
+    """TDEQUANT multiplies by the step, of which TQUANT has the reciprocal."""
+    for target in ("a2a3", "a5"):
+        assert dequantised(scale, offset, target=target) == codes
+
+
+def test_the_factor_that_tquant_had_is_no_step():
+    """However large the result: a factor of 2 could be a step too, if TQUANT had not had it."""
+    for factor, codes in ((2.0, ["PTO7205"]), (1.0, [])):
+        k = Kernel("a5")
+        x, q, y = k.tile("t", "f32", 8, 64), k.tile("q", "i8", 8, 64), k.tile("u", "f32", 8, 64)
+        s = k.tile("s", "f32", 8, 1, layout="dn")
+        o = k.tile("o", "f32", 8, 1, layout="dn")
+        for name, tile in (("x", x), ("scale", s), ("offset", o)):
+            k.load(name, tile)
+        k.op("pto.tquant", [x, s], [q], "quant_type = #pto<quant_type INT8_SYM>")
+        k.op("pto.tdequant", [q, s, o], [y])
+        k.store(y, "y")
+        args = {"x": X * 10, "scale": np.full(8, factor, np.float32), "offset": np.zeros(8, np.float32)}
+        found = k.program().run({**args, "y": np.zeros((8, 64), np.float32)}).findings
+        assert quant_codes(found) == codes
+
+
+def test_a_nan_takes_its_group_of_32_with_it():
+    for value, codes in ((np.nan, ["PTO7217"]), (3.0, [])):
+        x = np.random.default_rng(51).standard_normal((128, 256)).astype(np.float32)
+        x[3, 40] = value
+        given = {"x": x, "q": np.zeros((128, 256), np.uint8), "e": np.zeros((128, 8), np.uint8)}
+        found = ptosim.load(MX.read_text()).run(given).findings
+        assert quant_codes(found) == codes
+        assert not codes or "[3, 40]" in found[0].message
 
 
 @pytest.mark.parametrize(
