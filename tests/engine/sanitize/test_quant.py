@@ -60,7 +60,14 @@ def test_scales_that_could_be_meant_are_left_alone():
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize(
     ("factor", "codes"),
-    [(1, []), (0.2, []), (1.5, []), (10, ["PTO7214"]), (1 / 100, ["PTO7215"]), (1 / 300, ["PTO7215"])],
+    [
+        (1, []),
+        (0.2, []),
+        (1.5, []),
+        (10, ["PTO7214"]),
+        (1 / 100, ["PTO7215"]),
+        (1 / 300, ["PTO7215"]),
+    ],
 )
 def test_scales_that_are_far_from_the_data(factor, codes, target):
     """Ten times too large: most values are beyond the last code. A hundred times too small: the
@@ -147,7 +154,11 @@ def test_the_factor_that_tquant_had_is_no_step():
         k.op("pto.tquant", [x, s], [q], "quant_type = #pto<quant_type INT8_SYM>")
         k.op("pto.tdequant", [q, s, o], [y])
         k.store(y, "y")
-        args = {"x": X * 10, "scale": np.full(8, factor, np.float32), "offset": np.zeros(8, np.float32)}
+        args = {
+            "x": X * 10,
+            "scale": np.full(8, factor, np.float32),
+            "offset": np.zeros(8, np.float32),
+        }
         found = k.program().run({**args, "y": np.zeros((8, 64), np.float32)}).findings
         assert quant_codes(found) == codes
 
