@@ -91,8 +91,8 @@ def control_of(engine: Any, cores: Sequence[Core]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _items(counters: dict[Any, int]) -> tuple[Any, ...]:
-    return tuple((key, number) for key, number in counters.items() if number)
+def _items(counters: dict[Any, Any]) -> tuple[Any, ...]:
+    return tuple((key, held) for key, held in counters.items() if held)
 
 
 def fifos_of(engine: Any) -> dict[Any, tuple[int, ...]]:
