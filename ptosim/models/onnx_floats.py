@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -247,6 +248,10 @@ def binary(op: str) -> Lowered:
 
 def _softmax(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x = real(node, need(inputs, 0))
+    if node.opset < 13:  # over the axis and all after it
+        at = node.attrs.get("axis", 1) % max(x.ndim, 1)
+        rows = x.reshape(math.prod(x.shape[:at]), -1)
+        return [on_rows(low.runner, "softmax", rows, softmax).reshape(x.shape)]
     axis = node.attrs.get("axis", -1)
     turned = np.ascontiguousarray(np.moveaxis(x, axis, -1))
     return [np.moveaxis(on_rows(low.runner, "softmax", turned, softmax), -1, axis)]

@@ -113,6 +113,15 @@ def inputs_of(model: ModelProto) -> dict[str, tuple[np.dtype, tuple[int | None, 
     return {i.name: _described(onnx, i) for i in model.graph.input if i.name not in constants}
 
 
+def only_inputs(model: ModelProto) -> None:
+    """Remove constants from the inputs of a model, among which old exporters list them."""
+    constants = {t.name for t in model.graph.initializer}
+    kept = [i for i in model.graph.input if i.name not in constants]
+    if len(kept) != len(model.graph.input):
+        _replace(model.graph.input, kept)
+        model.ir_version = max(model.ir_version, 4)
+
+
 def _broken(text: str) -> ProgramError:
     return ProgramError([finding("PTO0201", text)])
 

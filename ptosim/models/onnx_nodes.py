@@ -281,7 +281,8 @@ def _rearranged(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 
 _REARRANGING = (
     "Slice", "Split", "Gather", "GatherElements", "GatherND", "Pad", "Expand", "Tile",
-    "DepthToSpace", "SpaceToDepth", "Trilu",
+    "DepthToSpace", "SpaceToDepth", "Trilu", "TopK", "ScatterND", "ScatterElements",
+    "ReverseSequence", "Compress",
 )  # fmt: skip
 
 OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {

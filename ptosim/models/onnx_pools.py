@@ -109,29 +109,18 @@ def _taps(node: Node, x: np.ndarray, fill: float) -> tuple[list[np.ndarray], np.
     window = Window(
         x.shape[2:], kernel, attrs.get("strides", ()), attrs.get("pads", ()),
         attrs.get("dilations", ()), attrs.get("auto_pad", "NOTSET"),
+        bool(attrs.get("ceil_mode", 0)),
     )  # fmt: skip
-    out = list(window.out)
-    pads = [list(p) for p in window.pads]
-    inside = np.ones(x.shape[2:], np.float32)
-    if attrs.get("count_include_pad", 0):
-        inside = np.pad(inside, pads, constant_values=1.0)
-    else:
-        inside = np.pad(inside, pads)
-    if attrs.get("ceil_mode", 0):
-        for i, n in enumerate(x.shape[2:]):
-            total, stride = n + sum(pads[i]), window.strides[i]
-            size = -(-(total - window.reach[i]) // stride) + 1
-            size -= (size - 1) * stride >= n + pads[i][0]  # it would start beyond the image
-            extra = max((size - 1) * stride + window.reach[i] - total, 0)
-            out[i] = size
-            pads[i][1] += extra
-            inside = np.pad(inside, [(0, extra if a == i else 0) for a in range(rank)])
-    wide = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=fill)
+    counted = 1.0 if attrs.get("count_include_pad", 0) else 0.0
+    given_pads = [(b, a - m) for (b, a), m in zip(window.pads, window.beyond, strict=True)]
+    inside = np.pad(np.ones(x.shape[2:], np.float32), given_pads, constant_values=counted)
+    inside = np.pad(inside, [(0, m) for m in window.beyond])
+    wide = np.pad(x, [(0, 0), (0, 0), *window.pads], constant_values=fill)
     places = list(itertools.product(*(range(k) for k in kernel)))
     cuts = [
         tuple(
             slice(p * d, p * d + (n - 1) * s + 1, s)
-            for p, d, n, s in zip(place, window.dilations, out, window.strides, strict=True)
+            for p, d, n, s in zip(place, window.dilations, window.out, window.strides, strict=True)
         )
         for place in places
     ]

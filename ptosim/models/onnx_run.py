@@ -23,7 +23,7 @@ from ptosim.models.quant import diff
 from ptosim.models.quant.onnx.ops import evaluate, node_of, positions
 from ptosim.models.quant.onnx.rules import check_node, refuse_errors
 from ptosim.models.quant.onnx.schema import Input, Node, operators
-from ptosim.models.reference_node import computed, node_proto
+from ptosim.models.reference_node import by_reference, computed, every_name, node_proto
 
 Step = GraphNode | Group | MxStep
 """What one line is about: a node, or nodes that one kernel computes."""
@@ -178,23 +178,13 @@ def every_value(
 ) -> dict[str, list[np.ndarray]]:
     """Return the values of every name in several runs, by onnx.reference. Raises ProgramError for a
     model that it cannot compute."""
-    from onnx.reference import ReferenceEvaluator
-
-    try:
-        evaluator = ReferenceEvaluator(graph.proto)
-    except Exception as problem:  # operators of other domains
-        raise _not_computed(problem) from problem
     found: dict[str, list[np.ndarray]] = {}
     for feeds in runs:
         try:
-            with np.errstate(all="ignore"):
-                made = evaluator.run(None, dict(feeds), intermediate=True)
-        except Exception as problem:  # whatever its operators raise for shapes that do not fit
+            made = every_name(graph.proto, feeds)
+        except Exception as problem:  # operators of other domains, shapes that do not fit, …
             raise _not_computed(problem) from problem
-        assert isinstance(made, dict)  # of all names: `intermediate`
         for name, value in {**graph.constants, **feeds, **made}.items():
-            if value is None:  # the name of an input that is left out
-                continue
             found.setdefault(name, []).append(np.asarray(value))
     return found
 
@@ -210,11 +200,7 @@ def reference_values(
     """Values of every name: by onnx.reference itself where it can, else by the operators here."""
     if oracle == "reference":
         try:
-            from onnx.reference import ReferenceEvaluator
-
-            with np.errstate(all="ignore"):
-                found = ReferenceEvaluator(graph.proto).run(None, dict(feeds), intermediate=True)
-            assert isinstance(found, dict)  # of all names: `intermediate`
+            found = by_reference(graph.proto, feeds)
             return {**graph.constants, **feeds, **found}, "onnx.reference"
         except Exception:  # its own gaps: DequantizeLinear before opset 19, missing types, …
             return _evaluated(graph, feeds, oracle)

@@ -1,15 +1,153 @@
-"""One node computed by onnx.reference: constants that are folded, and what the host does between
-kernels."""
+"""Models and single nodes computed by onnx.reference: reference values, constants that are folded,
+and what the host does between kernels.
+
+Some operators of the package give other results than their definition (MaxPool with different pads
+before and after, GlobalMaxPool of one axis, Softmax before operator set 13, LRN): those are
+computed here. What it does not compute at all onnxruntime does, if it is installed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.models.quant.integer_ops import Window
+
 if TYPE_CHECKING:
-    from onnx import NodeProto
+    from onnx import ModelProto, NodeProto
+
+Values = Mapping[str, np.ndarray]
+
+
+def every_name(proto: ModelProto, feeds: Values) -> dict[str, np.ndarray]:
+    """Return the value of every name that nodes of a model give, in a run: by onnx.reference, or by
+    onnxruntime where that fails. Raises what onnx.reference raises if neither computes it."""
+    try:
+        return by_reference(proto, feeds)
+    except Exception as problem:  # whatever its operators raise
+        found = _by_runtime(proto, feeds)
+        if found is None:
+            raise problem
+        return found
+
+
+def by_reference(proto: ModelProto, feeds: Values) -> dict[str, np.ndarray]:
+    """Return the same by onnx.reference alone; raises whatever it raises."""
+    with np.errstate(all="ignore"):  # what is divided by 0 is infinity, and said by nobody
+        found = evaluator(proto).run(None, dict(feeds), intermediate=True)
+    assert isinstance(found, dict)  # of all names: `intermediate`
+    return {n: np.asarray(v) for n, v in found.items() if n and v is not None}
+
+
+def evaluator(proto: ModelProto) -> Any:
+    """Return onnx.reference's evaluator of a model, with what its operators do wrong put right."""
+    from onnx.reference import ReferenceEvaluator
+
+    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+    return ReferenceEvaluator(proto, new_ops=list(_corrected(opset < 13)))
+
+
+@cache
+def _corrected(is_flat: bool) -> tuple[Any, ...]:
+    """Operators by their definition; `is_flat`: Softmax is that of the axis and all after it."""
+    from onnx.reference.op_run import OpRun
+
+    class MaxPool(OpRun):
+        op_domain = ""
+
+        def _run(self, x, **attrs):
+            window = Window(
+                x.shape[2:], attrs["kernel_shape"], attrs.get("strides") or (),
+                attrs.get("pads") or (), attrs.get("dilations") or (),
+                attrs.get("auto_pad") or "NOTSET", bool(attrs.get("ceil_mode")),
+            )  # fmt: skip
+            return _largest(x, window, len(self.onnx_node.output), attrs.get("storage_order", 0))
+
+    class GlobalMaxPool(OpRun):
+        op_domain = ""
+
+        def _run(self, x):
+            return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+    class LRN(OpRun):
+        op_domain = ""
+
+        def _run(self, x, alpha=1e-4, beta=0.75, bias=1.0, size=0):
+            padded = np.zeros((x.shape[0], x.shape[1] + size - 1, *x.shape[2:]), x.dtype)
+            before = (size - 1) // 2
+            padded[:, before : before + x.shape[1]] = np.square(x)
+            squares = sum(padded[:, i : i + x.shape[1]] for i in range(size))
+            return ((x / (bias + alpha / size * squares) ** beta).astype(x.dtype),)
+
+    class _Flat(OpRun):
+        op_domain = ""
+
+        def _run(self, x, axis=1):
+            at = axis + x.ndim if axis < 0 else axis
+            rows = x.reshape(int(np.prod(x.shape[:at], dtype=np.int64)), -1)
+            return (self.of_rows(rows).astype(x.dtype).reshape(x.shape),)
+
+    class Softmax(_Flat):
+        def of_rows(self, rows):
+            raised = np.exp(rows - rows.max(axis=1, keepdims=True))
+            return raised / raised.sum(axis=1, keepdims=True)
+
+    class LogSoftmax(_Flat):
+        def of_rows(self, rows):
+            low = rows - rows.max(axis=1, keepdims=True)
+            return low - np.log(np.exp(low).sum(axis=1, keepdims=True))
+
+    always = (MaxPool, GlobalMaxPool, LRN)
+    return (*always, Softmax, LogSoftmax) if is_flat else always
+
+
+def _largest(x: np.ndarray, window: Window, outputs: int, order: int) -> tuple[np.ndarray, ...]:
+    """The largest elements of windows, and where they are in the whole tensor."""
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    count = len(window.kernel)
+    rows = window.patches(x.reshape(-1, 1, *x.shape[2:]), low)
+    shape = (*x.shape[:2], *window.out)
+    best = rows.max(axis=-1).reshape(shape)
+    if outputs < 2:
+        return (best,)
+    places = np.arange(x.size, dtype=np.int64).reshape(x.shape)
+    if order:
+        turned = (0, 1, *range(x.ndim - 1, 1, -1))
+        inner = np.arange(int(np.prod(x.shape[2:]))).reshape([x.shape[a] for a in turned[2:]])
+        planes = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * count)
+        places = planes * inner.size + inner.transpose(range(count - 1, -1, -1))
+    taken = window.patches(places.reshape(-1, 1, *x.shape[2:]), 0)
+    first = np.argmax(rows, axis=-1)[..., None]
+    return best, np.take_along_axis(taken, first, -1)[..., 0].reshape(shape).astype(np.int64)
+
+
+def _by_runtime(proto: ModelProto, feeds: Values) -> dict[str, np.ndarray] | None:
+    """The values of a model by onnxruntime without its optimisations; None without the package,
+    or if it does not compute the model."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    copy = type(proto).FromString(proto.SerializeToString())
+    said = {o.name for o in copy.graph.output}
+    names = [n for node in copy.graph.node for n in node.output if n]
+    for name in names:
+        if name not in said:
+            copy.graph.output.add().name = name
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            copy.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        made = session.run(names, dict(feeds))
+    except Exception:  # of its C++ code
+        return None
+    return {n: np.asarray(v) for n, v in zip(names, made, strict=True) if v is not None}
 
 
 def computed(
@@ -18,7 +156,6 @@ def computed(
     """Return the outputs of a node by name; `values` has its operands, and what graphs inside it
     take from outside. Raises whatever the package's operators raise."""
     from onnx import helper
-    from onnx.reference import ReferenceEvaluator
 
     wires = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
@@ -31,11 +168,8 @@ def computed(
     if node.domain not in ("", "ai.onnx"):
         versions[node.domain] = 1
     imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
-    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
-    with np.errstate(all="ignore"):  # what is divided by 0 is infinity, and said by nobody
-        found = evaluator.run(None, dict(values))
-    assert isinstance(found, list)
-    return {n: np.asarray(v) for n, v in zip(names, found, strict=True)}
+    found = every_name(helper.make_model(graph, opset_imports=imports), values)
+    return {n: found[n] for n in names}
 
 
 def node_proto(

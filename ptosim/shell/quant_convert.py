@@ -57,6 +57,8 @@ MODEL = group(
     switch("--keep-slow", help="quantise layers too that are slower so than in float"),
     several("--dim", "NAME=N", "size of a named dimension"),
     switch("--partial", help="the host computes what has no kernel"),
+    option("--front", choices=("ptosim", "onnxruntime"), default="ptosim",
+           help="onnxruntime: its basic optimisations first (ptosim)"),
     option("--seed", type=from_zero, default=0, help="recorded with the result (0)"),
     note="with --calibration, a model is quantised",
 )  # fmt: skip
@@ -163,8 +165,9 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     arrays, digest = source.read(options.calibration)
     dims = _dims(options.dim)
     model = source.load(
-        options.tensor, dims, arrays, partial=options.partial, is_blocked=options.type != "int8"
-    )
+        options.tensor, dims, arrays, partial=options.partial, is_blocked=options.type != "int8",
+        is_basic=options.front == "onnxruntime",
+    )  # fmt: skip
     feeds = source.samples(arrays, model.graph.inputs)
     samples = source.Data(feeds, Path(options.calibration).name, digest)
     settings = Settings(

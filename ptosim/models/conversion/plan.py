@@ -113,7 +113,7 @@ class _Planner:
                 bias not in constants or max(constants[bias].shape or (1,)) != constants[bias].size
             ):
                 return "its third operand is no constant row"
-        if b in constants and node.op == "MatMul" and constants[b].ndim != 2:
+        if b in constants and node.op == "MatMul" and constants[b].ndim < 2:
             return f"`{b}` is no matrix"
         return ""
 
@@ -121,6 +121,9 @@ class _Planner:
         """Why microscaling does not take a product."""
         assert self.depths is not None
         depth = self.depths[node.name]
+        held = self.graph.constants.get(node.inputs[1])
+        if node.op == "MatMul" and held is not None and held.ndim != 2:
+            return f"`{node.inputs[1]}` is no matrix"
         if node.op == "Conv":
             groups = node.attrs.get("group", 1)
             return f"a convolution in {groups} groups is no product of patches with all filters"

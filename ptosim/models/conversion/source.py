@@ -200,11 +200,12 @@ def load(
     *,
     partial: bool = False,
     is_blocked: bool = False,
+    is_basic: bool = False,
 ) -> Model:
     """Return a model (.onnx, .mlir, or a .pto program) with static shapes; `dims` are sizes of
     named dimensions, `samples` the calibration data, by which a program is recognised; `partial`:
     operators without a kernel are computed by the host; `is_blocked`: products as microscaling
-    takes them.
+    takes them; `is_basic`: after onnxruntime's basic optimisations.
 
     Raises UsageError for files and dimensions, ProgramError for models that are wrong,
     UnsupportedError for operators without a kernel."""
@@ -214,7 +215,9 @@ def load(
         proto = mlir_source.load(path)
     else:
         proto = onnx_model.read(path)
-    return prepared(proto, dims, samples, partial=partial, is_blocked=is_blocked)
+    return prepared(
+        proto, dims, samples, partial=partial, is_blocked=is_blocked, is_basic=is_basic
+    )
 
 
 def prepared(
@@ -224,10 +227,11 @@ def prepared(
     *,
     partial: bool = False,
     is_blocked: bool = False,
+    is_basic: bool = False,
 ) -> Model:
     """The same for a model in memory; without `arrays` values that decide a branch or a shape are
     zeros."""
-    made, notes = front(proto, dims, arrays or {})
+    made, notes = front(proto, dims, arrays or {}, is_basic=is_basic)
     rewrites.simplify(made)
     if is_blocked:
         blocks.for_blocks(made)
@@ -247,20 +251,31 @@ def prepared(
 
 
 def front(
-    proto: ModelProto, dims: Mapping[str, int], arrays: Mapping[str, np.ndarray]
+    proto: ModelProto,
+    dims: Mapping[str, int],
+    arrays: Mapping[str, np.ndarray],
+    *,
+    is_basic: bool = False,
 ) -> tuple[ModelProto, list[str]]:
     """Return a model with static shapes, constants folded, of the operator set that is converted,
     and what a reader has to know of how."""
     onnx = onnx_model.package()
     made = onnx.ModelProto()
     made.CopyFrom(proto)
+    onnx_model.only_inputs(made)
+    made = runtime_operators.written_out(made, OPERATORS)
     _name_nodes(made)
+    notes = [*runtime_operators.standard(made), *shapes.widen(made)]
     shapes.fix(made, dims, arrays)
     inputs = onnx_model.inputs_of(made)
     runs = samples(arrays, inputs) if arrays else [_zeros(inputs)]
     shapes.give_outputs(made, runs[0])
+    if is_basic:
+        made = runtime_operators.basic(made)
+        notes += runtime_operators.standard(made)
+        shapes.give_outputs(made, runs[0])
     onnx_model.graph_of(made)
-    notes = [*runtime_operators.standard(made), *folding.fold(made, runs)]
+    notes += folding.fold(made, runs)
     made = _upgraded(onnx, made)
     folding.fold(made, runs)
     return made, notes
@@ -329,7 +344,8 @@ def is_quantised(graph: Graph) -> bool:
 
 def _unknown(node: onnx_model.GraphNode) -> Diagnostic:
     where = f"{node.domain}.{node.op}" if node.domain not in ("", "ai.onnx") else node.op
-    return finding("PTO7640", f"node {node}: no kernel is made for {where}")
+    text = f"node {node}: no kernel is made for {where}"
+    return finding("PTO7640", text, help="--partial: the host computes it")
 
 
 def _upgraded(onnx, proto: ModelProto) -> ModelProto:

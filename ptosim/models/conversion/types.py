@@ -121,12 +121,17 @@ def _depth(graph: Graph, layer: Layer, values: np.ndarray) -> tuple[int, ...]:
         return tuple(range(1, values.ndim))
     if layer.node.op == "Gemm" and layer.node.attrs.get("transB", 0):
         return (1,)
-    return (0,)
+    return (values.ndim - 2,)
 
 
-def channel_axis(layer: Layer) -> int:
-    """Return the axis of a layer's weights that its output channels are along."""
+def _channel_axis(weights: np.ndarray, layer: Layer, settings: Settings) -> int | None:
+    """The axis of a layer's weights that its output channels are along; None for one scale, which
+    several matrices in one constant have."""
+    if not settings.per_channel:
+        return None
     is_first = layer.node.op == "Conv" or layer.node.attrs.get("transB", 0)
+    if layer.node.op != "Conv" and weights.ndim != 2:
+        return None
     return 0 if is_first else 1
 
 
@@ -163,12 +168,12 @@ def _point_bits(name: str, plan: Plan, room: Mapping[str, int]) -> int:
 def _weight_scale(
     weights: np.ndarray, layer: Layer, settings: Settings, bits: int | None
 ) -> np.ndarray:
-    axis = channel_axis(layer) if settings.per_channel else None
+    axis = _channel_axis(weights, layer, settings)
     return calibration.symmetric(amax(weights, axis), storage("i8"), bits)
 
 
 def _codes(weights: np.ndarray, scale: np.ndarray, layer: Layer, settings: Settings) -> np.ndarray:
-    axis = channel_axis(layer) if settings.per_channel else None
+    axis = _channel_axis(weights, layer, settings)
     zero = np.zeros(scale.shape, np.int8)
     return quantize_array(weights, scale, zero, scheme("onnx"), storage("i8"), axis)
 
@@ -187,7 +192,7 @@ def _weights(graph: Graph, layer: Layer, types: Types, room: int, settings: Sett
     weights = graph.constants[layer.weights]
     scale = _weight_scale(weights, layer, settings, bits)
     codes = _codes(weights, scale, layer, settings)
-    axis = channel_axis(layer) if settings.per_channel else None
+    axis = _channel_axis(weights, layer, settings)
     types.weights[layer.name] = WeightType(codes, scale, axis)
     if layer.bias is None:
         return

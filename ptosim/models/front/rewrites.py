@@ -2,13 +2,14 @@
 
 BatchNormalization goes into the convolution before it, or becomes Mul and Add; ConvTranspose is a
 convolution of an image with zeros in between; alpha and beta of Gemm go into its constants; pairs
-of Transpose cancel; Identity and Dropout are names. Recurrent layers are in `recurrent`."""
+of Transpose cancel; Identity and Dropout are names; InstanceNormalization and LpNormalization are
+written out, Einsum of two operands is MatMul. Recurrent layers are in `recurrent`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -331,7 +332,127 @@ def gathered(
     return [first, second, third, last], last.output[0]
 
 
+# -- normalisations --------------------------------------------------------------------------------
+
+
+class _Chain:
+    """Nodes one after the other, under names that begin with the node's."""
+
+    def __init__(self, editor: Editor, node: NodeProto) -> None:
+        self.editor = editor
+        self.node = node
+        self.stem = node.name or node.output[0]
+        self.made: list[NodeProto] = []
+
+    def add(self, op: str, *inputs: str, **attrs: Any) -> str:
+        """Add a node and return its result."""
+        self.made.append(self.editor.node(op, inputs, f"{self.stem}_{op.lower()}", **attrs))
+        return self.made[-1].output[0]
+
+    def constant(self, value: Any, kind: type) -> str:
+        """Add a constant and return its name."""
+        return self.editor.constant(f"{self.stem}_constant", np.asarray(value, kind))
+
+    def axes(self, *axes: int) -> str:
+        """Add axes as a constant."""
+        return self.constant(axes, np.int64)
+
+    def shaped(self, name: str, shape: Iterable[int]) -> str:
+        """Add a Reshape to a static shape; of a constant another constant."""
+        held = self.editor.constants.get(name)
+        if held is not None:
+            return self.editor.constant(f"{self.stem}_shaped", held.reshape(tuple(shape)))
+        return self.add("Reshape", name, self.constant(list(shape), np.int64))
+
+    def finish(self) -> list[NodeProto]:
+        """Let the last node give the node's result."""
+        self.made[-1].output[0] = self.node.output[0]
+        return self.made
+
+
+def _instance_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | None:
+    """Of each channel of each image: the mean off, by the root of the variance."""
+    x, scale, shift = node.input
+    rank = len(shapes.get(x, ()))
+    channels = math.prod(shapes.get(scale, (0,)))
+    if rank < 3 or not channels:
+        return None
+    c = _Chain(editor, node)
+    over, along = c.axes(*range(2, rank)), (channels, *(1,) * (rank - 2))
+    mid = c.add("Sub", x, c.add("ReduceMean", x, over))
+    spread = c.add("ReduceMean", c.add("Mul", mid, mid), over)
+    small = c.constant(attributes(node).get("epsilon", 1e-5), np.float32)
+    unit = c.add("Div", mid, c.add("Sqrt", c.add("Add", spread, small)))
+    c.add("Add", c.add("Mul", unit, c.shaped(scale, along)), c.shaped(shift, along))
+    return c.finish()
+
+
+def _lp_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | None:
+    attrs, x = attributes(node), node.input[0]
+    if attrs.get("p", 2) not in (1, 2):
+        return None
+    c = _Chain(editor, node)
+    axis = c.axes(attrs.get("axis", -1))
+    if attrs.get("p", 2) == 1:
+        size = c.add("ReduceSum", c.add("Abs", x), axis)
+    else:
+        size = c.add("Sqrt", c.add("ReduceSum", c.add("Mul", x, x), axis))
+    c.add("Div", x, size)
+    return c.finish()
+
+
+# -- Einsum ----------------------------------------------------------------------------------------
+
+
+def _einsum(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | None:
+    """Two operands, no repeated or broadcast index: [batch, rows, sum] @ [batch, sum, columns], the
+    operands turned before and the result after."""
+    equation = attributes(node)["equation"].decode().replace(" ", "")
+    if len(node.input) != 2 or "->" not in equation or "." in equation:
+        return None
+    terms, out = equation.split("->")
+    a, b = terms.split(",")
+    sizes: dict[str, int] = {}
+    for term, name in zip((a, b), node.input, strict=True):
+        if name not in shapes or len(term) != len(shapes[name]) or len(set(term)) != len(term):
+            return None
+        sizes |= dict(zip(term, shapes[name], strict=True))
+    batch = [i for i in a if i in b and i in out]
+    depth = [i for i in a if i in b and i not in out]
+    rows = [i for i in a if i not in b and i in out]
+    cols = [i for i in b if i not in a and i in out]
+    if set(a) != {*batch, *depth, *rows} or set(b) != {*batch, *depth, *cols}:
+        return None  # sums of one operand alone
+    c = _Chain(editor, node)
+
+    def count(indices: list[str]) -> int:
+        return math.prod(sizes[i] for i in indices)
+
+    def turned(name: str, term: str, order: list[str], shape: list[int]) -> str:
+        perm = [term.index(i) for i in order]
+        held = editor.constants.get(name)
+        if held is not None:
+            made = np.ascontiguousarray(held.transpose(perm)).reshape(shape)
+            return editor.constant(f"{c.stem}_turned", made)
+        if perm != sorted(perm):
+            name = c.add("Transpose", name, perm=perm)
+        return c.shaped(name, shape)
+
+    lead = [count(batch)] if batch else []
+    left = turned(node.input[0], a, [*batch, *rows, *depth], [*lead, count(rows), count(depth)])
+    right = turned(node.input[1], b, [*batch, *depth, *cols], [*lead, count(depth), count(cols)])
+    made = [*batch, *rows, *cols]
+    result = c.shaped(c.add("MatMul", left, right), [sizes[i] for i in made])
+    perm = [made.index(i) for i in out]
+    if perm != sorted(perm):
+        c.add("Transpose", result, perm=perm)
+    return c.finish()
+
+
 _RULES: dict[str, Rule] = {
+    "InstanceNormalization": _instance_norm,
+    "LpNormalization": _lp_norm,
+    "Einsum": _einsum,
     "BatchNormalization": _batch_norm,
     "Gemm": _gemm,
     "ConvTranspose": _conv_transpose,

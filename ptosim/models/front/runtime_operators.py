@@ -1,22 +1,101 @@
-"""Operators of onnxruntime's own domain (com.microsoft) as those of ONNX.
+"""Functions, and operators of onnxruntime's own domain (com.microsoft), as operators of ONNX.
 
-Its quantised operators (QGemm, QLinearAdd, …) become DequantizeLinear, the operator on reals, and
-QuantizeLinear: what their documents define. The runtime's kernels compute some of them with another
-order of roundings; what follows is therefore compared with the definition, which a note says."""
+A model's own functions, and operators without kernels that ONNX defines by others (Selu, Attention,
+GroupNormalization), are written out as their definition says. onnxruntime's quantised operators
+(QGemm, QLinearAdd, …) become DequantizeLinear, the operator on reals, and QuantizeLinear: what their
+documents define. The runtime's kernels compute some of them with another order of roundings; what
+follows is therefore compared with the definition, which a note says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.models.front.edits import Editor, attributes
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 DOMAIN = "com.microsoft"
+_STAY = frozenset(("CastLike", "Range", "Bernoulli", "SequenceMap"))
+"""Operators with a definition by others that are no arithmetic of tensors, or that folding
+computes."""
+
+
+def written_out(proto: ModelProto, known: Collection[str]) -> ModelProto:
+    """Return a model without functions of its own, and without operators that ONNX defines by
+    others, but those `known`. Raises UnsupportedError for functions that cannot be written out."""
+    from onnx import inliner
+
+    made = proto
+    if made.functions:
+        try:
+            made = inliner.inline_local_functions(made)
+        except Exception as problem:  # of its C++ code
+            first = str(problem).strip().splitlines()[0]
+            raise UnsupportedError(
+                [finding("PTO7640", f"functions of the model cannot be written out: {first}")]
+            ) from problem
+    try:
+        return _cast_as_said(_defined(made, known))
+    except Exception:  # of its C++ code: what stays is named as an operator without a kernel
+        return made
+
+
+def _defined(proto: ModelProto, known: Collection[str]) -> ModelProto:
+    """A model whose operators with a definition by others are those `known`."""
+    from onnx import defs, helper, inliner
+
+    functions = {
+        s.name for s in defs.get_all_schemas()
+        if s.domain == "" and (s.has_function or s.has_context_dependent_function)
+    }  # fmt: skip
+    wanted = functions - set(known) - _STAY
+    nodes = [n for n in proto.graph.node if n.op_type in wanted and n.domain in ("", "ai.onnx")]
+    if not nodes:
+        return proto
+    made = type(proto).FromString(proto.SerializeToString())
+    opset = next((o.version for o in made.opset_import if o.domain in ("", "ai.onnx")), 1)
+    for node in made.graph.node:
+        if node.op_type not in wanted or node.domain not in ("", "ai.onnx"):
+            continue
+        own = {a.name for a in node.attribute}
+        for name, attribute in defs.get_schema(node.op_type, opset, "").attributes.items():
+            if name not in own and attribute.default_value.type:  # left empty where it is used
+                node.attribute.append(attribute.default_value)
+    said = {v.name for v in (*made.graph.value_info, *made.graph.input, *made.graph.output)}
+    for t in made.graph.initializer:  # their types are looked for there alone
+        if t.name not in said:
+            value = helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
+            made.graph.value_info.append(value)
+    pairs = [("", name) for name in sorted(wanted)]
+    return inliner.inline_selected_functions(made, pairs, inline_schema_functions=True)
+
+
+def _cast_as_said(proto: ModelProto) -> ModelProto:
+    """CastLike as Cast to the type that is inferred."""
+    from onnx import shape_inference
+
+    if not any(n.op_type == "CastLike" for n in proto.graph.node):
+        return proto
+    graph = shape_inference.infer_shapes(proto).graph
+    values = (*graph.value_info, *graph.input, *graph.output)
+    types = {v.name: v.type.tensor_type.elem_type for v in values}
+    types |= {t.name: t.data_type for t in proto.graph.initializer}
+    for node in proto.graph.node:
+        kind = types.get(node.input[1], 0) if node.op_type == "CastLike" else 0
+        if kind:
+            node.op_type = "Cast"
+            node.input.pop()
+            to = node.attribute.add()
+            to.name, to.type, to.i = "to", to.INT, kind
+    return proto
 
 
 def standard(proto: ModelProto) -> list[str]:
@@ -37,6 +116,34 @@ def standard(proto: ModelProto) -> list[str]:
     if not said:
         return []
     return [f"{', '.join(said)} of onnxruntime: compared with what they are defined as in ONNX"]
+
+
+def basic(proto: ModelProto) -> ModelProto:
+    """Return a model after onnxruntime's basic optimisations, those that keep to ONNX' operators.
+    Raises UsageError without the package, UnsupportedError for a model that it does not take."""
+    try:
+        import onnxruntime
+    except ImportError as problem:
+        raise UsageError(
+            "--front onnxruntime needs the onnxruntime package", help="pip install 'ptosim[onnx]'"
+        ) from problem
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "basic.onnx"
+        options.optimized_model_filepath = str(file)
+        try:
+            onnxruntime.InferenceSession(
+                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as problem:  # of its C++ code
+            first = str(problem).strip().splitlines()[0]
+            raise UnsupportedError(
+                [finding("PTO7640", f"onnxruntime does not take the model: {first}")]
+            ) from problem
+        return type(proto).FromString(file.read_bytes())
 
 
 class _Parts:
@@ -219,11 +326,60 @@ def _activated(op: str) -> Rule:
     return rule
 
 
-def _bias_gelu(p: _Parts) -> list[NodeProto]:
-    return p.result("Gelu", [p.core("Add", p.inputs[:2])])
+_TANH_SHARE = 0.044715
+"""Of the cube, in the approximation of Gelu by tanh."""
+
+
+def _gelu(approximate: bool = False, bias: bool = False) -> Rule:
+    """Gelu of X, or of X and a bias; in parts before operator set 20, which has it."""
+
+    def rule(p: _Parts) -> list[NodeProto]:
+        x = p.inputs[0]
+        if bias and p.given(1):
+            x = p.core("Add", p.inputs[:2])
+        if p.editor.opset >= 20:
+            return p.result("Gelu", [x], **({"approximate": "tanh"} if approximate else {}))
+        one, half = (p.constant(s, np.asarray(v, np.float32)) for s, v in (("one", 1), ("half", 0.5)))
+        slope = np.sqrt(2 / np.pi) if approximate else np.sqrt(0.5)
+        root = p.constant("slope", np.asarray(slope, np.float32))
+        if approximate:
+            share = p.constant("cubic", np.asarray(_TANH_SHARE, np.float32))
+            cube = p.add("Mul", [p.add("Mul", [x, x], "square"), x], "cube")
+            inner = p.add("Add", [x, p.add("Mul", [cube, share], "bent")], "inner")
+            turn = p.add("Tanh", [p.add("Mul", [inner, root], "arg")], "turn")
+        else:
+            turn = p.add("Erf", [p.add("Mul", [x, root], "arg")], "turn")
+        gate = p.add("Mul", [p.add("Add", [turn, one], "gate"), half], "share")
+        return p.result("Mul", [x, gate])
+
+    return rule
+
+
+def _quick_gelu(p: _Parts) -> list[NodeProto]:
+    factor = p.constant("alpha", np.asarray(p.attrs.get("alpha", 1.702), np.float32))
+    gate = p.add("Sigmoid", [p.add("Mul", [p.inputs[0], factor], "scaled")], "gate")
+    return p.result("Mul", [p.inputs[0], gate])
+
+
+def _skip_norm(p: _Parts) -> list[NodeProto] | None:
+    """LayerNormalization of a sum; the mean and what follows it are not given."""
+    if any(p.node.output[1:3]):
+        return None
+    total = p.add("Add", p.inputs[:2], "sum")
+    if p.given(4):
+        total = p.add("Add", [total, p.given(4)], "biased")
+    shown = p.node.output[3] if len(p.node.output) > 3 else ""
+    epsilon = p.attrs.get("epsilon", 1e-12)
+    names = [total, p.given(2), *([p.given(3)] if p.given(3) else [])]
+    made = p.result("LayerNormalization", names, axis=-1, epsilon=epsilon)
+    if shown:
+        made.insert(-1, p.editor.onnx.helper.make_node("Identity", [total], [shown], shown))
+    return made
 
 
 _RULES: dict[str, Rule] = {
+    "QuickGelu": _quick_gelu,
+    "SkipLayerNormalization": _skip_norm,
     "QGemm": _gemm,
     "QLinearAdd": _binary("Add"),
     "QLinearMul": _binary("Mul"),
@@ -245,6 +401,7 @@ _RULES: dict[str, Rule] = {
     "FusedMatMul": _fused_product,
     "FusedConv": _activated("Conv"),
     "FusedGemm": _activated("Gemm"),
-    "Gelu": _same("Gelu"),
-    "BiasGelu": _bias_gelu,
+    "Gelu": _gelu(),
+    "BiasGelu": _gelu(bias=True),
+    "FastGelu": _gelu(approximate=True, bias=True),
 }  # fmt: skip

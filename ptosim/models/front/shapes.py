@@ -1,4 +1,5 @@
-"""Sizes of a model's inputs: as it says, as `--dim` says, and else those of the samples."""
+"""Sizes of a model's inputs: as it says, as `--dim` says, and else those of the samples; the type
+of its real numbers: f32, whatever the file holds them in."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.models import onnx_model
+from ptosim.models.reference_node import every_name
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, ValueInfoProto
+    from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, ValueInfoProto
 
 
 def fix(proto: ModelProto, dims: Mapping[str, int], samples: Mapping[str, np.ndarray]) -> None:
@@ -122,13 +125,119 @@ def _inferred(proto: ModelProto) -> dict[str, int]:
 
 def observed(proto: ModelProto, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
     """Return the values of all names in a run; without a run those of the inputs alone."""
-    from onnx.reference import ReferenceEvaluator
-
     own = {n: v for n, v in feeds.items() if n in {i.name for i in proto.graph.input}}
     try:
-        with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(proto).run(None, own, intermediate=True)
+        return {**own, **every_name(proto, own)}
     except Exception:  # operators of other domains, and what its operators raise
         return own
-    assert isinstance(found, dict)
-    return {**own, **{n: np.asarray(v) for n, v in found.items() if n and v is not None}}
+
+
+# -- real numbers are f32 --------------------------------------------------------------------------
+
+_REAL = {10: "f16", 16: "bf16", 11: "f64"}
+"""Numbers of ONNX' element types that become f32."""
+_FLOAT = 1
+_TYPE_ATTRIBUTES = ("to", "dtype")
+
+
+def widen(proto: ModelProto) -> list[str]:
+    """Let a model compute in f32 what its file says in f16, bf16 or f64; inputs and outputs keep
+    their types, by a Cast each. Return what a reader has to know.
+
+    f16 and bf16 are widened without loss; of f64 what is beyond f32 becomes its largest number."""
+    found: set[str] = set()
+    _widened(proto.graph, found)
+    if not found:
+        return []
+    onnx = onnx_model.package()
+    graph = proto.graph
+    make, names = onnx.helper.make_node, _names(graph)
+    first, last = [], []
+    for value in graph.input:
+        kind = value.type.tensor_type.elem_type
+        if kind in _REAL:
+            wide = _fresh(f"{value.name}_f32", names)
+            _rename(graph, value.name, wide)
+            first.append(make("Cast", [value.name], [wide], f"{value.name}_widened", to=_FLOAT))
+    for value in graph.output:
+        kind = value.type.tensor_type.elem_type
+        if kind in _REAL:
+            wide = _fresh(f"{value.name}_f32", names)
+            _rename(graph, value.name, wide)
+            last.append(make("Cast", [wide], [value.name], f"{value.name}_narrowed", to=kind))
+    nodes = [*first, *(type(n).FromString(n.SerializeToString()) for n in graph.node), *last]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    del graph.value_info[:]
+    words = " and ".join(sorted(found))
+    return [f"values of the model are {words}: they are computed in f32, and so is the float model"]
+
+
+def _widened(graph: GraphProto, found: set[str]) -> None:
+    """Constants, and types that nodes say, also of the graphs inside."""
+    for tensor in graph.initializer:
+        _wide(tensor, found)
+    for node in graph.node:
+        for attribute in node.attribute:
+            _wide_attribute(attribute, found)
+        for inner in onnx_model.graphs_of(node):
+            _widened(inner, found)
+            for value in (*inner.input, *inner.output, *inner.value_info):
+                if value.type.tensor_type.elem_type in _REAL:
+                    value.type.tensor_type.elem_type = _FLOAT
+    for value in graph.input:
+        if value.type.tensor_type.elem_type in _REAL:
+            found.add(_REAL[value.type.tensor_type.elem_type])
+
+
+def _wide_attribute(attribute: AttributeProto, found: set[str]) -> None:
+    if attribute.HasField("t"):
+        _wide(attribute.t, found)
+    for tensor in attribute.tensors:
+        _wide(tensor, found)
+    if attribute.name in _TYPE_ATTRIBUTES and attribute.i in _REAL:
+        found.add(_REAL[attribute.i])
+        attribute.i = _FLOAT
+
+
+def _wide(tensor: TensorProto, found: set[str]) -> None:
+    if tensor.data_type not in _REAL:
+        return
+    found.add(_REAL[tensor.data_type])
+    array = onnx_model.package().numpy_helper.to_array(tensor)
+    limit = np.finfo(np.float32).max
+    if array.dtype == np.float64:
+        array = np.where(np.isfinite(array), np.clip(array, -limit, limit), array)
+    made = onnx_model.package().numpy_helper.from_array(
+        np.ascontiguousarray(array.astype(np.float32)).reshape(array.shape), tensor.name
+    )
+    tensor.CopyFrom(made)
+
+
+def _names(graph: GraphProto) -> set[str]:
+    found = {v.name for v in (*graph.input, *graph.output)} | {t.name for t in graph.initializer}
+    return found | {n for node in graph.node for n in (*node.input, *node.output)}
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _rename(graph: GraphProto, old: str, new: str) -> None:
+    """Let nodes take and give a value under another name, in graphs inside too."""
+    for node in graph.node:
+        for field in (node.input, node.output):
+            for place, name in enumerate(field):
+                if name == old:
+                    field[place] = new
+        for inner in onnx_model.graphs_of(node):
+            own = {v.name for v in inner.input} | {t.name for t in inner.initializer}
+            if old in own:
+                continue
+            _rename(inner, old, new)
+            for value in inner.output:
+                if value.name == old:
+                    value.name = new

@@ -27,8 +27,9 @@ def matmul_int32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Window:
     """Geometry of a convolution: how far the kernel moves and what is added around the image.
 
-    `pads` lists the elements before each dimension and then those after. Raises UsageError if
-    sizes do not fit.
+    `pads` lists the elements before each dimension and then those after; `is_ceil`: a last window
+    that begins inside is one too, with what lies `beyond` the pads. Raises UsageError if sizes do
+    not fit.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Window:
         pads: Sequence[int] = (),
         dilations: Sequence[int] = (),
         auto_pad: str = "NOTSET",
+        is_ceil: bool = False,
     ) -> None:
         rank = len(kernel)
         if len(image) != rank:
@@ -53,6 +55,10 @@ class Window:
             (k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)
         )
         self.pads = self._pads(image, pads, auto_pad)
+        self.beyond = tuple(self._beyond(i, n) if is_ceil else 0 for i, n in enumerate(image))
+        self.pads = tuple(
+            (b, a + more) for (b, a), more in zip(self.pads, self.beyond, strict=True)
+        )
         padded = (n + b + a for n, (b, a) in zip(image, self.pads, strict=True))
         self.out = tuple(
             (n - r) // s + 1 for n, r, s in zip(padded, self.reach, self.strides, strict=True)
@@ -80,7 +86,15 @@ class Window:
         less, more = total // 2, total - total // 2
         return (less, more) if auto_pad == "SAME_UPPER" else (more, less)
 
-    def patches(self, image: np.ndarray, fill: int = 0) -> np.ndarray:
+    def _beyond(self, index: int, size: int) -> int:
+        """How far the last window reaches beyond the pads."""
+        (before, after), stride = self.pads[index], self.strides[index]
+        total = size + before + after
+        steps = -(-(total - self.reach[index]) // stride) + 1
+        steps -= (steps - 1) * stride >= size + before  # it would start after the image
+        return max((steps - 1) * stride + self.reach[index] - total, 0)
+
+    def patches(self, image: np.ndarray, fill: float = 0) -> np.ndarray:
         """Return [batch, positions, channels * taps] of an image [batch, channels, ...]."""
         wide = np.pad(image, ((0, 0), (0, 0), *self.pads), constant_values=fill)
         rank = len(self.kernel)
