@@ -215,9 +215,7 @@ def load(
         proto = mlir_source.load(path)
     else:
         proto = onnx_model.read(path)
-    return prepared(
-        proto, dims, samples, partial=partial, is_blocked=is_blocked, is_basic=is_basic
-    )
+    return prepared(proto, dims, samples, partial=partial, is_blocked=is_blocked, is_basic=is_basic)
 
 
 def prepared(

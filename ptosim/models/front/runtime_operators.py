@@ -339,7 +339,9 @@ def _gelu(approximate: bool = False, bias: bool = False) -> Rule:
             x = p.core("Add", p.inputs[:2])
         if p.editor.opset >= 20:
             return p.result("Gelu", [x], **({"approximate": "tanh"} if approximate else {}))
-        one, half = (p.constant(s, np.asarray(v, np.float32)) for s, v in (("one", 1), ("half", 0.5)))
+        one, half = (
+            p.constant(s, np.asarray(v, np.float32)) for s, v in (("one", 1), ("half", 0.5))
+        )
         slope = np.sqrt(2 / np.pi) if approximate else np.sqrt(0.5)
         root = p.constant("slope", np.asarray(slope, np.float32))
         if approximate:

@@ -164,9 +164,7 @@ def images(*nodes: onnx.NodeProto, opset: int, **constants: np.ndarray) -> onnx.
     ],
 )
 def test_normalisations_of_images_are_written_out(op, size, opset, attrs):
-    proto = images(
-        node(op, ["m", "s", "b"], ["a"], **attrs), opset=opset, s=f32(size), b=f32(size)
-    )
+    proto = images(node(op, ["m", "s", "b"], ["a"], **attrs), opset=opset, s=f32(size), b=f32(size))
     assert op not in ops(same_values(proto, {"x": f32(2, 16, 8, 8)}))
 
 
@@ -280,7 +278,9 @@ def test_the_largest_of_each_window(pads, auto, ceil):
 
 def test_the_largest_of_each_channel_of_a_signal():
     x = f32(2, 3, 8)
-    assert one("GlobalMaxPool", x)[0].tolist() == [[[max(c)] for c in image] for image in x.tolist()]
+    assert one("GlobalMaxPool", x)[0].tolist() == [
+        [[max(c)] for c in image] for image in x.tolist()
+    ]
 
 
 def test_softmax_before_set_13_is_that_of_all_axes_from_its_own():
