@@ -2,7 +2,7 @@
 
 A model's own functions, and operators without kernels that ONNX defines by others (Selu, Attention,
 GroupNormalization), are written out as their definition says. onnxruntime's quantised operators
-(QGemm, QLinearAdd, …) become DequantizeLinear, the operator on reals, and QuantizeLinear: what their
+(QGemm, QLinearAdd, …) become DequantizeLinear, the operator on reals, QuantizeLinear: what their
 documents define. The runtime's kernels compute some of them with another order of roundings; what
 follows is therefore compared with the definition, which a note says."""
 
