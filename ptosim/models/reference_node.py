@@ -81,26 +81,30 @@ def _corrected(is_flat: bool) -> tuple[Any, ...]:
             squares = sum(padded[:, i : i + x.shape[1]] for i in range(size))
             return ((x / (bias + alpha / size * squares) ** beta).astype(x.dtype),)
 
-    class _Flat(OpRun):
+    class Softmax(OpRun):
         op_domain = ""
 
         def _run(self, x, axis=1):
-            at = axis + x.ndim if axis < 0 else axis
-            rows = x.reshape(int(np.prod(x.shape[:at], dtype=np.int64)), -1)
-            return (self.of_rows(rows).astype(x.dtype).reshape(x.shape),)
+            rows = np.exp(_low_rows(x, axis))
+            return ((rows / rows.sum(axis=1, keepdims=True)).astype(x.dtype).reshape(x.shape),)
 
-    class Softmax(_Flat):
-        def of_rows(self, rows):
-            raised = np.exp(rows - rows.max(axis=1, keepdims=True))
-            return raised / raised.sum(axis=1, keepdims=True)
+    class LogSoftmax(OpRun):
+        op_domain = ""
 
-    class LogSoftmax(_Flat):
-        def of_rows(self, rows):
-            low = rows - rows.max(axis=1, keepdims=True)
-            return low - np.log(np.exp(low).sum(axis=1, keepdims=True))
+        def _run(self, x, axis=1):
+            rows = _low_rows(x, axis)
+            made = rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
+            return (made.astype(x.dtype).reshape(x.shape),)
 
     always = (MaxPool, GlobalMaxPool, LRN)
     return (*always, Softmax, LogSoftmax) if is_flat else always
+
+
+def _low_rows(x: np.ndarray, axis: int) -> np.ndarray:
+    """The rows of all axes from one on, less the largest of each."""
+    at = axis + x.ndim if axis < 0 else axis
+    rows = x.reshape(int(np.prod(x.shape[:at], dtype=np.int64)), -1)
+    return rows - rows.max(axis=1, keepdims=True)
 
 
 def _largest(x: np.ndarray, window: Window, outputs: int, order: int) -> tuple[np.ndarray, ...]:
