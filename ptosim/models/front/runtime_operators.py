@@ -52,7 +52,7 @@ def _defined(proto: ModelProto, known: Collection[str]) -> ModelProto:
     """A model whose operators with a definition by others are those `known`."""
     from onnx import defs, helper, inliner
 
-    schemas: list[Any] = defs.get_all_schemas()
+    schemas: Sequence[Any] = defs.get_all_schemas()
     functions = {
         s.name for s in schemas
         if s.domain == "" and (s.has_function or s.has_context_dependent_function)
