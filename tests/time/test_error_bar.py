@@ -9,7 +9,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import COST_CONFIDENCES, accuracy, cost_table, left_out, spreads
-from ptosim.time.report.error_bar import CONFIDENCE, LEFT_OUT, RANGE, launch_range
+from ptosim.time.report.error_bar import CONFIDENCE, FITS, LEFT_OUT, RANGE, launch_range
 
 
 def report(name: str, **options):
@@ -91,3 +91,21 @@ def test_published_kernels_are_inside_their_error_bars():
     low, high = (n / made.mhz for n in (made.error_bar.low, made.error_bar.high))
     start, end = launch_range(made.table, 24)
     assert low + start <= 38.8 <= high + end
+
+
+def test_what_if_keeps_the_bar_of_what_it_does_not_set():
+    """A figure that is set is sure; the others of the program are as unsure as before."""
+    before = report("cube/gemm_f16").error_bar
+    after = report("cube/gemm_f16", what_if={"transfer.mat_left.cycles": 16}).error_bar
+    kept = {p.name: p.cycles * p.spread for p in after.parts}
+    for part in before.parts:
+        if part.name != "move":
+            assert kept[part.name] == pytest.approx(part.cycles * part.spread)
+    assert 0 < kept["move"] < next(p.cycles * p.spread for p in before.parts if p.name == "move")
+
+
+def test_published_fits_that_differ_widen_the_bar():
+    """Into L0 two fits are 22 and 30 % from one law; that is what its cycles may be off."""
+    part = next(p for p in report("cube/gemm_f16").error_bar.parts if p.name == "move")
+    assert part.basis == FITS
+    assert 0.22 <= part.spread <= 0.30

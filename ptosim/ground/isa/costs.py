@@ -14,7 +14,8 @@ from ptosim.ground.records import NamedTuple, dataclass, field, replace
 if TYPE_CHECKING:
     from ptosim.ground.isa.overlay import Overlay
 
-COST_CONFIDENCES = (*CONFIDENCES, "what-if")
+WHAT_IF = "what-if"
+COST_CONFIDENCES = (*CONFIDENCES, WHAT_IF)
 """Best first; a total is as good as the worst number in it."""
 
 _PROVENANCE = frozenset(("source", "confidence", "like", "fitted"))
@@ -96,7 +97,7 @@ class CostTable:
         return f"{row.name}.{number}"
 
     def changed(
-        self, key: str, value: float, *, confidence: str = "what-if", source: str = ""
+        self, key: str, value: float, *, confidence: str = WHAT_IF, source: str = ""
     ) -> CostTable:
         """Return the table with one number changed, also in the rows that have it from there; they
         are marked with the confidence, and have the source if one is given."""

@@ -59,6 +59,7 @@ class Cost:
         "latency",
         "moved",
         "region",
+        "spread",
         "stages",
         "work",
     )
@@ -76,6 +77,7 @@ class Cost:
         cycles: float | None = None,
         region: VectorWork | None = None,
         form: str = "",
+        spread: float = 0,
     ) -> None:
         total = sum(s.cycles for s in stages) if cycles is None else cycles
         self.class_name = class_name
@@ -88,6 +90,7 @@ class Cost:
         self.known = known
         self.region = region  # what a vector region executes
         self.form = form  # shape and element types of a cast
+        self.spread = spread  # relative; what published fits of it leave open; 0: as its class
 
     @property
     def busy(self) -> int:
@@ -100,7 +103,7 @@ class Cost:
         return Cost(
             self.class_name, (*self.stages, stage), sure, latency=self.latency,
             moved=self.moved, work=self.work, known=self.known, cycles=self.cycles + stage.cycles,
-            region=self.region, form=self.form,
+            region=self.region, form=self.form, spread=self.spread,
         )  # fmt: skip
 
     def __repr__(self) -> str:

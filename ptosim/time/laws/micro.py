@@ -14,6 +14,7 @@ from ptosim.time.laws.cost import Cost, Movement, Stage
 from ptosim.time.laws.cube import blocks
 from ptosim.time.laws.request import Request
 from ptosim.time.laws.shapes import PointerShape
+from ptosim.time.laws.transfer import cut_rows
 
 
 def copy(request: Request) -> Cost:
@@ -55,7 +56,7 @@ def fixpipe(request: Request) -> Cost:
     """An m by n accumulator: the bytes that are written count."""
     args = request.shape.args
     size = _pointer(request, "dst").dtype.bytes_for(args["m"] * args["n"])
-    return _through(request, _path(request), size, args["m"])
+    return _through(request, _path(request), size, args["m"], args["n"])
 
 
 def product(request: Request) -> Cost:
@@ -120,13 +121,16 @@ def _path(request: Request) -> str:
     return f"{_pointer(request, 'src').loc}_{_pointer(request, 'dst').loc}"
 
 
-def _through(request: Request, path: str, size: int, runs: int) -> Cost:
-    """Latency, and the larger of bytes at the path's bandwidth and bursts."""
+def _through(request: Request, path: str, size: int, runs: int, cols: int = 0) -> Cost:
+    """Latency, and the larger of bytes at the path's bandwidth and bursts; `cols` of an
+    accumulator's row."""
     row: CostRow | None = request.table.rows.get(f"transfer.{path}")
     if row is None:
         text = f"there is no path from {' to '.join(path.split('_'))} that an operation could take"
         raise UnsupportedError([finding("PTO8002", text)])
-    by_bytes, by_runs = size / request.table.bytes_per_cycle(row), runs * row["per_item"]
+    cut = runs * cut_rows(row, cols)
+    by_bytes = size / request.table.bytes_per_cycle(row) + cut
+    by_runs = runs * row["per_item"] + cut
     moved = None
     if "gm" in path.split("_"):
         direction = "read" if path.startswith("gm") else "write"
@@ -138,4 +142,4 @@ def _through(request: Request, path: str, size: int, runs: int) -> Cost:
         Stage(f"{path.replace('_', ' to ')}: {what}", max(by_bytes, by_runs), runs, row.confidence),
     ]
     latency = 0 if occupied else row["cycles"]
-    return request.cost(stages, latency=latency, moved=moved, work=0)
+    return request.cost(stages, latency=latency, moved=moved, work=0, spread=row.get("spread"))

@@ -64,6 +64,7 @@ class Request:
         latency: float = 0,
         moved: Movement | None = None,
         work: int | None = None,
+        spread: float = 0,
     ) -> Cost:
         """Return the cost that consists of stages."""
         if work is None:
@@ -77,6 +78,7 @@ class Request:
             moved=moved,
             work=work,
             form=self.form,
+            spread=spread,
         )
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ptosim.ground.isa.costs import CostRow
 from ptosim.time.laws.cost import Cost, Movement, Stage
+from ptosim.time.laws.cube import BLOCK
 from ptosim.time.laws.request import Request
 from ptosim.time.laws.shapes import TileShape, ViewShape
 
@@ -37,7 +38,10 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     row = request.table.find(f"transfer.{path}", "transfer.gather")
     runs, length = view.runs()
     moved = Movement(direction, view.bytes, runs, length)
-    return _transfer(request, row, view.bytes, runs, moved)
+    tile = request.shape.tile("src") if path.startswith("acc") else None
+    if tile is None:
+        return _transfer(request, row, view.bytes, runs, moved)
+    return _transfer(request, row, view.bytes, tile.rows, moved, cut=cut_rows(row, tile.cols))
 
 
 def _gather(request: Request, tile: TileShape, direction: str) -> Cost:
@@ -49,18 +53,32 @@ def _gather(request: Request, tile: TileShape, direction: str) -> Cost:
     return _transfer(request, row, tile.bytes, runs, moved)
 
 
+def cut_rows(row: CostRow, cols: int) -> float:
+    """Return the cycles that the fixpipe takes more for each row, by the odd part of the number of
+    its blocks of columns: 48 columns are 3 blocks, 64 are 4, whose odd part is 1."""
+    blocks = max(-(-cols // BLOCK), 1)
+    return row.get("per_odd") * (blocks // (blocks & -blocks) - 1)
+
+
 def _transfer(
-    request: Request, row: CostRow, size: int, runs: int, moved: Movement | None = None
+    request: Request,
+    row: CostRow,
+    size: int,
+    runs: int,
+    moved: Movement | None = None,
+    cut: float = 0,
 ) -> Cost:
-    by_bytes = size / request.table.bytes_per_cycle(row)
-    by_runs = runs * row["per_item"]
+    by_bytes = size / request.table.bytes_per_cycle(row) + runs * cut
+    by_runs = runs * (row["per_item"] + cut)
     name = row.name.removeprefix("transfer.").replace("_", " to ", 1)
     what = "bursts" if by_runs > by_bytes else "bytes"
     stages = [
         Stage("latency", row["cycles"], 1, row.confidence),
         Stage(f"{name}: {what}", max(by_bytes, by_runs), runs, row.confidence),
     ]
-    return request.cost(stages, latency=row["cycles"], moved=moved, work=0)
+    return request.cost(
+        stages, latency=row["cycles"], moved=moved, work=0, spread=row.get("spread")
+    )
 
 
 def move(request: Request) -> Cost:
@@ -85,7 +103,8 @@ def move(request: Request) -> Cost:
             row.confidence,
         ),
     ]
-    return request.cost(stages, latency=0 if occupied else row["cycles"], work=0)
+    latency = 0 if occupied else row["cycles"]
+    return request.cost(stages, latency=latency, work=0, spread=row.get("spread"))
 
 
 def _moved_bytes(src: TileShape, dst: TileShape) -> int:

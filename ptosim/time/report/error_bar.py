@@ -13,23 +13,26 @@ from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.isa.costs import (
-    COST_CONFIDENCES,
+    WHAT_IF,
     CostTable,
     KernelAccuracy,
     accuracy,
     least_points,
     left_out,
+    lowest_confidence,
     spreads,
 )
 from ptosim.ground.records import dataclass
 from ptosim.time.report.path import leaves, start_of, walk
 
 if TYPE_CHECKING:
+    from ptosim.time.laws.cost import Cost
     from ptosim.time.report.totals import CostReport
 
 LEFT_OUT = "points left out of the fit"
 BOARD = "points of the board"
 CONFIDENCE = "confidence"
+FITS = "published fits that differ"
 RANGE = "range"
 
 
@@ -95,8 +98,8 @@ class ErrorBar:
 
 def error_bar(report: CostReport) -> ErrorBar:
     """Return the error bar of a launch's cycles."""
-    cycles, sure, hops = _classes(report)
-    parts = [_part(report.table, name, n, sure[name]) for name, n in cycles.items()]
+    found, hops = _classes(report)
+    parts = [_part(report.table, name, each) for name, each in found.items()]
     below = above = hypot(*(p.cycles * p.spread for p in parts)) if parts else 0.0
     row = report.table["machine.cross"]
     fewer = hops * max(row["cycles"] - row.get("low_cycles", row["cycles"]), 0)
@@ -113,32 +116,61 @@ def error_bar(report: CostReport) -> ErrorBar:
     return ErrorBar(low, high, tuple(parts), _published(report))
 
 
-def _classes(report: CostReport) -> tuple[dict[str, int], dict[str, str], int]:
-    """Cycles of the critical path by class of operation, the lowest confidence of each class, and
-    how often the path goes from one core to another."""
-    cycles: dict[str, int] = {}
-    sure: dict[str, str] = {}
+@dataclass(slots=True)
+class _Class:
+    """Cycles of the critical path that a class of operations has, the lowest confidence of its
+    figures, cycles of it that rest on figures that were `given` (what-if), and cycles whose
+    published fits `differ`, with how many of them that leaves open."""
+
+    cycles: int = 0
+    sure: str = ""
+    given: int = 0
+    differ: int = 0
+    open: float = 0.0
+
+    def add(self, cost: Cost, cycles: int) -> None:
+        self.cycles += cycles
+        if cost.confidence == WHAT_IF:
+            self.given += cycles
+            return
+        self.sure = lowest_confidence(filter(None, (self.sure, cost.confidence)))
+        if cost.spread:
+            self.differ += cycles
+            self.open += cycles * cost.spread
+
+
+def _classes(report: CostReport) -> tuple[dict[str, _Class], int]:
+    """The classes of the critical path, and how often it goes from one core to another."""
+    found: dict[str, _Class] = {}
     hops, after, first = 0, None, report.span
     for again in walk(report.model):
         for (core, record, start, end), times in leaves(again, 1):
             cost = core.step(record).cost
             name = cost.class_name if cost.known else "no law"
-            cycles[name] = cycles.get(name, 0) + (end - start) * times
-            known = sure.setdefault(name, cost.confidence)
-            sure[name] = max(known, cost.confidence, key=COST_CONFIDENCES.index)
+            found.setdefault(name, _Class()).add(cost, (end - start) * times)
             hops += times * (after is not None and after is not core)
             after = core
         first = start_of(again)
     if first > 0:
-        cycles["scalar unit"], sure["scalar unit"] = first, "assumed"
-    return cycles, sure, hops
+        found["scalar unit"] = _Class(first, "assumed")
+    return found, hops
 
 
-def _part(table: CostTable, name: str, cycles: int, confidence: str) -> BarPart:
-    found = _of_board(table, name) or _of_points(table, name)
-    if found is None:
-        found = spreads()[confidence], CONFIDENCE
-    return BarPart(name, cycles, found[0], found[1], confidence)
+def _part(table: CostTable, name: str, each: _Class) -> BarPart:
+    """A class: its points say how far it is off; without any its confidence does of what was not
+    given, and the fits of what has two of them."""
+    sure = each.sure or WHAT_IF
+    board = _of_board(table, name)
+    if board is not None:
+        return BarPart(name, each.cycles, *board, sure)
+    points = _of_points(table, name)
+    spread, basis = points or (spreads()[sure], CONFIDENCE)
+    rest = each.cycles - each.differ - (0 if points else each.given)
+    if each.cycles and rest != each.cycles:
+        spread = (rest * spread + each.open) / each.cycles
+    if 2 * each.differ > each.cycles:
+        basis = FITS
+    return BarPart(name, each.cycles, spread, basis, sure)
 
 
 def _of_board(table: CostTable, name: str) -> tuple[float, str] | None:

@@ -11,7 +11,7 @@ from math import hypot
 from typing import TYPE_CHECKING
 
 from ptosim.ground.records import dataclass
-from ptosim.time.report.error_bar import BOARD, LEFT_OUT, RANGE, BarPart
+from ptosim.time.report.error_bar import BOARD, FITS, LEFT_OUT, RANGE, BarPart
 
 if TYPE_CHECKING:
     from ptosim.time.report.totals import CostReport
@@ -21,7 +21,7 @@ MEASURED = 0.02
 profiled (`ptosim help accuracy`)."""
 
 
-_SHORT = {LEFT_OUT: "points", BOARD: "board", RANGE: "range"}
+_SHORT = {LEFT_OUT: "points", BOARD: "board", RANGE: "range", FITS: "two fits"}
 
 
 @dataclass(frozen=True, slots=True)
