@@ -16,11 +16,15 @@ from ptosim.language.cpp.kinds import (
     INT,
     LONG,
     SCALARS,
+    UINT,
     ULONG,
     Member,
     Num,
+    Place,
     Pointer,
     Scalar,
+    bits_of,
+    from_bits,
     number,
     wrap,
 )
@@ -73,6 +77,30 @@ class Arithmetic(State):
         made = self.converted(value.name or "", value.type.value, type_.value, value.type)
         return Num(type_, None, made.name)
 
+    def punned(self, value: Num, type_: Scalar, node: Any) -> Num:
+        """Return the bits of a number as another type: `*reinterpret_cast<int32_t *>(&f)`."""
+        if value.type == type_ or not isinstance(value.type, Scalar):
+            return value
+        unsigned = SCALARS[f"uint{value.type.bits}_t"]
+        if value.is_known:
+            bits = bits_of(value.const, value.type)
+            return Num(type_, from_bits(bits & ((1 << type_.bits) - 1), type_))
+        if value.type.kind == "float":
+            value = self._rebits(value, unsigned)
+        if type_.kind != "float":
+            return self.cast(self.cast(value, unsigned, node), type_, node)
+        same = SCALARS[f"uint{type_.bits}_t"]
+        return self._rebits(self.cast(self.cast(value, unsigned, node), same, node), type_)
+
+    def _rebits(self, value: Num, type_: Scalar) -> Num:
+        operand = self.typed(value)
+
+        def make(name: str) -> None:
+            typed = [operand.type, "to", type_.stored]
+            self.make.op("arith.bitcast", [operand], typed, results=[name])
+
+        return Num(type_, None, self.once(("bitcast", operand.name, type_.stored), make))
+
     def _cast_pointer(self, value: Num, type_: Any, node: Any) -> Num:
         if isinstance(type_, Pointer) and isinstance(value.type, Pointer):
             return self._repointed(value, type_, node)
@@ -113,6 +141,36 @@ class Arithmetic(State):
         return Num(type_, None, self.once(("castptr", pointer.name, type_.value), make))
 
     host = False
+
+    def loaded(self, place: Place, node: Any) -> Num:
+        """Return an element of global memory as a value."""
+        type_ = place.pointer.type
+        if type_.in_tile:
+            raise self.no_pointer(node, node.text.decode()[:40])
+        if place.pointer.is_known:
+            raise CppError(node, "a null pointer is read")
+        self.here(node)
+        name = self.fresh("m")
+        at = self.make.indexed(place.pointer.name or "", self.index(place.index).name)
+        self.make.op("pto.load_scalar", [at], [type_.value], results=[name],
+                     arrow=[type_.to.stored])  # fmt: skip
+        return self.from_memory(name, type_.to)
+
+    def from_memory(self, name: str, type_: Scalar) -> Num:
+        """Return a value as memory has it as a number of the elaboration."""
+        if type_.stored != type_.value:
+            name = self.converted(name, type_.stored, type_.value, type_).name
+        return Num(type_, None, name)
+
+    def stored(self, place: Place, value: Any, node: Any) -> None:
+        """Write a value to an element of global memory."""
+        type_ = place.pointer.type
+        if type_.in_tile:
+            raise self.no_pointer(node, node.text.decode()[:40])
+        self.here(node)
+        item = self.typed(self.cast(self.num(value, node), type_.to, node), type_.to.stored)
+        at = self.make.indexed(place.pointer.name or "", self.index(place.index).name)
+        self.make.op("pto.store_scalar", [item, at], [type_.value, item.type])
 
     def common(self, a: Num, b: Num) -> Scalar:
         """Return the type in which two numbers meet."""
@@ -313,6 +371,44 @@ def _identity(op: str, a: Num, b: Num) -> Num | None:
     if op == "*" and 0 in (a.const, b.const):
         return Num(a.type, 0)
     return None
+
+
+def literal(word: str, node: Any) -> Num:
+    """Return a number as it is written, in the type that C++ gives it."""
+    plain = word.replace("'", "")
+    if plain[:2].lower() not in ("0x", "0b"):
+        made = _real(plain, node)
+        if made is not None:
+            return made
+    stem = plain.rstrip("uUlL")
+    suffix = plain[len(stem) :].lower()
+    try:
+        value = (
+            int(stem, 8) if len(stem) > 1 and stem[0] == "0" and stem.isdigit() else int(stem, 0)
+        )
+    except ValueError:
+        raise CppError(node, f"`{word}` is no number") from None
+    is_hex = plain[:2].lower() in ("0x", "0b")
+    choices = (
+        [UINT, ULONG] if "u" in suffix else [INT, UINT, LONG, ULONG] if is_hex else [INT, LONG]
+    )
+    choices = [t for t in choices if t.bits == 64] if "l" in suffix else choices
+    fitting = next((t for t in choices if wrap(value, t) == value), None)
+    if fitting is None:
+        raise CppError(node, f"`{word}` is larger than any integer")
+    return Num(fitting, value)
+
+
+def _real(plain: str, node: Any) -> Num | None:
+    if not any(c in plain for c in ".eE") and plain[-1:] not in "fF":
+        return None
+    stem = plain.rstrip("fFlLhH")
+    try:
+        value = float(stem)
+    except ValueError:
+        raise CppError(node, f"`{plain}` is no number") from None
+    type_ = FLOAT if plain[-1] in "fF" else SCALARS["half"] if plain[-1] in "hH" else DOUBLE
+    return Num(type_, wrap(value, type_))
 
 
 __all__ = ["DOUBLE", "FLOAT", "Arithmetic"]

@@ -4,6 +4,7 @@ and the few functions of the standard library."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ptosim.language.cpp.communication import GROUP, new_group
@@ -18,38 +19,32 @@ from ptosim.language.cpp.declared import (
     text,
 )
 from ptosim.language.cpp.errors import CppError, refused
-from ptosim.language.cpp.evaluate import Place
 from ptosim.language.cpp.kinds import (
     BOOL,
     SCALARS,
     UNKNOWN,
-    Address,
     Array,
-    ArrayType,
     Cell,
     Dims,
-    Event,
-    Global,
     Lambda,
     Member,
     Named,
     Num,
+    Place,
     Pointer,
     Scalar,
     Struct,
-    StructType,
     Tile,
-    number,
+    Viewed,
 )
-from ptosim.language.cpp.layouts import fields_of
 from ptosim.language.cpp.loops import Loops
-from ptosim.language.cpp.names import SILENT, is_type, param_name
+from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.packs import spread
 from ptosim.language.cpp.state import DEEPEST, Scope
 from ptosim.language.cpp.statements import Frame
+from ptosim.language.cpp.templates import SILENT, param_name
 
-_NAMED = frozenset(("identifier", "field_expression", "this"))
-_CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "bit_cast"))
+_CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "dynamic_cast"))
 _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": math.log2,
                "log": math.log, "pow": math.pow, "ceil": math.ceil, "floor": math.floor,
                "expf": math.exp, "powf": math.pow}  # fmt: skip
@@ -64,23 +59,23 @@ class Calls(Loops):
         while function.type == "parenthesized_expression":
             function = named(function)[0]
         if function.type == "field_expression":
-            return self._method(function, args, node)
+            return self.method(function, args, node)
         if function.type == "template_function" and text(field_of(function, "name")) in _CASTS:
             return self._named_cast(function, args, node)
         called = self._called(function)
         if isinstance(called, tuple):
             name, targs = called
             if isinstance(name, Overloads):
-                return self.call(name, targs, args, node)
+                return self.call(self._of_object(name, function), targs, args, node)
             return self.library_call(name, targs, args, node)
         if isinstance(called, Overloads):
-            return self.call(called, None, args, node)
+            return self.call(self._of_object(called, function), None, args, node)
         if isinstance(called, Lambda):
-            return self._lambda(called, args, node)
+            return self.lambda_call(called, args, node)
         if is_type(called):
             return self._construction(called, args, node)
         if isinstance(called, Struct):
-            return self._member_call(called, "operator()", [], args, node)
+            return self.member_call(called, "operator()", [], args, node)
         raise refused(
             node,
             text(function),
@@ -146,6 +141,10 @@ class Calls(Loops):
     def _named_cast(self, function: Any, args: list[Any], node: Any) -> Any:
         target = named(field_of(function, "arguments"))[0]
         type_ = self.type_of(target) if target.type == "type_descriptor" else self.argument(target)
+        if b"&" in target.text and isinstance(type_, Scalar):
+            place = self.lv(args[0])
+            is_other = isinstance(place, Cell) and isinstance(place.type, Scalar)
+            return Viewed(place, type_) if is_other and place.type != type_ else place
         found = self.ev(args[0])
         self.here(node)
         if isinstance(found, Tile):
@@ -158,14 +157,30 @@ class Calls(Loops):
             type_ = Dims(type_.name, (-1,) * 5)
         return self.constructed(type_, values, node)
 
-    def _lambda(self, called: Lambda, args: list[Any], node: Any) -> Any:
+    def _of_object(self, found: Overloads, function: Any) -> Overloads:
+        """Inside a member function the names of others are theirs of the same object."""
+        if function.type not in ("identifier", "template_function"):
+            return found
+        this = self.scope.find("this")
+        return self.own(found, this) if isinstance(this, Struct) else found
+
+    def lambda_call(
+        self, called: Lambda, args: list[Any], node: Any, targs: Sequence[Any] = ()
+    ) -> Any:
+        """Call a lambda; one with template parameters may be given their arguments."""
         if called.node is None:
             return called.scope  # `std::numeric_limits<T>::max()`
         declarator = field_of(called.node, "declarator")
         params = named(field_of(declarator, "parameters")) if declarator is not None else []
-        values = [self._passed(a, node) for a in args]
+        values = [self.lv(a) for a in args]
+        free = field_of(called.node, "template_parameters")
         with self.scoped(called.scope, "lambda") as scope:
-            self._bind(params, values, scope, node)
+            if free is not None:
+                made = Declared("function", "lambda", called.node, named(free), called.scope)
+                deduced = self._deduced(made, params, list(targs), values)
+                full = [*targs, *(deduced[n] for n in map(param_name, named(free)) if n in deduced)]
+                scope.names.update(self.bound(named(free), full, node))
+            self.bind(params, values, scope, node)
             return self._followed(field_of(called.node, "body"), None, "lambda", node)
 
     # -- functions of the file ---------------------------------------------------------------------
@@ -175,11 +190,7 @@ class Calls(Loops):
         if args and args[0].type == "call_expression" and args[0].text.startswith(b"__launch__"):
             self.ev(args[0])
             args = args[1:]
-        values = [self._passed(a, node) for a in args]
-        return self.call_with(overloads, targs, values, node)
-
-    def _passed(self, arg: Any, node: Any) -> Any:
-        return self.lv(arg)
+        return self.call_with(overloads, targs, [self.lv(a) for a in args], node)
 
     def call_with(self, overloads: Overloads, targs: Any, values: list[Any], node: Any) -> Any:
         """Call a function with values."""
@@ -221,6 +232,7 @@ class Calls(Loops):
             for param in (function.params or [])[len(targs) :]:
                 word = param_name(param)
                 if "variadic" in param.type:
+                    full += deduced[word] if isinstance(deduced.get(word), tuple) else ()
                     break
                 if word in deduced:
                     full.append(deduced[word])
@@ -306,7 +318,7 @@ class Calls(Loops):
         before, self.scope = self.scope, scope
         self.static += is_static
         try:
-            self._bind(parameters(function.node), values, scope, node)
+            self.bind(parameters(function.node), values, scope, node)
             type_ = self._returned(function)
             return self._followed(body, type_, function.name, node)
         finally:
@@ -323,7 +335,7 @@ class Calls(Loops):
         made = self.type_of(type_node)
         return Pointer(made) if outer is not None else made
 
-    def _bind(self, params: list[Any], values: list[Any], scope: Scope, node: Any) -> None:
+    def bind(self, params: list[Any], values: list[Any], scope: Scope, node: Any) -> None:
         given = list(values)
         for param in params:
             declarator = field_of(param, "declarator")
@@ -354,6 +366,8 @@ class Calls(Loops):
             return self.cell(found)
         if isinstance(found, (Num, Member)) and isinstance(type_, (Scalar, Pointer)):
             found = self.as_type(found, type_, node)
+        if not is_reference and not isinstance(type_, Pointer):
+            found = self.copied(found)
         held = type_ if isinstance(type_, (Scalar, Pointer)) else getattr(found, "type", None)
         return self.cell(found, held if isinstance(held, (Scalar, Pointer)) else None)
 
@@ -379,211 +393,20 @@ class Calls(Loops):
             )
         return value
 
-    # -- structs -----------------------------------------------------------------------------------
+    # -- what the room of structs has --------------------------------------------------------------
 
-    def new_struct(self, type_: StructType, args: list[Any], node: Any, label: str) -> Struct:
-        """Return an object of a struct of the file."""
-        made = Struct(type_, {})
-        self._fields(type_, made, node)
-        builder = type_.scope.names.get(type_.name)
-        found = self._constructors(type_)
-        if found is not None:
-            self._construct(made, found, args, node)
-        elif args and isinstance(builder, StructType):
-            for key, value in zip(list(made.fields), args, strict=False):
-                cell = made.fields[key]
-                cell.set(self.as_type(value, cell.type, node) if cell.type else value)
-        return made
+    def method(self, function: Any, args: list[Any], node: Any) -> Any:
+        """Call a member function, by the node of its name."""
+        raise NotImplementedError
 
-    def _constructors(self, type_: StructType) -> Overloads | None:
-        key = f"~{type_.name}"
-        if key not in type_.scope.names:
-            found = Overloads(type_.name)
-            for part in named(field_of(type_.node, "body")):
-                if part.type != "function_definition" or field_of(part, "type") is not None:
-                    continue
-                name = name_node(field_of(part, "declarator"))
-                if (
-                    name is not None
-                    and text(name) == type_.name
-                    and field_of(part, "body") is not None
-                ):
-                    found.functions.append(
-                        Declared("function", type_.name, part, None, type_.scope)
-                    )
-            type_.scope.names[key] = found
-        found = type_.scope.names[key]
-        return found if found.functions else None
-
-    def _fields(self, type_: StructType, made: Struct, node: Any) -> None:
-        for base in type_.bases:
-            if isinstance(base, StructType):
-                self._fields(base, made, node)
-        with self.scoped(type_.scope):
-            for part in named(field_of(type_.node, "body")):
-                if part.type == "field_declaration" and not has_word(part, "static"):
-                    self._field(part, made)
-
-    def _field(self, part: Any, made: Struct) -> None:
-        default = field_of(part, "default_value")
-        for child in part.children_by_field_name("declarator"):
-            name = name_node(child)
-            if name is None or inner(child, "function_declarator") is not None:
-                continue
-            type_ = self.declared_type(field_of(part, "type"), child)
-            if default is not None:
-                value = self.initialised(type_, default, part)
-            else:
-                value = self.constructed(type_, [], part, text(name))
-            held = type_ if isinstance(type_, (Scalar, Pointer)) else None
-            made.fields[text(name)] = self.cell(value, held)
-
-    def _construct(self, made: Struct, found: Overloads, args: list[Any], node: Any) -> None:
-        fitting = [
-            f
-            for f in found.functions
-            if len(parameters(f.node))
-            >= len(args)
-            >= sum(p.type == "parameter_declaration" for p in parameters(f.node))
-        ]
-        if not fitting:
-            raise CppError(node, f"no constructor of `{found.name}` takes {len(args)} arguments")
-        scope = self._object_scope(made)
-        with self.scoped(scope):
-            for part in named(fitting[0].node):
-                if part.type == "field_initializer_list":
-                    self._bind(parameters(fitting[0].node), args, self.scope, node)
-                    for one in named(part):
-                        self._first(made, one)
-        self.follow(fitting[0], Scope(scope, found.name), args, node)
-
-    def _first(self, made: Struct, one: Any) -> None:
-        name, given = named(one)[0], named(one)[-1]
-        cell = made.fields.get(text(name))
-        if not isinstance(cell, Cell):
-            return
-        values = [self.ev(v) for v in named(given)]
-        if isinstance(cell.value, Num) or not values:
-            cell.set(self.as_type(values[0], cell.type, one) if values else cell.value)
-        else:
-            type_ = getattr(cell.value, "type", None)
-            cell.set(self.constructed(type_, values, one, text(name)))
-
-    def _object_scope(self, owner: Struct) -> Scope:
-        scope = Scope(owner.type.scope, owner.type.name)
-        scope.names = owner.fields
-        inside = Scope(scope, owner.type.name)
-        inside.names["this"] = owner
-        return inside
-
-    def _method(self, function: Any, args: list[Any], node: Any) -> Any:
-        owner = self.ev(field_of(function, "argument"))
-        name = field_of(function, "field")
-        targs: list[Any] = []
-        if name.type == "dependent_name":
-            name = named(name)[-1]
-        if name.type in ("template_method", "template_function"):
-            targs, name = self.arguments(name), field_of(name, "name")
-        word = text(name)
-        if isinstance(owner, Address):
-            owner = owner.cell.value
-        return self._member_call(owner, word, targs, args, node)
-
-    def _member_call(
+    def member_call(
         self, owner: Any, word: str, targs: list[Any], args: list[Any], node: Any
     ) -> Any:
-        if isinstance(owner, Struct) and isinstance(owner.type, StructType):
-            found = self._find_method(owner.type, word)
-            if found is None:
-                raise CppError(node, f"`{owner.type.name}` has no member function `{word}`")
-            values = [self._passed(a, node) for a in args]
-            scope = self._object_scope(owner)
-            moved = Overloads(word, [_in_scope(f, scope) for f in found.functions])
-            return self.call_with(moved, targs or None, values, node)
-        values = [self.ev(a) for a in args]
-        self.here(node)
-        if isinstance(owner, Tile):
-            return self.tile_member(owner, word, values, node)
-        if isinstance(owner, Global):
-            return self.global_member(owner, word, values, targs, node)
-        if isinstance(owner, Event):
-            return self.event_member(owner, word, values, targs, node)
-        if isinstance(owner, Array) and word == "size":
-            return number(len(owner.cells))
-        raise refused(
-            node,
-            text(node)[:40],
-            f"the member function `{word}` is not known",
-            "use the instructions on tiles",
-        )
+        """Call a member function of an object."""
+        raise NotImplementedError
 
-    def _find_method(self, type_: StructType, word: str) -> Overloads | None:
-        found = type_.scope.names.get(word)
-        if isinstance(found, Overloads):
-            return found
-        found = type_.scope.find(f"{type_.name}::{word}")
-        if isinstance(found, Overloads):
-            return Overloads(word, [self._outside(f, type_) for f in found.functions])
-        for base in type_.bases:
-            found = self._find_method(base, word) if isinstance(base, StructType) else None
-            if found is not None:
-                return found
-        return None
-
-    def _outside(self, function: Declared, type_: StructType) -> Declared:
-        """Return a member function that is defined outside of its struct; the parameters of the
-        struct's template are known there."""
-        params = function.params
-        if type_.args and params is not None:
-            params = [p for p in params if param_name(p) not in type_.scope.names] or None
-        return Declared("function", function.name, function.node, params, type_.scope)
-
-    def operated(self, op: str, owner: Struct, values: list[Any], node: Any) -> Any:
-        """Call an operator that a struct of the file defines; raises CppError if it has none."""
-        found = self._find_method(owner.type, f"operator{op}")
-        if found is None:
-            raise CppError(node, f"`{owner.type.name}` has no operator `{op}`")
-        scope = self._object_scope(owner)
-        moved = Overloads(found.name, [_in_scope(f, scope) for f in found.functions])
-        return self.call_with(moved, None, values, node)
-
-    def binary(self, op: str, a: Any, b: Any, node: Any) -> Any:
-        """Return `a op b`, of an object by its own operator."""
-        if isinstance(a, Struct) and isinstance(a.type, StructType):
-            return self.operated(op, a, [b], node)
-        return super().binary(op, a, b, node)
-
-    def _e_field_expression(self, node: Any) -> Any:
-        is_arrow = text(field_of(node, "operator")) == "->"
-        owner = self.ev(field_of(node, "argument")) if is_arrow else None
-        if not isinstance(owner, Num) or not isinstance(owner.type, Pointer):
-            return super()._e_field_expression(node)
-        type_ = owner.type
-        if not isinstance(type_.to, StructType):
-            return super()._e_field_expression(node)
-        word = text(field_of(node, "field"))
-        fields = fields_of(self, type_.to)
-        if word not in fields:
-            raise CppError(node, f"`{type_.to.name}` has no field `{word}`")
-        at, kind = fields[word]
-        self.here(node)
-        base = Num(Pointer(SCALARS["uint8_t"]), owner.const, owner.name)
-        place = self.binary("+", base, number(at), node)
-        of = kind.of if isinstance(kind, ArrayType) else kind
-        place = self.cast(place, Pointer(of), node)
-        return place if isinstance(kind, ArrayType) else Place(place, number(0))
-
-    def _e_subscript_expression(self, node: Any) -> Any:
-        inside = field_of(node, "argument")
-        owner = self.ev(inside) if inside.type in _NAMED else None
-        if isinstance(owner, Struct) and isinstance(owner.type, StructType):
-            return self.operated("[]", owner, [self.ev(named(field_of(node, "indices"))[0])], node)
-        return super()._e_subscript_expression(node)
-
-    def event_member(
-        self, event: Event, word: str, args: list[Any], targs: list[Any], node: Any
-    ) -> Any:
-        """Call a member function of an Event."""
+    def own(self, found: Overloads, this: Struct) -> Overloads:
+        """Return functions with the object whose members they are."""
         raise NotImplementedError
 
     # -- the library -------------------------------------------------------------------------------
@@ -591,9 +414,12 @@ class Calls(Loops):
     def library_call(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:
         """Call a function of the library by its name."""
         if word in ("min", "max", "fmin", "fmax"):
-            a, b = (self.num(self.ev(x), x) for x in args[:2])
-            self.here(node)
-            return self.least(word[-3:], a, b, node)
+            return self._least_of(word[-3:], [self.ev(x) for x in args], node)
+        if word == "clamp" and len(args) == 3:
+            a, low, high = (self.ev(x) for x in args)
+            return self._least_of("min", [self._least_of("max", [a, low], node), high], node)
+        if word == "bit_cast" and targs and isinstance(targs[0], Scalar):
+            return self.punned(self.num(self.ev(args[0]), node), targs[0], node)
         if word == "abs":
             a = self.num(self.ev(args[0]), node)
             below = self.compare("<", a, Num(a.type, 0), node)
@@ -607,15 +433,20 @@ class Calls(Loops):
             return new_group([self.ev(a) for a in args])
         return self.instruction(word, targs, args, node)
 
+    def _least_of(self, word: str, values: list[Any], node: Any) -> Num:
+        if len(values) == 1 and isinstance(values[0], list):
+            values = values[0]
+        if len(values) < 2:
+            raise CppError(node, f"`{word}` takes two numbers")
+        self.here(node)
+        found = self.num(values[0], node)
+        for value in values[1:]:
+            found = self.least(word, found, self.num(value, node), node)
+        return found
+
     def instruction(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:
         """Lower an instruction of the library."""
         raise NotImplementedError
-
-
-def _in_scope(function: Declared, scope: Scope) -> Declared:
-    return Declared(
-        "function", function.name, function.node, function.params, scope, function.special
-    )
 
 
 def parameters(node: Any) -> list[Any]:

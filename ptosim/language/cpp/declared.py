@@ -92,6 +92,15 @@ def name_node(declarator: Any) -> Any:
     return declarator
 
 
+_STRUCTS = ("struct_specifier", "class_specifier", "union_specifier")
+
+
+def struct_name(node: Any) -> str:
+    """Return the name of a struct, also of one without a name."""
+    name = field_of(node, "name")
+    return text(name) if name is not None else f"unnamed at {node.start_byte}"
+
+
 def has_word(node: Any, *words: str) -> bool:
     """Is one of these words among what a declaration begins with?"""
     return any(
@@ -195,8 +204,7 @@ class Collector:
 
     def _declaration(self, node: Any, scope: Scope, params: Any) -> None:
         type_ = field_of(node, "type")
-        if type_ is not None and type_.type in ("struct_specifier", "class_specifier"):
-            self._struct(type_, scope, params)
+        self.types_in(type_, scope, params)
         for child in node.children_by_field_name("declarator"):
             name = name_node(child)
             if name is None or inner(child, "function_declarator") is not None:
@@ -213,11 +221,19 @@ class Collector:
 
     _field_declaration = _declaration
 
+    def types_in(self, type_: Any, scope: Scope, params: Any = None) -> None:
+        """Enter what the type of a declaration defines itself."""
+        if type_ is not None and type_.type == "enum_specifier":
+            self._enum_specifier(type_, scope, params)
+        elif type_ is not None and type_.type in _STRUCTS:
+            self._struct(type_, scope, params)
+
     def _alias_declaration(self, node: Any, scope: Scope, params: Any) -> None:
         word = text(field_of(node, "name"))
         scope.names[word] = Declared("alias", word, field_of(node, "type"), params, scope)
 
     def _type_definition(self, node: Any, scope: Scope, params: Any) -> None:
+        self.types_in(field_of(node, "type"), scope)
         for child in node.children_by_field_name("declarator"):
             name = name_node(child)
             if name is not None:
@@ -227,19 +243,20 @@ class Collector:
 
     def _struct(self, node: Any, scope: Scope, params: Any) -> None:
         name, body = field_of(node, "name"), field_of(node, "body")
-        if name is None or body is None:
+        if body is None:
             return
-        if name.type == "template_type":
+        if name is not None and name.type == "template_type":
             word = text(field_of(name, "name"))
             known = scope.names.get(word)
             if isinstance(known, Declared):
                 known.special.append((named(field_of(name, "arguments")), node, params or []))
             return
-        known = scope.names.get(text(name))
+        word = struct_name(node)
+        known = scope.names.get(word)
         special = known.special if isinstance(known, Declared) else []
-        scope.names[text(name)] = Declared("struct", text(name), node, params, scope, special)
+        scope.names[word] = Declared("struct", word, node, params, scope, special)
 
-    _struct_specifier = _class_specifier = _struct
+    _struct_specifier = _class_specifier = _union_specifier = _struct
 
     def _enum_specifier(self, node: Any, scope: Scope, params: Any) -> None:
         name, body = field_of(node, "name"), field_of(node, "body")
@@ -271,7 +288,9 @@ class Collector:
 
     def _namespace_alias_definition(self, node: Any, scope: Scope, params: Any) -> None:
         name, target = text(field_of(node, "name")), text(named(node)[-1])
-        found = scope.find(target.partition("::")[0])
+        found: Any = scope
+        for word in target.split("::"):
+            found = found.find(word) if isinstance(found, Scope) else None
         scope.names[name] = found if isinstance(found, Scope) else Scope(None, target)
 
     def _static_assert_declaration(self, node: Any, scope: Scope, params: Any) -> None:

@@ -8,38 +8,40 @@ from typing import Any
 
 from ptosim.ground.records import dataclass
 from ptosim.language.cpp import library
+from ptosim.language.cpp.arithmetic import literal
 from ptosim.language.cpp.declared import Declared, Overloads, field_of, named, text
 from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
 from ptosim.language.cpp.kinds import (
     BOOL,
-    DOUBLE,
-    FLOAT,
     INT,
     LONG,
     SCALARS,
-    UINT,
     ULONG,
     Address,
     Array,
     ArrayType,
     Cell,
+    Chosen,
+    Designated,
     DimsValue,
     Global,
     Lambda,
     Member,
     Named,
     Num,
+    Place,
     Pointer,
     Scalar,
     Struct,
     StructType,
     Tile,
     TileType,
+    Viewed,
     number,
     wrap,
 )
 from ptosim.language.cpp.names import Names, is_type
-from ptosim.language.cpp.packs import elements, pack_in
+from ptosim.language.cpp.packs import fold, pack_in
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
@@ -55,15 +57,9 @@ class Extent:
     axis: int
 
 
+_MOST_CHOSEN = 64
+"""Elements of an array among which a value of the run may choose."""
 _EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An element of memory that a pointer names."""
-
-    pointer: Num
-    index: Num
 
 
 class Expressions(Names):
@@ -95,6 +91,12 @@ class Expressions(Names):
             return self.read(value, node, f"`{text(node)[:30]}`")
         if isinstance(value, Place):
             return self.loaded(value, node)
+        if isinstance(value, Viewed):
+            held = self.num(self.read(value.cell, node, f"`{text(node)[:30]}`"), node)
+            return self.punned(held, value.type, node)
+        if isinstance(value, Chosen):
+            values = [self.taken(c, node) for c in value.cells]
+            return self._selected(values, value.at, node, self.choose)
         return value
 
     def lv(self, node: Any) -> Any:
@@ -109,36 +111,6 @@ class Expressions(Names):
         if kind == "pointer_expression" and text(field_of(node, "operator")) == "*":
             return self._e_pointer_expression(node)
         return self.ev(node)
-
-    def loaded(self, place: Place, node: Any) -> Num:
-        """Return an element of global memory as a value."""
-        type_ = place.pointer.type
-        if type_.in_tile:
-            raise self.no_pointer(node, text(node)[:40])
-        if place.pointer.is_known:
-            raise CppError(node, "a null pointer is read")
-        self.here(node)
-        name = self.fresh("m")
-        at = self.make.indexed(place.pointer.name or "", self.index(place.index).name)
-        self.make.op("pto.load_scalar", [at], [type_.value], results=[name],
-                     arrow=[type_.to.stored])  # fmt: skip
-        return self.from_memory(name, type_.to)
-
-    def from_memory(self, name: str, type_: Scalar) -> Num:
-        """Return a value as memory has it as a number of the elaboration."""
-        if type_.stored != type_.value:
-            name = self.converted(name, type_.stored, type_.value, type_).name
-        return Num(type_, None, name)
-
-    def stored(self, place: Place, value: Any, node: Any) -> None:
-        """Write a value to an element of global memory."""
-        type_ = place.pointer.type
-        if type_.in_tile:
-            raise self.no_pointer(node, text(node)[:40])
-        self.here(node)
-        item = self.typed(self.cast(self.num(value, node), type_.to, node), type_.to.stored)
-        at = self.make.indexed(place.pointer.name or "", self.index(place.index).name)
-        self.make.op("pto.store_scalar", [item, at], [type_.value, item.type])
 
     # -- atoms -------------------------------------------------------------------------------------
 
@@ -234,6 +206,12 @@ class Expressions(Names):
     def _e_initializer_list(self, node: Any) -> list[Any]:
         return [self.ev(part) for part in named(node)]
 
+    def _e_initializer_pair(self, node: Any) -> Designated:
+        designator = field_of(node, "designator")
+        if designator.type != "field_designator":
+            raise refused(node, text(node)[:40], "an element is named", "write all elements")
+        return Designated(text(named(designator)[0]), self.ev(field_of(node, "value")))
+
     def _e_compound_literal_expression(self, node: Any) -> Any:
         type_ = self.type_of(field_of(node, "type"))
         return self.constructed(type_, self._e_initializer_list(field_of(node, "value")), node)
@@ -269,6 +247,8 @@ class Expressions(Names):
         value = self.ev(inside)
         if isinstance(value, Address):
             return value.cell
+        if isinstance(value, Array) and value.cells:
+            return value.cells[0]
         if isinstance(value, Num) and isinstance(value.type, Pointer):
             return Place(value, number(0, LONG))
         if isinstance(value, (Struct, Tile, Global)):
@@ -278,6 +258,8 @@ class Expressions(Names):
     def address(self, inside: Any, node: Any) -> Any:
         """Return `&inside`."""
         found = self.lv(inside)
+        if isinstance(found, Viewed):
+            return Address(found)
         if isinstance(found, Place):
             return self.binary("+", found.pointer, found.index, node)
         if isinstance(found, Cell) and isinstance(found.value, Num):
@@ -347,6 +329,14 @@ class Expressions(Names):
         """Give a variable, an element of memory or an object another value."""
         if isinstance(target, Place):
             self.stored(target, value, node)
+        elif isinstance(target, Viewed):
+            given = self.cast(self.num(value, node), target.type, node)
+            target.cell.set(self.punned(given, target.cell.type, node))
+        elif isinstance(target, Chosen):
+            for i, cell in enumerate(target.cells):
+                given = self.cast(self.num(value, node), cell.type, node)
+                same = self.compare("==", target.at, number(i, target.at.type), node)
+                cell.set(self.choose(same, given, self.taken(cell, node), node))
         elif isinstance(target, Cell):
             if isinstance(value, Num) and isinstance(target.type, (Scalar, Pointer)):
                 value = self.cast(value, target.type, node)
@@ -369,6 +359,8 @@ class Expressions(Names):
             return owner.args[self.known(at, node, "the index")]
         if isinstance(owner, Num) and isinstance(owner.type, Pointer):
             return Place(owner, self.num(at, node))
+        if isinstance(owner, Address) and isinstance(at, Num) and at.const == 0:
+            return owner.cell
         raise CppError(node, "what is in front of `[` has no elements")
 
     def element(self, owner: Array, at: Num, node: Any) -> Any:
@@ -379,15 +371,17 @@ class Expressions(Names):
             return owner.cells[at.const]
         values = [self.taken(c, node) for c in owner.cells]
         self.here(node)
-        if all(isinstance(v, Num) for v in values):
-            return self._selected(values, at, node, self.choose)
+        if all(isinstance(v, Num) for v in values) and len(values) <= _MOST_CHOSEN:
+            return Chosen(owner.cells, at)
         if all(isinstance(v, Tile) and v.address.value is not None for v in values):
             return self._selected(values, at, node, self.chosen_tile)
         raise NeedsConstant(node, "which element is meant depends on values of the run")
 
     def _selected(self, values: list[Any], at: Num, node: Any, choose: Any) -> Any:
-        if len(values) > 64:
-            raise NeedsConstant(node, "which of more than 64 elements is meant depends on the run")
+        if len(values) > _MOST_CHOSEN:
+            raise NeedsConstant(
+                node, f"which of {len(values)} elements is meant differs by the run"
+            )
         found = values[-1]
         for i in reversed(range(len(values) - 1)):
             condition = self.compare("==", at, number(i, at.type), node)
@@ -401,7 +395,7 @@ class Expressions(Names):
             name = named(name)[0] if name.type == "template_method" else named(name)[-1]
         word = text(field_of(name, "name") if name.type == "template_method" else name)
         if isinstance(owner, Address):
-            owner = owner.cell.value
+            owner = self.taken(owner.cell, node)
         if isinstance(owner, Tile) and word in _EXTENTS:
             return Extent(owner, _EXTENTS[word])
         if isinstance(owner, Struct):
@@ -436,7 +430,18 @@ class Expressions(Names):
             if type_ == SCALARS["void"]:
                 return value
             return self.cast(self.num(value, node), type_, node)
+        if isinstance(value, Address) and isinstance(type_, Pointer):
+            return self._address_as(value, type_, node)
         return value
+
+    def _address_as(self, value: Address, type_: Pointer, node: Any) -> Any:
+        """Return the address of a variable as a pointer to another type."""
+        cell = value.cell.cell if isinstance(value.cell, Viewed) else value.cell
+        if not isinstance(type_.to, Scalar) or type_.to.kind == "void" or cell.type == type_.to:
+            return Address(cell)
+        if type_.to.bits > cell.type.bits:
+            raise CppError(node, f"{type_.to.name} is wider than the variable that is pointed to")
+        return Address(Viewed(cell, type_.to))
 
     def _e_sizeof_expression(self, node: Any) -> Num:
         inside = field_of(node, "type") or field_of(node, "value")
@@ -457,34 +462,7 @@ class Expressions(Names):
             return self.lv(node.pattern)
 
     def _e_fold_expression(self, node: Any) -> Any:
-        sides = (field_of(node, "left"), field_of(node, "right"))
-        left, right = (None if s is None or text(s) == "..." else s for s in sides)
-        op = text(field_of(node, "operator"))
-        is_pack = [
-            part is not None and pack_in(part, self.scope) is not None for part in (left, right)
-        ]
-        pattern = left if is_pack[0] else right
-        values = [self.lv(part) for part in elements(pattern, self.scope)]
-        first = right if is_pack[0] else left
-        if first is not None:
-            values = [*values, self.ev(first)] if is_pack[0] else [self.ev(first), *values]
-        if op == ",":
-            return values[-1] if values else Num(SCALARS["void"], 0)
-        if not values:
-            return Num(BOOL, op == "&&")
-        return self._folded_up(op, values, node, from_right=is_pack[0])
-
-    def _folded_up(self, op: str, values: list[Any], node: Any, *, from_right: bool) -> Any:
-        values = [self.taken(v, node) for v in values]
-        made = values.pop() if from_right else values.pop(0)
-        while values:
-            other = values.pop() if from_right else values.pop(0)
-            pair = (other, made) if from_right else (made, other)
-            if op in ("&&", "||"):
-                made = self.both(op, *(self.truth(v, node) for v in pair))
-            else:
-                made = self.binary(op, *pair, node)
-        return made
+        return fold(self, node)
 
     def _type_in(self, found: Any, node: Any) -> Any:
         if isinstance(found, Place):
@@ -503,44 +481,6 @@ class Expressions(Names):
 
     def _e_gnu_asm_expression(self, node: Any) -> Any:
         raise refused(node, "asm", "it is text for the compiler", "use the instructions on tiles")
-
-
-def literal(word: str, node: Any) -> Num:
-    """Return a number as it is written, in the type that C++ gives it."""
-    plain = word.replace("'", "")
-    if plain[:2].lower() not in ("0x", "0b"):
-        made = _real(plain, node)
-        if made is not None:
-            return made
-    stem = plain.rstrip("uUlL")
-    suffix = plain[len(stem) :].lower()
-    try:
-        value = (
-            int(stem, 8) if len(stem) > 1 and stem[0] == "0" and stem.isdigit() else int(stem, 0)
-        )
-    except ValueError:
-        raise CppError(node, f"`{word}` is no number") from None
-    is_hex = plain[:2].lower() in ("0x", "0b")
-    choices = (
-        [UINT, ULONG] if "u" in suffix else [INT, UINT, LONG, ULONG] if is_hex else [INT, LONG]
-    )
-    choices = [t for t in choices if t.bits == 64] if "l" in suffix else choices
-    fitting = next((t for t in choices if wrap(value, t) == value), None)
-    if fitting is None:
-        raise CppError(node, f"`{word}` is larger than any integer")
-    return Num(fitting, value)
-
-
-def _real(plain: str, node: Any) -> Num | None:
-    if not any(c in plain for c in ".eE") and plain[-1:] not in "fF":
-        return None
-    stem = plain.rstrip("fFlLhH")
-    try:
-        value = float(stem)
-    except ValueError:
-        raise CppError(node, f"`{plain}` is no number") from None
-    type_ = FLOAT if plain[-1] in "fF" else SCALARS["half"] if plain[-1] in "hH" else DOUBLE
-    return Num(type_, wrap(value, type_))
 
 
 __all__ = ["ArrayType", "Declared", "DimsValue", "Expressions", "Overloads", "Place", "TileType"]

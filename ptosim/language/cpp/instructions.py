@@ -14,6 +14,7 @@ from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
     LONG,
+    UNKNOWN,
     Address,
     Array,
     Cell,
@@ -33,6 +34,10 @@ from ptosim.language.cpp.sync import Sync
 _GRID = {"get_block_idx": "get_block_idx", "get_block_num": "get_block_num",
          "get_subblockid": "get_subblock_idx", "get_subblockdim": "get_subblock_num",
          "GetBlockIdx": "get_block_idx", "GetBlockNum": "get_block_num"}  # fmt: skip
+_PLAINEST = frozenset(
+    ("NoRelu", "AtomicNone", "None", "Null", "DEFAULT", "Unspecified", "Undefined")
+)
+"""Members of enumerations that say that nothing is asked for."""
 _CUBE_OPS = ("tmatmul", "tgemv", "timg2col")
 
 
@@ -106,9 +111,12 @@ class Instructions(Sync):
                 words.append(value)
             elif not any(value is t for t in targs):
                 plain.append(value)
+        if word.endswith("_FP") and words:
+            word = word.removesuffix("_FP")
+            row = row_of(word) or row  # the plain row takes fp too, and these words
         if self._in_two(word, row, plain, words, node):
             return
-        word, row = self._spelled(word, row, plain)
+        word, row = self._spelled(word, row, plain, words)
         self._spell_out(word, plain, node)
         found = match(word, row, plain)
         if found is None:
@@ -117,7 +125,7 @@ class Instructions(Sync):
                 f"`{word}` does not take these arguments: {_told(plain)}",
                 f"see `ptosim ops {row.name}`",
             )
-        attrs = self._attributes(word, row, words, targs)
+        attrs = self._attributes(word, row, words, targs, node)
         attrs.update({k: _number_word(v) for k, v in found[2].items()})
         self.emit(row, found, attrs, node)
 
@@ -148,10 +156,12 @@ class Instructions(Sync):
         if most is not None:
             del plain[most:]
 
-    def _spelled(self, word: str, row: OpDef, plain: list[Any]) -> tuple[str, OpDef]:
+    def _spelled(
+        self, word: str, row: OpDef, plain: list[Any], words: list[Member]
+    ) -> tuple[str, OpDef]:
         """Forms of an instruction that are rows of their own."""
         other = None
-        if word == "TMOV" and len(plain) == 3 and isinstance(plain[2], Tile):
+        if word == "TMOV" and not words and len(plain) == 3 and isinstance(plain[2], Tile):
             other = "TMOV_FP" if plain[2].type.loc == "scaling" else None
         elif word in ("TMATMUL_MX", "TGEMV_MX") and len(plain) == 6:
             is_bias = isinstance(plain[5], Tile) and plain[5].type.loc == "bias"
@@ -162,22 +172,13 @@ class Instructions(Sync):
         return (other, row_of(other) or row) if other is not None else (word, row)
 
     def _attributes(
-        self, word: str, row: OpDef, words: list[Member], targs: list[Any]
+        self, word: str, row: OpDef, words: list[Member], targs: list[Any], node: Any
     ) -> dict[str, str]:
         attrs: dict[str, str] = {}
         default = table()["words"].get(word)
         if default is not None and default.split(".")[0] not in {m.enum for m in words}:
             words = [*words, Member(*default.split("."))]
-        for member in words:
-            if member.enum in ("GatherAxis", "ScatterAxis"):
-                attrs["axis"] = '"col"' if "col" in member.name.lower() else '"row"'
-                continue
-            if member.enum == "HistByte":
-                attrs["byte"] = member.name[-1]
-                continue
-            found = attribute(row, member)
-            if found is not None:
-                attrs[found[0]] = found[1]
+        attrs.update(a for m in words if (a := self._mode(row, m, node)) is not None)
         if "maskPattern" in attrs:
             attrs.setdefault("axis", '"row"')
         key = table()["numbers"].get(word)
@@ -187,6 +188,19 @@ class Instructions(Sync):
                 if attr is not None:
                     attrs[key] = _number_word(value) if attr.type != "bool" else _truth(value)
         return attrs
+
+    def _mode(self, row: OpDef, member: Member, node: Any) -> tuple[str, str] | None:
+        """Return the attribute that a member of an enumeration is; None where it asks nothing."""
+        if member.enum in ("GatherAxis", "ScatterAxis"):
+            return "axis", '"col"' if "col" in member.name.lower() else '"row"'
+        if member.enum == "HistByte":
+            return "byte", member.name[-1]
+        found = attribute(row, member)
+        is_left_out = table()["enums"].get(member.enum) == "" or member.name in _PLAINEST
+        if found is None and not is_left_out:
+            name, cure = f"{member.enum}::{member.name}", f"see `ptosim ops {row.name}`"
+            raise refused(node, name, f"`{row.name}` has no such mode", cure)
+        return found
 
     def emit(self, row: OpDef, found: Matched, attrs: dict[str, str], node: Any) -> None:
         """Append an operation with its operands by name."""
@@ -304,7 +318,7 @@ class Instructions(Sync):
             operands["offset"] = rest.pop()
         if rest:
             operands["tmp"] = rest[0]
-        attrs = self._attributes("", row, words, [])
+        attrs = self._attributes("", row, words, [], node)
         axis = next((t.const for t in targs if isinstance(t, Num)), None)
         if is_mx and axis is not None:
             attrs["grpAxis"] = f"#pto<mx_group_axis axis{axis}>"
@@ -332,12 +346,18 @@ class Instructions(Sync):
             return
         dst, taken, tmp, *lists = args
         ins = [self.tile(t, node) for t in (*lists, tmp)]
-        executed = Typed(self.fresh("taken"), "vector<4xi16>")
-        self.make.op("pto.undef", [], ["vector<4xi16>"], results=[executed.name]) if False else None
-        truth = next((t for t in targs if isinstance(t, Num)), None)
-        attrs = {"exhausted": _truth(truth)} if truth is not None else None
-        op = self.make.tile_op("pto.tmrgsort", ins, [self.tile(dst, node)], attrs)
-        del op, taken
+        truth = next((t for t in targs if isinstance(t, Num)), number(0, BOOL))
+        attrs = {"exhausted": _truth(truth)}
+        self.make.tile_op("pto.tmrgsort", ins, [self.tile(dst, node)], attrs)
+        for i, cell in enumerate(taken.fields.values()):
+            # All records of each list are taken; where one ends first, how many is only known then.
+            whole = self._records(lists[i], node) if i < len(lists) else number(0, INT)
+            cell.set(UNKNOWN if truth.const else self.cast(whole, cell.type, node))
+
+    def _records(self, tile: Tile, node: Any) -> Num:
+        """A record is a value and its index: 8 bytes."""
+        width = number(8 // tile.type.dtype.size)
+        return self.binary("/", self.extent(tile, 1, node), width, node)
 
     def i_tget_scale_addr(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """dst is in the memory of scales, at a sixteenth of the address of src."""

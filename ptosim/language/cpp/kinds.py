@@ -291,6 +291,15 @@ def _rounded(value: float, type_: Scalar) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
+def from_bits(bits: int, type_: Scalar) -> Any:
+    """Return the known number that has these bits in a type."""
+    if type_.kind != "float":
+        return wrap(bits, type_)
+    raw = (bits << 16 if type_.ir == "bf16" else bits).to_bytes(8, "little")
+    code, size = {"f16": ("e", 2), "f64": ("d", 8)}.get(type_.ir, ("f", 4))
+    return struct.unpack(f"<{code}", raw[:size])[0]
+
+
 def number(value: Any, type_: Any = INT) -> Num:
     """Return a known number."""
     return Num(type_, wrap(value, type_) if isinstance(type_, Scalar) else value)
@@ -446,7 +455,40 @@ class Lambda:
 class Address:
     """`&x`: a place."""
 
+    cell: Cell | Viewed
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An element of memory that a pointer names."""
+
+    pointer: Num
+    index: Num
+
+
+@dataclass(frozen=True, slots=True)
+class Viewed:
+    """A variable whose bits are read and written as another type: a pointer to it was cast, or it
+    is a union."""
+
     cell: Cell
+    type: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The element of an array of numbers that a value of the run chooses."""
+
+    cells: list[Cell]
+    at: Num
+
+
+@dataclass(frozen=True, slots=True)
+class Designated:
+    """`.name = value` among the values of an object."""
+
+    name: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)

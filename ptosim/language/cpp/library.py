@@ -145,11 +145,26 @@ TYPES = frozenset(
         "is_void_v",
         "array",
         "tuple",
+        "pair",
+        "index_sequence",
+        "integer_sequence",
+        "make_index_sequence",
         "is_arithmetic_v",
         "underlying_type_t",
         "void_t",
     ]
 )
+CONSTANTS = {
+    "DYNAMIC": number(-1), "INFINITY": Num(FLOAT, math.inf), "NAN": Num(FLOAT, math.nan),
+    "FLT_MAX": Num(FLOAT, 3.4028234663852886e38), "FLT_MIN": Num(FLOAT, 1.1754943508222875e-38),
+    "FLT_EPSILON": Num(FLOAT, 1.1920928955078125e-07), "M_PI": Num(SCALARS["double"], math.pi),
+    "INT_MAX": number(2**31 - 1), "INT_MIN": number(-(2**31)),
+    "UINT_MAX": number(-1, SCALARS["uint32_t"]), "SIZE_MAX": number(-1, SCALARS["uint64_t"]),
+    **{f"INT{b}_MAX": number(2 ** (b - 1) - 1, SCALARS[f"int{b}_t"]) for b in (8, 16, 32, 64)},
+    **{f"INT{b}_MIN": number(-(2 ** (b - 1)), SCALARS[f"int{b}_t"]) for b in (8, 16, 32, 64)},
+    **{f"UINT{b}_MAX": number(-1, SCALARS[f"uint{b}_t"]) for b in (8, 16, 32, 64)},
+}  # fmt: skip
+"""Macros of the standard headers, and the word for what is given at run time."""
 _SNAKE = {"RowMajor": "row_major", "ColMajor": "col_major", "NoneBox": "none_box"}
 _PADS = {"Null": 0, "Zero": 1, "Max": 2, "Min": 3}
 _COMPACTS = {"Null": "null", "Normal": "normal", "RowPlusOne": "row_plus_one",
@@ -356,6 +371,9 @@ _LIMITS = {
 def trait(name: str, args: list[Any], node: Any) -> Any:
     """Return a trait with its arguments: a type, a number, or a thing with members; None if it is
     no trait."""
+    if name == "make_index_sequence":
+        count = whole(args[0], node, "the length of a sequence")
+        return Named("index_sequence", tuple(number(i, SCALARS["uint64_t"]) for i in range(count)))
     word = name.removesuffix("_v").removesuffix("_t")
     if word == "is_same":
         return _told(name, args[0] == args[1])

@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.language.cpp import library
-from ptosim.language.cpp.arithmetic import Arithmetic
 from ptosim.language.cpp.declared import (
-    Collector,
     Declared,
     Overloads,
     field_of,
-    has_word,
-    inner,
-    name_node,
     named,
+    struct_name,
     text,
 )
 from ptosim.language.cpp.errors import CppError, refused
@@ -41,9 +37,8 @@ from ptosim.language.cpp.kinds import (
 )
 from ptosim.language.cpp.packs import spread
 from ptosim.language.cpp.state import Scope
+from ptosim.language.cpp.templates import SILENT, Templates
 
-SILENT = frozenset(("std", "pto", "comm", "cce", "kernel_utils", "pto_comm"))
-"""Namespaces of the libraries: their names are built in."""
 _TYPES = (Scalar, Pointer, TileType, Dims, GlobalType, EventType, PipeType, ArrayType, Named, Enum,
           StructType)  # fmt: skip
 AUTO = Named("auto")
@@ -61,7 +56,7 @@ _MADE = {
 }
 
 
-class Names(Arithmetic):
+class Names(Templates):
     """Lookup of names and types."""
 
     # -- names -------------------------------------------------------------------------------------
@@ -89,14 +84,11 @@ class Names(Arithmetic):
             value = field_of(part, "value")
             with self._within(found.scope):
                 if value is not None:
-                    const = self.known(self._as_num(self.ev(value), value), value, "an enumerator")
+                    const = self.known(self.num(self.ev(value), value), value, "an enumerator")
                 else:
                     const = self._enumerator(last).const + 1 if last is not None else 0
             found.made[()] = Member(found.scope.label, found.name, const)
         return found.made[()]
-
-    def _as_num(self, value: Any, node: Any) -> Num:
-        return self.num(value, node)
 
     def built_in(self, word: str, node: Any) -> Any:
         """Return a name of the library; raises CppError for one that nobody knows."""
@@ -110,8 +102,8 @@ class Names(Arithmetic):
             return number(int(word[8:]))
         if word in ("TRandomKey", "TRandomCounter"):
             return ArrayType(SCALARS["uint32_t"], 2 if word == "TRandomKey" else 4)
-        if word == "DYNAMIC":
-            return number(-1)
+        if word in library.CONSTANTS:
+            return library.CONSTANTS[word]
         if word in library.ENUMS:
             return Named(word)
         return None
@@ -320,8 +312,8 @@ class Names(Arithmetic):
             return AUTO
         if kind == "decltype":
             return self.type_of_value(self.ev(named(node)[-1]), node)
-        if kind in ("struct_specifier", "class_specifier", "enum_specifier"):
-            found = self.look(text(field_of(node, "name")), node)
+        if kind.endswith("_specifier"):
+            found = self.look(struct_name(node), node)
         else:
             found = self.entity(node)
         if isinstance(found, Declared) and found.kind == "struct" and found.params is not None:
@@ -360,7 +352,7 @@ class Names(Arithmetic):
             elif declarator.type == "array_declarator":
                 size = field_of(declarator, "size")
                 if size is not None:
-                    count = self.known(self._as_num(self.ev(size), size), size, "an array's size")
+                    count = self.known(self.num(self.ev(size), size), size, "an array's size")
                     made = ArrayType(made, count)
             declarator = next((c for c in named(declarator) if "declarator" in c.type), None)
         return made
@@ -377,244 +369,6 @@ class Names(Arithmetic):
         if found is None:
             raise CppError(node, "the type of this is not known")
         return found
-
-    # -- instances of templates --------------------------------------------------------------------
-
-    def instance(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
-        """Return an alias, variable or struct template with its arguments."""
-        key = _key(args)
-        if key in found.made:
-            made = found.made[key]
-            if made is None:
-                raise refused(node, found.name, "it is defined by itself", "break the circle")
-            return made
-        found.made[key] = None
-        depth = len(found.made)
-        if depth > 20_000:
-            raise CppError(node, f"`{found.name}` has more than 20,000 instantiations")
-        self.depth += 1
-        try:
-            if self.depth > 150:
-                raise CppError(
-                    node,
-                    f"templates are nested too deeply at `{found.name}`",
-                    "a template that instantiates itself needs an end",
-                )
-            found.made[key] = self._instance(found, args, node)
-        except CppError:
-            del found.made[key]
-            raise
-        finally:
-            self.depth -= 1
-        return found.made[key]
-
-    depth = 0
-
-    def _instance(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
-        target, params, bound = self._chosen(found, args, node)
-        with self.scoped(found.scope, found.name) as scope:
-            scope.names.update(bound if bound is not None else self.bound(params, args, node))
-            if found.kind == "alias":
-                return self._aliased(target)
-            if found.kind == "struct":
-                return self._structure(found, target, args, scope)
-            return self._variable(target)
-
-    def _aliased(self, node: Any) -> Any:
-        if node.type == "type_descriptor" and field_of(node, "declarator") is None:
-            return self.type_of(field_of(node, "type"))
-        return self.type_of(node)
-
-    def _variable(self, parts: Any) -> Any:
-        declaration, child = parts
-        value = field_of(child, "value") or field_of(declaration, "default_value")
-        declarator = field_of(child, "declarator") if child.type == "init_declarator" else child
-        type_ = self.declared_type(field_of(declaration, "type"), declarator)
-        if value is None:
-            raise CppError(declaration, "a variable of the file needs a value")
-        self.static += 1
-        try:
-            return self.initialised(type_, value, declaration)
-        finally:
-            self.static -= 1
-
-    static = 0
-
-    def initialised(self, type_: Any, value: Any, node: Any) -> Any:
-        """Return what a variable of a type has, from the node of its value."""
-        raise NotImplementedError
-
-    def _structure(self, found: Declared, node: Any, args: tuple[Any, ...], scope: Scope) -> Any:
-        made = StructType(found.name, node, scope, args)
-        scope.names[found.name] = made
-        for part in named(node):
-            if part.type == "base_class_clause":
-                made.bases += [self.type_of(b) for b in named(part) if b.type != "access_specifier"]
-        for base in made.bases:
-            if isinstance(base, StructType):
-                scope.using.append(base.scope)
-        collector = Collector(())
-        for part in named(field_of(node, "body")):
-            if part.type == "field_declaration" and not _is_static(part):
-                continue
-            collector.collect([part], scope)
-        for check, inside in collector.asserts:
-            with self.scoped(inside):
-                self.assert_static(check)
-        return made
-
-    def assert_static(self, node: Any) -> None:
-        """Ask a static assertion."""
-        condition, message = field_of(node, "condition"), field_of(node, "message")
-        self.static += 1
-        value = self.ev(condition)
-        self.static -= 1
-        if not self.known(self._as_num(value, node), condition, "a static assertion"):
-            words = text(message).strip('"') if message is not None else text(condition)
-            raise CppError(node, f"static assertion: {words}")
-
-    def _chosen(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
-        """Return the specialisation that fits, or the template itself."""
-        full = args
-        if found.special and found.params is not None:
-            with self.scoped(found.scope):
-                bound = self.bound(found.params, args, node)
-            full = tuple(bound.values())
-        for pattern, target, params in reversed(found.special):
-            with self.scoped(found.scope):
-                fits = self.matched(pattern, full, params)
-            if fits is not None:
-                return target, params, fits
-        return found.node, found.params or [], None
-
-    def matched(self, pattern: list[Any], args: Any, params: list[Any]) -> dict[str, Any] | None:
-        """Return the parameters of a specialisation where its pattern fits, else None."""
-        free = {w for p in params if (w := param_name(p))}
-        bound: dict[str, Any] = {}
-        if len(pattern) != len(args):
-            return None
-        for part, value in zip(pattern, args, strict=True):
-            if not self.deduce(part, value, free, bound):
-                return None
-        return bound
-
-    def deduce(self, part: Any, value: Any, free: set[str], bound: dict[str, Any]) -> bool:
-        """Match a type or value with the node of a pattern; enter what its free names are."""
-        if part.type == "type_descriptor":
-            inside = field_of(part, "declarator")
-            while inside is not None and "pointer" in inside.type:
-                if not isinstance(value, Pointer):
-                    return False
-                value = value.to
-                inside = next((c for c in named(inside) if "declarator" in c.type), None)
-            part = field_of(part, "type")
-        word = text(part)
-        if word in free:
-            if word in bound:
-                return _key((bound[word],)) == _key((value,))
-            bound[word] = value
-            return True
-        if part.type == "template_type" and any(w in free for w in _words(part)):
-            return self._deduce_inside(part, value, free, bound)
-        try:
-            own = self.argument(part)
-        except CppError:
-            return False
-        return _key((own,)) == _key((value,))
-
-    def _deduce_inside(self, part: Any, value: Any, free: set[str], bound: Any) -> bool:
-        name, args = library.arguments_of(value)
-        if isinstance(value, StructType):
-            name, args = value.name, value.args
-        word = text(field_of(part, "name"))
-        if word != name and word not in free:
-            return False
-        patterns = named(field_of(part, "arguments"))
-        return all(self.deduce(p, a, free, bound) for p, a in zip(patterns, args, strict=False))
-
-    def bound(self, params: list[Any] | None, args: Any, node: Any) -> dict[str, Any]:
-        """Return template parameters with their arguments or defaults; in the scope of the
-        template."""
-        made: dict[str, Any] = {}
-        left = list(args)
-        for param in params or ():
-            word = param_name(param) or f"__{len(made)}"
-            if "variadic" in param.type:
-                made[word] = tuple(left)
-                left = []
-                continue
-            made[word] = self.given(param, left.pop(0)) if left else self._default(param, node)
-            self.scope.names[word] = made[word]
-        if left:
-            raise CppError(node, f"{len(left)} template arguments too many")
-        return made
-
-    def given(self, param: Any, value: Any) -> Any:
-        """Return a template argument in the type of its parameter."""
-        type_node = field_of(param, "type")
-        if isinstance(value, Num) and type_node is not None:
-            type_ = self.type_of(type_node)
-            return self.cast(value, type_, param) if isinstance(type_, Scalar) else value
-        return value
-
-    def _default(self, param: Any, node: Any) -> Any:
-        default = field_of(param, "default_value") or field_of(param, "default_type")
-        if default is None:
-            raise CppError(
-                node,
-                f"template parameter `{param_name(param)}` is not given",
-                "write it: `name<…>`",
-            )
-        if default.type in (
-            "type_descriptor",
-            "template_type",
-            "type_identifier",
-            "primitive_type",
-            "qualified_identifier",
-            "dependent_type",
-        ):
-            found = self.argument(default) if default.type == "type_descriptor" else None
-            return found if found is not None else self.given(param, self.entity(default))
-        return self.given(param, self.argument(default))
-
-
-def param_name(param: Any) -> str:
-    """Return the name of a template parameter, "" if it has none."""
-    if param.type in ("type_parameter_declaration", "optional_type_parameter_declaration",
-                      "variadic_type_parameter_declaration"):  # fmt: skip
-        found = field_of(param, "name")
-        found = found or next((c for c in named(param) if c.type == "type_identifier"), None)
-        return text(found) if found is not None else ""
-    if param.type == "template_template_parameter_declaration":
-        return param_name(named(param)[-1])
-    found = name_node(field_of(param, "declarator"))
-    return text(found) if found is not None else ""
-
-
-def _words(node: Any) -> set[str]:
-    found = set()
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        if part.child_count == 0:
-            found.add(text(part))
-        waiting.extend(part.children)
-    return found
-
-
-def _key(args: Any) -> Any:
-    """Arguments as what tells instances apart."""
-    return tuple(
-        (a.const, a.name) if isinstance(a, Num) else ("m", a.enum, a.name) if isinstance(a, Member)
-        else id(a) if isinstance(a, (StructType, Declared)) else a
-        for a in args
-    )  # fmt: skip
-
-
-def _is_static(part: Any) -> bool:
-    if inner(field_of(part, "declarator"), "function_declarator") is not None:
-        return False
-    return has_word(part, "static", "constexpr")
 
 
 def _of_tile(tile: TileType, word: str) -> Any:

@@ -75,6 +75,9 @@ class Objects(Expressions):
             return Struct(type_, fields)
         if isinstance(type_, Named) and type_.name in ("PadValueCustom", "PadCustom") and args:
             return args[0]
+        if isinstance(type_, Named) and type_.name in ("pair", "tuple"):
+            return self.grouped([self.as_type(a, t, node) for a, t in zip(args, type_.args,
+                                 strict=False)], type_.name)  # fmt: skip
         if isinstance(type_, Named):
             return Struct(type_, {"args": args})
         raise CppError(node, "an object of this cannot be made here")
@@ -90,6 +93,10 @@ class Objects(Expressions):
 
     def new_pipe(self, type_: PipeType, args: list[Any], node: Any) -> Any:
         """Return a FIFO object; it is set up here."""
+        raise NotImplementedError
+
+    def grouped(self, values: list[Any], word: str = "tuple") -> Struct:
+        """Return a pair or tuple of values."""
         raise NotImplementedError
 
     def new_struct(self, type_: StructType, args: list[Any], node: Any, label: str) -> Struct:

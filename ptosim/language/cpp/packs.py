@@ -7,6 +7,7 @@ from typing import Any
 
 from ptosim.language.cpp.declared import field_of, named, text
 from ptosim.language.cpp.errors import CppError
+from ptosim.language.cpp.kinds import BOOL, SCALARS, Num
 from ptosim.language.cpp.state import Scope
 
 
@@ -50,3 +51,36 @@ def spread(nodes: list[Any], scope: Scope) -> list[Any]:
         is_pack = node.type == "parameter_pack_expansion"
         found += elements(field_of(node, "pattern"), scope) if is_pack else [node]
     return found
+
+
+def fold(follower: Any, node: Any) -> Any:
+    """Return `(pattern op ...)`."""
+    sides = (field_of(node, "left"), field_of(node, "right"))
+    left, right = (None if s is None or text(s) == "..." else s for s in sides)
+    op = text(field_of(node, "operator"))
+    is_pack = [
+        part is not None and pack_in(part, follower.scope) is not None for part in (left, right)
+    ]
+    pattern = left if is_pack[0] else right
+    values = [follower.lv(part) for part in elements(pattern, follower.scope)]
+    first = right if is_pack[0] else left
+    if first is not None:
+        values = [*values, follower.ev(first)] if is_pack[0] else [follower.ev(first), *values]
+    if op == ",":
+        return values[-1] if values else Num(SCALARS["void"], 0)
+    if not values:
+        return Num(BOOL, op == "&&")
+    return _folded_up(follower, op, values, node, from_right=is_pack[0])
+
+
+def _folded_up(follower: Any, op: str, values: list[Any], node: Any, *, from_right: bool) -> Any:
+    values = [follower.taken(v, node) for v in values]
+    made = values.pop() if from_right else values.pop(0)
+    while values:
+        other = values.pop() if from_right else values.pop(0)
+        pair = (other, made) if from_right else (made, other)
+        if op in ("&&", "||"):
+            made = follower.both(op, *(follower.truth(v, node) for v in pair))
+        else:
+            made = follower.binary(op, *pair, node)
+    return made

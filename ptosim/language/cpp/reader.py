@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Node, Operation, Region, Tok, walk
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
@@ -17,16 +16,12 @@ from ptosim.language.build import Builder
 from ptosim.language.cpp.calls import parameters
 from ptosim.language.cpp.declared import (
     Collector,
-    Declared,
-    Overloads,
-    field_of,
-    name_node,
     named,
-    text,
 )
-from ptosim.language.cpp.errors import REFUSED, CppError, needs_extra
+from ptosim.language.cpp.entries import argument_of, chosen, found_entry, launches, parser
+from ptosim.language.cpp.errors import REFUSED, CppError
 from ptosim.language.cpp.instructions import Instructions
-from ptosim.language.cpp.kinds import SCALARS, Cell, Num, Pointer, Scalar
+from ptosim.language.cpp.kinds import Cell, Num
 from ptosim.language.cpp.preprocess import Expanded, expand
 from ptosim.language.cpp.state import Scope
 from ptosim.language.cpp.sync import PEER
@@ -123,16 +118,6 @@ class _File:
         return made
 
 
-def parser() -> Any:
-    """Return a parser of C++; raises UsageError where the extra is not installed."""
-    try:
-        from tree_sitter import Language, Parser
-        from tree_sitter_cpp import language
-    except ImportError:
-        raise needs_extra() from None
-    return Parser(Language(language()))
-
-
 class Follower(Instructions):
     """Follows one kernel."""
 
@@ -168,60 +153,6 @@ class Follower(Instructions):
         return spread
 
 
-# -- entries ---------------------------------------------------------------------------------------
-
-
-def entries_of(file: _File) -> list[str]:
-    """Return the entries that a file offers: explicit instantiations, then kernels and launch
-    wrappers that are no templates."""
-    listed = [" ".join(i.name.split()) for i in file.collector.instantiations]
-    plain = [
-        f.name
-        for f in file.collector.functions
-        if not f.params and (f.is_kernel or _launches(f)) and f.name not in listed
-    ]
-    return list(dict.fromkeys([*listed, *plain]))
-
-
-def _launches(function: Declared) -> bool:
-    return b"__launch__" in field_of(function.node, "body").text
-
-
-def _chosen(file: _File, entry: str | None) -> str:
-    if entry is not None:
-        return entry.removeprefix("@")
-    found = entries_of(file)
-    if not found:
-        functions = file.collector.functions
-        found = [f.name for f in functions if f.is_kernel or b"TLOAD" in f.node.text]
-        found = found or [f.name for f in functions if not f.params and f.name != "main"]
-        found = [n for n in found if n not in _called_inside(file)] or found
-    if len(found) > 1:
-        found = _without_kernels_of_wrappers(file, found)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise UsageError("the file has no kernel", help="a kernel is `__global__ AICORE void f(…)`")
-    raise UsageError(f"the file has {len(found)} entries; name one with --entry",
-                     help=f"entries: {', '.join(found)}")  # fmt: skip
-
-
-def _called_inside(file: _File) -> set[str]:
-    names = {f.name for f in file.collector.functions}
-    found = set()
-    for function in file.collector.functions:
-        body = field_of(function.node, "body").text.decode()
-        found |= {n for n in names if n != function.name and re.search(rf"\b{n}\b", body)}
-    return found
-
-
-def _without_kernels_of_wrappers(file: _File, found: list[str]) -> list[str]:
-    """A plain kernel that the only wrapper launches is meant by the wrapper's own name alone."""
-    kernels = {f.name for f in file.collector.functions if f.is_kernel}
-    only = [n for n in found if n.split("<")[0] in kernels]
-    return only if len(only) == 1 else found
-
-
 def _read(
     source: Source, whole: Expanded, arch: str, entry: str | None,
     defines: Mapping[str, str] | None, problem: list[Any],
@@ -231,7 +162,7 @@ def _read(
              for core in cores]  # fmt: skip
     for file in files:
         file.is_auto = "__PTO_AUTO__" in (defines or {})
-    name = _chosen(files[0], entry)
+    name = chosen(files[0], entry)
     parts: list[_Followed] = []
     count = 0
     for file in files:
@@ -273,13 +204,13 @@ class _Arg:
 
 
 def _followed(follower: Follower, file: _File, name: str) -> _Followed:
-    overloads, targs, function, scope = _found(follower, file, name)
+    overloads, targs, function, scope = found_entry(follower, file, name)
     del overloads, targs
-    follower.host = not function.is_kernel and _launches(function)
+    follower.host = not function.is_kernel and launches(function)
     follower.make.at = follower.place(function.node.start_byte)
     before, follower.scope = follower.scope, scope
     names: list[str] = []
-    values = [_argument(follower, p, names) for p in parameters(function.node)]
+    values = [argument_of(follower, p, names) for p in parameters(function.node)]
     follower.scope = before
     follower.arguments_open = set(names)
     follower.follow(function, scope, values, function.node)
@@ -288,91 +219,6 @@ def _followed(follower: Follower, file: _File, name: str) -> _Followed:
     return _Followed(
         follower, _without_ffts(args, ops), ops, follower.place(function.node.start_byte)
     )
-
-
-def _found(follower: Follower, file: _File, name: str) -> Any:
-    """Return the function that an entry names, and the scope of its template arguments."""
-    plain = name.partition("<")[0].strip()
-    tree = parser().parse(f"void __entry() {{ {name}(); }}".encode())
-    follower.trees = (*follower.trees, tree)
-    call = tree.root_node
-    while call.type != "call_expression":
-        inside = named(call)
-        if not inside or call.type == "ERROR":
-            raise UsageError(f"`{name}` is no entry", help=_help(file))
-        call = inside[-1]
-    found: Any = file.scope
-    for word in plain.split("::"):
-        found = found.find(word) if isinstance(found, Scope) else None
-    if not isinstance(found, Overloads):
-        found = _anywhere(file, plain.rpartition("::")[2])
-    if not isinstance(found, Overloads):
-        raise UsageError(f"there is no entry `{name}`", help=_help(file))
-    node = field_of(call, "function")
-    while node.type == "qualified_identifier":
-        node = field_of(node, "name")
-    targs = follower.arguments(node) if node.type == "template_function" else []
-    return _instantiated(follower, found, targs, node, name, file)
-
-
-def _anywhere(file: _File, word: str) -> Overloads | None:
-    functions = [f for f in file.collector.functions if f.name == word]
-    return Overloads(word, functions) if functions else None
-
-
-def _instantiated(
-    follower: Follower, found: Overloads, targs: list[Any], node: Any, name: str, file: _File
-) -> Any:
-    why: CppError | None = None
-    for function in found.functions:
-        scope = Scope(function.scope, function.name)
-        before, follower.scope = follower.scope, scope
-        try:
-            if function.special:
-                continue
-            scope.names.update(follower.bound(function.params, targs, node))
-            return found, targs, function, scope
-        except CppError as fault:
-            why = fault
-        finally:
-            follower.scope = before
-    detail = why.message if why is not None else "no function of this name fits"
-    raise UsageError(f"`{name}` cannot be an entry: {detail}", help=_help(file))
-
-
-def _help(file: _File) -> str:
-    return f"entries: {', '.join(entries_of(file)) or 'none'}"
-
-
-_STREAMS = ("aclrtStream",)
-
-
-def _argument(follower: Follower, param: Any, names: list[str]) -> Any:
-    """Return the value of a parameter of the entry: a value of the program."""
-    declarator = field_of(param, "declarator")
-    type_ = follower.declared_type(field_of(param, "type"), declarator)
-    name = name_node(declarator)
-    word = text(name) if name is not None else f"arg{len(names)}"
-    if (type_ == Pointer(SCALARS["void"]) and "stream" in word.lower()) or text(
-        field_of(param, "type")
-    ) in _STREAMS:
-        return Num(Pointer(SCALARS["void"]), 0)
-    if not isinstance(type_, (Scalar, Pointer)):
-        raise CppError(
-            param,
-            f"parameter `{word}` is no number and no pointer to global memory",
-            "a kernel takes numbers and pointers",
-        )
-    if isinstance(type_, Pointer) and not isinstance(type_.to, Scalar):
-        raise CppError(param, f"parameter `{word}` is a pointer to what is no number")
-    names.append(word)
-    if isinstance(type_, Pointer):
-        follower.argument_types[word] = type_.value
-        return Num(type_, None, f"%{word}")
-    follower.argument_types[word] = type_.stored
-    made = follower.from_memory(f"%{word}", type_)
-    follower.argument_values[made.name or ""] = word
-    return made
 
 
 def _without_ffts(args: list[_Arg], ops: Sequence[Operation]) -> list[_Arg]:

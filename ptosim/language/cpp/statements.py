@@ -319,6 +319,8 @@ class Statements(Objects):
         if value:
             found = self.ev(value[0])
             type_ = self.frame.type
+            if isinstance(found, list) and type_ is not None:
+                found = self.constructed(type_, found, node)
             if isinstance(type_, (Scalar, Pointer)) and type_ != SCALARS["void"]:
                 found = self.as_type(found, type_, node)
             self.frame.value.set(found)
@@ -341,6 +343,7 @@ class Statements(Objects):
 
     _s_alias_declaration = _s_type_definition = _s_using_declaration = _collected
     _s_struct_specifier = _s_class_specifier = _s_enum_specifier = _collected
+    _s_union_specifier = _collected
     _s_namespace_alias_definition = _s_template_declaration = _collected
 
     def _s_comment(self, node: Any) -> None:
@@ -360,7 +363,7 @@ class Statements(Objects):
 
     def _s_declaration(self, node: Any) -> None:
         type_node = field_of(node, "type")
-        if type_node.type in ("struct_specifier", "class_specifier", "enum_specifier"):
+        if type_node.type.endswith("_specifier") and field_of(type_node, "body") is not None:
             self._collected(type_node)
         is_static = has_word(node, "constexpr")
         for child in node.children_by_field_name("declarator"):
@@ -378,9 +381,9 @@ class Statements(Objects):
         if name is None:
             return
         if name.type == "structured_binding_declarator":
-            raise refused(
-                node, text(name), "structured bindings are not followed", "name the parts"
-            )
+            is_reference = inner(declarator, "reference_declarator") is not None
+            self.bind_parts(name, value, node, is_reference=is_reference)
+            return
         word = text(name)
         function = inner(declarator, "function_declarator")
         if function is not None and inner(function, "parenthesized_declarator") is not None:
@@ -429,7 +432,17 @@ class Statements(Objects):
         found = self.ev(value)
         if isinstance(found, (Num, Member)):
             return self.as_type(found, type_, node)
-        return self.from_value(type_, found, node, word)
+        found = self.from_value(type_, found, node, word)
+        is_pointer = isinstance(type_, Pointer) or value.type == "pointer_expression"
+        return found if is_pointer else self.copied(found)
+
+    def copied(self, value: Any) -> Any:
+        """Return an object with fields as one of its own."""
+        raise NotImplementedError
+
+    def bind_parts(self, name: Any, value: Any, node: Any, *, is_reference: bool) -> None:
+        """Name the parts of an object."""
+        raise NotImplementedError
 
     def _is_open_array(self, declarator: Any) -> bool:
         return inner(declarator, "array_declarator") is not None

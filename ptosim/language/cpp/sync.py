@@ -6,7 +6,6 @@ from typing import Any
 
 from ptosim.ground.ir.core import Node
 from ptosim.language.build import Typed
-from ptosim.language.cpp.calls import Calls
 from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.forms import pipes_of_ops
 from ptosim.language.cpp.kinds import (
@@ -25,6 +24,7 @@ from ptosim.language.cpp.kinds import (
     Tile,
     number,
 )
+from ptosim.language.cpp.structs import Structs
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 _MOST_IDS = 8
@@ -37,7 +37,7 @@ def pipe_of(op: str) -> str:
     return pipes_of_ops().get(op, "V")
 
 
-class Sync(Calls):
+class Sync(Structs):
     """Synchronisation."""
 
     core: str | None = None

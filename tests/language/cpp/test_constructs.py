@@ -3,6 +3,9 @@ branches and selections; values are those of C++."""
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -24,8 +27,8 @@ _X = np.arange(512, dtype=np.float32).reshape(8, 64)
 _ONE = "pipe_barrier(PIPE_V); TADDS(b, b, 1.0f);"
 
 
-def _kernel(body: str, before: str = "") -> str:
-    head = "__global__ AICORE void k(__gm__ float* y, __gm__ float* x, int n)"
+def _kernel(body: str, before: str = "", params: str = "") -> str:
+    head = f"__global__ AICORE void k(__gm__ float* y, __gm__ float* x, int n{params})"
     return f"{_HEAD}{before}\n{head} {{\n{_LOADED}{body}\n{_STORED}}}\n"
 
 
@@ -71,6 +74,23 @@ def test_a_construct_means_what_it_means_in_cpp(name: str, target: str) -> None:
     program = ptosim.load(_kernel(body, before), target=target, filename="k.cpp")
     result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
     np.testing.assert_array_equal(result.outputs["y"], _X + plus)
+    assert not [d for d in result.findings if d.is_error]
+
+
+_FILE = Path(__file__).parents[2] / "data" / "cpp" / "bodies.toml"
+_BODIES = {k["name"]: k for k in tomllib.loads(_FILE.read_text())["kernel"]}
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize("name", _BODIES)
+def test_a_body_of_the_file_means_what_it_means_in_cpp(name: str, target: str) -> None:
+    kernel = _BODIES[name]
+    given = {key: np.array(*value) for key, value in kernel.get("args", {}).items()}
+    text = _kernel(kernel["body"], kernel.get("before", ""), kernel.get("params", ""))
+    result = ptosim.load(text, target=target, filename="k.cpp").run(
+        {"y": np.zeros_like(_X), "x": _X, "n": 5, **given}
+    )
+    np.testing.assert_array_equal(result.outputs["y"], _X + kernel["plus"])
     assert not [d for d in result.findings if d.is_error]
 
 

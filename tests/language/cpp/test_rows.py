@@ -152,6 +152,73 @@ def test_an_instruction_in_its_cpp_form(tiles: str, call: str, want: str, target
     np.testing.assert_array_equal(got, np.asarray(wanted).astype(got.dtype))
 
 
+def test_merged_lists_say_how_many_records_were_taken() -> None:
+    """All of each list are, where the merge does not end as the first list ends."""
+    tiles = ">d:float 1 256|t:float 1 256|<a:float 1 128|<b:float 1 128 96"
+    call = """MrgSortExecutedNumList l; TMRGSORT<false>(d, l, t, a, b);
+    pe[0] = l.mrgSortList0; pe[1] = l.mrgSortList1; pe[2] = l.mrgSortList2;"""
+    text, given = _kernel(tiles, call)
+    text = text.replace("void k(", "void k(__gm__ int32_t *pe, ")
+    args = {n: np.zeros(shape, t) for n, (_, shape, t) in given.items()}
+    program = ptosim.load(text, target="a5", filename="k.cpp")
+    assert program.run({"pe": np.zeros(3, np.int32), **args}).outputs["pe"].tolist() == [64, 48, 0]
+    with pytest.raises(ProgramError, match="mrgSortList0"):
+        ptosim.load(text.replace("<false>", "<true>"), target="a5", filename="k.cpp")
+
+
+_PRODUCT = """AICORE void k(__gm__ half *y, __gm__ int8_t *x, __gm__ uint64_t *q) {
+    using namespace pto;
+    GlobalTensor<int8_t, Shape<1, 1, 1, 32, 32>, Stride<1024, 1024, 1024, 32, 1>> gx(x);
+    GlobalTensor<uint64_t, Shape<1, 1, 1, 1, 32>, Stride<32, 32, 32, 32, 1>> gq(q);
+    GlobalTensor<half, Shape<1, 1, 1, 32, 32>, Stride<1024, 1024, 1024, 32, 1>> gy(y);
+    Tile<TileType::Mat, int8_t, 32, 32, BLayout::ColMajor, 32, 32, SLayout::RowMajor> m;
+    Tile<TileType::Mat, uint64_t, 1, 32> mq;
+    Tile<TileType::Scaling, uint64_t, 1, 32> fp;
+    TileLeft<int8_t, 32, 32> a;
+    TileRight<int8_t, 32, 32> b;
+    TileAcc<int32_t, 32, 32> c;
+    TASSIGN(m, 0); TASSIGN(mq, 0x8000); TASSIGN(fp, 0); TASSIGN(a, 0); TASSIGN(b, 0); TASSIGN(c, 0);
+    TLOAD(m, gx); TLOAD(mq, gq);
+    PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE1>(); PtoSetWaitFlag<PIPE_MTE2, PIPE_FIX>();
+    TMOV(a, m); TMOV(b, m); TMOV(fp, mq);
+    PtoSetWaitFlag<PIPE_MTE1, PIPE_M>();
+    TMATMUL(c, a, b);
+    PtoSetWaitFlag<PIPE_M, PIPE_FIX>();
+    float scale = 0.5f;
+    uint64_t bits = static_cast<uint64_t>(*reinterpret_cast<int32_t *>(&scale));
+    STORE
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("store", "least"),
+    [
+        ("TSTORE(gy, c, bits);", -np.inf),
+        ("TSTORE_FP(gy, c, fp);", -np.inf),
+        ("TSTORE_FP<AtomicType::AtomicNone, ReluPreMode::NormalRelu>(gy, c, fp);", 0),
+        ("TSTORE<AtomicType::AtomicNone, ReluPreMode::NormalRelu>(gy, c, bits);", 0),
+    ],
+)
+def test_a_product_is_scaled_and_clipped_as_it_is_stored(
+    store: str, least: float, target: str
+) -> None:
+    """The scale is the bits of a float; relu is taken with one for each column too."""
+    x = np.random.default_rng(2).integers(-4, 5, (32, 32)).astype(np.int8)
+    args = {"y": np.zeros((32, 32), np.float16), "x": x,
+            "q": np.full(32, np.float32(0.5).view(np.uint32), np.uint64)}  # fmt: skip
+    program = ptosim.load(_PRODUCT.replace("STORE", store), target=target, filename="k.cpp")
+    wanted = np.maximum(x.astype(np.float32) @ x.astype(np.float32) / 2, least)
+    np.testing.assert_array_equal(program.run(args).outputs["y"], wanted)
+
+
+def test_a_mode_that_an_instruction_does_not_have_is_told() -> None:
+    text, _ = _kernel(_F, "TADDS<ReluPreMode::NormalRelu>(d, s, 1.0f);")
+    with pytest.raises(ProgramError, match="has no such mode"):
+        ptosim.load(text, target="a5", filename="k.cpp")
+
+
 @pytest.mark.parametrize("type_", ["uint8_t", "void"])
 def test_a_pointer_to_bytes_is_what_its_cast_says(type_: str) -> None:
     """Kernels of the library's tests take `uint8_t*` and cast it; further casts are allowed."""
