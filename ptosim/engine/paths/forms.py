@@ -45,13 +45,15 @@ def range_of(dtype: DType) -> tuple[int, int]:
 
 class Env:
     """An assignment under which forms are evaluated. With `is_last` the variable of a loop is that
-    of the last round."""
+    of the last round; with `is_inside` a round has to be one that the loop makes."""
 
-    __slots__ = ("assignment", "is_last", "known")
+    __slots__ = ("assignment", "is_inside", "is_last", "known")
 
-    def __init__(self, assignment: Assignment, *, is_last: bool = False) -> None:
+    def __init__(
+        self, assignment: Assignment, *, is_last: bool = False, is_inside: bool = False
+    ) -> None:
         self.assignment = assignment
-        self.is_last = is_last
+        self.is_last, self.is_inside = is_last, is_inside
         self.known: dict[int, Any] = {}
 
 
@@ -81,7 +83,8 @@ class Form:
         return known[key]
 
     def _value(self, env: Env) -> Any:
-        raise NotImplementedError
+        """What nothing more is known of keeps its value of this run."""
+        return self.now
 
     def parts(self) -> Iterator[Any]:
         """The forms and values that it is computed from."""
@@ -103,14 +106,23 @@ class Unknowable(Form):
 
 
 class Computed(Form):
-    """What a function of the scalar unit makes of forms and numbers."""
+    """What a function of the scalar unit makes of forms and numbers; `word` says which one it is,
+    '' where nothing is said of it (`ops.scalar.numbers.word_of`), `dtype` what it makes."""
 
-    __slots__ = ("function", "sources")
+    __slots__ = ("dtype", "function", "sources", "word")
 
-    def __init__(self, now: Any, function: Callable[..., Any], sources: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        now: Any,
+        function: Callable[..., Any],
+        sources: tuple[Any, ...],
+        word: str = "",
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__(now, sources)
         self.function = function
         self.sources = sources
+        self.word, self.dtype = word, dtype
 
     def _value(self, env: Env) -> Any:
         return self.function(*[value_of(source, env) for source in self.sources])
@@ -134,12 +146,12 @@ class Round(Form):
 
     def _value(self, env: Env) -> Any:
         lower, step = value_of(self.lower, env), value_of(self.step, env)
-        if not env.is_last:
+        if not (env.is_last or env.is_inside):
             return lower + step * self.number
         rounds = -(-(value_of(self.upper, env) - lower) // step) if step > 0 else 0
         if rounds <= self.number:
             raise NoRound
-        return lower + step * (rounds - 1)
+        return lower + step * (rounds - 1 if env.is_last else self.number)
 
     def parts(self) -> Iterator[Any]:
         yield from (self.lower, self.upper, self.step)

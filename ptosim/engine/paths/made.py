@@ -1,12 +1,20 @@
-"""Executing an instruction again on other values, without anything being told."""
+"""What an instruction makes of forms: its meaning, or executing it again on other values, without
+anything being told."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ptosim.engine.core.records import Inst
 from ptosim.engine.paths.forms import Env, Form, value_of
 from ptosim.ground.diagnostics.model import Severity, Sink
+from ptosim.ground.ir.types import ScalarType
+from ptosim.ground.isa.dtypes import DType
+from ptosim.ops.scalar.numbers import word_of
+
+_PROBE = 12_345
+"""A number that no operation makes by chance."""
 
 
 def is_of_buffer(context: Mapping[str, Any] | None) -> bool:
@@ -55,3 +63,25 @@ class Muted:
         bad = (d for d in told if d.severity > Severity.NOTE)
         self.is_told = any(not is_of_buffer(d.context) for d in bad)
         self._engine.sink, self._engine.reported = self._kept
+
+
+def symbol_of(form: Made) -> Form:
+    """What tells where a core is as it is, and not computed with it, is the symbol itself."""
+    for slot, part in form.given.items():
+        others = {**{s: value_of(p, Env({})) for s, p in form.given.items()}, slot: _PROBE}
+        is_like_it = isinstance(part, Form) and part.now == form.now
+        if is_like_it and form.replay(others)[form.slot] == _PROBE:
+            return part
+    return form
+
+
+def meaning_of(inst: Inst) -> tuple[str, DType | None]:
+    """The word of what a scalar operation on whole numbers computes, with `u` where it sees them
+    without a sign, and the type of its result."""
+    if inst.op is None or len(inst.op.results) != 1:
+        return "", None
+    type_ = inst.op.results[0].type
+    if not isinstance(type_, ScalarType) or type_.dtype.is_float:
+        return "", None
+    word, kind = word_of(inst.op)
+    return (word + "u" * (kind == "u") if word else ""), type_.dtype

@@ -59,7 +59,7 @@ class Limit:
         the instruction is not reached with one."""
         found: bool | None = None
         for is_last in (False, True):
-            env = Env(assignment, is_last=is_last)
+            env = Env(assignment, is_last=is_last, is_inside=True)
             try:
                 values = {slot: form.value(env) for slot, form in self.operands.items()}
             except (*CANNOT, NoRound):

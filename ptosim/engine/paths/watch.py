@@ -28,7 +28,7 @@ from ptosim.engine.paths.forms import (
     Unknowable,
     range_of,
 )
-from ptosim.engine.paths.made import Made, Muted, is_of_buffer
+from ptosim.engine.paths.made import Made, Muted, is_of_buffer, meaning_of, symbol_of
 from ptosim.engine.paths.records import CANNOT, Decision, Limit, Noted
 from ptosim.engine.paths.seeds import open_slots, sources_of, targets_of
 from ptosim.ground.diagnostics.model import Severity
@@ -44,7 +44,6 @@ ROUNDS = 3
 """How often a decision is looked at: each further time it is the same one."""
 _FIRST = 6
 """Checks of an instruction that are kept, besides the last one."""
-_FREE = "any"
 
 
 class Void(Exception):
@@ -129,6 +128,7 @@ class Paths(Unknowns):
         self, inst: Inst, function: Callable[..., Any], taken: tuple[int, ...], result: int
     ) -> Callable[[Any], Any]:
         half, run = self._half, inst.run
+        word, dtype = meaning_of(inst)
 
         def call(slots: list[Any]) -> None:
             slots[half + result] = None
@@ -137,7 +137,7 @@ class Paths(Unknowns):
                 now = slots[result]
                 if now.__class__ is not Unknown:
                     parts = tuple(_part(slots, half, s) for s in taken)
-                    slots[half + result] = Computed(now, function, parts)
+                    slots[half + result] = Computed(now, function, parts, word, dtype)
 
         return call
 
@@ -239,7 +239,7 @@ class Paths(Unknowns):
             if slots[half + variable] is not None or slots[half + upper] is not None:
                 sides = (_part(slots, half, variable), _part(slots, half, upper))
                 goes_on = following == body
-                self._decided(slots, inst, Computed(goes_on, operator.lt, sides), goes_on)
+                self._decided(slots, inst, Computed(goes_on, operator.lt, sides, "lt"), goes_on)
             return following
 
         return test
@@ -252,9 +252,8 @@ class Paths(Unknowns):
             form = slots[half + condition]
             following: int = run(slots)
             if form is not None:
-                self._decided(
-                    slots, inst, Computed(following == then, bool, (form,)), following == then
-                )
+                is_then = following == then
+                self._decided(slots, inst, Computed(is_then, bool, (form,), "cast"), is_then)
             return following
 
         return test
@@ -286,6 +285,7 @@ class Paths(Unknowns):
         half, run = self._half, inst.run
         reads = inst.op is not None and inst.op.has("reads_memory")
         is_replayed = inst.kind is Kind.ACTION and not reads
+        tells = inst.op is not None and inst.op.has("tells_core")
 
         def act(core: Core) -> None:
             slots = core.slots
@@ -303,7 +303,8 @@ class Paths(Unknowns):
                     made = bool(forms) and is_replayed and slots[slot].__class__ is not Unknown
                     if made:
                         replayed = self._replayed(inst, core)
-                        slots[half + slot] = Made(slots[slot], given, slot, replayed)
+                        form = Made(slots[slot], given, slot, replayed)
+                        slots[half + slot] = symbol_of(form) if tells else form
                     elif not reads:
                         slots[half + slot] = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ptosim.engine.core.records import Inst
@@ -17,7 +17,13 @@ from ptosim.language.frontend import Front
 from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import RunOptions
-from ptosim.launch.paths.solve import consistent, flipped, meeting
+from ptosim.launch.paths.solve import (
+    consistent,
+    facts_of_symbols,
+    flipped,
+    is_forced,
+    meeting,
+)
 from ptosim.launch.paths.symbols import BLOCK, BLOCKS, argument_symbols, seeds_of
 from ptosim.launch.prepared import Prepared, prepare
 
@@ -26,6 +32,8 @@ RUNS = 32
 INSTRUCTIONS = 100_000
 """Instructions of all followings of an entry."""
 _REPAIRS = 3
+_ATTEMPTS = 3
+"""Runs from which the other side of one decision is looked for."""
 
 Key = tuple[int, int, Any]
 
@@ -52,6 +60,8 @@ class Explored:
     left: str = ""
     unsolved: list[Limit] = field(default_factory=list)
     limits: dict[int, list[tuple[Limit, PathRun]]] = field(default_factory=dict)
+    again: Callable[[Assignment], PathRun] | None = None
+    """Follows the entry under one more assignment."""
 
     @property
     def valid(self) -> list[PathRun]:
@@ -81,7 +91,9 @@ def explore(
     """Follow an entry under several assignments of what is not given. Raises what `prepare` and a
     launch raise."""
     prepared = prepare(front, profile, entry, args)
-    return _Search(prepared, dict(args), most, budget).run()
+    search = _Search(prepared, dict(args), most, budget)
+    search.found.again = search.follow
+    return search.run()
 
 
 class _Search:
@@ -96,7 +108,7 @@ class _Search:
         self.queue: deque[tuple[Assignment, int]] = deque()
         self.tried: set[Any] = set()
         self.reached: dict[Key, bool] = {}
-        self.wanted: set[tuple[int, int, Any]] = set()
+        self.wanted: dict[Key, int] = {}
         self.executed = 0
 
     def run(self) -> Explored:
@@ -124,7 +136,7 @@ class _Search:
         return True
 
     def _one(self, assignment: Assignment, repairs: int) -> None:
-        run = self._follow(assignment)
+        run = self.follow(assignment)
         self.found.runs.append(run)
         self.executed += run.executed
         for limit in run.noted.limits.values():
@@ -139,7 +151,8 @@ class _Search:
             self._turn(run, base)
             self._other_indices(run, base)
 
-    def _follow(self, assignment: Assignment) -> PathRun:
+    def follow(self, assignment: Assignment) -> PathRun:
+        """Follow the entry once under an assignment."""
         given = {n: assignment.get(s, s.default) for n, s in self.symbols.items()}
         launch = Launch(self.prepared, RunOptions(1, timing=False), {**self.args, **given}, PLACES)
         domain = Paths(assignment)
@@ -168,14 +181,15 @@ class _Search:
 
     def _turn(self, run: PathRun, base: Assignment) -> None:
         limits = list(run.noted.limits.values())
+        known = facts_of_symbols(base)
         for at, decision in enumerate(run.noted.decisions):
-            want = (decision.inst.pc, decision.visit, decision.outcome)
-            if decision.visit >= ROUNDS or want in self.wanted:
+            if decision.visit >= ROUNDS or self._is_turned(decision):
                 continue
-            self.wanted.add(want)
-            if self._is_turned(decision):
+            earlier = run.noted.decisions[:at]
+            if self.wanted.get(decision.key, 0) >= _ATTEMPTS or is_forced(decision, earlier, known):
                 continue
-            tried = flipped(decision, run.noted.decisions[:at], limits, base)
+            self.wanted[decision.key] = self.wanted.get(decision.key, 0) + 1
+            tried = flipped(decision, earlier, limits, base)
             if tried is not None:
                 self._push(tried)
 
@@ -199,14 +213,16 @@ class _Search:
         return {count: 2} if count is not None else {}
 
     def _note_open(self) -> None:
-        told: set[tuple[int, int]] = set()
+        told: set[tuple[int, Any]] = set()
         for run in self.found.valid:
-            for decision in run.noted.decisions:
-                place = decision.inst.pc, decision.visit
+            known = facts_of_symbols(run.noted.symbols)
+            for at, decision in enumerate(run.noted.decisions):
+                place = decision.inst.pc, decision.outcome
                 if decision.visit >= ROUNDS or place in told or self._is_turned(decision):
                     continue
-                told.add(place)
-                self.found.open.append(decision)
+                if not is_forced(decision, run.noted.decisions[:at], known):
+                    told.add(place)
+                    self.found.open.append(decision)
 
 
 def line_of(front: Front, inst: Inst) -> int:

@@ -6,75 +6,149 @@ the line between them, which is tried on other pairs before it is told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from typing import Any
 
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import DATA, INDEX, Env, Symbol
+from ptosim.engine.paths.forms import COUNT, DATA, INDEX, Env, Symbol
 from ptosim.engine.paths.records import Decision, Limit
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, line_of
+from ptosim.launch.paths.solve import consistent
 
 MOST_BOUNDS = 48
 """Bounds of an entry that are asked."""
+_MOST_SYMBOLS = 5
+_ASKED = 128
+"""Assignments among which one that breaks a bound is looked for."""
 _FAR = 1 << 40
 """A bound farther away is one of the type, not of the kernel."""
-_PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24)
+_PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24, -1, -9, -100, -1000)
 
-Met = Callable[[dict[Symbol, int]], bool]
+Met = Callable[[dict[Symbol, int]], bool | None]
+"""True or False where a bound is asked, None where the path does not come to it."""
 
 
 @dataclass(slots=True, eq=False)
 class Requirement:
-    """For which values the checks of some lines hold: `expr` between `low` and `high` (None: no
-    bound), a multiple of `multiple`. `kind` is `argument`, `data` or `index`; `broken_by` is an
-    assignment that breaks it."""
+    """For which values the checks of some lines hold: a sum (`terms`: how often each symbol, by
+    name) between `low` and `high` (None: no bound), or a multiple of `multiple`. `kind` is
+    `argument`, `data` or `index`; `broken_by` is an assignment that breaks it."""
 
     entry: str
-    expr: str
+    terms: dict[str, int]
     low: int | None
     high: int | None
     kind: str
-    symbols: tuple[str, ...]
     broken_by: dict[str, int]
     lines: list[int] = field(default_factory=list)
     multiple: int | None = None
+    when: tuple[tuple[int, Decision], ...] = ()
+    """What has to be decided that way for it to be asked, on other symbols, with its line."""
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What it is about, by name."""
+        return tuple(self.terms)
+
+    @property
+    def expr(self) -> str:
+        """The sum as text."""
+        first, *rest = self.terms.items()
+        text = f"{'-' * (first[1] < 0)}{_times(abs(first[1]), first[0])}"
+        return text + "".join(f" {'-' if c < 0 else '+'} {_times(abs(c), n)}" for n, c in rest)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What two requirements that are told once have in common."""
-        return self.expr, self.low, self.high, self.multiple
+        ways = tuple((d.inst.pc, d.outcome) for _, d in self.when)
+        return self.expr, self.multiple, ways
+
+    def join(self, other: Requirement) -> None:
+        """Take in another one of the same key: both hold."""
+        self.lines += [line for line in other.lines if line not in self.lines]
+        if other.low is not None and (self.low is None or other.low > self.low):
+            self.low = other.low
+        if other.high is not None and (self.high is None or other.high < self.high):
+            self.high = other.high
+        if all(value < 0 for value in self.broken_by.values()) or other.high == self.high:
+            is_better = any(value >= 0 for value in other.broken_by.values())
+            self.broken_by = other.broken_by if is_better else self.broken_by
 
     @property
     def is_quiet(self) -> bool:
         """True for one that only negative values break, or that data has to meet."""
-        return self.kind == DATA or all(value < 0 for value in self.broken_by.values())
+        if self.kind == DATA or all(value < 0 for value in self.broken_by.values()):
+            return True
+        up = all(count > 0 for count in self.terms.values()) and self.high is None
+        down = all(count < 0 for count in self.terms.values()) and self.low is None
+        return (up and (self.low or 0) <= 0) or (down and (self.high or 0) >= 0)
 
     @property
     def is_one(self) -> bool:
         """True if it leaves one value."""
         return self.low is not None and self.low == self.high
 
+    def holds(self, values: Mapping[str, int]) -> bool | None:
+        """Return if values by name meet it; None if one that it is about is not among them."""
+        if not values.keys() >= self.terms.keys():
+            return None
+        total = sum(count * values[name] for name, count in self.terms.items())
+        if self.multiple is not None:
+            return total % self.multiple == 0
+        return _is_between(total, self.low, self.high)
+
+    def is_asked(self, values: Mapping[str, int]) -> bool | None:
+        """Return if the path with these values comes to the checks; None if one that decides it is
+        not among them."""
+        symbols = {s for _, d in self.when for s in d.form.symbols}
+        if any(s.name not in values for s in symbols):
+            return None
+        env = Env({s: values[s.name] for s in symbols})
+        return all(d.holds(env) for _, d in self.when)
+
     def __str__(self) -> str:
+        text = self._text()
+        lines = ", ".join(dict.fromkeys(str(line) for line, _ in self.when))
+        return f"{text} (on a path through line {lines})" if lines else text
+
+    def _text(self) -> str:
         if self.multiple is not None:
             return f"{self.expr} is a multiple of {self.multiple}"
+        if len(self.terms) > 1:
+            return self._as_sides()
         if self.low is not None and self.high is not None:
             return f"{self.low} <= {self.expr} <= {self.high}"
         if self.high is None:
             return f"{self.expr} >= {self.low}"
         if self.kind == INDEX:
-            return f"{self.expr} <= {self.high}: launch at most {self.high + 1}"
+            of_what = f" block{'s' * bool(self.high)}" if self.expr == "block" else ""
+            return f"{self.expr} <= {self.high}: launch at most {self.high + 1}{of_what}"
         return f"{self.expr} <= {self.high}"
+
+    def _as_sides(self) -> str:
+        """With what is added on each side of the sign: `8*block + 8 <= n`."""
+        limit, sign = (self.high, 1) if self.high is not None else (self.low, -1)
+        assert limit is not None
+        sides: tuple[list[str], list[str]] = ([], [])
+        for name, count in self.terms.items():
+            sides[count * sign < 0].append(_times(abs(count), name))
+        rest = limit * sign
+        if rest or not all(sides):
+            sides[rest > 0 or (rest == 0 and bool(sides[0]))].append(str(abs(rest)))
+        return f"{' + '.join(sides[0])} <= {' + '.join(sides[1])}"
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
         return {
             "entry": self.entry, "expr": self.expr, "low": self.low, "high": self.high,
             "multiple": self.multiple, "lines": self.lines, "symbols": list(self.symbols),
-            "kind": self.kind, "broken_by": self.broken_by,
+            "kind": self.kind, "broken_by": self.broken_by, "terms": self.terms, "text": str(self),
+            "when": [{"line": line, "outcome": d.outcome} for line, d in self.when],
         }  # fmt: skip
 
 
@@ -82,26 +156,49 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     """Return what the bounds of the runs of an entry require, each once, with all its lines."""
     found: dict[tuple[object, ...], Requirement] = {}
     for limit, run in _asked(explored):
+        when = _conditions(limit, run, explored)
         for made in _of_bound(entry, limit, run):
+            if _is_contradicted(made, limit.inst.pc, explored):
+                continue
+            made.when = tuple((line_of(front, d.inst), d) for d in when)
+            made.lines = [line_of(front, limit.inst)]
             known = found.setdefault(made.key, made)
-            line = line_of(front, limit.inst)
-            if line not in known.lines:
-                known.lines.append(line)
-    sure = [r for r in found.values() if not _is_contradicted(r, explored)]
-    return [r for r in sure if not _is_implied(r, sure)]
+            if known is not made:
+                known.join(made)
+    return list(found.values())
 
 
-def _is_contradicted(made: Requirement, explored: Explored) -> bool:
-    """True if a run that counts has a value that would break it: then the bound says less."""
-    if made.multiple is not None or len(made.symbols) > 1:
-        return False
-    values = (
-        value
-        for run in explored.valid
-        for symbol, value in run.noted.symbols.items()
-        if symbol.name == made.expr
-    )
-    return any(not _is_between(value, made.low, made.high) for value in values)
+def _is_contradicted(made: Requirement, pc: int, explored: Explored) -> bool:
+    """True if a run that counts came there with values that would break it: the bound says less."""
+    there = {id(run) for _, run in explored.limits.get(pc, ()) if run.outcome is not None}
+    met = (
+        {s.name: v for s, v in run.noted.symbols.items()}
+        for run in explored.valid if id(run) in there
+    )  # fmt: skip
+    return any(made.holds(values) is False for values in met)
+
+
+def _conditions(limit: Limit, run: PathRun, explored: Explored) -> list[Decision]:
+    """The decisions on other symbols without which a bound is not asked: no run came to it that
+    decided another way."""
+    seen: dict[int, set[Any]] = {}
+    for other, by in explored.limits.get(limit.inst.pc, ()):
+        for decision in by.noted.decisions[: other.after]:
+            seen.setdefault(decision.inst.pc, set()).add(decision.outcome)
+    taken: dict[int, set[Any]] = {}
+    for by in explored.runs:
+        for decision in by.noted.decisions:
+            taken.setdefault(decision.inst.pc, set()).add(decision.outcome)
+    found = {
+        d.inst.pc: d for d in run.noted.decisions[: limit.after]
+        if not d.form.symbols & limit.symbols and not _is_loop(d)
+        and len(seen.get(d.inst.pc, ())) == 1 < len(taken.get(d.inst.pc, ()))
+    }  # fmt: skip
+    return list(found.values())
+
+
+def _is_loop(decision: Decision) -> bool:
+    return (form_of(decision.inst.run) or ("",))[0] == "for"
 
 
 def told_of(front: Front, requirements: Sequence[Requirement]) -> list[Diagnostic]:
@@ -156,7 +253,7 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     before = run.noted.decisions[: limit.after]
     return [
         d for d in before
-        if d.form.symbols & limit.symbols and (form_of(d.inst.run) or ("",))[0] != "for"
+        if d.form.symbols & limit.symbols and not _is_loop(d)
     ]  # fmt: skip
 
 
@@ -165,22 +262,21 @@ def _of_bound(entry: str, limit: Limit, run: PathRun) -> Iterator[Requirement]:
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = {**run.assignment, **run.noted.symbols}
 
-    def met(tried: dict[Symbol, int]) -> bool:
-        assignment = {**base, **tried}
+    def met(tried: dict[Symbol, int]) -> bool | None:
+        assignment = consistent({**base, **tried}) or base
+        if any(assignment[symbol] != value for symbol, value in tried.items()):
+            return None  # an index beyond its count: does not occur
         env = Env(assignment)
         if not all(d.holds(env) for d in context):
-            return True
-        return limit.is_met(assignment) is not False
+            return None
+        return limit.is_met(assignment)
 
-    kind = _kind(symbols)
     if len(symbols) == 1:
-        made = _range(entry, symbols[0], met, kind)
-    elif len(symbols) == 2:
-        made = _line(entry, symbols, met, kind)
-    else:
-        made = None
-    if made is not None:
-        yield made
+        made = _range(entry, symbols[0], met)
+        if made is not None:
+            yield made
+    elif len(symbols) <= _MOST_SYMBOLS:
+        yield from _planes(entry, symbols, met)
 
 
 def _kind(symbols: Sequence[Symbol]) -> str:
@@ -194,20 +290,21 @@ def _is_allowed(symbol: Symbol, value: int) -> bool:
     return symbol.low <= value <= symbol.high
 
 
-def _range(entry: str, symbol: Symbol, met: Met, kind: str) -> Requirement | None:
+def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
     """The values of one symbol that meet a bound, around the least one from 0 on that does."""
-    tried = [v for v in _PROBES if _is_allowed(symbol, v)]
-    holds = {v: met({symbol: v}) for v in (*tried, *(v for v in (-1,) if v >= symbol.low))}
+    at = lambda v: met({symbol: v}) is not False  # noqa: E731
+    tried = [v for v in _PROBES if v >= 0 and _is_allowed(symbol, v)]
+    holds = {v: at(v) for v in (*tried, *(v for v in (-1,) if v >= symbol.low))}
     if all(holds.values()):
         return None
     inside = next((v for v in tried if holds[v]), None)
     if inside is None:
         return None
-    name, at = symbol.name, lambda v: met({symbol: v})
+    name, kind = symbol.name, _kind([symbol])
     multiple = _multiple(symbol, inside, at)
     if multiple is not None:
         broken = {name: inside + 1}
-        return Requirement(entry, name, None, None, kind, (name,), broken, [], multiple)
+        return Requirement(entry, {name: 1}, None, None, kind, broken, [], multiple)
     low, high = _edge(symbol, inside, -1, at), _edge(symbol, inside, 1, at)
     if low is None and high is None:
         return None
@@ -216,7 +313,7 @@ def _range(entry: str, symbol: Symbol, met: Met, kind: str) -> Requirement | Non
     outside = high + 1 if high is not None else (low or 0) - 1
     if high is None and low is not None and low > 0:
         outside = low - 1
-    return Requirement(entry, name, low, high, kind, (name,), {name: outside})
+    return Requirement(entry, {name: 1}, low, high, kind, {name: outside})
 
 
 def _is_between(value: int, low: int | None, high: int | None) -> bool:
@@ -253,83 +350,108 @@ def _edge(symbol: Symbol, inside: int, sign: int, at: Callable[[int], bool]) -> 
     return good
 
 
-def _line(entry: str, symbols: Sequence[Symbol], met: Met, kind: str) -> Requirement | None:
-    """What two symbols have to meet, where it is a line: `8*block + 8 <= n`."""
-    one, other = symbols
-    for moved, by in ((one, other), (other, one)):
+def _planes(entry: str, symbols: Sequence[Symbol], met: Met) -> Iterator[Requirement]:
+    """What several symbols have to meet, where it is sums: `8*block + 8 <= n`."""
+    for moved in symbols:
+        others = [s for s in symbols if s is not moved]
         for sign in (1, -1):
-            found = _slope(moved, by, sign, met)
-            if found is None:
+            found = _slopes(moved, others, sign, met)
+            if found is None or not _agrees(moved, sign, *found, met):
                 continue
-            factor, constant = found
-            if not _agrees(moved, by, sign, factor, constant, met):
-                continue
-            if factor == 0:
-                low, high = (None, constant) if sign > 0 else (constant, None)
-                name, outside = moved.name, constant + sign
-                return Requirement(
-                    entry, name, low, high, kind, (name,), {name: outside, by.name: 1}
-                )
-            names = (one.name, other.name)
-            broken = _broken(moved, by, met)
-            if sign > 0:  # moved <= factor*by + constant
-                expr = (
-                    f"{moved.name} - {_times(factor, by)}"
-                    if factor > 0
-                    else (f"{moved.name} + {_times(-factor, by)}")
-                )
-                return Requirement(entry, expr, None, constant, kind, names, broken)
-            expr = (
-                f"{moved.name} - {_times(factor, by)}"
-                if factor > 0
-                else (f"{moved.name} + {_times(-factor, by)}")
-            )
-            return Requirement(entry, expr, constant, None, kind, names, broken)
-    return None
+            slopes, constant = found
+            terms = {moved: 1, **{s: -slope for s, slope in slopes.items() if slope}}
+            kept = sorted(terms, key=lambda s: s.name)
+            low, high = (None, constant) if sign > 0 else (constant, None)
+            broken = _broken(kept, others, met) or _beyond(moved, sign, found)
+            named = {s.name: terms[s] for s in kept}
+            if named[kept[0].name] < 0:  # written with its first symbol as it is
+                named = {name: -count for name, count in named.items()}
+                low, high = (None if v is None else -v for v in (high, low))
+            yield Requirement(entry, named, low, high, _kind(kept), broken)
 
 
-def _times(factor: int, symbol: Symbol) -> str:
-    return symbol.name if factor == 1 else f"{factor}*{symbol.name}"
+def _times(factor: int, name: str) -> str:
+    return name if factor == 1 else f"{factor}*{name}"
 
 
-def _slope(moved: Symbol, by: Symbol, sign: int, met: Met) -> tuple[int, int] | None:
-    """The factor and constant of the edge of one symbol as the other moves."""
-    edges: list[tuple[int, int]] = []
-    for value in (1, 2, 3):
-        at = lambda v, value=value: met({moved: v, by: value})  # noqa: E731
+_Plane = tuple[dict[Symbol, int], int]
+
+
+def _slopes(moved: Symbol, others: Sequence[Symbol], sign: int, met: Met) -> _Plane | None:
+    """The factors and the constant of the edge of one symbol as each of the others moves."""
+
+    def edge(values: dict[Symbol, int]) -> int | None:
+        at = lambda v: met({moved: v, **values}) is not False  # noqa: E731
         inside = next((v for v in _PROBES if _is_allowed(moved, v) and at(v)), None)
-        edge = _edge(moved, inside, sign, at) if inside is not None else None
-        if edge is None:
+        return _edge(moved, inside, sign, at) if inside is not None else None
+
+    base = {s: _usual(s) for s in others}
+    first = edge(base)
+    if first is None:
+        return None
+    slopes = {}
+    for symbol in others:
+        steps = [base[symbol] + d for d in (1, 2) if _is_allowed(symbol, base[symbol] + d)]
+        steps = steps or [base[symbol] - 1]
+        edges = [edge({**base, symbol: value}) for value in steps]
+        gains = [
+            (e - first) // (v - base[symbol]) for v, e in zip(steps, edges, strict=True)
+            if e is not None and (e - first) % (v - base[symbol]) == 0
+        ]  # fmt: skip
+        if len(gains) < len(steps) or len(set(gains)) != 1:
             return None
-        edges.append((value, edge))
-    (_, a), (_, b), (_, c) = edges
-    return (b - a, a - (b - a)) if b - a == c - b else None
+        slopes[symbol] = gains[0]
+    return slopes, first - sum(slope * base[s] for s, slope in slopes.items())
 
 
-def _agrees(moved: Symbol, by: Symbol, sign: int, factor: int, constant: int, met: Met) -> bool:
-    for value, distance in product((1, 2, 4, 7, 16), (0, 1)):
-        edge = factor * value + constant
-        tried = edge + sign * distance
-        if _is_allowed(moved, tried) and met({moved: tried, by: value}) != (distance == 0):
+_TRIED = (1, 2, 4, 7, 16, 0, 33, 3)
+_MANY = 1000
+
+
+def _usual(symbol: Symbol, value: int = 1) -> int:
+    """A value to ask with; counts are large, so that no index is beyond them."""
+    value += _MANY if symbol.kind == COUNT else 0
+    return min(max(value, symbol.low), symbol.high)
+
+
+def _agrees(moved: Symbol, sign: int, slopes: dict[Symbol, int], constant: int, met: Met) -> bool:
+    """True if it is the edge for other values, too, but for those that another edge leaves out."""
+    count = 0
+    for turn in range(8):
+        values = {s: _usual(s, _TRIED[(turn + 3 * at) % 8]) for at, s in enumerate(slopes)}
+        edge = constant + sum(slope * values[s] for s, slope in slopes.items())
+        tried = {moved: edge, **values}
+        counts = {s.below: v for s, v in tried.items() if s.below}
+        if any(s.name in counts and v <= counts[s.name] for s, v in tried.items()):
+            continue  # does not occur
+        if _is_allowed(moved, edge + sign) and met({**tried, moved: edge + sign}):
             return False
-    return True
+        is_in = _is_allowed(moved, edge) and met(tried) is not False
+        if not is_in and any(met({**values, moved: v}) for v in _near(moved, edge, sign)):
+            return False
+        count += is_in
+    return count > 1
 
 
-def _broken(moved: Symbol, by: Symbol, met: Met) -> dict[str, int]:
-    for first, second in product((1, 0, 2, 3, 9, 17, 100, 1000), repeat=2):
-        is_allowed = _is_allowed(moved, first) and _is_allowed(by, second)
-        if is_allowed and not met({moved: first, by: second}):
-            return {moved.name: first, by.name: second}
+def _near(moved: Symbol, edge: int, sign: int) -> list[int]:
+    """Values on the good side of an edge."""
+    found = (edge - sign * d for d in (1, 2, 4, 8, 16, 64, 1024))
+    return [v for v in (*found, 0, 1) if _is_allowed(moved, v) and (edge - v) * sign > 0]
+
+
+def _beyond(moved: Symbol, sign: int, plane: _Plane) -> dict[str, int]:
+    """Values just outside, however large."""
+    slopes, constant = plane
+    values = {s: _usual(s) for s in slopes}
+    edge = constant + sum(slope * values[s] for s, slope in slopes.items())
+    return {moved.name: edge + sign, **{s.name: v for s, v in values.items()}}
+
+
+def _broken(symbols: Sequence[Symbol], others: Sequence[Symbol], met: Met) -> dict[str, int]:
+    rest = {s: _usual(s) for s in others if s not in symbols}
+    values = (1, 0, 2, 3, 9, 17, 100, 1000)
+    for tried in islice(product(values, repeat=len(symbols)), _ASKED):
+        pairs: dict[Symbol, int] = dict(zip(symbols, tried, strict=True))
+        if all(_is_allowed(s, v) for s, v in pairs.items()) and met({**rest, **pairs}) is False:
+            return {s.name: v for s, v in pairs.items()}
     return {}
-
-
-def _is_implied(one: Requirement, others: Sequence[Requirement] | object) -> bool:
-    """True if another one on the same expression asks for as much."""
-    for other in others:  # type: ignore[attr-defined]
-        if other is one or other.expr != one.expr or one.multiple or other.multiple:
-            continue
-        low = one.low is None or (other.low is not None and other.low >= one.low)
-        high = one.high is None or (other.high is not None and other.high <= one.high)
-        if low and high:
-            return True
-    return False

@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 
-from ptosim.engine.paths.forms import Assignment, Env, Form, NoRound, Symbol, constants_of
+from ptosim.engine.paths.forms import (
+    COUNT,
+    INDEX,
+    Assignment,
+    Env,
+    Form,
+    NoRound,
+    Symbol,
+    constants_of,
+)
+from ptosim.engine.paths.linear import Linear, cannot_be, facts_of
 from ptosim.engine.paths.records import CANNOT, Decision, Limit
 
 MOST = 400
 """Assignments that are tried for one decision."""
 _SMALL = (0, 1, 2, 3, 4, 7, 8, 15, 16, 17)
 _PAIRS = 18
+_SMALL_ENOUGH = 4
+_ASKED, _BOUNDS = 6, 16
+"""Assignments of which bounds are asked, too, and how many bounds."""
+_NEAR = 24
+"""Decisions before one that are asked what they say of it."""
+
+
+def facts_of_symbols(symbols: Iterable[Symbol]) -> list[Linear]:
+    """What holds for symbols whatever they are: an index is less than its count."""
+    by_name = {symbol.name: symbol for symbol in symbols}
+    pairs = [(s, by_name[s.below]) for s in by_name.values() if s.below in by_name]
+    return [Linear({count: 1, symbol: -1}, -1) for symbol, count in pairs]
+
+
+def is_forced(decision: Decision, earlier: Sequence[Decision], known: Sequence[Linear]) -> bool:
+    """True if after the earlier decisions of its path a decision cannot turn out another way."""
+    if not isinstance(decision.outcome, bool):
+        return False
+    near = [d for d in earlier if d.form.symbols & decision.form.symbols]
+    facts = [*known, *(f for d in near[-_NEAR:] for f in facts_of(d.form, d.outcome))]
+    return cannot_be(decision.form, not decision.outcome, facts)
 
 
 def flipped(
@@ -27,7 +58,12 @@ def flipped(
         except (*CANNOT, NoRound):
             return False
 
-    return _found([decision.form], turns, earlier, limits, base)
+    wanted = facts_of(decision.form, not decision.outcome) if _is_truth(decision) else []
+    return _found([decision.form], turns, earlier, limits, base, wanted)
+
+
+def _is_truth(decision: Decision) -> bool:
+    return isinstance(decision.outcome, bool)
 
 
 def meeting(limit: Limit, earlier: Sequence[Decision], base: Assignment) -> Iterator[Assignment]:
@@ -45,22 +81,86 @@ def _found(
     earlier: Sequence[Decision],
     limits: Sequence[Limit],
     base: Assignment,
+    wanted: Sequence[Linear] = (),
 ) -> Assignment | None:
     symbols = frozenset().union(*(form.symbols for form in forms))
     kept = [d for d in earlier if d.form.symbols & symbols]
-    bounds = [limit for limit in limits if limit.symbols & symbols]
-    best, least = None, None
-    for tried in _tries(forms, base):
+    bounds = _first_ones(limit for limit in limits if limit.symbols & symbols)
+
+    def wrong(tried: Assignment) -> int:
+        env = Env(tried)
+        return sum(not d.holds(env) for d in kept)
+
+    best, least, asked = None, None, 0
+    for tried in chain(_roots(wanted, base), _tries(forms, base)):
         if not turns(tried):
             continue
-        env = Env(tried)
-        wrong = sum(not d.holds(env) for d in kept)
-        wrong += sum(limit.is_met(tried) is False for limit in bounds)
-        if least is None or wrong < least:
-            best, least = tried, wrong
-        if wrong == 0:
+        count = wrong(tried)
+        if count == 0 and asked < _ASKED:
+            asked += 1
+            count = sum(limit.is_met(tried) is False for limit in bounds)
+        elif count == 0:
             break
-    return best
+        if least is None or count < least:
+            best, least = tried, count
+        if count == 0:
+            break
+    if best is None:
+        return None
+    most = wrong(best)
+    made = _smaller(best, base, lambda t: turns(t) and wrong(t) <= most)
+    is_worse = any(limit.is_met(made) is False and limit.is_met(best) for limit in bounds)
+    return best if is_worse else made
+
+
+def _first_ones(limits: Iterable[Limit]) -> list[Limit]:
+    """Of each instruction one bound: to ask it means to execute it again."""
+    found: dict[int, Limit] = {}
+    for limit in limits:
+        found.setdefault(limit.inst.pc, limit)
+    return list(found.values())[:_BOUNDS]
+
+
+def _smaller(
+    tried: Assignment, base: Assignment, is_good: Callable[[Assignment], bool]
+) -> Assignment:
+    """An assignment that is as good, with smaller values: long loops cost time, and tell no more.
+    Of each symbol that moved, the value before, then powers of two, then between them."""
+    made = dict(tried)
+    for symbol in sorted(made, key=lambda s: s.name):
+        now, before = made[symbol], base.get(symbol, symbol.default)
+        if now <= max(before, _SMALL_ENOUGH) or symbol.kind in (INDEX, COUNT):
+            continue
+        low = before
+        for value in (before, *(1 << p for p in range(31) if before < 1 << p < now)):
+            if is_good({**made, symbol: value}):
+                made[symbol] = value
+                break
+            low = value
+        while made[symbol] - low > 1 and made[symbol] > _SMALL_ENOUGH:
+            middle = (low + made[symbol]) // 2
+            if is_good({**made, symbol: middle}):
+                made[symbol] = middle
+            else:
+                low = middle
+    return made
+
+
+def _roots(wanted: Sequence[Linear], base: Assignment) -> Iterator[Assignment]:
+    """Assignments at which a sum of symbols just is 0, each symbol moved by itself."""
+    for fact in wanted:
+        if not all(isinstance(atom, Symbol) for atom in fact.terms):
+            continue
+        now = fact.constant + sum(c * base.get(s, s.default) for s, c in fact.terms.items())
+        for symbol, count in sorted(fact.terms.items(), key=lambda t: t[0].name):
+            missing = -now if count > 0 else now
+            value = base.get(symbol, symbol.default) + -(-missing // abs(count)) * (
+                1 if count > 0 else -1
+            )
+            if symbol.low <= value <= symbol.high:
+                tried = consistent({**base, symbol: value})
+                if tried is not None:
+                    yield tried
 
 
 def _tries(forms: list[Form], base: Assignment) -> Iterator[Assignment]:
@@ -70,13 +170,11 @@ def _tries(forms: list[Form], base: Assignment) -> Iterator[Assignment]:
     values = {s: list(_values(s, constants, base)) for s in symbols}
     count = 0
     for symbol in symbols:
-        for value in values[symbol]:
+        for value in values[symbol][: max(MOST // len(symbols), _PAIRS)]:
             tried = consistent({**base, symbol: value})
             if tried is not None:
-                count += 1
                 yield tried
-                if count >= MOST:
-                    return
+    yield from _together(symbols, base)
     for one, other in ((a, b) for a in symbols for b in symbols if a.name < b.name):
         for first, second in product(values[one][:_PAIRS], values[other][:_PAIRS]):
             tried = consistent({**base, one: first, other: second})
@@ -85,6 +183,17 @@ def _tries(forms: list[Form], base: Assignment) -> Iterator[Assignment]:
                 yield tried
                 if count >= 2 * MOST:
                     return
+
+
+def _together(symbols: Sequence[Symbol], base: Assignment) -> Iterator[Assignment]:
+    """All symbols that are no place of a core are as large: products and quotients need that."""
+    moved = [s for s in symbols if s.kind not in (INDEX, COUNT)]
+    if len(moved) < 2:
+        return
+    for power in range(17):
+        tried = consistent({**base, **{s: min(1 << power, s.high) for s in moved}})
+        if tried is not None:
+            yield tried
 
 
 def _values(symbol: Symbol, constants: Sequence[int], base: Assignment) -> Iterable[int]:

@@ -13,10 +13,14 @@ from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.launch.dry_run import Followed
 from ptosim.launch.paths.explore import Explored, PathRun, line_of
+from ptosim.launch.paths.solve import consistent
 
 ASSUMED_HAZARD, ASSUMED_NOTE = "PTO5290", "PTO6053"
 """The codes of an error, and of anything less, that shows only with a value of data that is
 assumed."""
+
+AGAIN, _STEPS = 32, 8
+"""Followings of an entry that look for smaller values, and values of one symbol."""
 
 
 @dataclass(slots=True, eq=False)
@@ -133,16 +137,65 @@ def findings_of(
     `known` (code and line) were told."""
     told, found = set(known), list[Diagnostic]()
     runs = sorted(explored.valid, key=lambda r: (bool(_assumed(r)), _size(r)))
+    smaller = _Smaller(explored)
     for run in runs:
-        outcome = run.outcome
-        assert outcome is not None
-        for each in outcome.findings:
-            key = fault_of(each)
-            if key in told:
-                continue
-            told.add(key)
-            found.append(_witnessed(front, each, run))
+        new = [d for d in _findings(run) if fault_of(d) not in told]
+        faults = {fault_of(d) for d in new}
+        told |= faults
+        shown = smaller.run(run, faults) if faults else run
+        first: dict[tuple[str, object], Diagnostic] = {}
+        for each in _findings(shown):
+            if fault_of(each) in faults:
+                first.setdefault(fault_of(each), each)
+        found += [_witnessed(front, first[fault], shown) for fault in first]
     return found
+
+
+def _findings(run: PathRun) -> list[Diagnostic]:
+    return run.outcome.findings if run.outcome is not None else []
+
+
+class _Smaller:
+    """Looks for the smallest values that show what a run shows: it is followed again."""
+
+    def __init__(self, explored: Explored) -> None:
+        self.left = AGAIN
+        self.explored = explored
+
+    def run(self, run: PathRun, faults: set[tuple[str, object]]) -> PathRun:
+        """Return a run that has as many faults, with symbols at their defaults, or smaller."""
+        made = run
+        for symbol in _moved(run):
+            made = self._first(made, symbol, [symbol.default], faults)
+        for symbol in [*_moved(made), *_moved(made)]:  # one may wait for another
+            now = made.noted.symbols.get(symbol, symbol.default)
+            values = [v for v in (0, 1, 2, 3, 4, *(1 << p for p in range(3, 17))) if v < now]
+            made = self._first(made, symbol, values[:_STEPS], faults)
+        return made
+
+    def _first(
+        self, run: PathRun, symbol: Symbol, values: Sequence[int], faults: set[tuple[str, object]]
+    ) -> PathRun:
+        base = {**run.assignment, **run.noted.symbols}
+        for value in sorted(set(values)):
+            tried = consistent({**base, symbol: value})
+            is_it = tried is not None and tried[symbol] == value and symbol.low <= value
+            if not is_it or value == base.get(symbol) or not self.left or tried is None:
+                continue
+            self.left -= 1
+            assert self.explored.again is not None
+            made = self.explored.again(tried)
+            shown = {fault_of(d) for d in _findings(made)}
+            if shown >= faults and bool(_assumed(made)) <= bool(_assumed(run)):
+                return made
+        return run
+
+
+def _moved(run: PathRun) -> list[Symbol]:
+    """The symbols of a run that are not at their defaults, those farthest away first; a count is
+    as small as its index lets it be."""
+    moved = [s for s, v in run.noted.symbols.items() if v != s.default]
+    return sorted(moved, key=lambda s: (-abs(run.noted.symbols[s] - s.default), s.name))
 
 
 def fault_of(found: Diagnostic) -> tuple[str, object]:

@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType
 from ptosim.machine.affine import Affine
 from ptosim.machine.numbers.lanes import COMPARISONS, of_numbers
@@ -338,6 +339,24 @@ MAKERS: dict[str, Maker] = {
     "arith.mulsi_extended": _wide_product(_signed),
     "arith.mului_extended": _wide_product(unsigned),
 }
+
+_CASTS = ("arith.index_cast", "arith.extsi", "arith.index_castui", "arith.extui", "arith.trunci")
+
+
+def word_of(op: Operation) -> tuple[str, str]:
+    """Return the word of an operation on whole numbers, `cast` and the predicate of a comparison
+    among them, and how it sees them ('' where it is any of them); ('', '') for any other."""
+    predicate = op.bound.get("predicate")
+    if op.name in _CASTS:
+        return "cast", ""
+    if predicate is None:
+        word, kind = ARITHMETIC.get(op.name, ("", ""))
+        return (word, kind.strip("i")) if kind != "f" else ("", "")
+    element = getattr(op.bound["lhs"].type, "dtype", None)
+    if element is None or element.is_float:
+        return "", ""
+    word = str(predicate.const)
+    return (word, "") if word in COMPARISONS else (word[1:], word[0])
 
 
 # -- of many rounds of a loop ----------------------------------------------------------------------

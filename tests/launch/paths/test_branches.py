@@ -103,10 +103,50 @@ def test_without_exploring_the_first_open_decision_ends_it():
 
 
 def test_what_no_value_reaches_is_told_as_not_covered():
-    never = "%r = arith.remsi %n, %c7 : index\n%c = arith.cmpi sgt, %r, %c7 : index"
+    never = (
+        "%q = arith.muli %n, %n : index\n%e = arith.constant 4 : index\n"
+        "%r = arith.remui %q, %e : index\n%c = arith.cmpi eq, %r, %c3 : index"
+    )
     (note,) = found(kernel(inside(never, RACE)))
     assert (note.code, note.severity.word) == ("PTO6050", "note")
     assert "depends on n" in note.message
+
+
+NEVER = {
+    "a rest is less than its divisor": "%r = arith.remui %n, %c7 : index\n"
+    "%c = arith.cmpi ugt, %r, %c7 : index",
+    "a sum is itself": "%s = arith.addi %n, %c3 : index\n%e = arith.subi %s, %c3 : index\n"
+    "%c = arith.cmpi ne, %e, %n : index",
+    "a number is not beyond its bound": "%m = arith.minsi %n, %c8 : index\n"
+    "%c = arith.cmpi sgt, %m, %c16 : index",
+    "an index is less than its count": "%b = pto.get_block_idx -> i64\n"
+    "%m = pto.get_block_num -> i64\n%c = arith.cmpi sge, %b, %m : i64",
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_what_cannot_happen_is_covered(name):
+    """No value makes the condition hold, and that is shown by ranges and sums: nothing is open."""
+    every = ptosim.check(kernel(inside(NEVER[name], RACE)), sync="manual")
+    assert [d.code for d in every if d.code.startswith(("PTO5", "PTO60"))] == []
+    (coverage,) = every.coverage
+    assert coverage["open"] == []
+
+
+def test_a_decision_that_an_earlier_one_decides_is_covered():
+    inner = inside("%c1b = arith.cmpi sgt, %n, %c3 : index\n%c = arith.andi %c1b, %c1b : i1", LOAD)
+    outer = f"%g = arith.cmpi sgt, %n, %c5 : index\nscf.if %g {{\n{inner}\n}}"
+    (coverage,) = ptosim.check(kernel(outer), sync="manual").coverage
+    assert (coverage["open"], coverage["runs"]) == ([], 2)
+
+
+def test_products_and_quotients_of_several_arguments_are_turned():
+    both = (
+        "%p = arith.divui %n, %c64 : index\n%q = arith.divui %m, %c16 : index\n"
+        "%r = arith.muli %p, %q : index\n%c = arith.cmpi ugt, %r, %c0 : index"
+    )
+    (race,) = [d for d in found(kernel(inside(both, RACE), "%n: index, %m: index")) if d.is_error]
+    assert race.witness == {"m": 16, "n": 64}
 
 
 def test_the_runs_are_the_same_every_time():

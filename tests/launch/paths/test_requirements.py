@@ -30,6 +30,12 @@ KERNELS = {
         "scf.for %i = %c0 to %n step %c1 {\n" + window("%o = arith.muli %i, %c2 : index") + "\n}",
         "n <= 8"),
     "two numbers": (window("%o = arith.addi %n, %m : index"), "m + n <= 15"),
+    "a number in eights and another": (
+        window("%p = arith.muli %m, %c8 : index\n%o = arith.addi %n, %p : index"),
+        "8*m + n <= 15"),
+    "the last of a number of rounds": (
+        "scf.for %i = %m to %n step %c1 {\n" + window("%o = arith.addi %i, %c0 : index") + "\n}",
+        "n <= 16"),
 }  # fmt: skip
 
 
@@ -44,6 +50,42 @@ def test_what_a_kernel_requires(name):
     assert f"@k requires {expected}" in requirements(text)
     every = ptosim.check(text, sync="manual")
     assert not any(d.is_error for d in every), "a requirement is no error"
+
+
+def test_each_number_of_a_bound_may_have_a_range_of_its_own():
+    shape = TILE.replace("v_row=16", "v_row=?").replace("v_col=64", "v_col=?")
+    body = f"%a = pto.alloc_tile addr = %a0 valid_row = %n valid_col = %m : {shape}"
+    told = requirements(kernel(body, "%n: index, %m: index"))
+    assert told == ["@k requires 0 <= m <= 64", "@k requires 0 <= n <= 16"]
+
+
+def test_a_bound_on_one_side_of_a_branch_names_the_branch():
+    """Where the mode is 3 an offset of 100 is right."""
+    inner = window("%o = arith.addi %n, %c0 : index")
+    body = f"%c = arith.cmpi ne, %mode, %c3 : index\nscf.if %c {{\n{inner}\n}}"
+    text = kernel(body, "%n: index, %mode: index")
+    (told,) = requirements(text)
+    assert told.startswith("@k requires 0 <= n <= 15 (on a path through line ")
+    (record,) = ptosim.check(text, sync="manual").requirements
+    assert [w["outcome"] for w in record["when"]] == [True]
+    for mode, is_wrong in ((3, False), (4, True)):
+        found = ptosim.check(text, sync="manual", args={"n": 100, "mode": mode})
+        assert any(d.code == "PTO6101" for d in found) == is_wrong
+
+
+def test_what_does_not_occur_is_not_required():
+    """A loop from the block on makes no round for blocks beyond its end; a block is less than the
+    number of blocks."""
+    block = "%b = pto.get_block_idx -> i64\n%i0 = arith.index_cast %b : i64 to index\n"
+    many = "%m = pto.get_block_num -> i64\n%z = arith.index_cast %m : i64 to index\n"
+    view = f"%v = pto.make_tensor_view %x, shape = [%z, %c64], strides = [%c64, %c1] : {VIEW}\n"
+    loop = "scf.for %i = %i0 to %n step %z {{\n{}\n}}"
+    of_rows = view.replace("%z,", "%n,") + WINDOW.replace("%o", "%i").replace("%vx", "%v")
+    of_blocks = view + WINDOW.replace("%o", "%i0").replace("%vx", "%v")
+    for body in (loop.format(of_rows), of_blocks):
+        text = (block + many + body).replace("16x64", "?x64")
+        text = text.replace("!pto.partition_tensor_view<?x64", "!pto.partition_tensor_view<1x64")
+        assert requirements(kernel(text)) == []
 
 
 def test_clamped_numbers_require_nothing():
