@@ -4,51 +4,70 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
-from ptosim.time.pipes.steps import PIPES
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.source import Source
+from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.equal_cores import Alike, alike_cores
 from ptosim.time.report.roofline import Roof
+from ptosim.time.report.spans import Busy, LineUse, busy_spans, line_uses
 from ptosim.time.report.totals import CostReport
-from ptosim.time.report.trace import Busy, busy_spans
 from ptosim.views.charts.axis import Axis, around
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.lanes import Lane, Lanes, Span
+from ptosim.views.charts.listing import Beside, Listing, Remark
 from ptosim.views.charts.marks import OTHERS, SERIES, Line, Mark, Point, Points
 
 CORES = 16
 """Cores with a timeline of their own; of more the rest is counted."""
 
 
-def time_axis(report: CostReport) -> Axis:
-    """Return the axis of a launch's cycles; of several waves, of one."""
-    return Axis("time", 0, max(report.span, 1), "cycles")
+def time_axis(reports: Sequence[CostReport]) -> Axis:
+    """Return one axis of cycles for launches beside each other; of several waves, of one."""
+    return Axis("time", 0, max([1, *(r.span for r in reports)]), "cycles")
 
 
 def series_of(reports: Sequence[CostReport]) -> dict[str, int]:
-    """Return the colour of each operation, the same on all targets: the dearest have their own."""
+    """Return the colour of each operation, the same on all targets: the dearest of each pipe have
+    their own, then the dearest of all."""
     cycles: Counter[str] = Counter()
+    first: dict[str, tuple[int, str]] = {}
     for report in reports:
-        cycles.update({use.name: round(use.cycles) for use in report.ops})
-    names = sorted(cycles, key=lambda name: (-cycles[name], name))
+        for use in report.ops:
+            cycles[use.name] += round(use.cycles)
+        for step, count, _ in report.executed:
+            name, pipe = step.site.mnemonic, PIPES[step.pipe]
+            first[pipe] = max(first.get(pipe, (0, "")), (step.busy * count, name))
+    leading = {name for _, name in first.values()}
+    names = sorted(cycles, key=lambda name: (name not in leading, -cycles[name], name))
     return {name: min(number, OTHERS) for number, name in enumerate(names)}
 
 
-def timeline(report: CostReport, group: str, series: Mapping[str, int]) -> Lanes:
+def timeline(
+    report: CostReport,
+    group: str,
+    series: Mapping[str, int],
+    axis: Axis | None = None,
+    program: str = "",
+) -> Lanes:
     """Return lanes for the pipes of each core, equal cores in one, and for the critical path;
-    `series` are the colours of operations."""
+    `series` are the colours of operations; spans are those of lines of the listing of a
+    `program`."""
     alike = alike_cores(report)
-    rows = [_path(report, series)]
-    for each in alike[:CORES]:
-        rows += _core(each, series)
+    made = _Timeline(report, series)
+    rows = [_path(report, series), *made.rows(alike[:CORES])]
     left = sum(each.count for each in alike[CORES:])
     note = f"and {left} more cores, which are in the trace (--trace)" if left else ""
     used = {use.name: series.get(use.name, OTHERS) for use in report.ops}
     keys = sorted(((name, n) for name, n in used.items() if n < SERIES), key=lambda key: key[1])
     if OTHERS in used.values():
         keys.append(("other operations", OTHERS))
-    title = f"timeline, {report.label}"
-    return Lanes(title, time_axis(report), rows, keys=keys, group=group, note=note)
+    return Lanes(
+        f"timeline, {report.label}", axis or time_axis([report]), rows, keys=keys, group=group,
+        note=note, program=program, details=made.details,
+    )  # fmt: skip
 
 
 def _path(report: CostReport, series: Mapping[str, int]) -> Lane:
@@ -57,7 +76,7 @@ def _path(report: CostReport, series: Mapping[str, int]) -> Lane:
             part.start, part.end,
             f"{part.op} · line {part.line} · {part.core} {part.pipe}"
             if part.line else f"{part.op} {part.pipe}",
-            series.get(part.op, OTHERS),
+            series.get(part.op, OTHERS), part.line,
         )
         for part in report.path
         if part.end > part.start
@@ -65,26 +84,123 @@ def _path(report: CostReport, series: Mapping[str, int]) -> Lane:
     return Lane("critical path", spans, "the chain of operations that the total consists of")
 
 
-def _core(each: Alike[CoreTimer], series: Mapping[str, int]) -> list[Lane]:
-    by_pipe: dict[int, list[Span]] = {}
-    for busy in busy_spans(each.of):
-        by_pipe.setdefault(busy.step.pipe, []).append(_span(busy, series))
-    named = f"{each.name} ({each.count} cores alike)" if each.count > 1 else each.name
-    return [
-        Lane(named, None),
-        *(
-            Lane(PIPES[pipe], by_pipe[pipe], f"{each.name} {PIPES[pipe]}")
-            for pipe in sorted(by_pipe)
-        ),
+class _Timeline:
+    """The lanes of cores. `details` are told of spans: operands, bytes, stages of what they
+    execute."""
+
+    def __init__(self, report: CostReport, series: Mapping[str, int]) -> None:
+        self.report, self.series = report, series
+        self.details: list[list[str]] = []
+        self._of: dict[int, int] = {}  # details by the identity of their costs
+        self._kept: list[object] = []
+        self._places: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def rows(self, alike: Sequence[Alike[CoreTimer]]) -> list[Lane]:
+        """Return the lanes; the first one after the critical path, which is lane 0."""
+        lanes: list[tuple[Alike[CoreTimer], int, list[Busy]]] = []
+        for each in alike:
+            by_pipe: dict[int, list[Busy]] = {}
+            for busy in busy_spans(each.of):
+                at = by_pipe.setdefault(busy.step.pipe, [])
+                at.append(busy)
+            lanes += [(each, pipe, by_pipe[pipe]) for pipe in sorted(by_pipe)]
+        for lane, (each, _, found) in enumerate(lanes, 1):
+            for at, busy in enumerate(found):
+                self._places[each.of.index, busy.record] = lane, at
+        rows: list[Lane] = []
+        before = None
+        for each, pipe, found in lanes:
+            if each is not before:
+                more = f" ({each.count} cores alike)" if each.count > 1 else ""
+                rows.append(Lane(f"{each.name}{more}", None))
+                before = each
+            told = f"{each.name} {PIPES[pipe]}"
+            rows.append(Lane(PIPES[pipe], list(map(self._span, found)), told))
+        return rows
+
+    def _span(self, busy: Busy) -> Span:
+        site = busy.step.site
+        text = f"{site.mnemonic} · line {site.line}" if site.line else site.mnemonic
+        if busy.times > 1:
+            text = f"{busy.times:,} x {text}"
+        after = self._places.get(busy.after) if busy.after is not None else None
+        colour = self.series.get(site.mnemonic, OTHERS)
+        return Span(busy.start, busy.end, text, colour, site.line, self._detail(busy.step), after)
+
+    def _detail(self, step: Step) -> int:
+        number = self._of.get(id(step))
+        if number is None:
+            told = _told(step)
+            if told not in self.details:
+                self.details.append(told)
+            number = self._of[id(step)] = self.details.index(told)
+            self._kept.append(step)  # so that no other one has its identity
+        return number
+
+
+def _told(step: Step) -> list[str]:
+    """What is told of an operation: its text, its cost, each stage of it."""
+    site, cost = step.site, step.cost
+    later = f", its result {cost.latency:,} after the pipe is free" if cost.latency else ""
+    found = [site.text, f"{cost.cycles:,} cycles{later}; figures {cost.confidence}"]
+    if cost.moved is not None:
+        m = cost.moved
+        found.append(f"{m.direction}s {m.bytes:,} bytes in {m.runs:,} bursts of {m.run_bytes:,}")
+    return found + [
+        f"{s.name}: {s.cycles:,.0f} cycles" + (f", {s.count:,} x" if s.count > 1 else "")
+        for s in cost.stages
     ]
 
 
-def _span(busy: Busy, series: Mapping[str, int]) -> Span:
-    site = busy.step.site
-    text = f"{site.mnemonic} · line {site.line}" if site.line else site.mnemonic
-    if busy.times > 1:
-        text = f"{busy.times:,} x {text}"
-    return Span(busy.start, busy.end, text, series.get(site.mnemonic, OTHERS))
+def listing(
+    source: Source, reports: Sequence[CostReport], findings: Sequence[Diagnostic], program: str
+) -> Listing:
+    """Return a program's text with what each line costs on each target, and findings below their
+    lines."""
+    uses = [line_uses(report) for report in reports]
+    lines = sorted({n for found in uses for n in found if n})
+    remarks: dict[int, list[Remark]] = {}
+    for one in sorted(findings, key=lambda d: -d.severity):
+        if one.span is not None and one.span.source.name == source.name:
+            text = f"{one.severity.word} {one.code}: {one.message}"
+            remarks.setdefault(one.span.line, []).append(Remark(one.severity.word, text))
+    figures = {
+        line: [
+            beside
+            for report, found in zip(reports, uses, strict=True)
+            for beside in _beside(report, found.get(line))
+        ]
+        for line in lines
+    }
+    return Listing(
+        PurePath(source.label).name, source.text.rstrip("\n").split("\n"), program,
+        [(report.label, len(_COLUMNS)) for report in reports], _COLUMNS * len(reports), figures,
+        remarks, frozenset(at for at in range(len(_COLUMNS) * len(reports)) if at % len(_COLUMNS)),
+        _NOTE if reports else "",
+    )  # fmt: skip
+
+
+_COLUMNS = ("path", "busy", "waits")
+_NOTE = (
+    "cycles. path: what the total consists of (the critical path); busy: how long a line has its "
+    "pipes; waits: how long these stand still before it. A click on a line shows its spans, one on "
+    "a span its line"
+)
+
+
+def _beside(report: CostReport, use: LineUse | None) -> list[Beside]:
+    if use is None:
+        return [Beside("")] * len(_COLUMNS)
+    waits = ", ".join(
+        f"{cycles:,} for {f'line {line} ({pipe})' if line else 'the scalar unit'}"
+        for (line, pipe), cycles in use.waited.most_common(3)
+    )
+    share = use.on_path / max(report.span, 1)
+    return [
+        Beside(f"{use.on_path:,}" if use.on_path else "", share, f"{share:.1%} of the total"),
+        Beside(f"{use.busy:,}", None, f"executed {use.count:,} times"),
+        Beside(f"{use.waits:,}" if use.waits else "", None, f"waits {waits}" if waits else ""),
+    ]
 
 
 def roofline(report: CostReport) -> list[Chart]:

@@ -10,7 +10,7 @@ from ptosim.time.report.chains import chains
 from ptosim.time.report.hints import Hint
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
-from ptosim.views.table import Part, number, table
+from ptosim.views.table import Part, Table, number, table
 from ptosim.views.text import Text
 
 STAGES, HINTS, CHANGED = 3, 3, 8
@@ -21,13 +21,9 @@ _LEAST = 0.005
 
 def screen(reports: Sequence[CostReport], width: int) -> list[Part]:
     """Return the report in so many columns: of 80 in some 30 lines, for any number of targets."""
-    columns = ["", *(f">{r.label}" for r in reports)]
-    rows: list[Sequence[object]] = [
-        (name, *(text(r) for r in reports)) for name, text in _FACTS.items()
-    ]
-    rows += [(f"{pipe} at work", *cells) for pipe, cells in _pipes(reports)]
+    rows = [(f"{pipe} at work", *cells) for pipe, cells in _pipes(reports)]
     rows += [(name, *cells) for name, cells in _stages(reports)]
-    parts: list[Part] = [table("cost", columns, rows, essential=[""])]
+    parts: list[Part] = [facts(reports, rows)]
     parts += cost_tables.remarks(reports)
     parts += [Text(line) for line in _hints(reports, width)]
     more = "chain, " if chains(reports) else ""
@@ -45,6 +41,13 @@ _FACTS: Mapping[str, Callable[[CostReport], object]] = {
     "of the bound": cost_tables.of_bound,
     "lowest confidence": lambda r: cost_tables.confidence(r.confidence),
 }
+
+
+def facts(reports: Sequence[CostReport], more: Sequence[Sequence[object]] = ()) -> Table:
+    """Return what a launch takes and what limits it, a column for each target, and `more` rows."""
+    columns = ["", *(f">{r.label}" for r in reports)]
+    rows = [(name, *(text(r) for r in reports)) for name, text in _FACTS.items()]
+    return table("cost", columns, [*rows, *more], essential=[""])
 
 
 def _pipes(reports: Sequence[CostReport]) -> Iterator[tuple[str, list[str]]]:

@@ -68,18 +68,23 @@ def _levels(found: SpaceMap, clock: Clock) -> list[tuple[float, float]]:
     return [(clock.begins(s), size) for s, size in [*first, *levels, (found.steps + 1, last)]]
 
 
-def tile_lanes(found: SpaceMap, clock: Clock, group: str = "") -> Lanes:
+def tile_lanes(found: SpaceMap, clock: Clock, group: str = "", program: str = "") -> Lanes:
     """Return a lane for each tile: when it holds something that is still read."""
     rows = []
     for number, buffer in enumerate(found.buffers):
         told = _told(buffer)
         spans = [
-            Span(*clock.span(max(start, 1), min(end, found.steps)), told, number % SERIES)
+            Span(
+                *clock.span(max(start, 1), min(end, found.steps)),
+                told,
+                number % SERIES,
+                buffer.line,
+            )
             for start, end in buffer.live
         ]
         rows.append(Lane(_name(buffer), spans, told))
     title = f"{found.space.alias}: when each tile is in use"
-    return Lanes(title, clock.axis, rows, group=group, room=_room(found))
+    return Lanes(title, clock.axis, rows, group=group, room=_room(found), program=program)
 
 
 def addresses(found: SpaceMap, clock: Clock) -> Chart:

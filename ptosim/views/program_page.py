@@ -9,8 +9,8 @@ from ptosim.ground.version import __version__
 from ptosim.launch.compare import Comparison
 from ptosim.time.report.chains import chains as chains_of
 from ptosim.time.report.totals import CostReport
-from ptosim.views import cast_chains, cost_tables
-from ptosim.views.cost_pictures import roofline, series_of, time_axis, timeline
+from ptosim.views import cast_chains, cost_screen, cost_tables
+from ptosim.views.cost_pictures import listing, roofline, series_of, time_axis, timeline
 from ptosim.views.frames import count_line
 from ptosim.views.known import Known, Timed
 from ptosim.views.memory_charts import Clock, level, tile_lanes
@@ -22,23 +22,28 @@ from ptosim.views.text import DOUBT, FAIL, PASS, Text
 def sections(
     known: Known, heads: Sequence[str], command: str, *, chains: bool = False
 ) -> list[Section]:
-    """Return the sections; with `chains` there is one for each cast chain."""
+    """Return the sections; with `chains` there is one for each cast chain. What one decides by
+    comes first, tables that are looked up are folded."""
     found = chains_of(known.reports) if chains else []
     each = known.timed
     return [
         Section("Verdict", lambda _: verdict(known)),
+        Section("Hints", lambda _: _hints(known)),
+        Section("Program", lambda _: program(known)),
         Section("Findings", lambda _: [Frames(known.findings)] if known.findings else []),
         Section("Values", known.values),
-        Section("Time", lambda _: _time(known)),
         *(Section(*cast_chains.figures(chain, known.codes)) for chain in found),
-        *(Section(f"Timeline, {t.cost.label}", lambda _, t=t: _when(known, t)) for t in each),
-        Section("Stages", lambda _: _stages(known)),
+        *(Section(f"Memory, {t.cost.label}", lambda _, t=t: _memory(known, t)) for t in each),
         Section("Roofline", lambda _: _roofs(known)),
-        *(Section(f"Memory, {t.cost.label}", lambda _, t=t: _memory(t)) for t in each),
-        Section("Hints", lambda _: _hints(known)),
-        Section("Accuracy", lambda _: _accuracy(known)),
+        Section("Operations", lambda _: _operations(known), folded=True),
+        Section("Pipes", lambda _: _pipes(known), folded=True),
+        Section("Critical path", lambda _: _paths(known), folded=True),
+        Section("Stages", lambda _: _stages(known), folded=True),
+        Section("Accuracy", lambda _: _accuracy(known), folded=True),
         Section(
-            "How this page was made", [Verbatim(command), Lines([f"ptosim {__version__}", *heads])]
+            "How this page was made",
+            [Verbatim(command), Lines([f"ptosim {__version__}", *dict.fromkeys(heads)])],
+            folded=True,
         ),
     ]
 
@@ -46,8 +51,8 @@ def sections(
 # -- verdict ---------------------------------------------------------------------------------------
 
 
-def verdict(known: Known) -> Iterator[Text]:
-    """Yield the lines that one decides by, each with its sign."""
+def verdict(known: Known) -> Iterator[Part]:
+    """Yield the lines that one decides by, each with its sign, and what limits the time."""
     for target, problem in known.rejected.items():
         yield Text(f"{FAIL} {target} rejects the program: {problem}", "red")
     if known.stopped is not None:
@@ -62,6 +67,9 @@ def verdict(known: Known) -> Iterator[Text]:
     elif not known.rejected and known.stopped is None:
         yield Text(f"{PASS} no findings", "green")
     yield from (Text(_cycles(cost)) for cost in known.reports)
+    if known.reports:
+        yield cost_screen.facts(known.reports)
+        yield from cost_tables.remarks(known.reports)
 
 
 def _compared(comparisons: Sequence[Comparison]) -> Text:
@@ -86,12 +94,16 @@ def _cycles(cost: CostReport) -> str:
 # -- time ------------------------------------------------------------------------------------------
 
 
-def _time(known: Known) -> list[Part]:
-    reports = known.reports
-    if not reports:
-        return []
-    each = [cost_tables.pipes(cost, _suffix(known, cost)) for cost in reports]
-    return [*cost_tables.summary(reports), cost_tables.operations(reports), *each]
+def _operations(known: Known) -> list[Part]:
+    return [cost_tables.operations(known.reports)] if known.reports else []
+
+
+def _pipes(known: Known) -> list[Part]:
+    return [cost_tables.pipes(cost, _suffix(known, cost)) for cost in known.reports]
+
+
+def _paths(known: Known) -> list[Part]:
+    return [cost_tables.path(cost, _suffix(known, cost)) for cost in known.reports]
 
 
 def _suffix(known: Known, cost: CostReport) -> str:
@@ -121,13 +133,24 @@ def _stages(known: Known) -> list[Part]:
     return [made]
 
 
-def _when(known: Known, timed: Timed) -> list[Part]:
-    series = series_of(known.reports)
-    return [timeline(timed.cost, _group(timed), series), cost_tables.path(timed.cost, "")]
+PROGRAM, GROUP = "program", "cycles"
+"""Names of the listing, and of the figures that show the same part of time."""
 
 
-def _group(timed: Timed) -> str:
-    return f"cycles-{timed.cost.label}"
+def program(known: Known, name: str = PROGRAM) -> list[Part]:
+    """Return the text with what each line costs and the timelines of all targets, on one scale."""
+    reports = known.reports
+    source = next(
+        (t.program.front.source for t in known.timed),
+        next((d.span.source for d in known.findings if d.span is not None), None),
+    )
+    if source is None:
+        return []
+    series, axis = series_of(reports), time_axis(reports)
+    return [
+        listing(source, reports, known.findings, name),
+        *(timeline(report, GROUP, series, axis, name) for report in reports),
+    ]
 
 
 def _roofs(known: Known) -> list[Part]:
@@ -135,14 +158,14 @@ def _roofs(known: Known) -> list[Part]:
     return [Pair(drawn)] if len(drawn) > 1 else [*drawn]
 
 
-def _memory(timed: Timed) -> list[Part]:
+def _memory(known: Known, timed: Timed) -> list[Part]:
     if timed.memory is None:
         return []
-    clock = Clock(time_axis(timed.cost), lambda step: float(step - 1))
+    clock = Clock(time_axis(known.reports), lambda step: float(step - 1))
     parts: list[Part] = []
     for space in timed.memory.spaces:
         parts += [Text(f"{FAIL} {line}", "red") for line in space.advice()]
-        parts += [level(space, clock), tile_lanes(space, clock, _group(timed))]
+        parts += [level(space, clock), tile_lanes(space, clock, GROUP, PROGRAM)]
     return parts
 
 
@@ -164,7 +187,11 @@ def _accuracy(known: Known) -> list[Part]:
     percent = (number("mean error", ".1%"), number("worst", ".1%"))
     columns = ("target", "class of operations", number("points", "d"), *percent)
     note = "errors of single operations against published points; `ptosim help accuracy`"
-    return [table("", columns, rows, drop=["points"]), Text(note, "dim")]
+    return [
+        *cost_tables.summary(known.reports)[:1],
+        table("", columns, rows, drop=["points"]),
+        Text(note, "dim"),
+    ]
 
 
 def _errors(error: Mapping[str, Any] | None) -> Sequence[object]:

@@ -25,7 +25,7 @@ from ptosim.views.report import (
 )
 from ptosim.views.table import Part as Plain
 from ptosim.views.table import Table
-from ptosim.views.text import Text, columns_of
+from ptosim.views.text import FAIL, Text, columns_of
 
 FRAME = 96
 """Columns of a frame of code on a page; a narrow page scrolls it."""
@@ -248,10 +248,12 @@ def _chopped(text: str, width: int) -> Iterator[str]:
 def _page(report: Report) -> str:
     from ptosim.views.charts.page import page
 
-    sections = report.page() if report.page is not None else report.sections
-    body = html_of_sections(sections)
-    head = report.below or "; ".join(report.heads)
-    return page(report.title, body, head=head, scripts="data-group=" in body)
+    sections = list(report.page() if report.page is not None else report.sections)
+    if report.ending is not None and not report.ending.passed:
+        sections.insert(0, Section("", [Text(f"{FAIL} {report.ending.line}", "red")]))
+    made = [(s.title, html(s.made(Room())), s.folded) for s in sections]
+    head = report.below or "; ".join(dict.fromkeys(report.heads))
+    return page(report.title, made, head=head)
 
 
 def html_of_sections(sections: Iterable[Section]) -> str:

@@ -74,10 +74,12 @@ Parts = Iterable[Part] | Callable[[Room], Iterable[Part]]
 
 
 class Section(NamedTuple):
-    """Parts under a title, which a page shows; tables of a terminal have titles of their own."""
+    """Parts under a title, which a page shows; tables of a terminal have titles of their own. One
+    that is `folded` shows no more than its title on a page until that is opened."""
 
     title: str
     parts: Parts
+    folded: bool = False
 
     def made(self, room: Room) -> Iterable[Part]:
         """Return the parts."""

@@ -25,8 +25,8 @@ def test_the_page_has_all_that_is_known(cli, tmp_path):
     code, page = page_of(cli, tmp_path, "report", "@basics/vadd")
     assert code == 0
     assert headings(page) == [
-        "Verdict", "Values", "Time", "Timeline, a2a3", "Timeline, a5", "Stages", "Roofline",
-        "Memory, a2a3", "Memory, a5", "Hints", "Accuracy", "How this page was made",
+        "Verdict", "Hints", "Program", "Values", "Memory, a2a3", "Memory, a5", "Roofline",
+        "Operations", "Pipes", "Critical path", "Stages", "Accuracy", "How this page was made",
     ]  # fmt: skip
     assert "✓ 1 output as expected" in page
     assert "✓ no findings" in page
@@ -50,7 +50,10 @@ def test_a_rejected_program_has_a_page_too(cli, tmp_path):
     assert code == 3
     assert "rejects the program" in page
     assert "did you mean" in page
-    assert "Timeline" not in page
+    assert "timeline, " not in page
+    listed = page[page.index('class="listing"') :]  # its text, with the finding below the line
+    assert "pto.tmow" in listed
+    assert '<tr class="remark error">' in listed
     code, page = page_of(
         cli, tmp_path, "report", "@broken/tquant_mx_on_a2a3", "--target", "a2a3,a5"
     )
@@ -90,7 +93,8 @@ def test_memory_over_cycles_is_that_of_the_operations(cli):
 def test_other_commands_write_pages(cli, tmp_path, words):
     code, page = page_of(cli, tmp_path, *words)
     assert code == 0
-    assert "Timeline, a5" in headings(page)
+    assert "timeline, a5" in page
+    assert 'class="listing"' in page
     assert ("Values" in headings(page)) == (words[0] == "run")
 
 

@@ -13,8 +13,10 @@ import pytest
 from ptosim.views.charts.axis import Axis, around, short_text
 from ptosim.views.charts.chart import Chart, place
 from ptosim.views.charts.lanes import MOST, Lane, Lanes, Span
+from ptosim.views.charts.listing import MOST as MOST_LINES
+from ptosim.views.charts.listing import Beside, Listing, Remark
 from ptosim.views.charts.marks import Bars, Cells, Line, Point, Points, Rule
-from ptosim.views.charts.page import page, section
+from ptosim.views.charts.page import page
 from ptosim.views.table import bytes_text, table
 
 
@@ -145,16 +147,58 @@ def test_a_lane_of_very_many_spans_stays_small_and_whole():
 
 
 def test_a_page_needs_nothing_else():
-    text = page(
-        "a & b",
-        section("empty") + section("one", table("", ("name", ">bytes"), [("%a", 1)]).to_html()),
-    )
+    made = table("", ("name", ">bytes"), [("%a", 1)]).to_html()
+    text = page("a & b", [("empty", "", False), ("one", made, False)])
     assert text.count("<h2>") == 1
+    assert "<nav" not in text  # one section needs no contents
     assert "a &amp; b" in text
     assert '<td class="n">1</td>' in text
-    assert "http" not in text.replace("http-equiv", "")
+    assert not re.search(r"(src|href|url)\W+http|fetch\(|import ", text)
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
+
+
+def test_a_long_page_has_contents_and_folds_what_is_looked_up():
+    parts = [(f"part {n}", "<p>text</p>", n == 3) for n in range(4)]
+    text = page("t", parts)
+    assert re.findall(r'<a href="#(.*?)">', text) == [f"part-{n}" for n in range(4)]
+    assert text.count("<details>") == 1
+    assert '<section id="part-3"><details><summary><h2>part 3</h2></summary><p>text' in text
+
+
+def test_a_listing_has_figures_beside_and_findings_below_a_line():
+    text = Listing(
+        "a.pto", ["func {", "  tadd < 1", "}"], "p", [("a5", 2)], ("path", "busy"),
+        {2: [Beside("7", 0.5, "half"), Beside("9")]}, {2: [Remark("error", "error PTO1: no & no")]},
+        frozenset((1,)),
+    ).to_html()  # fmt: skip
+    assert text.count("<tr") == 5  # names, three lines, a finding
+    row = text[text.index('data-line="2"') :]
+    assert '<td class="n heat" style="--part:50%" title="half">7</td><td class="n may">9' in row
+    assert "<code>  tadd &lt; 1</code>" in row
+    assert '<tr class="remark error"><td colspan="4">error PTO1: no &amp; no' in row
+    assert text.count("tabindex") == 2  # the box, and the one line that can be chosen
+
+
+def test_of_a_very_long_text_a_listing_shows_what_something_is_beside():
+    lines = [f"line {n}" for n in range(1, MOST_LINES + 102)]
+    text = Listing("a", lines, "p", (), ("busy",), {800: [Beside("1")]}).to_html()
+    assert re.findall(r"<code>line (\d+)</code>", text) == ["798", "799", "800", "801", "802"]
+    assert "… 797 lines" in text
+
+
+def test_spans_carry_their_line_what_is_told_of_them_and_what_they_wait_for():
+    rows = [
+        Lane("MTE2", [Span(0, 10, "tload", 0, 3, 0)]),
+        Lane("V", [Span(12, 20, "tadd", 1, 4, 1, (0, 0)), Span(20, 30, "tadd", 1, 4, 1, (1, 0))]),
+    ]
+    axis = Axis("time", 0, 40, "cycles")
+    made = Lanes("t", axis, rows, group="time", program="p", details=[["load"], ["add"]])
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', made.to_html())
+    found = json.loads(data)
+    assert found["lanes"] == [[[0, 10, 0]], [[12, 20, 1, 0, 0], [20, 30, 1, 1, 0]]]
+    assert (found["lines"], found["of"], found["names"]) == ([3, 4], [0, 1], ["MTE2", "V"])
+    assert found["details"] == [["load"], ["add"]]
 
 
 def test_columns_give_way_on_narrow_pages():

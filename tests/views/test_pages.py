@@ -116,27 +116,116 @@ def test_a_page_asks_for_nothing_from_outside(files, tab: Page):
 
 
 def test_timelines_zoom_move_and_tell_together(files, tab: Page):
-    """The button + shows half of the time in every figure of a target, pipes and tiles alike."""
+    """The button + shows half of the time in every figure, pipes and tiles of both targets, which
+    are on one scale."""
     tab.open(files["report"], 900, dark=False)
-    boxes = "[...document.querySelectorAll('figure[data-group=\"cycles-a5\"] svg')].map((s) => s.getAttribute('viewBox'))"
+    boxes = "[...document.querySelectorAll('figure.lanes[data-group] svg[viewBox]')].map((s) => s.getAttribute('viewBox'))"
     whole = set(tab.value(boxes))
     assert len(whole) == 1
-    tab.value("document.querySelector('figure[data-group=\"cycles-a5\"] [data-do=in]').click()")
+    tab.value("document.querySelector('figure.lanes [data-do=in]').click()")
     (near,) = set(tab.value(boxes))
     assert float(near.split()[2]) == pytest.approx(float(whole.pop().split()[2]) / 2)
-    other = (
-        "document.querySelector('figure[data-group=\"cycles-a2a3\"] svg').getAttribute('viewBox')"
-    )
-    assert tab.value(other).startswith("0 ")
     assert tab.value(OVERLAPS) == []
     told = tab.value("""(() => {
-      const figure = document.querySelector('figure[data-group="cycles-a5"]');
+      const figure = document.querySelector('figure.lanes');
       const svg = figure.querySelectorAll(".bar-of svg")[0], box = svg.getBoundingClientRect();
       const at = { clientX: box.left + box.width / 2, clientY: box.top + 3, bubbles: true };
       svg.dispatchEvent(new PointerEvent("pointermove", at));
       return figure.querySelector(".told").textContent;
     })()""")
     assert " · from " in told
+
+
+KEYS = """((element, ...keys) => keys.forEach((key) =>
+  element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }))))"""
+
+
+def test_a_line_shows_its_spans_and_a_span_its_line_and_what_it_waited_for(files, tab: Page):
+    """With the keyboard alone: from span to span with the arrows, Enter chooses one."""
+    tab.open(files["report"], 1400, dark=False)
+    tab.value("document.querySelector('tr[data-line]').click()")
+    line = tab.value("+document.querySelector('tr.chosen').dataset.line")
+    assert tab.value("document.querySelectorAll('.of-line').length") > 1
+    assert tab.value("document.querySelector('figure.lanes .told').textContent").startswith(
+        f"line {line}: "
+    )
+    tab.value("document.querySelector('tr.chosen').click()")  # again: none is chosen
+    assert tab.value("document.querySelectorAll('.of-line').length") == 0
+    lane = "[...document.querySelectorAll('figure.lanes')][0].querySelectorAll('.bar-of > svg')[5]"
+    keys = "'ArrowRight', " * 8 + "'Enter'"
+    tab.value(f"{KEYS}({lane}, {keys})")
+    told = tab.value("document.querySelector('.detail').innerText")
+    assert "starts after" in told
+    assert " cycles; figures " in told or " cycles, its result " in told
+    chosen = tab.value("document.querySelector('tr.chosen').dataset.line")
+    assert f"line {chosen} ·" in told
+    assert tab.value("document.querySelectorAll('figure.lanes > .arrow').length") == 1
+    box, row = (
+        tab.value(f"(() => {{ const r = document.querySelector('{of}').getBoundingClientRect();"
+                  "return [r.top, r.bottom]; })()")
+        for of in (".code", "tr.chosen")
+    )  # fmt: skip
+    assert box[0] <= row[0] < row[1] <= box[1]  # scrolled to where it is seen
+    tab.value("document.querySelector('.detail button').click()")  # to what it waited for
+    assert tab.value("document.querySelector('.detail').innerText") != told
+    tab.value(f"{KEYS}({lane}, 'Escape')")
+    assert tab.value("document.querySelector('.detail').hidden") is True
+
+
+def test_tables_are_sorted_and_filtered(files, tab: Page):
+    tab.open(files["report"], 1400, dark=False)
+    tab.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    table = "document.querySelector('#stages table')"
+    column = (
+        f"[...{table}.tBodies[0].rows].filter((r) => !r.hidden).map((r) => r.cells[2].textContent)"
+    )
+
+    def numbers() -> list[int]:
+        return [int(t.replace(",", "")) for t in tab.value(column) if t != "-"]
+
+    before = numbers()
+    tab.value(f"{table}.tHead.rows[0].cells[2].querySelector('button').click()")
+    assert numbers() == sorted(before)
+    tab.value(f"{table}.tHead.rows[0].cells[2].querySelector('button').click()")
+    assert numbers() == sorted(before, reverse=True)
+    tab.value(f"{table}.tHead.rows[0].cells[2].querySelector('button').click()")
+    assert numbers() == before
+    tab.value("""(() => { const field = document.querySelector("#stages input");
+      field.value = "tload"; field.dispatchEvent(new Event("input")); })()""")
+    names = tab.value(
+        f"[...{table}.tBodies[0].rows].filter((r) => !r.hidden).map((r) => r.cells[0].textContent)"
+    )
+    assert set(names) == {"tload"}
+
+
+def test_points_of_charts_are_told_of_with_the_keyboard(files, tab: Page):
+    tab.open(files["report"], 1400, dark=False)
+    area = "document.querySelector('#roofline .area')"
+    tab.value(f"{KEYS}({area}, 'ArrowRight')")
+    assert "attainable operations a cycle" in tab.value(
+        "document.querySelector('#roofline .told').textContent"
+    )
+
+
+def test_no_page_writes_an_error_to_the_console(files, tab: Page):
+    tab.call("Page.enable")
+    tab.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="window.wrong = []; addEventListener('error', (e) => wrong.push(e.message));"
+        "console.error = (...words) => wrong.push(words.join(' '));",
+    )
+    for name, path in files.items():
+        tab.open(path, 900, dark=False)
+        assert tab.value("window.wrong") == [], name
+
+
+def test_the_page_of_a_large_program_stays_small(files):
+    """Flash attention on two targets, with text, spans, dependences and stages: at most 400 kB, and
+    the operation of the cube has a colour of its own."""
+    text = files["report"].read_text()
+    assert len(text.encode()) <= 400_000
+    legend = text[text.index("timeline, a2a3") :]
+    assert "tmatmul" in legend[: legend.index("</ul>")]
 
 
 def test_paper_has_no_buttons_and_whole_tables(files, tab: Page):

@@ -5,7 +5,6 @@ which moves all figures of the same `group` together; without scripts it is show
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from html import escape
 
@@ -13,7 +12,7 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.chart import legend, said, tick_labels
 from ptosim.views.charts.marks import Key, colour
-from ptosim.views.json_text import line
+from ptosim.views.json_text import line as json_line
 
 _CHARACTER, _WIDEST = 0.52, 15.0
 """Ems of a character of a name, and of the longest name."""
@@ -22,12 +21,19 @@ MOST = 3000
 
 
 class Span(NamedTuple):
-    """From where to where, what is told of it, and its series."""
+    """From where to where, what is told of it, and its series.
+
+    `line` is that of the program, `detail` the number of what is told of it when it is chosen,
+    `after` the span that it starts after: the number of its lane (of those with spans), and its
+    number there."""
 
     start: float
     end: float
     text: str
     series: int = 0
+    line: int = 0
+    detail: int = -1
+    after: tuple[int, int] | None = None
 
 
 class Lane(NamedTuple):
@@ -41,7 +47,8 @@ class Lane(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """A row for each lane over the axis `x`; `keys` are the names of series. With `group` it can be
-    zoomed and moved, with all figures of that name. `room` as of a chart."""
+    zoomed and moved, with all figures of that name; lines are chosen together with the listing of
+    that `program`. `details` are lists of lines. `room` as of a chart."""
 
     title: str
     x: Axis
@@ -50,13 +57,16 @@ class Lanes:
     group: str = ""
     room: float = 0
     note: str = ""
+    program: str = ""
+    details: Sequence[Sequence[str]] = ()
 
     def to_html(self) -> str:
         """Return the figure."""
         x, rows, group = self.x, self.rows, self.group
-        kept = [row._replace(spans=_joined(row.spans, x)) if row.spans else row for row in rows]
+        kept = _joined_rows(rows, x)
         room = max(self.room, room_of([row.name for row in rows if row.spans is not None]))
         zoom = f' data-group="{escape(group)}" data-low="{x.low:g}" data-high="{x.high:.12g}"'
+        zoom += f' data-program="{escape(self.program)}"' if self.program else ""
         body = "".join(_row(row, x, alone=not group) for row in kept)
         signs = [Key("■", colour(series), name) for name, series in self.keys]
         return (
@@ -64,7 +74,7 @@ class Lanes:
             f"<figcaption>{escape(self.title)}</figcaption>{_TOOLS if group else ''}{body}"
             f'<div class="lane"><div class="across">{tick_labels(x.ticks(), "left")}</div></div>'
             f'<p class="axis x">{escape(x.title)}</p>{legend(signs)}{said(self.note)}'
-            f"{_data(kept) if group else ''}</figure>\n"
+            f"{_data(kept, self.details) if group else ''}</figure>\n"
         )
 
 
@@ -77,11 +87,12 @@ _TOOLS = (
     '<div class="tools" hidden>'
     '<button data-do="in" title="closer (+)">+</button>'
     '<button data-do="out" title="farther (-)">−</button>'  # noqa: RUF001
-    '<button data-do="left" title="earlier (left)">◀</button>'
-    '<button data-do="right" title="later (right)">▶</button>'
+    '<button data-do="left" title="earlier (Shift and left)">◀</button>'
+    '<button data-do="right" title="later (Shift and right)">▶</button>'
     '<button data-do="all" title="the whole (0)">all</button>'
-    '<span class="told" aria-live="polite">point at a span for its details; drag to move, '
-    "Ctrl and the wheel to zoom</span></div>"
+    '<span class="told" aria-live="polite">point at a span, or go from span to span with the '
+    "arrow keys; a click or Enter tells all of it; drag to move, Ctrl and the wheel to zoom</span>"
+    '</div><div class="detail" hidden aria-live="polite"></div>'
 )
 
 
@@ -122,8 +133,16 @@ def _by_series(spans: Sequence[Span]) -> str:
     )
 
 
+def _joined_rows(rows: Sequence[Lane], x: Axis) -> list[Lane]:
+    """The lanes; of very many spans some are one, and then nothing says after which they start."""
+    if max((len(row.spans or ()) for row in rows), default=0) <= MOST:
+        return list(rows)
+    return [row._replace(spans=_joined(row.spans, x)) if row.spans else row for row in rows]
+
+
 def _joined(spans: Sequence[Span], x: Axis) -> Sequence[Span]:
     """The spans of a lane; of very many, neighbours with a gap that cannot be seen are one."""
+    spans = [span._replace(after=None) for span in spans]
     if len(spans) <= MOST:
         return spans
     gap = (x.high - x.low) / MOST
@@ -143,18 +162,27 @@ def _one(group: list[Span]) -> Span:
         return first
     longest = max(group, key=lambda s: s.end - s.start)
     text = f"{len(group)} operations, the longest: {longest.text}"
-    return Span(first.start, max(last.end, first.end), text, longest.series)
+    return longest._replace(start=first.start, end=max(last.end, first.end), text=text, detail=-1)
 
 
-def _data(rows: Sequence[Lane]) -> str:
-    """The spans for the script: texts once, spans as [start, end, number of the text]."""
-    numbers: dict[str, int] = {}
-    counter = itertools.count()
-    spans = [
-        [[s.start, s.end, numbers[s.text] if s.text in numbers else
-          numbers.setdefault(s.text, next(counter))] for s in row.spans]
+def _data(rows: Sequence[Lane], details: Sequence[Sequence[str]]) -> str:
+    """The spans for the script: what is told of them, with line and details, once; spans as [start,
+    end, number of that], and the lane and number of the span that they start after."""
+    numbers: dict[tuple[str, int, int], int] = {}
+    lanes = [
+        [
+            [s.start, s.end, numbers.setdefault((s.text, s.line, s.detail), len(numbers)),
+             *(s.after or ())]
+            for s in row.spans
+        ]
         for row in rows
         if row.spans is not None
     ]  # fmt: skip
-    text = line({"texts": list(numbers), "lanes": spans}).replace("<", "\\u003c")
+    data: dict[str, object] = {"texts": [text for text, _, _ in numbers], "lanes": lanes}
+    if any(line or detail >= 0 for _, line, detail in numbers):
+        data["lines"] = [line for _, line, _ in numbers]
+        data["of"] = [detail for _, _, detail in numbers]
+        data["details"] = details
+        data["names"] = [row.told or row.name for row in rows if row.spans is not None]
+    text = json_line(data).replace("<", "\\u003c")
     return f'<script type="application/json">{text}</script>'

@@ -16,7 +16,7 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.views.charts.axis import Axis
 
 SIDE = 1000
-SERIES = 8
+SERIES = 12
 """Colours that tell series apart; there is one more, of what is left over."""
 OTHERS = SERIES
 GLYPHS = "●▲■◆▼★✚○"

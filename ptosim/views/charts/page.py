@@ -15,17 +15,40 @@ def _asset(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def page(title: str, body: str, *, head: str = "", scripts: bool = False) -> str:
-    """Return a whole page around HTML; `head` is said below the title. With `scripts` it has what
-    moves timelines; without it shows them whole."""
-    script = f"<script>{_asset('lanes.js')}</script>" if scripts else ""
+CONTENTS = 4
+"""Sections from which on a page has a list of them."""
+
+
+def page(title: str, parts: Sequence[tuple[str, str, bool]], *, head: str = "") -> str:
+    """Return a whole page of sections: title ("" for none), HTML, whether it is folded; `head` is
+    said below the title. Without scripts the page is whole, too."""
+    kept = [part for part in parts if part[1]]
+    body = "".join(section(*part) if part[0] else part[1] for part in kept)
+    titles = [name for name, _, _ in kept if name]
     told = f'<p class="head">{escape(head)}</p>' if head else ""
+    contents = _contents(titles) if len(titles) >= CONTENTS else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_asset('palette.css')}{_asset('style.css')}</style></head>\n<body><main>"
-        f"<h1>{escape(title)}</h1>{told}\n{body}</main>{script}</body></html>\n"
+        f"<title>{escape(title)}</title><style>{_asset('palette.css')}{_asset('style.css')}"
+        f"</style></head>\n<body><main><h1>{escape(title)}</h1>{told}\n{contents}{body}</main>"
+        f"{_scripts(body)}</body></html>\n"
     )
+
+
+def _scripts(body: str) -> str:
+    uses = {"tables.js": "<table" in body or "chart" in body, "lanes.js": "data-group=" in body}
+    return "".join(f"<script>{_asset(name)}</script>" for name, is_used in uses.items() if is_used)
+
+
+def _contents(titles: Sequence[str]) -> str:
+    links = "".join(f'<li><a href="#{_name(t)}">{escape(t)}</a></li>' for t in titles)
+    return f'<nav class="contents" aria-label="contents"><ul>{links}</ul></nav>\n'
+
+
+def _name(title: str) -> str:
+    """The name of a section in addresses."""
+    return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())
 
 
 def fragment(*parts: str) -> str:
@@ -37,10 +60,17 @@ def fragment(*parts: str) -> str:
     return f'{style}<div class="ptosim">{"".join(parts)}</div>'
 
 
-def section(title: str, *parts: str) -> str:
+def section(title: str, body: str, folded: bool = False) -> str:
     """Return a part of a page with its heading; empty if there is nothing in it."""
-    body = "".join(parts)
-    return f"<section><h2>{escape(title)}</h2>{body}</section>\n" if body else ""
+    if not body:
+        return ""
+    head = f"<h2>{escape(title)}</h2>"
+    name = _name(title)
+    if folded:
+        return (
+            f'<section id="{name}"><details><summary>{head}</summary>{body}</details></section>\n'
+        )
+    return f'<section id="{name}">{head}{body}</section>\n'
 
 
 def paragraph(text: str, kind: str = "") -> str:
