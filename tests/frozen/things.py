@@ -13,6 +13,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -50,6 +51,9 @@ def programs() -> Iterator[tuple[str, str]]:
         yield f"{LAUNCHES}/vmi_data_{number:02}.pto", "launch"
 
 
+_ASSETS = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
+
+
 def things_of(path: str, kind: str) -> Iterator[tuple[str, str]]:
     """Each thing of a program with its content. The working directory is the tree."""
     if kind == "launch":
@@ -80,7 +84,13 @@ def things_of(path: str, kind: str) -> Iterator[tuple[str, str]]:
         yield f"expand {target}", _text(("expand", path, *on))
     yield "fmt", _text(("fmt", path, "--no-cache"))
     if kind == "shipped":
-        yield "report", _written(("report", path, *LIMITS), "-o", "page.html")
+        yield "report", _page(path)
+
+
+def _page(path: str) -> str:
+    """The page of a program, without the style and the scripts that all pages have."""
+    text = _written(("report", path, *LIMITS), "-o", "page.html")
+    return _ASSETS.sub("", text)
 
 
 def _launch(path: str) -> list[tuple[str, str]]:
