@@ -34,6 +34,7 @@ class Source:
     part: str = ""
     around: tuple[str, str] = ("", "")
     _line_starts: list[int] | None = field(default=None, repr=False)
+    _is_cpp: bool | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.text = with_line_feeds(self.text)
@@ -46,6 +47,11 @@ class Source:
     @property
     def is_cpp(self) -> bool:
         """Is it C++: by its name, or by what is in it?"""
+        if self._is_cpp is None:
+            self._is_cpp = self._told()
+        return self._is_cpp
+
+    def _told(self) -> bool:
         name = self.name.lower()
         if name.endswith(_CPP_SUFFIXES):
             # Calls alone are read as a snippet, as on the page.

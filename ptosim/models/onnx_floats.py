@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.models import kernel_runner
+from ptosim.models import chains, depthwise, kernel_runner
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import Argument, KernelRunner
@@ -300,14 +300,28 @@ def _conv(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x, w = (real(node, need(inputs, i)) for i in range(2))
     bias = given(inputs, 2)
     low.notes.add("products of floats sum in another order than the reference")
+    groups = node.attrs.get("group", 1)
+    if depthwise.applies(w.shape, groups):
+        return [_depthwise(low, node, x, w, bias)]
 
     def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
         part = None if bias is None else bias[filters]
         return product(low.runner, a.reshape(-1, a.shape[-1]), np.ascontiguousarray(b), part)
 
     absent = np.zeros(1, np.float32) if np.all(np.isfinite(x)) else None  # 0 times infinity is NaN
-    groups = node.attrs.get("group", 1)
     return [convolve(x, w, window_of(node, x, w), groups, each, 0, absent)]
+
+
+def _depthwise(
+    low: Any, node: Node, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None
+) -> np.ndarray:
+    def finish(f: KernelBuilder, acc: TileValue, loaded: Any) -> TileValue:
+        if "bias" in loaded:
+            chains.apply(f, "add", acc, loaded["bias"], acc)
+        return acc
+
+    ending = depthwise.Ending(finish, {} if bias is None else {"bias": bias})
+    return depthwise.convolve(low.runner, x, w, window_of(node, x, w), 0.0, ending)
 
 
 OPERATORS: dict[str, Lowered] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -115,17 +114,9 @@ def _taps(node: Node, x: np.ndarray, fill: float) -> tuple[list[np.ndarray], np.
     given_pads = [(b, a - m) for (b, a), m in zip(window.pads, window.beyond, strict=True)]
     inside = np.pad(np.ones(x.shape[2:], np.float32), given_pads, constant_values=counted)
     inside = np.pad(inside, [(0, m) for m in window.beyond])
-    wide = np.pad(x, [(0, 0), (0, 0), *window.pads], constant_values=fill)
-    places = list(itertools.product(*(range(k) for k in kernel)))
-    cuts = [
-        tuple(
-            slice(p * d, p * d + (n - 1) * s + 1, s)
-            for p, d, n, s in zip(place, window.dilations, window.out, window.strides, strict=True)
-        )
-        for place in places
-    ]
-    count = sum(inside[cut] for cut in cuts)
-    return [np.ascontiguousarray(wide[(..., *cut)]) for cut in cuts], np.asarray(count)
+    bare = Window(inside.shape, kernel, window.strides, (), window.dilations)
+    count = sum(bare.taps(inside))
+    return [np.ascontiguousarray(t) for t in window.taps(x, fill)], np.asarray(count)
 
 
 def _max_pool(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:

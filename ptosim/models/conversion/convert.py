@@ -26,6 +26,7 @@ from ptosim.models.conversion.types import (
 )
 from ptosim.models.fusion.groups import Fusion, Group, fuse
 from ptosim.models.fusion.mx import MxStep
+from ptosim.models.fusion.programs import is_depthwise
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.onnx_model import Graph, GraphNode, Writer, graph_of
 from ptosim.models.onnx_nodes import Lowering
@@ -126,6 +127,8 @@ def explained(group: Group, env: Mapping[str, np.ndarray]) -> Verdict | None:
     not leave through it. `env` holds the reference's values."""
     if group.out is None or group.residual is not None or group.core.op == "Add":
         return None
+    if is_depthwise(group, env[group.b.name]):
+        return None  # on the vector unit
     value = env[_before_relu(group)].astype(np.float64)
     unit = group.a.scale.reshape(-1).astype(np.float64) * group.b.scale.reshape(-1)
     axis = 1 if group.core.op == "Conv" else value.ndim - 1

@@ -3,7 +3,7 @@ of its real numbers: f32, whatever the file holds them in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,19 +34,25 @@ def fix(proto: ModelProto, dims: Mapping[str, int], samples: Mapping[str, np.nda
             listed = ", ".join(sorted(known)) or "none"
             raise UsageError(f"the model has no dimension `{name}`", help=f"named: {listed}")
     constants = {t.name for t in graph.initializer}
-    sizes = dict(dims)
+    sizes: dict[str, int] = {}
     inputs = [i for i in graph.input if i.name not in constants]
     had_open = False
     for value in inputs:
         if not value.type.HasField("tensor_type"):
             continue
-        had_open |= _fixed(value, sizes, samples.get(value.name))
+        had_open |= _fixed(value, dims, sizes, samples.get(value.name))
     if had_open:
         _forget(proto)
 
 
-def _fixed(value: ValueInfoProto, sizes: dict[str, int], sample: np.ndarray | None) -> bool:
-    """Fix one input; return True if anything was open."""
+def _fixed(
+    value: ValueInfoProto,
+    dims: Mapping[str, int],
+    sizes: dict[str, int],
+    sample: np.ndarray | None,
+) -> bool:
+    """Fix one input; return True if anything was open. What the user says of a name wins, then the
+    sample; `sizes` are those of other inputs by name ("?" is one that paddle gives to all)."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         if sample is None:
@@ -55,19 +61,16 @@ def _fixed(value: ValueInfoProto, sizes: dict[str, int], sample: np.ndarray | No
             tensor.shape.dim.add().dim_value = size
         return True
     rank = len(tensor.shape.dim)
-    shape = None
+    shape: Sequence[int | None] = [None] * rank
     if sample is not None and sample.ndim in (rank, rank + 1):
         shape = sample.shape[sample.ndim - rank :]
     was_open = False
-    for at, dim in enumerate(tensor.shape.dim):
+    for dim, seen in zip(tensor.shape.dim, shape, strict=True):
         if dim.HasField("dim_value") and dim.dim_value != -1:
             continue
         name = dim.dim_param if dim.HasField("dim_param") else ""
-        if name in sizes:
-            size = sizes[name]
-        elif shape is not None:
-            size = shape[at]
-        else:
+        size = dims.get(name, sizes.get(name) if seen is None else seen)
+        if size is None:
             raise _unknown(name or "?", value.name)
         if name:
             sizes.setdefault(name, size)

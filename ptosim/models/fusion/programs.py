@@ -14,14 +14,14 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.storage import Storage, storage
-from ptosim.models import chains, host_ops, kernels
+from ptosim.models import chains, depthwise, host_ops, kernels
 from ptosim.models.chains import Affine, Parameter
 from ptosim.models.fusion.groups import Group, Scaled
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
-from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.kernel_runner import KernelRunner, OnSums
 from ptosim.models.onnx_nodes import Lowering, integers, matrices_of, per_filter, result_shape
 from ptosim.models.plan import OFFSETS
-from ptosim.models.quant.integer_ops import convolve
+from ptosim.models.quant.integer_ops import Window, convolve
 from ptosim.models.quant.onnx.ops import window_of
 from ptosim.models.quant.onnx.schema import Input, Node
 
@@ -105,6 +105,8 @@ def _product(
             return sums_to_result(low, flat, y, own, whole.of(filters))
 
         window = window_of(node, a, b)
+        if is_depthwise(group, b):
+            return _depthwise(low, group, (a, b), window, residual, unit)
         fill = int(zeros[0].reshape(-1)[0])
         return convolve(a, b, window, core.attrs.get("group", 1), each, fill, zeros[1])
     if core.attrs.get("transA", 0):
@@ -163,14 +165,18 @@ def _whole_steps(bias: np.ndarray, unit: np.ndarray) -> np.ndarray:
 
 def _on_vector(runner: KernelRunner, acc: np.ndarray, after: Epilogue) -> np.ndarray:
     """The steps of the separate nodes in f32, one by one."""
-    group, out = after.group, after.out
     params = {"unit": after.unit}
     if after.bias is not None:
         params["bias"] = after.bias
     beside = {} if after.residual is None else {"residual": np.ascontiguousarray(after.residual)}
+    return runner.on_sums("finish", acc, params, _steps(after.group, after.out), after.out, beside)
+
+
+def _steps(group: Group, out: Storage) -> OnSums:
+    """The separate nodes on sums: times the unit, bias, residual, Relu, quantised."""
 
     def body(f: KernelBuilder, x: TileValue, p: Mapping[str, Parameter]) -> TileValue:
-        real = chains.real(f, x)
+        real = x if x.dtype == "f32" else chains.real(f, x)
         chains.apply(f, "mul", real, p["unit"], real)
         if "bias" in p:
             chains.apply(f, "add", real, p["bias"], real)
@@ -180,7 +186,74 @@ def _on_vector(runner: KernelRunner, acc: np.ndarray, after: Epilogue) -> np.nda
             f.tile_op("pto.tadd", [real, _dequantised(f, held, group.residual)], [real])
         return _finished(f, real, group, out)
 
-    return runner.on_sums("finish", acc, params, body, out, beside)
+    return body
+
+
+def is_depthwise(group: Group, weights: np.ndarray) -> bool:
+    """Return True for a convolution that the vector unit computes: one channel for each filter,
+    and sums of codes that f32 holds."""
+    groups = group.core.attrs.get("group", 1)
+    most = math.prod(weights.shape[2:]) << 16
+    return group.core.op == "Conv" and depthwise.applies(weights.shape, groups) and (
+        most < depthwise.EXACT
+    )  # fmt: skip
+
+
+def _depthwise(
+    low: Lowering,
+    group: Group,
+    operands: tuple[np.ndarray, np.ndarray],
+    window: Window,
+    residual: np.ndarray | None,
+    unit: np.ndarray,
+) -> np.ndarray:
+    """Filters of one channel each: codes less zero points are multiplied and added as f32, exactly,
+    and the same kernel finishes the sums."""
+    a, b = operands
+    zero_a = int(np.asarray(group.a.zero).reshape(-1)[0])
+    zeros = np.asarray(group.b.zero).astype(np.float32).reshape(-1, *[1] * (b.ndim - 1))
+    weights = b.astype(np.float32) - zeros
+    out = storage("f32" if group.out is None else group.out.zero.dtype)
+    params: dict[str, np.ndarray] = {"unit": unit}
+    if zero_a:
+        params["start"] = -zero_a * weights.reshape(len(weights), -1).sum(1)
+    beside = {}
+    if residual is not None:
+        beside["residual"] = residual.reshape(-1, math.prod(window.out))
+    finish = _steps(group, out)
+    if low.form == "fast" and residual is None and group.out is not None:
+        scale = np.float32(group.out.scale)
+        with np.errstate(all="ignore"):  # scales that are 0
+            params["unit"] = (unit / scale).astype(np.float32)
+            if group.bias is not None:
+                params["bias"] = (group.bias / scale).astype(np.float32)
+        finish = _in_steps_of_the_result(group, out)
+    elif group.bias is not None:
+        params["bias"] = group.bias
+
+    def started(f: KernelBuilder, x: TileValue, p: Mapping[str, Parameter]) -> TileValue:
+        if "start" in p:
+            chains.apply(f, "add", x, p["start"], x)
+        return finish(f, x, p)
+
+    ending = depthwise.Ending(started, params, beside, kernels.memory_type(out))
+    made = depthwise.convolve(low.runner, a, weights, window, zero_a, ending)
+    return made if made.dtype == out.array else made.astype(out.array)
+
+
+def _in_steps_of_the_result(group: Group, out: Storage) -> OnSums:
+    """One factor and the bias in steps of the result, Relu, rounded."""
+
+    def body(f: KernelBuilder, x: TileValue, p: Mapping[str, Parameter]) -> TileValue:
+        assert group.out is not None
+        chains.apply(f, "mul", x, p["unit"], x)
+        if "bias" in p:
+            chains.apply(f, "add", x, p["bias"], x)
+        if group.relu:
+            f.tile_op("pto.tmaxs", [x, f.real(0.0)], [x])
+        return _rounded(f, x, int(group.out.zero), out)
+
+    return body
 
 
 def _dequantised(f: KernelBuilder, held: TileValue, operand: Scaled) -> TileValue:

@@ -7,7 +7,7 @@ terms; the result is reduced to 32 bits as an accumulator that wraps would be.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -105,6 +105,20 @@ class Window:
         picked = np.moveaxis(views[taps], 1, 1 + rank)
         batch, channels = image.shape[:2]
         return picked.reshape(batch, math.prod(self.out), channels * math.prod(self.kernel))
+
+
+    def taps(self, image: np.ndarray, fill: float = 0) -> Iterator[np.ndarray]:
+        """Yield for each place of the kernel what is there of an image [..., spatial axes], for all
+        positions: [..., *out]."""
+        rank = len(self.kernel)
+        wide = np.pad(
+            image, [*[(0, 0)] * (image.ndim - rank), *self.pads], constant_values=fill
+        )  # fmt: skip
+        steps = tuple(zip(self.dilations, self.out, self.strides, strict=True))
+        for place in np.ndindex(*self.kernel):
+            cuts = (slice(p * d, p * d + (n - 1) * s + 1, s)
+                    for p, (d, n, s) in zip(place, steps, strict=True))  # fmt: skip
+            yield wide[(..., *cuts)]
 
 
 Product = Callable[[np.ndarray, np.ndarray, slice], np.ndarray]

@@ -102,6 +102,48 @@ def test_sizes_are_those_of_the_samples():
         source.prepared(proto_of(proto), {})
 
 
+def test_a_name_that_several_sizes_have_is_none():
+    """paddle2onnx calls every open size `?`: each is that of the sample."""
+    proto = build([node("Relu", ["x"], ["y"])], [("x", F, [-1, 3, "?", "?"])], [("y", F, None)], {})
+    model = source.prepared(proto, {}, {"x": np.zeros((2, 3, 4, 6), np.float32)})
+    assert model.graph.inputs["x"][1] == (2, 3, 4, 6)
+
+
+@pytest.mark.parametrize("form", ["float", "int8"])
+@pytest.mark.parametrize(
+    ("shape", "many", "attrs"),
+    [
+        ((2, 8, 9, 7), 1, {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+        ((1, 4, 12), 2, {"auto_pad": "SAME_UPPER", "strides": [2]}),
+        ((1, 40, 5, 5), 1, {"dilations": [2, 2], "pads": [2, 2, 2, 2]}),
+        ((1, 2, 3, 4, 5), 3, {}),
+    ],
+)
+def test_filters_of_one_channel_are_one_kernel_of_the_vector_unit(form, shape, many, attrs):
+    """Each filter is the sum of its channel's window times its weights, computed here; codes give
+    the reference's bits, and no kernel has a product on the cube."""
+    x = rng.standard_normal(shape).astype(np.float32)
+    filters = shape[1] * many
+    w = rng.standard_normal((filters, 1, *[3] * (len(shape) - 2))).astype(np.float32)
+    b = rng.standard_normal(filters).astype(np.float32)
+    it = node("Conv", ["x", "w", "b"], ["c"], "it", group=shape[1], **attrs)
+    nodes = [it, node("Relu", ["c"], ["r"]), node("Conv", ["r", "v"], ["y"], "last")]
+    v = rng.standard_normal((4, filters, *[1] * (len(shape) - 2))).astype(np.float32)
+    proto = build(nodes, [("x", F, list(shape))], [("y", F, None)], {"w": w, "b": b, "v": v}, 13)
+    model = source.prepared(proto, {}, {"x": x})
+    data = source.Data([{"x": x}], "here", "")
+    leave = ["it"] if form == "float" else []
+    made = convert(model, data, Settings(activations="ui8"), TARGETS, leave=leave)
+    assert made.outcome.identical() or form == "float"
+    assert made.output.sqnr > 25
+    for (_, _), programs in made.outcome.programs.items():
+        own = [ran for name, ran in programs if name.startswith("Conv") and "_it_" in name]
+        assert len(own) == 1
+        assert "tmatmul" not in own[0].text
+    row = next(r for r in made.rows if r.line.node == "it")
+    assert all(g.worst < 1e-4 for key, g in row.line.gaps.items() if key[1] == "exact")
+
+
 def proto_of(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A copy whose output says no sizes."""
     copy = onnx.ModelProto.FromString(proto.SerializeToString())
