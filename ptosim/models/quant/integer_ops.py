@@ -106,7 +106,6 @@ class Window:
         batch, channels = image.shape[:2]
         return picked.reshape(batch, math.prod(self.out), channels * math.prod(self.kernel))
 
-
     def taps(self, image: np.ndarray, fill: float = 0) -> Iterator[np.ndarray]:
         """Yield for each place of the kernel what is there of an image [..., spatial axes], for all
         positions: [..., *out]."""
