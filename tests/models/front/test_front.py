@@ -136,7 +136,7 @@ def test_filters_of_one_channel_are_one_kernel_of_the_vector_unit(form, shape, m
     made = convert(model, data, Settings(activations="ui8"), TARGETS, leave=leave)
     assert made.outcome.identical() or form == "float"
     assert made.output.sqnr > 25
-    for (_, _), programs in made.outcome.programs.items():
+    for programs in made.outcome.programs.values():
         own = [ran for name, ran in programs if name.startswith("Conv") and "_it_" in name]
         assert len(own) == 1
         assert "tmatmul" not in own[0].text
