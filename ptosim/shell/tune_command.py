@@ -15,7 +15,7 @@ from ptosim.shell.options import SPACE, from_one, from_zero, group, inputs, opti
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.prove import REASSOCIATED
 from ptosim.tools.search.space import values_of
-from ptosim.tools.search.tune import Tuned, written
+from ptosim.tools.search.tune import Candidate, Tuned, written
 from ptosim.tools.search.tune_ask import tune
 from ptosim.tools.search.tune_space import SAMPLERS
 from ptosim.views.header import header, header_line
@@ -90,11 +90,25 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         files = _write(found, Path(options.into))
     program = found.reference.program
     entry = program.entry(found.reference.launch.entry)
+
+    def page() -> list[Section]:
+        from ptosim.views.program_page import Beside, beside
+
+        tried = [("reference", found.reference), *_named(found)]
+        shown = [Beside(name, one.program, one.launch.report(one.program)) for name, one in tried]
+        return [Section("Result", lambda _: _parts(found, files)), *beside(shown)]
+
     return Report(
         [Section("", lambda _: _parts(found, files))],
         lambda: {**found.to_dict(), "files": [str(path) for path in files]},
+        page=page,
+        title=f"Tune {found.name}",
         heads=[header_line(header(program, entry))],
     )
+
+
+def _named(found: Tuned) -> list[tuple[str, Candidate]]:
+    return [(f"{at}: {one.candidate.name}", one.candidate) for at, one in enumerate(found.best, 1)]
 
 
 def _write(found: Tuned, folder: Path) -> list[Path]:

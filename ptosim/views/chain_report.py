@@ -12,10 +12,11 @@ from ptosim.ground.version import __version__
 from ptosim.launch.chain.chain import Chain
 from ptosim.launch.chain.runner import ChainResult
 from ptosim.launch.compare import Comparison
+from ptosim.views.frames import count_line
 from ptosim.views.report import Figure, Findings, Frames, Report, Section
 from ptosim.views.run_report import extremes, summary_of
 from ptosim.views.table import Part, table
-from ptosim.views.text import Text, verdict
+from ptosim.views.text import FAIL, PASS, Text, verdict
 
 
 def chain_report(
@@ -25,9 +26,11 @@ def chain_report(
 
     def page() -> list[Section]:
         return [
+            Section("Verdict", _verdict(results, findings)),
             Section("Time of each stage", _picture(results)),
-            Section("Tables", _parts(chain, results)),
             Section("Findings", [Frames(findings)] if findings else []),
+            Section("Tables", _parts(chain, results)),
+            *_kernels(results),
         ]
 
     return Report(
@@ -55,6 +58,29 @@ def _heading(chain: Chain, results: Sequence[ChainResult]) -> str:
         f"ptosim {__version__} · chain {chain.name} · target {targets} · "
         f"profile {results[0].profile}"
     )
+
+
+def _verdict(results: Sequence[ChainResult], findings: Sequence[Diagnostic]) -> list[Text]:
+    """The lines that one decides by: what was expected, findings, time and the dearest stage."""
+    parts: list[Text] = []
+    for result in results:
+        compared = _comparisons(result)
+        if compared:
+            wrong = ", ".join(f"{c.name} after {after}" for after, c in compared if not c.passed)
+            told = f"not what is expected: {wrong}" if wrong else f"{len(compared)} as expected"
+            sign, style = (FAIL, "red") if wrong else (PASS, "green")
+            parts.append(Text(f"{sign} {result.target}: {told}", style))
+        if result.microseconds is not None:
+            dearest = max(result.stages, key=lambda stage: stage.microseconds or 0.0)
+            share = (dearest.microseconds or 0.0) / (result.microseconds or 1.0)
+            parts.append(
+                Text(
+                    f"{result.target}: {result.cycles:,} cycles, {result.microseconds:,.2f} us in "
+                    f"{result.launches:,} launches; {dearest.name} is {share:.0%} of it"
+                )
+            )
+    parts.append(Text(count_line(findings)) if findings else Text(f"{PASS} no findings", "green"))
+    return parts
 
 
 def _sure(chain: Chain, results: Sequence[ChainResult]) -> str:
@@ -90,30 +116,53 @@ def _time(cycles: int | None, microseconds: float | None) -> list[object]:
 
 
 def _picture(results: Sequence[ChainResult]) -> list[Figure]:
-    """Bars of microseconds: a group for each stage, in it a bar for each target."""
-    from ptosim.views.charts.axis import Axis, around
-    from ptosim.views.charts.chart import Chart
-    from ptosim.views.charts.marks import Bars, Mark
+    """A lane for each stage on each target: one after the other, in microseconds."""
+    from ptosim.views.charts.axis import Axis
+    from ptosim.views.charts.lanes import Lane, Lanes, Span
 
     timed = [r for r in results if r.microseconds is not None]
     if not timed:
         return []
-    names = tuple(stage.name for stage in timed[0].stages)
-    wide = 0.8 / len(timed)
-    marks: list[Mark] = [
-        Bars(
-            result.target,
-            [
-                (i + 0.1 + n * wide, i + 0.1 + (n + 1) * wide, stage.microseconds or 0.0)
-                for i, stage in enumerate(result.stages)
-            ],
-            n,
+    rows: list[Lane] = []
+    for number, result in enumerate(timed):
+        rows.append(Lane(result.target, None))
+        at = 0.0
+        for stage in result.stages:
+            us = stage.microseconds or 0.0
+            share = us / (result.microseconds or 1.0)
+            told = f"{stage.name}: {us:,.2f} us, {share:.1%} of {result.target}"
+            rows.append(Lane(stage.name, [Span(at, at + us, told, number)], told))
+            at += us
+    longest = max(r.microseconds or 0.0 for r in timed)
+    keys = [(result.target, number) for number, result in enumerate(timed)]
+    axis = Axis("time", 0, max(longest, 1e-6), "us")
+    return [Lanes("stages one after the other", axis, rows, keys=keys)]
+
+
+def _kernels(results: Sequence[ChainResult]) -> list[Section]:
+    """Each kernel once, by the stage that launches it first: its text and its timelines."""
+    from ptosim.views.known import Known, Timed
+    from ptosim.views.program_page import program
+
+    found: dict[str, tuple[list[str], list[Timed], list[Diagnostic]]] = {}
+    for result in results:
+        for stage in result.stages:
+            if stage.first is None:
+                continue
+            loaded, cost = stage.first
+            names, timed, findings = found.setdefault(stage.kernel, ([], [], []))
+            names += [stage.name] if stage.name not in names else []
+            if result.target not in [t.program.target for t in timed]:
+                timed.append(Timed(loaded, cost))
+                source = loaded.front.source.name
+                findings += [d for d in result.findings if d.span and d.span.source.name == source]
+    return [
+        Section(
+            f"Kernel {kernel}" if names == [kernel] else f"Kernel {kernel}: {', '.join(names)}",
+            program(Known(findings, timed=timed), f"kernel-{at}"), folded=True,
         )
-        for n, result in enumerate(timed)
-    ]
-    heights = [stage.microseconds or 0.0 for r in timed for stage in r.stages]
-    x = Axis("stage", names=names)
-    return [Chart("time of each stage", x, around(heights, "time", "us"), marks)]
+        for at, (kernel, (names, timed, findings)) in enumerate(found.items())
+    ]  # fmt: skip
 
 
 def _remarks(results: Sequence[ChainResult]) -> list[Part]:

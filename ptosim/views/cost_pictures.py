@@ -153,10 +153,18 @@ def _told(step: Step) -> list[str]:
 
 
 def listing(
-    source: Source, reports: Sequence[CostReport], findings: Sequence[Diagnostic], program: str
+    source: Source,
+    reports: Sequence[CostReport],
+    findings: Sequence[Diagnostic],
+    program: str,
+    names: Sequence[str] = (),
 ) -> Listing:
-    """Return a program's text with what each line costs on each target, and findings below their
-    lines."""
+    """Return a program's text with what each line costs on each target (with these `names`), and
+    findings below their lines."""
+    title = PurePath(source.label).name
+    if len(names) == 1:
+        title = f"{names[0]}: {title}"
+    names = names or [report.label for report in reports]
     uses = [line_uses(report) for report in reports]
     lines = sorted({n for found in uses for n in found if n})
     remarks: dict[int, list[Remark]] = {}
@@ -173,8 +181,8 @@ def listing(
         for line in lines
     }
     return Listing(
-        PurePath(source.label).name, source.text.rstrip("\n").split("\n"), program,
-        [(report.label, len(_COLUMNS)) for report in reports], _COLUMNS * len(reports), figures,
+        title, source.text.rstrip("\n").split("\n"), program,
+        [(name, len(_COLUMNS)) for name in names], _COLUMNS * len(reports), figures,
         remarks, frozenset(at for at in range(len(_COLUMNS) * len(reports)) if at % len(_COLUMNS)),
         _NOTE if reports else "",
     )  # fmt: skip

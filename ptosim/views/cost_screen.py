@@ -43,9 +43,14 @@ _FACTS: Mapping[str, Callable[[CostReport], object]] = {
 }
 
 
-def facts(reports: Sequence[CostReport], more: Sequence[Sequence[object]] = ()) -> Table:
-    """Return what a launch takes and what limits it, a column for each target, and `more` rows."""
-    columns = ["", *(f">{r.label}" for r in reports)]
+def facts(
+    reports: Sequence[CostReport],
+    more: Sequence[Sequence[object]] = (),
+    names: Sequence[str] = (),
+) -> Table:
+    """Return what a launch takes and what limits it, a column for each target (with these `names`),
+    and `more` rows."""
+    columns = ["", *(f">{name}" for name in names or [r.label for r in reports])]
     rows = [(name, *(text(r) for r in reports)) for name, text in _FACTS.items()]
     return table("cost", columns, [*rows, *more], essential=[""])
 

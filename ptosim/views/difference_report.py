@@ -21,9 +21,22 @@ def difference_report(
     """Return the report; `names` are the headings of the two sides, `proven` says that they are
     equal for all contents of the arguments, `proof` is how that was found out or not."""
     told = {} if proof is None else {"proof": proof}
+    parts = [*_parts(found, worse, names), *([Text(proven)] if proven else ())]
+
+    def page() -> list[Section]:
+        from ptosim.views.program_page import Beside, beside
+
+        shown = [
+            Beside(name, side.program, side.cost, side.findings)
+            for name, side in zip(names, (found.first, found.second), strict=True)
+            if side.program is not None and side.cost is not None
+        ]
+        return [Section("What differs", parts), *(beside(shown) if shown else ())]
+
     return Report(
-        [Section("", [*_parts(found, worse, names), *([Text(proven)] if proven else ())])],
+        [Section("", parts)],
         lambda: {**found.to_dict(), "worse": worse, **told},
+        page=page,
         title=f"{names[0]} and {names[1]}: what differs",
         heads=[_head(found, names)],
         aside=found.new if found.second.is_rejected else (),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.records import NamedTuple, replace
 from ptosim.ground.version import __version__
 from ptosim.launch.compare import Comparison
+from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.chains import chains as chains_of
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cast_chains, cost_screen, cost_tables
@@ -138,7 +141,8 @@ PROGRAM, GROUP = "program", "cycles"
 
 
 def program(known: Known, name: str = PROGRAM) -> list[Part]:
-    """Return the text with what each line costs and the timelines of all targets, on one scale."""
+    """Return the text with what each line costs and the timelines of all targets, on one scale;
+    figures of another `name` move by themselves."""
     reports = known.reports
     source = next(
         (t.program.front.source for t in known.timed),
@@ -147,9 +151,10 @@ def program(known: Known, name: str = PROGRAM) -> list[Part]:
     if source is None:
         return []
     series, axis = series_of(reports), time_axis(reports)
+    group = GROUP if name == PROGRAM else name
     return [
         listing(source, reports, known.findings, name),
-        *(timeline(report, GROUP, series, axis, name) for report in reports),
+        *(timeline(report, group, series, axis, name) for report in reports),
     ]
 
 
@@ -167,6 +172,51 @@ def _memory(known: Known, timed: Timed) -> list[Part]:
         parts += [Text(f"{FAIL} {line}", "red") for line in space.advice()]
         parts += [level(space, clock), tile_lanes(space, clock, GROUP, PROGRAM)]
     return parts
+
+
+# -- two programs beside each other ----------------------------------------------------------------
+
+
+class Beside(NamedTuple):
+    """One of several programs (or targets) that are looked at together: what it is called, its
+    program, its time, its findings."""
+
+    name: str
+    program: LoadedProgram
+    cost: CostReport
+    findings: Sequence[Diagnostic] = ()
+
+
+def beside(shown: Sequence[Beside]) -> list[Section]:
+    """Return what they take in one table, their texts beside each other, each with what its lines
+    cost, and their timelines on one scale, which move together. Of one text there is one."""
+    reports = [one.cost for one in shown]
+    series, axis = series_of(reports), time_axis(reports)
+    texts = list(dict.fromkeys(one.program.front.source.text for one in shown))
+    parts: list[Figure | Text] = []
+    for at, text in enumerate(texts):
+        own = [one for one in shown if one.program.front.source.text == text]
+        findings = {str((d.code, d.message, d.span)): d for one in own for d in one.findings}
+        source = own[0].program.front.source
+        names = [one.name for one in own]
+        made = listing(
+            source, [o.cost for o in own], [*findings.values()], f"{PROGRAM}-{at}", names
+        )
+        parts.append(made)
+    lanes = [
+        replace(
+            timeline(
+                one.cost, GROUP, series, axis,
+                f"{PROGRAM}-{texts.index(one.program.front.source.text)}",
+            ),
+            title=f"timeline of {one.name}",
+        )
+        for one in shown
+    ]  # fmt: skip
+    return [
+        Section("Time", [cost_screen.facts(reports, (), [one.name for one in shown])]),
+        Section("Programs", [Pair(parts) if len(parts) > 1 else parts[0], *lanes]),
+    ]
 
 
 # -- hints and accuracy ----------------------------------------------------------------------------

@@ -98,6 +98,51 @@ def test_other_commands_write_pages(cli, tmp_path, words):
     assert ("Values" in headings(page)) == (words[0] == "run")
 
 
+def test_two_programs_are_beside_each_other_on_one_scale(cli, tmp_path):
+    """`diff`: two texts, each with its figures; timelines whose axis is that of the longer one."""
+    _, page = page_of(cli, tmp_path, "diff", "@page/ssa", "@page/dps")
+    assert headings(page) == ["What differs", "Time", "Programs"]
+    assert re.findall(r'<figure class="listing" data-program="(.*?)"', page) == [
+        "program-0", "program-1",
+    ]  # fmt: skip
+    assert "A: ssa.pto" in page
+    assert len(set(re.findall(r'data-group="cycles" data-low="0" data-high="(.*?)"', page))) == 1
+    assert re.findall(r"<figcaption>(timeline of .)", page) == ["timeline of A", "timeline of B"]
+
+
+def test_one_text_on_two_targets_is_there_once(cli, tmp_path):
+    _, page = page_of(cli, tmp_path, "port", "@basics/vadd", "--from", "a2a3", "--to", "a5")
+    assert page.count('<figure class="listing"') == 1
+    assert page.count("<figcaption>timeline of on a") == 2
+
+
+def test_what_tune_found_is_beside_the_reference(cli, tmp_path):
+    code, page = page_of(
+        cli, tmp_path, "tune", "@basics/softmax", "--target", "a5", "--seeds", "0"
+    )
+    assert code == 0
+    assert "timeline of reference" in page
+    assert "timeline of 1: double buffering" in page
+
+
+def test_a_kernel_of_a_chain_has_its_text_and_timelines(cli, tmp_path):
+    _, page = page_of(cli, tmp_path, "run", "--chain", "@model/mlp")
+    kernels = [name for name in headings(page) if name.startswith("Kernel ")]
+    assert len(kernels) == page.count('<figure class="listing"') > 1
+    assert headings(page)[0] == "Verdict"
+
+
+def test_a_finding_of_a_chain_names_its_stage(cli):
+    """It is found once, in the stage where it came first."""
+    data = json.loads(
+        cli("run", "--chain", "@model/decode_layer", "--target", "a5", "--format", "json").out
+    )
+    (target,) = data["targets"]
+    assert target["findings"]
+    stages = {f"in stage {stage['name']}" for stage in target["stages"]}
+    assert all(stages & {*found["notes"]} for found in target["findings"])
+
+
 def test_a_chain_is_a_page_too(cli, tmp_path):
     code, page = page_of(cli, tmp_path, "run", "--chain", "@model/mlp")
     assert code == 0

@@ -25,6 +25,9 @@ PAGES = {
     "cost with a cast chain": "cost @quant/mxfp8_nd --target a5",
     "map": "map @basics/rmsnorm",
     "chain": "run --chain @model/mlp",
+    "two programs": "diff @page/ssa @page/dps",
+    "two targets": "port @basics/softmax --from a2a3 --to a5",
+    "tuned": "tune @basics/softmax --target a5 --seeds 0",
     "explore": "quant explore randn:f32:64x128:3",
 }
 WIDTHS = (420, 900, 1600)

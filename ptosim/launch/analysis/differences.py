@@ -27,6 +27,7 @@ from ptosim.launch.hard import Use, redrawn, uses
 from ptosim.launch.options import Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.tolerance import Tolerance
+from ptosim.time.report.totals import CostReport
 
 
 @dataclass(slots=True)
@@ -39,13 +40,19 @@ class Side:
     chip: str
     findings: list[Diagnostic]
     spaces: dict[str, tuple[int, int]] = field(default_factory=dict)
-    cycles: int | None = None
+    program: LoadedProgram | None = None
+    cost: CostReport | None = None
     outputs: dict[str, np.ndarray] | None = None
     why_not: str = ""
     exit_code: int = 0
     """Of a program that is refused as a whole: rejected, or not executed on the target."""
     stop_code: int = 0
     """Of what kept a program that is not refused from giving values: arguments, a trap, a limit."""
+
+    @property
+    def cycles(self) -> int | None:
+        """What it takes, where that is known."""
+        return self.cost.cycles if self.cost is not None else None
 
     @property
     def is_rejected(self) -> bool:
@@ -156,7 +163,7 @@ def look_at(choices: Choices, given: Mapping[str, Any] | None = None) -> Side:
     if front.sink.is_rejected:
         side.why_not, side.exit_code = "rejected", ProgramError.exit_code
         return side
-    program = LoadedProgram(front, profile)
+    program = side.program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
     for space in memory_map(front, profile, entry, args).spaces:
         side.spaces[space.space.name] = (space.high_water, space.space.safe)
@@ -175,7 +182,7 @@ def look_at(choices: Choices, given: Mapping[str, Any] | None = None) -> Side:
         else:
             side.stop_code = problem.exit_code
     try:
-        side.cycles = program.cost(entry=entry, args=args).cycles
+        side.cost = program.cost(entry=entry, args=args)
     except BudgetError:
         raise
     except PtosimError as problem:

@@ -24,8 +24,10 @@ from ptosim.launch.chain.ledger import BufferUse, Ledger
 from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import RunOptions
+from ptosim.launch.program import LoadedProgram
 from ptosim.launch.tolerance import Tolerance
 from ptosim.machine.storage import from_bytes, to_bytes
+from ptosim.time.report.totals import CostReport
 
 
 @dataclass(slots=True)
@@ -41,6 +43,8 @@ class StageResult:
     microseconds: float | None = None
     confidence: str | None = None
     comparisons: list[Comparison] = field(default_factory=list)
+    first: tuple[LoadedProgram, CostReport] | None = None
+    """The kernel, and what its first launch took."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -211,13 +215,17 @@ class _Run:
                 replace(d, notes=(*d.notes, where)) if d.is_error else d for d in trap.findings
             ]
             raise Trap(found, pc=trap.pc, cycle=trap.cycle, pipe=trap.pipe) from trap
-        self.sink.extend(d for d in result.findings if d.code != "PTO6041")
+        told = f"in stage {bound.launch.name}"
+        for found in result.findings:
+            if found.code != "PTO6041":
+                self.sink.emit(replace(found, notes=(*found.notes, told)))
         self._keep(bound, launch, result.outputs)
         stage = self.stages[id(bound.launch)]
         stage.launches += 1
         stage.executed += result.executed
         if result.cost is not None:
             cost = result.cost
+            stage.first = stage.first or (program, cost)
             stage.cycles = (stage.cycles or 0) + cost.cycles
             stage.microseconds = (stage.microseconds or 0.0) + cost.microseconds
             known = [c for c in (stage.confidence, cost.confidence) if c is not None]
