@@ -117,9 +117,7 @@ def test_one_text_on_two_targets_is_there_once(cli, tmp_path):
 
 
 def test_what_tune_found_is_beside_the_reference(cli, tmp_path):
-    code, page = page_of(
-        cli, tmp_path, "tune", "@basics/softmax", "--target", "a5", "--seeds", "0"
-    )
+    code, page = page_of(cli, tmp_path, "tune", "@basics/softmax", "--target", "a5", "--seeds", "0")
     assert code == 0
     assert "timeline of reference" in page
     assert "timeline of 1: double buffering" in page
