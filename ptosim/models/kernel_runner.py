@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -69,6 +70,18 @@ class _Built:
 
     text: str
     module: Module = field(compare=False)
+
+
+def digest(args: Mapping[str, Argument]) -> bytes:
+    """Return a name for the contents of arguments."""
+    found = hashlib.blake2b(digest_size=16)
+    for name, value in args.items():
+        found.update(name.encode())
+        if isinstance(value, np.ndarray):
+            found.update(np.ascontiguousarray(value).tobytes())
+        else:
+            found.update(repr(value).encode())
+    return found.digest()
 
 
 def _checked(module: Module) -> Program:
@@ -193,6 +206,33 @@ Wanted = Literal["both", "values", "cycles"]
 
 
 @dataclass(slots=True)
+class Shared:
+    """Runs that targets and forms of a model have in common, by text and contents of arguments. A
+    text is watched and timed once: with other contents it is run for its values."""
+
+    keeps: bool = True
+    """Whether arguments and results are kept, to be written."""
+    runs: dict[tuple[str, bytes], Ran] = field(default_factory=dict)
+    cycles: dict[str, int | None] = field(default_factory=dict)
+
+    def run(self, built: Module, args: dict[str, Argument], sanitize: str) -> Ran:
+        """Return a run, done now or before."""
+        text = built.source.text
+        key = text, digest(args)
+        if key in self.runs:
+            return self.runs[key]
+        if text in self.cycles:
+            made = Ran(text, dict(args), values(built, args), self.cycles[text])
+        else:
+            made = run(built, args, sanitize)
+            self.cycles[text] = made.cycles
+        if self.keeps:
+            self.runs[key] = made
+            return made
+        return Ran(text, {}, made.outputs, made.cycles, made.findings)
+
+
+@dataclass(slots=True)
 class KernelRunner:
     """Runs kernels on one target and remembers them."""
 
@@ -204,6 +244,9 @@ class KernelRunner:
     wanted: Wanted = "both"
     """Without "values" outputs are the arrays that kernels are given for them; without "cycles"
     nothing is remembered of a run."""
+    known: dict[str, int | None] | None = None
+    """Cycles of kernels by their text, for those that are counted without values."""
+    shared: Shared | None = None
 
     @property
     def cycles(self) -> int | None:
@@ -218,10 +261,33 @@ class KernelRunner:
         if self.wanted == "values":
             return values(built, args)
         if self.wanted == "both":
-            self.ran.append(run(built, args, self.sanitize))
+            self.ran.append(self._run(built, args))
         else:
-            self.ran.append(timed(built, args))
-        return self.ran[-1].outputs
+            self.ran.append(self._timed(built, args))
+        return self._results()
+
+    def _results(self) -> dict[str, np.ndarray]:
+        """The outputs of the last run, which keeps them only if they are to be written."""
+        last = self.ran[-1]
+        found = last.outputs
+        if self.shared is not None and not self.shared.keeps:
+            self.ran[-1] = Ran(last.text, {}, {}, last.cycles, last.findings)
+        return found
+
+    def _run(self, built: Module, args: dict[str, Argument]) -> Ran:
+        if self.shared is None:
+            return run(built, args, self.sanitize)
+        return self.shared.run(built, args, self.sanitize)
+
+    def _timed(self, built: Module, args: dict[str, Argument]) -> Ran:
+        known, text = self.known, built.source.text
+        if known is None or text not in known:
+            made = timed(built, args)
+            if known is not None:
+                known[text] = made.cycles
+            return made
+        given = {name: array for name, array in args.items() if isinstance(array, np.ndarray)}
+        return Ran(text, {}, given, known[text])
 
     # -- vector kernels ---------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ptosim.models.fusion.groups import Fusion, Group, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.fusion.programs import statement_in
 from ptosim.models.host_ops import MOVES, move
-from ptosim.models.kernel_runner import KernelRunner, Ran
+from ptosim.models.kernel_runner import KernelRunner, Ran, Shared
 from ptosim.models.onnx_model import Graph, GraphNode
 from ptosim.models.onnx_nodes import OPERATORS, Lowering
 from ptosim.models.quant import diff
@@ -104,9 +104,11 @@ def run(
     is_fused: bool = True,
     on_host: Collection[str] = (),
     is_partial: bool = False,
+    keeps: bool = True,
 ) -> Outcome:
     """Run a model on targets and compare with an oracle; `is_fused`: products and sums of
-    dequantised operands as integer kernels; `on_host`: nodes that onnx.reference computes, with
+    dequantised operands as integer kernels; `keeps`: what programs take and give, to be written;
+    `on_host`: nodes that onnx.reference computes, with
     `is_partial` those too that have no kernel, or one that refuses their operands.
 
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
@@ -122,9 +124,11 @@ def run(
         oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings,
         why_not=fusion.why_not,
     )  # fmt: skip
+    shared = Shared(keeps)
     for key in [(target, form) for target in targets for form in FORMS]:
+        host = _Host(on_host, is_partial, shared)
         try:
-            _run_form(graph, fusion, feeds, expected, outcome, key, (on_host, is_partial))
+            _run_form(graph, fusion, feeds, expected, outcome, key, host)
         except UnsupportedError as problem:
             outcome.refused[key] = list(problem.diagnostics)
     if outcome.refused and not outcome.results:
@@ -174,14 +178,14 @@ def check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic]
 
 
 def every_value(
-    graph: Graph, runs: Sequence[Mapping[str, np.ndarray]]
+    graph: Graph, runs: Sequence[Mapping[str, np.ndarray]], *, is_quick: bool = False
 ) -> dict[str, list[np.ndarray]]:
-    """Return the values of every name in several runs, by onnx.reference. Raises ProgramError for a
-    model that it cannot compute."""
+    """Return the values of every name in several runs, by onnx.reference; `is_quick`: convolutions
+    in another order of sums. Raises ProgramError for a model that it cannot compute."""
     found: dict[str, list[np.ndarray]] = {}
     for feeds in runs:
         try:
-            made = every_name(graph.proto, feeds)
+            made = every_name(graph.proto, feeds, is_quick=is_quick)
         except Exception as problem:  # operators of other domains, shapes that do not fit, …
             raise _not_computed(problem) from problem
         for name, value in {**graph.constants, **feeds, **made}.items():
@@ -270,6 +274,16 @@ def _statement(step: Step, graph: Graph, env: Mapping[str, np.ndarray]) -> tuple
     return statement_in(step, env, graph.constants, graph.opset)
 
 
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """Nodes that the host computes, whether those without a kernel are its too, and runs that
+    targets and forms have in common."""
+
+    nodes: Collection[str]
+    is_partial: bool
+    shared: Shared
+
+
 def _run_form(
     graph: Graph,
     fusion: Fusion,
@@ -277,7 +291,7 @@ def _run_form(
     expected: Mapping[str, np.ndarray],
     outcome: Outcome,
     key: tuple[str, str],
-    host: tuple[Collection[str], bool],
+    host: _Host,
 ) -> None:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     programs: list[tuple[str, Ran]] = []
@@ -297,18 +311,17 @@ def _stepped(
     env: dict[str, np.ndarray],
     outcome: Outcome,
     key: tuple[str, str],
-    host: tuple[Collection[str], bool],
+    host: _Host,
 ) -> Lowering:
     """One step by its kernels, or by the host."""
-    on_host, is_partial = host
-    lowering = Lowering(KernelRunner(key[0]), key[1], outcome.oracle)
+    lowering = Lowering(KernelRunner(key[0], shared=host.shared), key[1], outcome.oracle)
     why = ""
-    if not isinstance(step, GraphNode) or step.name not in on_host:
+    if not isinstance(step, GraphNode) or step.name not in host.nodes:
         try:
             compute(lowering, step, env, graph.opset)
             return lowering
         except UnsupportedError as problem:
-            if not is_partial or not isinstance(step, GraphNode):
+            if not host.is_partial or not isinstance(step, GraphNode):
                 raise
             why = f": {problem.diagnostics[0].message}"
     lowering = Lowering(KernelRunner(key[0]), key[1], outcome.oracle)
@@ -316,6 +329,45 @@ def _stepped(
     env |= dict(zip(step.outputs, made, strict=False))
     lowering.notes.add(f"node {step} is computed by the host, with onnx.reference{why}")
     return lowering
+
+
+def fast_cycles(
+    graph: Graph,
+    fusion: Fusion,
+    env: Mapping[str, np.ndarray],
+    target: str,
+    on_host: Collection[str],
+    known: dict[str, int | None],
+    real: Mapping[str, int | None],
+) -> list[int | None]:
+    """Return the cycles of each step of a model in its fast form, counted without values: None for
+    what has no kernel, 0 for what the host computes. `env` holds the reference's values, `known`
+    keeps cycles of kernels by their text, `real` those of the float model's nodes."""
+    held = dict(env)
+    found: list[int | None] = []
+    for step in fusion.steps(graph):
+        if isinstance(step, GraphNode) and step.name in on_host:
+            found.append(0)
+            continue
+        if isinstance(step, GraphNode) and step.name in real:
+            found.append(real[step.name])
+            continue
+        runner = KernelRunner(target, wanted="cycles", known=known)
+        try:
+            compute(Lowering(runner, "fast", "reference"), step, held, graph.opset)
+        except UnsupportedError:
+            found.append(None)
+        else:
+            found.append(runner.cycles)
+        held |= {n: env[n] for n in _made_by(step) if n in env}
+    return found
+
+
+def _made_by(step: Step) -> list[str]:
+    """The names that a step gives values."""
+    if isinstance(step, MxStep):
+        return [step.output, step.scales]
+    return [step.output] if isinstance(step, Group) else step.outputs
 
 
 def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 Values = Mapping[str, np.ndarray]
 
 
-def every_name(proto: ModelProto, feeds: Values) -> dict[str, np.ndarray]:
+def every_name(
+    proto: ModelProto, feeds: Values, *, is_quick: bool = False
+) -> dict[str, np.ndarray]:
     """Return the value of every name that nodes of a model give, in a run: by onnx.reference, or by
-    onnxruntime where that fails. Raises what onnx.reference raises if neither computes it."""
+    onnxruntime where that fails. `is_quick`: convolutions are computed here, in another order of
+    sums. Raises what onnx.reference raises if neither computes it."""
     try:
-        return by_reference(proto, feeds)
+        return by_reference(proto, feeds, is_quick=is_quick)
     except Exception as problem:  # whatever its operators raise
         found = _by_runtime(proto, feeds)
         if found is None:
@@ -33,25 +36,28 @@ def every_name(proto: ModelProto, feeds: Values) -> dict[str, np.ndarray]:
         return found
 
 
-def by_reference(proto: ModelProto, feeds: Values) -> dict[str, np.ndarray]:
+def by_reference(
+    proto: ModelProto, feeds: Values, *, is_quick: bool = False
+) -> dict[str, np.ndarray]:
     """Return the same by onnx.reference alone; raises whatever it raises."""
     with np.errstate(all="ignore"):  # what is divided by 0 is infinity, and said by nobody
-        found = evaluator(proto).run(None, dict(feeds), intermediate=True)
+        found = evaluator(proto, is_quick=is_quick).run(None, dict(feeds), intermediate=True)
     assert isinstance(found, dict)  # of all names: `intermediate`
     return {n: np.asarray(v) for n, v in found.items() if n and v is not None}
 
 
-def evaluator(proto: ModelProto) -> Any:
+def evaluator(proto: ModelProto, *, is_quick: bool = False) -> Any:
     """Return onnx.reference's evaluator of a model, with what its operators do wrong put right."""
     from onnx.reference import ReferenceEvaluator
 
     opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
-    return ReferenceEvaluator(proto, new_ops=list(_corrected(opset < 13)))
+    return ReferenceEvaluator(proto, new_ops=list(_corrected(opset < 13, is_quick)))
 
 
 @cache
-def _corrected(is_flat: bool) -> tuple[Any, ...]:
-    """Operators by their definition; `is_flat`: Softmax is that of the axis and all after it."""
+def _corrected(is_flat: bool, is_quick: bool) -> tuple[Any, ...]:
+    """Operators by their definition; `is_flat`: Softmax is that of the axis and all after it;
+    `is_quick`: convolutions too."""
     from onnx.reference.op_run import OpRun
 
     class MaxPool(OpRun):
@@ -96,8 +102,32 @@ def _corrected(is_flat: bool) -> tuple[Any, ...]:
             made = rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
             return (made.astype(x.dtype).reshape(x.shape),)
 
-    always = (MaxPool, GlobalMaxPool, LRN)
+    class Conv(OpRun):
+        op_domain = ""
+
+        def _run(self, x, w, b=None, **attrs):
+            window = Window(
+                x.shape[2:], w.shape[2:], attrs.get("strides") or (), attrs.get("pads") or (),
+                attrs.get("dilations") or (), attrs.get("auto_pad") or "NOTSET",
+            )  # fmt: skip
+            made = _convolved(x, w, window, attrs.get("group") or 1)
+            if b is not None:
+                made = made + b.reshape(-1, *[1] * (x.ndim - 2))
+            return (made.astype(x.dtype),)
+
+    always = (MaxPool, GlobalMaxPool, LRN, *((Conv,) if is_quick else ()))
     return (*always, Softmax, LogSoftmax) if is_flat else always
+
+
+def _convolved(x: np.ndarray, w: np.ndarray, window: Window, groups: int) -> np.ndarray:
+    """The sum over the places of the window of the image there times the weights there."""
+    batch, filters = x.shape[0], w.shape[0]
+    parts = x.reshape(batch, groups, -1, *x.shape[2:])
+    flat = w.reshape(groups, filters // groups, w.shape[1], -1)
+    total = np.zeros((batch, groups, filters // groups, int(np.prod(window.out))), np.float32)
+    for place, tap in enumerate(window.taps(parts)):
+        total += flat[..., place] @ tap.reshape(batch, groups, w.shape[1], -1)
+    return total.reshape(batch, filters, *window.out)
 
 
 def _low_rows(x: np.ndarray, axis: int) -> np.ndarray:

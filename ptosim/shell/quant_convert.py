@@ -53,6 +53,7 @@ MODEL = group(
     option("--after", choices=STEPS, help="show what a step did, and stop there"),
     option("--max-drop", type=float, metavar="PERCENT",
            help="largest error of the outputs (RMS)"),
+    option("--budget-db", type=float, metavar="DB", help="least SQNR of the outputs"),
     option("--max-cycles", type=from_zero, metavar="N", help="most cycles on each target"),
     switch("--keep-slow", help="quantise layers too that are slower so than in float"),
     several("--dim", "NAME=N", "size of a named dimension"),
@@ -153,7 +154,14 @@ def _text(kind: str, scale: float, zero: int, result: np.ndarray) -> str:
 def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Quantise, run, write, report."""
     from ptosim.models.conversion import sensitivity, source
-    from ptosim.models.conversion.convert import Conversion, Settings, convert, every_value
+    from ptosim.models.conversion.convert import (
+        Measures,
+        Settings,
+        Trial,
+        attempt,
+        every_value,
+        of_quantised,
+    )
     from ptosim.models.conversion.record import fields, write
     from ptosim.models.conversion.speed import headline, never_slower
 
@@ -175,18 +183,33 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
         options.scales, options.type,
     )  # fmt: skip
     values = every_value(model.graph, samples.feeds)
-    budget = sensitivity.Budget(options.max_drop, options.max_cycles)
+    budget = sensitivity.Budget(options.max_drop, options.max_cycles, options.budget_db)
     ranked = sensitivity.order(model, samples, settings, values)
+    measures = Measures()
 
-    cycles: dict[str, dict[str, int | None]] = {}
+    def tried(leave: Sequence[str]) -> Trial:
+        return attempt(model, samples, settings, targets, values, leave, measures)
 
-    def attempt(leave: Sequence[str]) -> Conversion:
-        return convert(model, samples, settings, targets, options.seed, leave, values, cycles)
-
-    made = sensitivity.within(model, samples, settings, values, ranked, budget, attempt)
+    chosen = sensitivity.within(
+        model, samples, settings, values, ranked, budget, tried, measures
+    )  # fmt: skip
+    left = list(chosen.left)
     if not options.keep_slow:
-        made = never_slower(made, attempt)
-    unmet = sensitivity.met(made, budget)
+        chosen = never_slower(chosen, tried, measures)
+    made = of_quantised(
+        model,
+        samples,
+        settings,
+        targets,
+        options.seed,
+        values,
+        chosen.quantised,
+        measures,
+        keeps=bool(options.output),
+    )
+    made.order, made.left = ranked, left
+    made.slow = [name for name in chosen.left if name not in left]
+    unmet = sensitivity.met(chosen, budget)
     after = options.after or ""
 
     def data() -> dict[str, object]:

@@ -194,6 +194,15 @@ class Row:
 
 
 @dataclass(slots=True)
+class Measures:
+    """What conversions of one model share: the float model's cycles of each node by target, and
+    those of kernels by their text."""
+
+    real: dict[str, dict[str, int | None]] = field(default_factory=dict)
+    known: dict[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Conversion:
     """Everything that `quant convert` reports."""
 
@@ -206,6 +215,7 @@ class Conversion:
     outcome: Outcome
     rows: list[Row]
     output: Error
+    measures: Measures
     float_totals: dict[str, int] = field(default_factory=dict)
     """Cycles of the float model's programs on each target, where every node has one."""
     order: list[tuple[str, float]] = field(default_factory=list)
@@ -215,9 +225,16 @@ class Conversion:
 
 
 def quantise(
-    model: Model, data: Data, settings: Settings, values: Values, leave: Collection[str] = ()
+    model: Model,
+    data: Data,
+    settings: Settings,
+    values: Values,
+    leave: Collection[str] = (),
+    *,
+    is_quick: bool = False,
 ) -> Quantised:
-    """Return a model quantised, without running programs.
+    """Return a model quantised, without running programs; `is_quick`: with values of convolutions
+    that may differ from the reference's in the last place.
 
     Raises ProgramError (PTO7646) if nothing of it can be."""
     form = FORMAT.get(settings.format)
@@ -233,12 +250,48 @@ def quantise(
         types = choose(model.graph, plan, values, settings)
         proto = rewritten(model.graph, plan, types)
     graph = graph_of(proto)
-    return Quantised(plan, types, proto, graph, fuse(graph), every_value(graph, data.feeds))
+    found = every_value(graph, data.feeds, is_quick=is_quick)
+    return Quantised(plan, types, proto, graph, fuse(graph), found)
 
 
 def depths_of(graph: Graph, values: Values) -> dict[str, int]:
     """Return how many terms the sums of each product have."""
     return {n.name: values[n.inputs[0]][0].shape[-1] for n in plans.candidates(graph)}
+
+
+@dataclass(slots=True)
+class Trial:
+    """A quantised model that is measured without being run: cycles of each step in the fast form by
+    target, and the outputs' error."""
+
+    quantised: Quantised
+    cycles: dict[str, list[int | None]]
+    output: Error
+    left: list[str]
+
+
+def attempt(
+    model: Model,
+    data: Data,
+    settings: Settings,
+    targets: Sequence[str],
+    values: Values,
+    leave: Sequence[str],
+    measures: Measures,
+) -> Trial:
+    """Return what a conversion with some layers in float costs and loses."""
+    made = quantise(model, data, settings, values, leave)
+    env = {name: runs[0] for name, runs in made.values.items()}
+    cycles = {}
+    for target in targets:
+        if target not in measures.real:
+            measures.real[target] = float_cycles(model, values, target, measures.known)
+        cycles[target] = onnx_run.fast_cycles(
+            made.graph, made.fusion, env, target, model.on_host, measures.known,
+            measures.real[target],
+        )  # fmt: skip
+    error = output_error(model.graph, values, made.values)
+    return Trial(made, cycles, error, list(leave))
 
 
 def convert(
@@ -249,37 +302,56 @@ def convert(
     seed: int = 0,
     leave: Collection[str] = (),
     values: Values | None = None,
-    real: dict[str, dict[str, int | None]] | None = None,
+    measures: Measures | None = None,
 ) -> Conversion:
     """Quantise a model and run it on targets with the first sample of the data; `values` are those
-    of the float model, if they are known, and `real` keeps its cycles by target from one conversion
-    of a model to the next."""
+    of the float model, if they are known, and `measures` what was counted before."""
     if values is None:
         values = every_value(model.graph, data.feeds)
     quantised = quantise(model, data, settings, values, leave)
+    return of_quantised(model, data, settings, targets, seed, values, quantised, measures)
+
+
+def of_quantised(
+    model: Model,
+    data: Data,
+    settings: Settings,
+    targets: Sequence[str],
+    seed: int,
+    values: Values,
+    quantised: Quantised,
+    measures: Measures | None = None,
+    *,
+    keeps: bool = True,
+) -> Conversion:
+    """The same of a model that is quantised already; `keeps`: what programs take and give."""
     outcome = onnx_run.run(
-        quantised.graph, data.feeds[0], targets, on_host=model.on_host, is_partial=model.partial
-    )
+        quantised.graph, data.feeds[0], targets, on_host=model.on_host, is_partial=model.partial,
+        keeps=keeps,
+    )  # fmt: skip
     outcome.notes[:0] = model.notes
+    steps = list(quantised.fusion.steps(quantised.graph))
     rows = [
         Row(line, *_described(step, line, model, quantised, values))
-        for step, line in zip(quantised.fusion.steps(quantised.graph), outcome.lines, strict=True)
+        for step, line in zip(steps, outcome.lines, strict=True)
     ]
     first = {name: runs[0] for name, runs in quantised.values.items()}
-    for step, row in zip(quantised.fusion.steps(quantised.graph), rows, strict=True):
+    for step, row in zip(steps, rows, strict=True):
         row.why = explained(step, first) if isinstance(step, Group) else None
+    measures = Measures() if measures is None else measures
     totals = {}
     for target in targets:
-        real = {} if real is None else real
-        if target not in real:
-            real[target] = float_cycles(model, values, target)
-        cycles = real[target]
+        if target not in measures.real:
+            measures.real[target] = float_cycles(model, values, target, measures.known)
+        cycles = measures.real[target]
         if None not in cycles.values():
             totals[target] = sum(c or 0 for c in cycles.values())
-        for step, row in zip(quantised.fusion.steps(quantised.graph), rows, strict=True):
-            row.float_cycles[target] = _in_float(step, cycles)
+        for step, row in zip(steps, rows, strict=True):
+            row.float_cycles[target] = in_float(step, cycles)
     output = output_error(model.graph, values, quantised.values)
-    return Conversion(model, data, seed, settings, values, quantised, outcome, rows, output, totals)
+    return Conversion(
+        model, data, seed, settings, values, quantised, outcome, rows, output, measures, totals
+    )  # fmt: skip
 
 
 def output_error(graph: Graph, values: Values, others: Values) -> Error:
@@ -339,7 +411,9 @@ def _clipped(group: Group, made: Quantised, values: Values) -> float:
 # -- the float model's cycles ----------------------------------------------------------------------
 
 
-def float_cycles(model: Model, values: Values, target: str) -> dict[str, int | None]:
+def float_cycles(
+    model: Model, values: Values, target: str, known: dict[str, int | None]
+) -> dict[str, int | None]:
     """Return the cycles of each node of the float model as an f32 program, by name: 0 for those
     that the host computes, None for those without a kernel."""
     found: dict[str, int | None] = {}
@@ -347,7 +421,7 @@ def float_cycles(model: Model, values: Values, target: str) -> dict[str, int | N
         if node.name in model.on_host:  # on both sides: it takes no cycles of the core
             found[node.name] = 0
             continue
-        runner = KernelRunner(target, wanted="cycles")
+        runner = KernelRunner(target, wanted="cycles", known=known)
         inputs = [values[n][0] if n else None for n in node.inputs]
         try:
             Lowering(runner, "fast", "reference").node(
@@ -360,7 +434,7 @@ def float_cycles(model: Model, values: Values, target: str) -> dict[str, int | N
     return found
 
 
-def _in_float(step: Step, cycles: dict[str, int | None]) -> int | None:
+def in_float(step: Step, cycles: Mapping[str, int | None]) -> int | None:
     names = [n.name for n in step.nodes] if isinstance(step, (Group, MxStep)) else [step.name]
     known = [cycles[n] for n in names if n in cycles]
     return None if None in known or not known else sum(c or 0 for c in known)

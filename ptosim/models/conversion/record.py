@@ -16,7 +16,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.quant.mlir.cursor import float_text
 from ptosim.machine.quant.storage import storage
 from ptosim.models.conversion.convert import Conversion, Error, Row
-from ptosim.models.conversion.speed import costs, headline, reasons
+from ptosim.models.conversion.speed import costs_of, headline, reasons
 from ptosim.models.emit import write_programs
 from ptosim.models.fusion.groups import Group
 from ptosim.models.fusion.mx import MxStep
@@ -169,7 +169,7 @@ def fields(name: str, made: Conversion, after: str, unmet: list[str]) -> dict[st
         "headline": headline(made, f"{made.output.sqnr:.1f}"),
         "slower_than_float": [
             {"layer": c.layer, "target": c.target, "cycles": c.quantised, "f32_cycles": c.real}
-            for c in costs(made) if c.is_slower
+            for c in costs_of(made) if c.is_slower
         ],
         "not_fused": made.quantised.fusion.why_not,
         "budget_not_met": unmet,

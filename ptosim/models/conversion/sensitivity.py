@@ -8,18 +8,36 @@ from collections.abc import Callable, Sequence
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.models.conversion import plan as plans
-from ptosim.models.conversion.convert import Conversion, Values, depths_of, output_error, quantise
+from ptosim.models.conversion.convert import (
+    Measures,
+    Trial,
+    Values,
+    depths_of,
+    in_float,
+    output_error,
+    quantise,
+)
 from ptosim.models.conversion.source import Data, Model
 from ptosim.models.conversion.types import Settings
+from ptosim.models.onnx_model import GraphNode
+from ptosim.models.onnx_run import Step
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits: error of the outputs in percent of their root mean square, cycles of the fast form on
-    each target; None where there is none."""
+    """Limits: error of the outputs in percent of their root mean square, or their SQNR in dB, and
+    cycles of the fast form on each target; None where there is none."""
 
     drop: float | None = None
     cycles: int | None = None
+    least: float | None = None
+
+    @property
+    def decibels(self) -> float | None:
+        """The SQNR that is asked for."""
+        dropped = None if self.drop is None else -20 * math.log10(self.drop / 100)
+        found = [v for v in (dropped, self.least) if v is not None]
+        return max(found, default=None)
 
 
 def percent(sqnr: float) -> float:
@@ -62,7 +80,7 @@ def _sqnr(
 ) -> float:
     if len(leave) == len(_products(model, settings, values)):
         return math.inf
-    made = quantise(model, data, settings, values, leave)
+    made = quantise(model, data, settings, values, leave, is_quick=True)
     return output_error(model.graph, values, made.values).sqnr
 
 
@@ -73,48 +91,45 @@ def within(
     values: Values,
     ranked: Sequence[tuple[str, float]],
     budget: Budget,
-    run: Callable[[Sequence[str]], Conversion],
-) -> Conversion:
-    """Return a conversion with the first layers of the order in float: as few as the error allows,
-    or with a limit on cycles alone as many of them as fit. `run` converts with some left out.
+    run: Callable[[Sequence[str]], Trial],
+    measures: Measures,
+) -> Trial:
+    """Return a trial with the first layers of the order in float: as few as the error allows, or
+    with a limit on cycles alone as many of them as fit. `run` tries with some left out.
 
-    A budget that cannot be met gives the last conversion that was possible; `met` says so."""
+    A budget that cannot be met gives the last trial that was possible; `met` says so."""
     names = [name for name, _ in ranked]
     count = 0
-    if budget.drop is not None:
+    if budget.decibels is not None:
         while count < len(names) - 1:
-            if percent(_sqnr(model, data, settings, values, names[:count])) <= budget.drop:
+            if _sqnr(model, data, settings, values, names[:count]) >= budget.decibels:
                 break
             count += 1
-        return _kept(run(names[:count]), ranked, names[:count])
+        return run(names[:count])
     made = run([])
-    left = [] if budget.cycles is None else _affordable(made, names, budget.cycles)
+    left = [] if budget.cycles is None else _affordable(made, names, budget.cycles, measures)
     while left:  # a neighbour that hands on floats costs more than the difference says
         tried = run(left)
         if not met(tried, budget):
-            return _kept(tried, ranked, left)
+            return tried
         left = left[:-1]
-    return _kept(made, ranked, left)
-
-
-def _kept(made: Conversion, ranked: Sequence[tuple[str, float]], left: Sequence[str]) -> Conversion:
-    made.order, made.left = list(ranked), list(left)
     return made
 
 
-def _affordable(made: Conversion, names: Sequence[str], limit: int) -> list[str]:
+def _affordable(made: Trial, names: Sequence[str], limit: int, measures: Measures) -> list[str]:
     """The layers that can go back to float, by the difference of their own cycles, those that help
     most first; one stays quantised."""
     totals = total_cycles(made)
-    rows = {row.line.node: row for row in made.rows}
+    steps = made.quantised.fusion.steps(made.quantised.graph)
+    layers = {_name(step): (at, step) for at, step in enumerate(steps)}
     found: list[str] = []
     for name in names:
-        row = rows.get(name)
-        if row is None or len(found) == len(names) - 1:
+        if name not in layers or len(found) == len(names) - 1:
             continue
+        at, step = layers[name]
         after = dict(totals)
         for target in totals:
-            own, other = row.float_cycles.get(target), row.line.cycles.get((target, "fast"))
+            own, other = in_float(step, measures.real[target]), made.cycles[target][at]
             after[target] += max((own or 0) - (other or 0), 0)
         if all(total <= limit for total in after.values()):
             totals = after
@@ -122,29 +137,30 @@ def _affordable(made: Conversion, names: Sequence[str], limit: int) -> list[str]
     return found
 
 
-def total_cycles(made: Conversion) -> dict[str, int]:
+def _name(step: Step) -> str:
+    return step.name if isinstance(step, GraphNode) else step.core.name
+
+
+def total_cycles(made: Trial) -> dict[str, int]:
     """Return the cycles of the fast form on each target."""
-    targets = list(dict.fromkeys(target for target, _ in made.outcome.results))
-    return {t: sum(row.line.cycles.get((t, "fast")) or 0 for row in made.rows) for t in targets}
+    return {target: sum(c or 0 for c in own) for target, own in made.cycles.items()}
 
 
-def met(made: Conversion, budget: Budget) -> list[str]:
+def met(made: Trial, budget: Budget) -> list[str]:
     """Return what of a budget is not met, in words."""
     found = []
+    count = len(made.left)
+    kept = f"{count} layer{'s' if count != 1 else ''} in float"
     drop = percent(made.output.sqnr)
     if budget.drop is not None and drop > budget.drop:
+        found.append(f"the error is {drop:.3g} % with {kept}, not {budget.drop:g} %")
+    if budget.least is not None and made.output.sqnr < budget.least:
         found.append(
-            f"the error is {drop:.3g} % with {_left(made)} in float, not {budget.drop:g} %"
+            f"the outputs have {made.output.sqnr:.2f} dB with {kept}, not {budget.least:g} dB"
         )
     if budget.cycles is not None:
-        for target, total in total_cycles(made).items():
-            if total > budget.cycles:
-                kept = _left(made)
-                found.append(
-                    f"{target} takes {total} cycles with {kept} in float, not {budget.cycles}"
-                )
+        found += [
+            f"{target} takes {total} cycles with {kept}, not {budget.cycles}"
+            for target, total in total_cycles(made).items() if total > budget.cycles
+        ]  # fmt: skip
     return found
-
-
-def _left(made: Conversion) -> str:
-    return f"{len(made.left)} layer{'s' if len(made.left) != 1 else ''}"

@@ -5,10 +5,10 @@ a value that several layers take is paid by each with the same share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ptosim.ground.records import dataclass
-from ptosim.models.conversion.convert import Conversion
+from ptosim.models.conversion.convert import Conversion, Measures, Quantised, Trial, in_float
 from ptosim.models.fusion.groups import Group
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.onnx_model import GraphNode
@@ -32,33 +32,45 @@ class Cost:
         return self.quantised > self.real
 
 
-def costs(made: Conversion) -> list[Cost]:
-    """Return what each quantised layer costs on each target where its float program is known."""
-    steps = list(made.quantised.fusion.steps(made.quantised.graph))
-    targets = list(dict.fromkeys(target for target, _ in made.outcome.results))
+def costs(
+    quantised: Quantised,
+    cycles: Mapping[str, Sequence[int | None]],
+    real: Mapping[str, Mapping[str, int | None]],
+) -> list[Cost]:
+    """Return what each quantised layer costs on each target where its float program is known:
+    `cycles` are those of the steps in the fast form, `real` those of the float model's nodes."""
+    steps = list(quantised.fusion.steps(quantised.graph))
     layers = [
-        (step, row)
-        for step, row in zip(steps, made.rows, strict=True)
+        (at, step)
+        for at, step in enumerate(steps)
         if isinstance(step, Group) or (isinstance(step, MxStep) and step.kind == "product")
     ]
     users: dict[str, int] = {}
-    for step, _ in layers:
+    for _, step in layers:
         for name in _sources(step):
             users[name] = users.get(name, 0) + 1
     found = []
-    for target in targets:
+    for target, own in cycles.items():
         shares: dict[str, float] = {}
-        for step, row in zip(steps, made.rows, strict=True):
+        for step, count in zip(steps, own, strict=True):
             name = _quantises(step)
             if name and name in users:
-                shares[name] = (row.line.cycles.get((target, "fast")) or 0) / users[name]
-        for step, row in layers:
-            own, real = row.line.cycles.get((target, "fast")), row.float_cycles.get(target)
-            if own is None or real is None:
+                shares[name] = (count or 0) / users[name]
+        for at, step in layers:
+            fast, float_ = own[at], in_float(step, real[target])
+            if fast is None or float_ is None:
                 continue
             before = sum(shares.get(name, 0) for name in _sources(step))
-            found.append(Cost(row.line.node, target, own + before, real))
+            found.append(Cost(step.core.name, target, fast + before, float_))
     return found
+
+
+def costs_of(made: Conversion) -> list[Cost]:
+    """Return the same of a conversion that was run."""
+    targets = list(dict.fromkeys(target for target, _ in made.outcome.results))
+    cycles = {t: [row.line.cycles.get((t, "fast")) for row in made.rows] for t in targets}
+    real = {t: made.measures.real[t] for t in targets}
+    return costs(made.quantised, cycles, real)
 
 
 def _sources(step: Group | MxStep) -> set[str]:
@@ -73,29 +85,23 @@ def _quantises(step: GraphNode | Group | MxStep) -> str:
     return step.output if isinstance(step, MxStep) and step.kind == "quantise" else ""
 
 
-def slower_everywhere(made: Conversion) -> list[str]:
+def slower_everywhere(found: Sequence[Cost]) -> list[str]:
     """Return the layers that are slower than in float on every target."""
     by_layer: dict[str, list[bool]] = {}
-    for cost in costs(made):
+    for cost in found:
         by_layer.setdefault(cost.layer, []).append(cost.is_slower)
     return [name for name, slow in by_layer.items() if all(slow)]
 
 
-def never_slower(made: Conversion, run: Callable[[Sequence[str]], Conversion]) -> Conversion:
-    """Return a conversion whose layers that are slower on every target stay in float; `run`
-    converts with some left out. Where that leaves no layer, all stay quantised, and lines say what
-    they cost."""
-    left: list[str] = []
+def never_slower(made: Trial, run: Callable[[Sequence[str]], Trial], measures: Measures) -> Trial:
+    """Return a trial whose layers that are slower on every target stay in float; `run` tries with
+    some left out. Where that leaves no layer, all stay quantised, and lines say what they cost."""
     for _ in range(_ROUNDS):
-        slow = [n for n in slower_everywhere(made) if n not in left]
-        layers = {c.layer for c in costs(made)}
-        if not slow or layers <= set(slow):
+        found = costs(made.quantised, made.cycles, measures.real)
+        slow = [n for n in slower_everywhere(found) if n not in made.left]
+        if not slow or {c.layer for c in found} <= set(slow):
             break
-        order, chosen = made.order, made.left
-        left += slow
-        made = run([*chosen, *left])
-        made.order, made.left = order, chosen
-        made.slow = list(left)
+        made = run([*made.left, *slow])
     return made
 
 
@@ -110,7 +116,7 @@ def lines(made: Conversion) -> list[str]:
     return [
         f"slower than float on {c.target}: {c.layer}: {c.quantised:.0f} cycles with what quantises "
         f"its operands, {c.real} in float"
-        for c in costs(made)
+        for c in costs_of(made)
         if c.is_slower
     ]
 
