@@ -359,11 +359,11 @@ def fast_cycles(
             found.append(None)
         else:
             found.append(runner.cycles)
-        held |= {n: env[n] for n in _made_by(step) if n in env}
+        held |= {n: env[n] for n in made_by(step) if n in env}
     return found
 
 
-def _made_by(step: Step) -> list[str]:
+def made_by(step: Step) -> list[str]:
     """The names that a step gives values."""
     if isinstance(step, MxStep):
         return [step.output, step.scales]

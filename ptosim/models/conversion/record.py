@@ -16,7 +16,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.quant.mlir.cursor import float_text
 from ptosim.machine.quant.storage import storage
 from ptosim.models.conversion.convert import Conversion, Error, Row
-from ptosim.models.conversion.speed import costs_of, headline, reasons
+from ptosim.models.conversion.speed import costs_of, headline, reasons, sizes
 from ptosim.models.emit import write_programs
 from ptosim.models.fusion.groups import Group
 from ptosim.models.fusion.mx import MxStep
@@ -167,6 +167,10 @@ def fields(name: str, made: Conversion, after: str, unmet: list[str]) -> dict[st
         "sensitivity": [{"layer": n, "sqnr_db": _finite(v)} for n, v in made.order],
         "left_in_float": reasons(made),
         "headline": headline(made, f"{made.output.sqnr:.1f}"),
+        "sizes": {
+            word: {"weights": size.weights, "values": size.values}
+            for word, size in zip(("float", "quantised"), sizes(made), strict=True)
+        },
         "slower_than_float": [
             {"layer": c.layer, "target": c.target, "cycles": c.quantised, "f32_cycles": c.real}
             for c in costs_of(made) if c.is_slower

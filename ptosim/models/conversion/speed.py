@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from ptosim.ground.records import dataclass
+from ptosim.machine.quant.storage import of_array
 from ptosim.models.conversion.convert import Conversion, Measures, Quantised, Trial, in_float
 from ptosim.models.fusion.groups import Group
 from ptosim.models.fusion.mx import MxStep
-from ptosim.models.onnx_model import GraphNode
+from ptosim.models.onnx_model import Graph, GraphNode
+from ptosim.models.onnx_run import Step, made_by
 
 _ROUNDS = 3
 WHY = "quantised it is slower"
@@ -121,8 +125,64 @@ def lines(made: Conversion) -> list[str]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of a model's constants, and the most that its values take at one time."""
+
+    weights: int
+    values: int
+
+
+def sizes(made: Conversion) -> tuple[Sizes, Sizes]:
+    """Return the sizes of the float model and of the quantised one, step by step."""
+    found = made.quantised
+    env = {name: runs[0] for name, runs in made.values.items()}
+    codes = {name: runs[0] for name, runs in found.values.items()}
+    return (
+        _sizes(made.model.graph, made.model.graph.nodes, env),
+        _sizes(found.graph, list(found.fusion.steps(found.graph)), codes),
+    )
+
+
+def _sizes(graph: Graph, steps: Sequence[Step], env: Mapping[str, np.ndarray]) -> Sizes:
+    taken = [
+        set(s.inputs) | set(s.captured) if isinstance(s, GraphNode) else set(s.inputs_of_codes)
+        for s in steps
+    ]
+    last = {name: at for at, names in enumerate(taken) for name in names}
+    last |= dict.fromkeys(graph.outputs, len(steps))
+    alive = {name: _bytes(env[name]) for name in graph.inputs if name in env}
+    most = sum(alive.values())
+    for at, step in enumerate(steps):
+        alive |= {n: _bytes(env[n]) for n in made_by(step) if n in env}
+        most = max(most, sum(alive.values()))
+        alive = {n: size for n, size in alive.items() if last.get(n, 0) > at}
+    used = set().union(*taken) if taken else set()
+    biases = {n for s in steps if not isinstance(s, GraphNode) for n in s.core.inputs[2:]}
+    constants = [v for n, v in graph.constants.items() if n in used | biases]
+    return Sizes(sum(map(_bytes, constants)), most)
+
+
+def _bytes(array: np.ndarray) -> int:
+    held = of_array(array)
+    return array.nbytes if held is None else -(-array.size * held.bits // 8)
+
+
+def size_text(made: Conversion) -> str:
+    """Return how large weights and values are, of the float model and now."""
+    before, after = sizes(made)
+    return (
+        f"weights {_amount(after.weights)} of {_amount(before.weights)}, "
+        f"memory {_amount(after.values)} of {_amount(before.values)}"
+    )
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e6:.3g} MB" if size >= 1e5 else f"{size / 1e3:.3g} kB"
+
+
 def headline(made: Conversion, decibels: str) -> str:
-    """Return the first line of the report: how fast, how exact, what stays in float."""
+    """Return the first line of the report: how fast, how exact, how large, what stays in float."""
     said = []
     for target, total in made.float_totals.items():
         fast = [row.line.cycles.get((target, "fast")) for row in made.rows]
@@ -132,7 +192,7 @@ def headline(made: Conversion, decibels: str) -> str:
                 f"{times} on {target}" if said else f"{times} times as fast as float on {target}"
             )
     speed = f"{', '.join(said)} (one core)" if said else "cycles are not known"
-    text = f"{made.settings.format}: {speed}, {decibels} dB"
+    text = f"{made.settings.format}: {speed}, {decibels} dB, {size_text(made)}"
     why = reasons(made)
     if not why:
         return text

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ptosim.models import onnx_run
 from ptosim.models.conversion import sensitivity, source
-from ptosim.models.conversion.convert import convert, quantise
+from ptosim.models.conversion.convert import Measures, attempt, convert, quantise
 from ptosim.models.conversion.types import Settings
 from ptosim.models.onnx_model import graph_of
 from tests.models.convert import models
@@ -146,13 +146,14 @@ def test_a_budget_leaves_layers_in_float():
     settings, values = Settings(), onnx_run.every_value(model.graph, samples.feeds)
     ranked = sensitivity.order(model, samples, settings, values)
 
-    def within(drop, cycles):
-        budget = sensitivity.Budget(drop, cycles)
+    measures = Measures()
 
-        def run(leave):
-            return convert(model, samples, settings, ("a5",), 0, leave, values)
+    def run(leave):
+        return attempt(model, samples, settings, ("a5",), values, leave, measures)
 
-        made = sensitivity.within(model, samples, settings, values, ranked, budget, run)
+    def within(drop, cycles, least=None):
+        budget = sensitivity.Budget(drop, cycles, least)
+        made = sensitivity.within(model, samples, settings, values, ranked, budget, run, measures)
         return made, sensitivity.met(made, budget)
 
     every, unmet = within(None, None)
@@ -163,6 +164,10 @@ def test_a_budget_leaves_layers_in_float():
     assert some.left
     assert not unmet
     assert some.output.sqnr > every.output.sqnr
+    as_good, unmet = within(None, None, some.output.sqnr)  # the same limit in dB
+    assert (as_good.left, unmet) == (some.left, [])
+    _, unmet = within(None, None, 300.0)
+    assert "not 300 dB" in unmet[0]
     _, unmet = within(1e-6, 10)
     assert len(unmet) == 2
     limit = sensitivity.total_cycles(every)["a5"] + 1000  # the smallest layer, and its neighbour
@@ -172,6 +177,19 @@ def test_a_budget_leaves_layers_in_float():
     cheap, unmet = within(None, limit - 900)
     assert not cheap.left
     assert not unmet
+
+
+def test_what_is_counted_without_a_run_is_what_a_run_counts():
+    """Cycles of the fast form on both targets, step by step, and the outputs' error."""
+    model, samples = prepared(models.mlp())
+    settings, values = Settings(), onnx_run.every_value(model.graph, samples.feeds)
+    for leave in ([], ["fc1"]):
+        tried = attempt(model, samples, settings, TARGETS, values, leave, Measures())
+        made = convert(model, samples, settings, TARGETS, 0, leave, values)
+        assert tried.output.sqnr == made.output.sqnr
+        for target in TARGETS:
+            ran = [row.line.cycles[target, "fast"] for row in made.rows]
+            assert tried.cycles[target] == ran
 
 
 @pytest.mark.slow
