@@ -36,14 +36,18 @@ from ptosim.shell.options import (
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.engines import engine_of
 from ptosim.tools.search.pareto import Change, changes, read_rows
-from ptosim.tools.search.point import Row
+from ptosim.tools.search.point import Row, examine
 from ptosim.tools.search.point_recipe import Recipe
 from ptosim.tools.search.source import maker_of
 from ptosim.tools.search.space import Space, values_of
 from ptosim.tools.search.store import Store, default_store
 from ptosim.tools.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
 from ptosim.views import sweep_report
-from ptosim.views.report import Ending
+from ptosim.views.header import header, header_line
+from ptosim.views.known import Known, Timed
+from ptosim.views.program_page import sections
+from ptosim.views.render import render
+from ptosim.views.report import Ending, Report, Room
 
 _EPILOG = """SOURCE is a Jinja2 template (kernel.pto.j2), a function (make.py:kernel), a program
 whose constants --const or the space name, or the rows of an earlier sweep (rows.jsonl). What was
@@ -110,6 +114,8 @@ def _percent(text: str) -> float:
                help="fastest points of each target (default 10)"),
         switch("--refused", help="every refused point, with its reason"),
         option("--parquet", metavar="FILE", help="write the rows as Parquet (needs pyarrow)"),
+        option("--reports", metavar="DIR", help="write programs and pages of the fastest points "
+               "(--top) and the Pareto front there; points of -o sweep.html open them"),
     ),
     forms=("text", "json", "jsonl", "csv", "html"),
     epilog=_EPILOG,
@@ -119,10 +125,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.parquet and importlib.util.find_spec("pyarrow") is None:
         raise UsageError("PTO7605: --parquet needs pyarrow", help="pip install pyarrow")
     before = read_rows(Path(options.baseline)) if options.baseline else None
+    links: dict[int, str] = {}
     if options.source.endswith(".jsonl"):
+        if options.reports:
+            raise UsageError("--reports needs what makes the programs, not rows")
         found = Sweep(options.source, read_rows(Path(options.source)))
     else:
-        found = _computed(options, terminal)
+        found, plan = _computed(options, terminal)
+        if options.reports:
+            links = _pages(options, found, plan)
     differing = list(changes(before or [], found.rows, options.slack / 100)) if before else []
     if found.kept and not options.quiet:
         terminal.remark(f"{found.kept:,} of {len(found.rows):,} rows were known already")
@@ -132,7 +143,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     pareto = {t: found.pareto(t) for t in found.targets}
     report = sweep_report.sweep_report(
         found.name, found.targets, found.rows, pareto, told,
-        top=options.top, slack=options.slack / 100, whole=options.refused,
+        top=options.top, slack=options.slack / 100, whole=options.refused, links=links,
     )  # fmt: skip
     report.fields = lambda: {
         "version": 1, "source": found.name, "rows": found.rows, "pareto": pareto,
@@ -184,7 +195,44 @@ def _is_unusable(row: Row) -> bool:
     return row["stage"] == "template" or is_reference
 
 
-def _computed(options: argparse.Namespace, terminal: Terminal) -> Sweep:
+def _pages(options: argparse.Namespace, found: Sweep, plan: Plan) -> dict[int, str]:
+    """Write the programs of the fastest points and the Pareto front with their pages; return where
+    these are, seen from the page of the sweep, by the identity of rows."""
+    folder = Path(options.reports)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UsageError(f"--reports: cannot make {folder}: {problem.strerror}") from problem
+    here = Path(options.output).parent if options.output not in (None, "-") else Path()
+    links: dict[int, str] = {}
+    for target in found.targets:
+        wanted = [*found.of(target)[: options.top], *found.pareto(target)]
+        for row in {id(row): row for row in wanted}.values():
+            name = f"{target}-{len(links):03}"
+            text = plan.maker.text(row["params"])
+            write_file(folder / f"{name}.pto", text)
+            page = _page_of(text, row, plan, f"{name}.pto")
+            write_file(folder / f"{name}.html", page)
+            links[id(row)] = Path(os.path.relpath(folder / f"{name}.html", here)).as_posix()
+    return links
+
+
+def _page_of(text: str, row: Row, plan: Plan, name: str) -> str:
+    examined = examine(text, row["target"], plan.recipe.at(row["params"]), name=name)
+    program, cost = examined.program, examined.report
+    assert program is not None  # the row was accepted
+    assert cost is not None
+    head = header_line(header(program, cost.entry))
+    known = Known(examined.findings, timed=[Timed(program, cost)])
+    title = f"{plan.maker.name}: {_point(row)}"
+    made = Report(
+        page=lambda: sections(known, [head], f"ptosim report {name} --target {row['target']}"),
+        title=title, heads=[head],
+    )  # fmt: skip
+    return render(made, "html", Room())
+
+
+def _computed(options: argparse.Namespace, terminal: Terminal) -> tuple[Sweep, Plan]:
     space, recipe = _asked(options)
     targets = (
         [word for word in launching.targets(options.target) if word] or recipe.targets or TARGETS
@@ -197,7 +245,7 @@ def _computed(options: argparse.Namespace, terminal: Terminal) -> Sweep:
     try:
         plan.store = _store(options)
         with terminal.busy(f"sweeping {maker.name}", plan.size, "rows") as progress:
-            return execute(plan, engine, progress)
+            return execute(plan, engine, progress), plan
     finally:
         engine.close()
         if plan.store is not None:

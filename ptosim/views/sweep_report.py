@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.marks import SIDE, Cells, Drawn, Key, Mark, Point, Points, bright
 from ptosim.views.json_text import lines_of
 from ptosim.views.report import Pair, Part, Records, Report, Section
-from ptosim.views.table import Column, Table, number, table
+from ptosim.views.table import Column, Table, bytes_text, number, table
 from ptosim.views.text import Text
 
 Row = Mapping[str, Any]
 FIGURES = ("cycles", "us", "ub_bytes", "gm_bytes")
-_COLUMNS = (number("cycles"), number("us", ",.2f"), number("UB bytes"), number("GM bytes"))
+_FIRST = (number("cycles"), number("us", ",.2f"))
+_MOVED = number("GM bytes")
 _REASON = 90
 """Characters of a reason in the table of reasons; the rows have all of it."""
 
@@ -39,9 +41,11 @@ def sweep_report(
     top: int,
     slack: float,
     whole: bool,
+    links: Links = MappingProxyType({}),
 ) -> Report:
     """Return the report: `top` points of each target, the Pareto `fronts`, and what is different
-    from an earlier sweep, where there was one; `whole` has a line for each refused point."""
+    from an earlier sweep, where there was one; `whole` has a line for each refused point; `links`
+    are the pages of points."""
     refused = sum(not row["ok"] for row in rows)
     counts = f"{len(rows):,} rows: {len(rows) - refused:,} accepted, {refused:,} refused"
     head = f"ptosim {__version__} · sweep {name} · target {', '.join(targets)}"
@@ -67,7 +71,7 @@ def sweep_report(
     return Report(
         [Section("", lambda _: text())],
         records=records,
-        page=lambda: [*pictures(rows, fronts), *_all(rows)],
+        page=lambda: [*pictures(rows, fronts, links), *_all(rows)],
         title=f"Sweep of {name}",
         heads=[head],
         below=f"{head} · {counts}",
@@ -81,6 +85,21 @@ def _accepted(rows: Sequence[Row], target: str) -> list[Row]:
     return sorted(found, key=lambda row: row["cycles"])
 
 
+def memories(rows: Sequence[Row]) -> list[str]:
+    """Return the memories on chip that rows use different numbers of bytes of."""
+    names = dict.fromkeys(name for row in rows for name in row.get("memory") or ())
+    return [n for n in names if len({_used(row, n) for row in rows if row.get("memory")}) > 1]
+
+
+def _used(row: Row, name: str) -> int:
+    return (row.get("memory") or {}).get(name, 0)
+
+
+def _columns(names: Sequence[str]) -> list[Column]:
+    """The columns of figures, with these memories."""
+    return [*_FIRST, *(number(f"{name} bytes") for name in names), _MOVED]
+
+
 def varying(rows: Sequence[Row]) -> list[str]:
     """Return the parameters that have several values among the rows, in their order."""
     names = dict.fromkeys(name for row in rows for name in row["params"])
@@ -91,7 +110,11 @@ def fixed(rows: Sequence[Row]) -> str:
     """Return the parameters that have one value, as text."""
     kept = varying(rows)
     given = {n: v for row in rows[:1] for n, v in row["params"].items() if n not in kept}
-    return " ".join(f"{name}={value}" for name, value in given.items())
+    told = [f"{name}={value}" for name, value in given.items()]
+    used = dict.fromkeys(name for row in rows for name in row.get("memory") or ())
+    known = [row for row in rows if row.get("memory")]
+    same = [name for name in used if name not in memories(rows)]
+    return " ".join([*told, *(f"{name}={bytes_text(_used(known[0], name))}" for name in same)])
 
 
 def _of_target(
@@ -102,10 +125,11 @@ def _of_target(
     best = {id(row) for row in front}
     shown = [*rows[:count], *(row for row in rows[count:] if id(row) in best)]
     with_values = any(row["values"] is not None for row in rows)
+    used = memories(rows)
     cells = [
         (
             *(str(row["params"].get(name, "")) for name in names),
-            *_figures(row),
+            *_figures(row, used),
             *(["equal" if row["values"] else ""] if with_values else []),
             "◆" if id(row) in best else "",
         )
@@ -114,15 +138,16 @@ def _of_target(
     title = f"{target}: {len(shown):,} of {len(rows):,} points, the fastest first"
     heads: list[str | Column] = [
         *(f">{name}" for name in names),
-        *_COLUMNS,
+        *_columns(used),
         *(["values"] if with_values else []),
         "front",
     ]
-    return table(title, heads, cells, drop=("UB bytes", "us"))
+    return table(title, heads, cells, drop=(*(f"{n} bytes" for n in reversed(used)), "us"))
 
 
-def _figures(row: Row) -> list[object]:
-    return [row[name] for name in FIGURES]
+def _figures(row: Row, used: Sequence[str]) -> list[object]:
+    memory = [_used(row, name) if row.get("memory") is not None else None for name in used]
+    return [row["cycles"], row["us"], *memory, row["gm_bytes"]]
 
 
 def _refusals(rows: Sequence[Row], *, whole: bool = False) -> list[Part]:
@@ -179,8 +204,16 @@ def _compared(found: Sequence[tuple[str, str, str, bool]], slack: float) -> list
 def _flat(rows: Sequence[Row]) -> tuple[list[str], list[list[Any]]]:
     params = list(dict.fromkeys(name for row in rows for name in row["params"]))
     rest = ["target", "ok", "stage", "reason", *FIGURES, "values"]
+    used = dict.fromkeys(n for row in rows for n in row.get("memory") or () if n != "UB")
     names = [f"param_{n}" if n in rest else n for n in params] + rest
-    return names, [[row["params"].get(n) for n in params] + [row[n] for n in rest] for row in rows]
+    names += [f"{name.lower()}_bytes" for name in used]
+    lines = [
+        [row["params"].get(n) for n in params]
+        + [row[n] for n in rest]
+        + [_used(row, n) if row.get("memory") is not None else None for n in used]
+        for row in rows
+    ]
+    return names, lines
 
 
 def to_parquet(rows: Sequence[Row]) -> bytes:
@@ -208,28 +241,43 @@ MOST_LINES = 600
 MOST_ROWS = 5_000
 """Of the table of all rows."""
 MOST_MAPS = 6
+_FRONT = "Pareto front: none is as small in cycles, bytes moved and UB (else L1)"
 
 
-def pictures(rows: Sequence[Row], fronts: Mapping[str, Sequence[Row]]) -> list[Section]:
-    """Return what the page has of each target, and why points were refused."""
+Links = Mapping[int, str]
+"""The pages of points, by the identity of their rows."""
+
+
+def pictures(
+    rows: Sequence[Row], fronts: Mapping[str, Sequence[Row]], links: Links = MappingProxyType({})
+) -> list[Section]:
+    """Return what the page has of each target, and why points were refused; points that have a
+    page (`links`) open it."""
     names, constant = varying(rows), fixed(rows)
     parts = [Section("", [Text(f"the same in all points: {constant}")])] if constant else []
     for target, front in fronts.items():
         ok = _accepted(rows, target)
-        parts.append(Section(target, _target_parts(ok, front, names)))
+        parts.append(Section(target, _target_parts(ok, front, names, links)))
     return [*parts, Section("Refused", _refused(rows))]
 
 
-def _target_parts(ok: list[Row], front: Sequence[Row], names: Sequence[str]) -> list[Part]:
+def _target_parts(
+    ok: list[Row], front: Sequence[Row], names: Sequence[str], links: Links
+) -> list[Part]:
     if not ok:
         return [Text("no point is accepted", "red")]
     fastest = f"{ok[0]['cycles']:,} cycles, {ok[0]['us']:,.2f} us: {_params(ok[0])}"
     return [
         Text(f"fastest: {fastest}"),
-        _scatter(ok, front),
+        _scatter(ok, front, links),
         Pair([_heat(ok, x, y) for x, y in _pairs(ok, names)]),
-        _parallel(ok, names),
+        _parallel(ok, names, links),
         _front(front, names),
+        *(
+            [_Linked({_told(row): links[id(row)] for row in ok if id(row) in links})]
+            if links
+            else ()
+        ),
     ]
 
 
@@ -237,11 +285,30 @@ def _told(row: Row) -> str:
     return f"{_params(row)}: {row['cycles']:,} cycles, {row['gm_bytes']:,} bytes moved"
 
 
-def _scatter(ok: Sequence[Row], front: Sequence[Row]) -> Chart:
+@dataclass(frozen=True, slots=True)
+class _Linked:
+    """The points that have a page of their own."""
+
+    pages: Mapping[str, str]
+
+    def to_html(self) -> str:
+        """Return the list."""
+        items = "".join(
+            f'<li><a href="{escape(page)}">{escape(told)}</a></li>'
+            for told, page in self.pages.items()
+        )
+        return f"<p>reports of points:</p><ul>{items}</ul>" if items else ""
+
+
+def _scatter(ok: Sequence[Row], front: Sequence[Row], links: Links) -> Chart:
     best = {id(row) for row in front}
     others = [row for row in ok if id(row) not in best]
     marks: list[Mark] = [
-        Points(title, [Point(r["gm_bytes"], r["cycles"], _told(r)) for r in some], series)
+        Points(
+            title,
+            [Point(r["gm_bytes"], r["cycles"], _told(r), "", links.get(id(r), "")) for r in some],
+            series,
+        )
         for title, some, series in (("other points", others, 7), ("Pareto front", front, 1))
         if some
     ]
@@ -279,38 +346,41 @@ def _heat(ok: Sequence[Row], x: str, y: str) -> Chart:
         f"least cycles over {x} and {y}",
         Axis(x, names=tuple(map(str, across))),
         Axis(y, names=tuple(map(str, down[::-1]))),
-        [Cells("cycles", values, log=True, texts=texts)],
-        note="grey: no point is accepted",
+        [Cells("cycles", values, log=True, texts=texts, low_is_bright=True)],
+        note="bright is fast, as in the lines below; grey: no point is accepted",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Lines over parallel axes: for each its heights from 0 to 1, a part of the colour scale, and
-    what is told of it. The first is drawn last, and thicker."""
+    """Lines over parallel axes: for each its heights from 0 to 1, a part of the colour scale, what
+    is told of it, and the page that a click opens ("" for none). The first is drawn last, and
+    thicker. On a page a range of an axis is chosen by dragging along it."""
 
-    lines: Sequence[tuple[Sequence[float], float, str]]
+    lines: Sequence[tuple[Sequence[float], float, str, str]]
     axes: int
 
     def draw(self, x: Axis, y: Axis) -> Drawn:
         """Return them on an axis of names."""
         places = [x.place(i + 0.5) * SIDE for i in range(self.axes)]
         svg = "".join(f'<path class="grid" d="M{p:.1f} 0V{SIDE}"/>' for p in places)
-        for at, (heights, part, text) in reversed(list(enumerate(self.lines))):
+        for at, (heights, part, text, link) in reversed(list(enumerate(self.lines))):
             corners = [
                 f"{p:.1f} {(1 - y.place(h)) * SIDE:.1f}"
                 for p, h in zip(places, heights, strict=True)
             ]
             width = 4 if at == 0 else 1
-            svg += (
-                f'<path d="M{"L".join(corners)}" fill="none" stroke="{bright(1 - part)}" '
-                f'stroke-width="{width}" vector-effect="non-scaling-stroke">'
-                f"<title>{escape(text)}</title></path>"
+            held = " ".join(f"{y.place(height):.3f}" for height in heights)
+            path = (
+                f'<path class="thread" data-at="{held}" d="M{"L".join(corners)}" fill="none" '
+                f'stroke="{bright(1 - part)}" stroke-width="{width}" '
+                f'vector-effect="non-scaling-stroke"><title>{escape(text)}</title></path>'
             )
+            svg += f'<a href="{escape(link)}">{path}</a>' if link else path
         return Drawn(svg, keys=(Key("━", bright(1.0), "the fastest (thick); darker is slower"),))
 
 
-def _parallel(ok: Sequence[Row], names: Sequence[str]) -> Chart:
+def _parallel(ok: Sequence[Row], names: Sequence[str], links: Links) -> Chart:
     every = -(-len(ok) // MOST_LINES)
     shown = [*ok[:: every or 1]]
     scales = [_rank_scale(ok, n) for n in names]
@@ -319,16 +389,17 @@ def _parallel(ok: Sequence[Row], names: Sequence[str]) -> Chart:
     for row in shown:
         heights = [scale[row["params"].get(n)] for n, scale in zip(names, scales, strict=True)]
         heights += [at(row[key]) for key, at in zip(("gm_bytes", "cycles"), figures, strict=True)]
-        lines.append((heights, heights[-1], _told(row)))
+        lines.append((heights, heights[-1], _told(row), links.get(id(row), "")))
     titles = [_range(n, _values(ok, n)) for n in names]
     titles += [
         _range("bytes", sorted(r["gm_bytes"] for r in ok)),
         _range("cycles", sorted(r["cycles"] for r in ok)),
     ]
-    note = "" if every <= 1 else f"one of {every} of {len(ok):,} points is drawn"
+    note = f"from below to above: {', '.join(titles)}"
+    note += f"; one of {every} of {len(ok):,} points is drawn" if every > 1 else ""
     return Chart(
-        "parallel coordinates: each line is a point, each axis grows upwards",
-        Axis("", names=tuple(titles)),
+        "parallel coordinates: each line is a point, each axis grows upwards; drag along an axis",
+        Axis("", names=(*names, "bytes", "cycles")),
         Axis("", -0.04, 1.04, names=()),
         [Threads(lines, len(titles))],
         height=320,
@@ -359,9 +430,10 @@ def _log_scale(ok: Sequence[Row], key: str) -> Any:
 
 
 def _front(front: Sequence[Row], names: Sequence[str]) -> Table:
-    rows = [[*(r["params"].get(n) for n in names), *_figures(r)] for r in front]
-    heads = [*(f">{n}" for n in names), *_COLUMNS]
-    return table("Pareto front: cycles, UB, bytes moved", heads, rows)
+    used = memories(front)
+    rows = [[*(r["params"].get(n) for n in names), *_figures(r, used)] for r in front]
+    heads = [*(f">{n}" for n in names), *_columns(used)]
+    return table(_FRONT, heads, rows)
 
 
 def _refused(rows: Sequence[Row]) -> list[Part]:
@@ -372,12 +444,14 @@ def _refused(rows: Sequence[Row]) -> list[Part]:
 
 
 def _all(rows: Sequence[Row]) -> list[Section]:
-    names = varying(rows)
+    names, used = varying(rows), memories(rows)
+    first = sorted(rows, key=lambda r: (not r["ok"], r["us"] if r["ok"] else 0))
     cells = [
-        [*(r["params"].get(n) for n in names), r["target"], r["stage"], *_figures(r), r["reason"]]
-        for r in rows[:MOST_ROWS]
-    ]
-    heads = [*(f">{n}" for n in names), "target", "stage", *_COLUMNS, "reason"]
+        [*(r["params"].get(n) for n in names), r["target"], r["stage"], *_figures(r, used),
+         r["reason"]]
+        for r in first[:MOST_ROWS]
+    ]  # fmt: skip
+    heads = [*(f">{n}" for n in names), "target", "stage", *_columns(used), "reason"]
     rest = len(rows) - len(cells)
     more = [Text(f"{rest:,} more rows: --format csv or jsonl has all")] if rest else []
-    return [Section("All rows", [table("", heads, cells, drop=("us",)), *more])]
+    return [Section("All rows, the fastest first", [table("", heads, cells, drop=("us",)), *more])]

@@ -48,9 +48,9 @@ def test_both_ways_between_targets_and_beside_itself(cli, monkeypatch, name):
     """`port` there and back sees the same two sides; `diff` of a program with itself sees nothing."""
     sides = {}
 
-    def once(options, file, target):
+    def once(options, file, target, *given):
         if target not in sides:
-            sides[target] = side(options, file, target)
+            sides[target] = side(options, file, target, *given)
         return sides[target]
 
     side = diff_command._side

@@ -30,6 +30,10 @@ PAGES = {
     "tuned": "tune @basics/softmax --target a5 --seeds 0",
     "explore": "quant explore randn:f32:64x128:3",
 }
+SWEEP = (
+    "sweep @search/gemm.pto.j2 --space @search/gemm.toml --param TM=64,256 --param TN=128 "
+    "--param TK=32,64 --target a5 --no-store --top 2 --reports"
+)
 WIDTHS = (420, 900, 1600)
 
 
@@ -40,6 +44,9 @@ def files(tmp_path_factory) -> dict[str, Path]:
     for number, (name, words) in enumerate(PAGES.items()):
         found[name] = folder / f"{number}.html"
         assert main([*words.split(), "-o", str(found[name]), "-q"]) in (0, 1, 3)
+    found["sweep"] = folder / "sweep.html"
+    points = str(folder / "points")
+    assert main([*SWEEP.split(), points, "-o", str(found["sweep"]), "-q"]) == 0
     return found
 
 
@@ -84,7 +91,7 @@ SMALL = """[...document.querySelectorAll("figure *, td, p")].filter((e) => e.tex
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "sweep"])
 def test_a_page_can_be_read(files, tab: Page, name, width, dark):
     """Nothing is wider than the window, no label covers another one, text is dark on light or light on
     dark (contrast 4.5, as WCAG asks for) and no smaller than 11 pixels."""
@@ -208,6 +215,43 @@ def test_points_of_charts_are_told_of_with_the_keyboard(files, tab: Page):
     assert "attainable operations a cycle" in tab.value(
         "document.querySelector('#roofline .told').textContent"
     )
+
+
+def test_a_range_of_parallel_coordinates_is_chosen_by_dragging(files, tab: Page):
+    """The lower half of the axis of cycles: lines that are above it give way; a click takes it
+    back."""
+    tab.open(files["sweep"], 1400, dark=False)
+    drag = """((from, to) => {
+      const area = document.querySelector("path.thread").closest(".area");
+      const box = area.getBoundingClientRect(), x = box.right - 3;
+      const at = (part) => ({ clientX: x, clientY: box.bottom - part * box.height, bubbles: true });
+      area.dispatchEvent(new PointerEvent("pointerdown", at(from)));
+      area.dispatchEvent(new PointerEvent("pointermove", at(to)));
+      area.dispatchEvent(new PointerEvent("pointerup", at(to)));
+      const all = [...document.querySelectorAll("path.thread")];
+      return all.map((p) => [+p.dataset.at.split(" ").at(-1), p.classList.contains("out")]);
+    })"""
+    found = tab.value(f"{drag}(0.01, 0.5)")
+    assert {out for at, out in found if at < 0.45} == {False}
+    assert {out for at, out in found if at > 0.55} == {True}
+    told = tab.value(
+        "document.querySelector('path.thread').closest('figure').querySelector('.told').textContent"
+    )
+    assert told == f"{sum(not out for _, out in found)} of {len(found)} points"
+    assert not any(out for _, out in tab.value(f"{drag}(0.2, 0.2)"))
+
+
+def test_a_point_of_a_sweep_opens_its_report(files, tab: Page):
+    tab.open(files["sweep"], 1400, dark=False)
+    assert tab.value("document.querySelectorAll('a.point').length") >= 2
+    page = files["sweep"].parent / tab.value(
+        "document.querySelector('a.point').getAttribute('href')"
+    )
+    tab.open(page, 1400, dark=False)
+    assert tab.value("document.querySelector('figure.listing figcaption').textContent").endswith(
+        ".pto"
+    )
+    assert page.with_suffix(".pto").read_text().startswith(("//", "module"))
 
 
 def test_no_page_writes_an_error_to_the_console(files, tab: Page):

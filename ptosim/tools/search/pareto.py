@@ -12,22 +12,35 @@ from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass
 from ptosim.tools.search.point import DONE, Row
 
-GOALS = ("cycles", "ub_bytes", "gm_bytes")
-"""What is to be small."""
+_WORKING = ("UB", "L1")
+"""Memories that a program has to share with others; the first that points differ in counts."""
 _KEYS = ("params", "target", "ok", "stage", "reason", "cycles")
 _LARGEST = 1e300
 
 
-def front_of(rows: Sequence[Row], goals: Sequence[str] = GOALS) -> list[Row]:
+def goals_of(rows: Sequence[Row]) -> list[str]:
+    """Return what is to be small in these rows: cycles, bytes moved, and bytes of the first memory
+    that they differ in (UB, else L1); what is the same in all of them decides nothing."""
+    memories = [n for n in _WORKING if len({_small(row, n) for row in rows}) > 1]
+    return ["cycles", *memories[:1], "gm_bytes"]
+
+
+def front_of(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that no other one beats: is as small in every goal, and smaller in one. Of
     rows that are alike all are returned; the least of the first goal comes first."""
-    costs = [(tuple(row[g] for g in goals), row) for row in rows]
+    goals = goals_of(rows)
+    costs = [(tuple(_small(row, goal) for goal in goals), row) for row in rows]
     costs.sort(key=lambda pair: pair[0])
     front: list[tuple[Any, Row]] = []
     for cost, row in costs:  # whoever beats a row comes before it
         if not any(_beats(other, cost) for other, _ in front):
             front.append((cost, row))
     return [row for _, row in front]
+
+
+def _small(row: Row, goal: str) -> int:
+    """What a row has of a goal: a figure, else the bytes of a memory."""
+    return row[goal] if goal in row else row["memory"].get(goal, 0)
 
 
 def _beats(one: Sequence[int], other: Sequence[int]) -> bool:
@@ -109,7 +122,10 @@ def row_in(text: object) -> Row | None:
         return None
     if not isinstance(row, dict) or any(key not in row for key in _KEYS) or not _is_sound(row):
         return None
-    return {key: row.get(key) for key in (*_KEYS, "us", "ub_bytes", "gm_bytes", "values")}
+    found = {k: row.get(k) for k in (*_KEYS, "us", "ub_bytes", "gm_bytes", "memory", "values")}
+    if found["memory"] is None and found["ub_bytes"] is not None:
+        found["memory"] = {"UB": found["ub_bytes"]}  # all that rows of earlier versions know
+    return found
 
 
 def _is_sound(row: Row) -> bool:
@@ -126,7 +142,16 @@ def _is_sound(row: Row) -> bool:
         and row["ok"] == (row["stage"] == DONE)
         and (row["reason"] is None if row["ok"] else isinstance(row["reason"], str))
         and row.get("values") in (None, True, False)
+        and _is_memory(row.get("memory"))
         and all(_is_number(n) or (n is None and not row["ok"]) for n in numbers)
+    )
+
+
+def _is_memory(found: object) -> bool:
+    """True for bytes by the names of memories, or for none."""
+    return found is None or (
+        isinstance(found, dict)
+        and all(isinstance(name, str) and type(size) is int for name, size in found.items())
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import LimitError, Trap, UsageError
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.user_code import of_the_caller
@@ -221,6 +222,7 @@ class Examined:
             "us": round(report.least_microseconds, 3) if report is not None else None,
             "ub_bytes": used_bytes(self.program) if self.program is not None else None,
             "gm_bytes": sum(report.moved().values()) if report is not None else None,
+            "memory": memory_of(self.program) if self.program is not None else None,
             "values": values,
         }
 
@@ -356,6 +358,14 @@ def used_bytes(program: LoadedProgram, space: str = "vec") -> int:
     """Return the bytes of a memory on chip (UB) in use: the most of any entry."""
     plans = program.front.plans.values()
     return max((plan.placement.used(space) for plan in plans), default=0)
+
+
+def memory_of(program: LoadedProgram) -> dict[str, int]:
+    """Return the bytes of each memory on chip in use, by its name; those without use are left
+    out."""
+    spaces = machine(program.front.chip).spaces.values()
+    used = {space.alias: used_bytes(program, space.name) for space in spaces}
+    return {name: size for name, size in used.items() if size}
 
 
 def _stage_of(error: Diagnostic) -> str:

@@ -75,8 +75,8 @@ class Sweep:
         return min(found, key=lambda row: row["us"], default=None)
 
     def pareto(self, target: str) -> list[Row]:
-        """Return the rows of a target that no other one beats in cycles, bytes of UB and bytes
-        moved together, the fastest first."""
+        """Return the rows of a target that no other one beats in cycles, bytes moved and bytes of
+        UB (of L1 where UB is the same in all) together, the fastest first."""
         return front_of(self.of(target))
 
     @property

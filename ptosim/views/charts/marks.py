@@ -139,12 +139,13 @@ class Boxes:
 
 
 class Point(NamedTuple):
-    """A point, what is told of it, and its label (empty: none)."""
+    """A point, what is told of it, its label and the page that a click opens (empty: none)."""
 
     x: float
     y: float
     text: str
     label: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +166,11 @@ class Points:
         """Return them on two axes; labels are placed by the chart, among all points."""
         paint = colour(self.series)
         html = "".join(
-            f'<i class="point" style="left:{100 * x.place(p.x):.2f}%;bottom:'
-            f'{100 * y.place(p.y):.2f}%;color:{paint}" title="{escape(p.text)}">{self.sign}</i>'
+            f'<{tag} class="point" style="left:{100 * x.place(p.x):.2f}%;bottom:'
+            f'{100 * y.place(p.y):.2f}%;color:{paint}" title="{escape(p.text)}">{self.sign}'
+            f"</{tag.split()[0]}>"
             for p in self.points
+            for tag in [f'a href="{escape(p.link)}"' if p.link else "i"]
         )
         return Drawn("", html, (Key(self.sign, paint, self.name),) if self.name else ())
 
@@ -198,13 +201,15 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class Cells:
     """A heat map: `values` is [rows, columns], row 0 at the top, each cell as bright as its number
-    (`log`: its logarithm). NaN is grey. `texts` are told of cells, by row and column."""
+    (`log`: its logarithm; `low_is_bright`: the least is brightest). NaN is grey. `texts` are told
+    of cells, by row and column."""
 
     name: str
     values: np.ndarray
     unit: str = ""
     log: bool = False
     texts: Sequence[Sequence[str]] = ()
+    low_is_bright: bool = False
 
     def draw(self, x: Axis, y: Axis) -> Drawn:
         """Return them over the whole of both axes, with their scale as legend."""
@@ -221,10 +226,12 @@ class Cells:
         of_known = values[np.isfinite(level)]
         ends = (float(of_known.min()), float(of_known.max())) if known.size else (1.0, 1.0)
         scale = Axis(self.name, *ends, self.unit, log=self.log)
-        text = f"{scale.title}: {scale.text(ends[0])} to {scale.text(ends[1])}"
+        first, last = ends[::-1] if self.low_is_bright else ends
+        text = f"{scale.title}: {scale.text(first)} to {scale.text(last)}"
         return Drawn(svg, keys=(Key("", "ramp", text),))
 
-    def _cell(self, r: int, c: int, rows: int, columns: int, part: float) -> str:
+    def _cell(self, r: int, c: int, rows: int, columns: int, level: float) -> str:
+        part = 1 - level if self.low_is_bright else level
         left, top = c * SIDE / columns, r * SIDE / rows
         text = self.texts[r][c] if len(self.texts) else ""
         told = f"<title>{escape(text)}</title>" if text else ""

@@ -84,6 +84,48 @@
     });
   }
 
+  // Parallel coordinates: a range of an axis is chosen by dragging along it; a click on an axis
+  // without dragging takes it back. Lines that are outside of any range give way.
+  for (const chart of document.querySelectorAll("figure.chart")) {
+    const threads = [...chart.querySelectorAll("path.thread")];
+    if (!threads.length) continue;
+    const area = chart.querySelector(".area"), told = chart.querySelector(".told");
+    const held = threads.map((path) => path.dataset.at.split(" ").map(Number));
+    const count = held[0].length, ranges = new Map();
+    const show = () => {
+      area.querySelectorAll(".brush").forEach((e) => e.remove());
+      for (const [axis, [low, high]] of ranges) {
+        const box = document.createElement("span");
+        box.className = "brush";
+        box.style.cssText = `left:${100 * (axis + 0.5) / count}%;bottom:${100 * low}%;height:${100 * (high - low)}%`;
+        area.append(box);
+      }
+      let inside = 0;
+      threads.forEach((path, at) => {
+        const out = [...ranges].some(([axis, [low, high]]) => held[at][axis] < low || held[at][axis] > high);
+        path.classList.toggle("out", out);
+        inside += !out;
+      });
+      told.textContent = ranges.size ? `${inside} of ${threads.length} points` : "";
+    };
+    let drag = null;
+    const place = (event) => {
+      const box = area.getBoundingClientRect();
+      const axis = Math.min(Math.max(Math.floor((event.clientX - box.left) / box.width * count), 0), count - 1);
+      return [axis, Math.min(Math.max(1 - (event.clientY - box.top) / box.height, 0), 1)];
+    };
+    area.addEventListener("pointerdown", (event) => { drag = place(event); });
+    area.addEventListener("pointermove", (event) => {
+      if (!drag) return;
+      const [, to] = place(event), [axis, from] = drag;
+      if (Math.abs(to - from) > 0.02) { ranges.set(axis, [Math.min(from, to), Math.max(from, to)]); show(); }
+    });
+    addEventListener("pointerup", (event) => {
+      if (drag && Math.abs(place(event)[1] - drag[1]) <= 0.02 && ranges.delete(drag[0])) show();
+      drag = null;
+    });
+  }
+
   const open = () => {
     const found = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     const folded = found && found.querySelector(":scope > details");

@@ -20,7 +20,7 @@ from ptosim.tools.search.space import space_of
 
 KEYS = [
     *("params", "target", "ok", "stage", "reason"),
-    *("cycles", "us", "ub_bytes", "gm_bytes", "values"),
+    *("cycles", "us", "ub_bytes", "gm_bytes", "memory", "values"),
 ]
 VADD = (programs_directory() / "basics" / "vadd.pto").read_text()
 BROKEN = programs_directory() / "broken"

@@ -18,7 +18,7 @@ import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import programs_directory
 from ptosim.tools.search.engines import InProcess, Processes
-from ptosim.tools.search.pareto import changes, front_of
+from ptosim.tools.search.pareto import changes, front_of, goals_of
 from ptosim.tools.search.sweep import Sweep
 from ptosim.tools.search.work import Lost
 from tests.support.paths import TREE
@@ -143,11 +143,24 @@ def test_a_file_that_is_no_store_is_refused_and_left(tmp_path: Path) -> None:
 
 def test_a_point_beats_another_in_everything() -> None:
     rows = [
-        {"cycles": c, "ub_bytes": u, "gm_bytes": g}
+        {"cycles": c, "gm_bytes": g, "memory": {"UB": u, "L1": 7}}
         for c, u, g in [(9, 1, 5), (4, 4, 4), (5, 4, 4), (4, 4, 4), (8, 2, 5), (9, 1, 6)]
     ]
-    found = [tuple(row.values()) for row in front_of(rows)]
+    found = [(r["cycles"], r["memory"]["UB"], r["gm_bytes"]) for r in front_of(rows)]
     assert found == [(4, 4, 4), (4, 4, 4), (8, 2, 5), (9, 1, 5)]
+
+
+def test_a_memory_that_is_the_same_in_all_points_decides_nothing() -> None:
+    """Products use no UB: L1 counts in its place, and neither where both are the same."""
+    rows = [
+        {"cycles": c, "gm_bytes": 1, "memory": {"L1": size}}
+        for c, size in [(5, 100), (6, 50), (7, 100)]
+    ]
+    assert goals_of(rows) == ["cycles", "L1", "gm_bytes"]
+    assert [row["cycles"] for row in front_of(rows)] == [5, 6]
+    same = [{**row, "memory": {"UB": 8, "L1": 100}} for row in rows]
+    assert goals_of(same) == ["cycles", "gm_bytes"]
+    assert [row["cycles"] for row in front_of(same)] == [5]
 
 
 def test_what_got_worse_is_told() -> None:
