@@ -65,6 +65,10 @@ left out get seeded random data; a shipped program (`@name`) brings its own."""
         EXPECT,
         switch("--cost", help="show what it costs, too: cycles by operation and by pipe"),
         switch(
+            "--bands",
+            help="show which values other orders of accumulation allow, and what decides them",
+        ),
+        switch(
             "--debug-on-error", help="open the debugger at the operation that stops the run"
         ),
         TRACE,
@@ -134,11 +138,22 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     if options.trace:
         write_file(Path(options.trace), trace_text(result.trace(options.trace_unit)))
     launching.write_dumps(dumps)
-    ran = Ran(program, entry, result, comparisons, dumps)
+    found = _bands(options, choices, program, entry) if options.bands else None
+    ran = Ran(program, entry, result, comparisons, dumps, found)
     report = run_report(ran, args, launching.command_line(options), costs=options.cost)
     report.ending = _ending(options, choices, ran)
     terminal.tell(report)
     return 0 if report.ending.passed else 1
+
+
+def _bands(
+    options: argparse.Namespace, choices: Choices, program: LoadedProgram, entry: str
+) -> dict[str, Any]:
+    """The bands of a run that was done, on the same arguments."""
+    from ptosim.tools.bands import bands
+
+    how = choices.run_options("block_num", "seed", "inputs", "ranks")
+    return bands(program, choices.run_arguments(), entry=entry, **how).to_dict()
 
 
 def _ending(options: argparse.Namespace, choices: Choices, ran: Ran) -> Ending:

@@ -35,6 +35,8 @@ class Ran:
     result: Result
     compared: Sequence[Comparison]
     dumps: Sequence[Dump] = ()
+    bands: Mapping[str, Any] | None = None
+    """What `ptosim.tools.bands` says of the outputs, as JSON data."""
 
 
 def run_report(ran: Ran, args: Mapping[str, Any], command: str, *, costs: bool = False) -> Report:
@@ -80,6 +82,8 @@ def _parts(ran: Ran, *, costs: bool) -> list[Part]:
             Text("".join(result.prints)),
         ]
     parts += values(result, ran.compared, ran.dumps)
+    if ran.bands is not None:
+        parts += _bands(ran.bands)
     if not costs and result.cost is not None:
         parts += cost_tables.unknown(result.cost)
     if costs and result.cost is not None:
@@ -101,6 +105,43 @@ def values(
     if result.in_order:
         parts.append(Text(f"blocks one after the other: {result.in_order}"))
     return parts
+
+
+def _bands(found: Mapping[str, Any]) -> list[Part]:
+    """What other orders of accumulation allow, and which operations decide it."""
+    outputs = found["outputs"]
+    rows = [
+        (name, f"{band['elements']:,}", f"{band['open']:,}", f"{band['widest']:.3g}")
+        for name, band in outputs.items()
+    ]
+    title = "what other orders of accumulation allow"
+    columns = ("name", ">elements", ">with several values", ">apart at most")
+    parts: list[Part] = [Text(), table(title, columns, rows, essential=("name",))]
+    decided = [
+        (d["line"], d["op"], _KINDS[d["kind"]], name, f"{count:,}")
+        for d in found["decided"]
+        for name, count in d["outputs"].items()
+    ]
+    if decided:
+        columns = (">line", "operation", "what is open", "output", ">elements")
+        parts.append(table("decided by", columns, decided, essential=("line", "operation")))
+    parts += [
+        Text(f"line {u['line']}: `{u['op']}` has no rule for values that are open")
+        for u in found["unfollowed"]
+    ]
+    parts += [
+        Text(f"--set {name} changes {', '.join(f'{c:,} of {n}' for n, c in counts.items())}")
+        for name, counts in found["switches"].items()
+    ]
+    return parts
+
+
+_KINDS = {
+    "sum": "the order of a sum",
+    "tie": "a rounding, of values on both sides of a tie",
+    "boundary": "a comparison or a sort, of values that overlap",
+    "unknown": "anything: no rule",
+}
 
 
 def _dump_name(dump: Dump) -> str:
@@ -221,6 +262,7 @@ def to_json(ran: Ran) -> dict[str, object]:
         "outputs": {name: _summary(_about(result.outputs, name)) for name in result.outputs},
         "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in ran.dumps},
         "expected": [c.to_dict() for c in ran.compared],
+        **({"bands": ran.bands} if ran.bands is not None else {}),
         "executed": result.executed,
         **({"in_order": result.in_order} if result.in_order else {}),
         "cycles": result.cycles,

@@ -22,6 +22,8 @@ class SwitchDef:
     text: str
     library: str | None = None
     """The default for kernels in C++, where the library differs from the assembler."""
+    open: bool = False
+    """True if no public source says what the hardware does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def switches() -> dict[str, SwitchDef]:
         default = row["default"]
         table: dict[str, str] = default if isinstance(default, dict) else {}
         table = table or dict.fromkeys(("a2a3", "a5"), str(default))
-        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"], row.get("library"))
+        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"], row.get("library"), row.get("open", False))
     return made
 
 

@@ -1,0 +1,198 @@
+"""The rules of bands (see `bands.py`): which operations go up and down with their operands, and
+the ends of sums in any order, of extremes, rounded outwards to an element type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.ir.types import DType
+from ptosim.machine.storage import argument_dtype
+
+ROUNDING = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+"""Half a unit in the last place of 1."""
+
+
+_NAMES = ("add", "sub", "mul", "div", "max", "min")
+UP = frozenset(
+    f"pto.t{name}"
+    for name in (
+        "load", "store", "mov", "extract", "insert", "trans", "expands", "ci", "fillpad",
+        "fillpad_expand", "fillpad_inplace", "cvt", "exp", "log", "sqrt", "relu", "add", "adds",
+        "max", "maxs", "min", "mins", "addrelu", "rowexpand", "colexpand", "rowmax", "rowmin",
+        "colmax", "colmin", "reshape",
+        *(f"{axis}expand{word}" for axis in ("row", "col") for word in ("add", "max", "min")),
+    )
+)  # fmt: skip
+"""Operations that go up with each operand."""
+CORNERS = frozenset(
+    f"pto.t{name}"
+    for name in (
+        *_NAMES, *(f"{word}s" for word in _NAMES), "neg", "abs", "rsqrt", "recip", "lrelu", "prelu",
+        "quant", "dequant", "sel", "sels", "axpy", "partadd", "partmul", "partmax", "partmin",
+        *(f"{axis}expand{word}" for axis in ("row", "col") for word in (*_NAMES, "expdif")),
+    )
+)  # fmt: skip
+"""Operations that go up or down with each operand, on either side of zero."""
+MASKS = frozenset(("pto.tcmp", "pto.tcmps"))
+ROW_SUMS, COLUMN_SUMS = ("pto.trowsum", "pto.trowprod"), ("pto.tcolsum", "pto.tcolprod")
+PRODUCTS = frozenset(
+    f"pto.{form}{more}" for form in ("tmatmul", "tgemv") for more in ("", ".acc", ".bias")
+)
+
+
+SCALED_PRODUCTS = frozenset(name.replace("tmatmul", "tmatmul.mx").replace("tgemv", "tgemv.mx")
+                            for name in PRODUCTS)  # fmt: skip
+SIGNS = {4: [0x77], 8: [0x7F], 16: [0xFF, 0x7F], 32: [0xFF, 0xFF, 0xFF, 0x7F]}
+"""What is left of the bytes of an element without its sign."""
+
+
+def is_plain(dtype: DType) -> bool:
+    """True for elements whose bytes are a number that NumPy compares."""
+    return dtype.name in ROUNDING or (dtype.is_integer and dtype.bits in (8, 16, 32, 64))
+
+
+def is_nan(array: np.ndarray) -> np.ndarray:
+    return array != array
+
+
+def ends_of(dtype: DType) -> tuple[Any, Any]:
+    if dtype.is_float:
+        return -np.inf, np.inf
+    kind = np.iinfo(argument_dtype(dtype))
+    return kind.min, kind.max
+
+
+def extremes(every: Sequence[np.ndarray], dtype: DType) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the most of several contents, as bytes; where one is NaN, and not all are, it
+    may be anything."""
+    kind = argument_dtype(dtype)
+    arrays = [np.ascontiguousarray(part).view(kind) for part in every]
+    wide = np.stack([a.astype(np.float64) for a in arrays])
+    nan = np.isnan(wide)
+    picked = []
+    for pick in (np.argmin, np.argmax):
+        index = pick(np.where(nan, np.inf if pick is np.argmin else -np.inf, wide), axis=0)
+        picked.append(np.take_along_axis(np.stack(arrays), index[None], 0)[0])
+    low, high = picked
+    lost = nan.any(axis=0) & ~nan.all(axis=0)
+    low[lost], high[lost] = ends_of(dtype)
+    return low.view(np.uint8), high.view(np.uint8)
+
+
+def lowest_bit(values: np.ndarray) -> np.ndarray:
+    """The value of the last bit that is set in each number; infinity for what has none."""
+    with np.errstate(all="ignore"):
+        finite = np.where(np.isfinite(values), values, 0.0)
+        mantissa, exponent = np.frexp(finite)
+        whole = (np.abs(mantissa) * 2.0**53).astype(np.int64)
+        last = np.ldexp((whole & -whole).astype(np.float64), exponent - 53)
+    return np.where(finite == 0, np.inf, last)
+
+
+def error_of(terms: Any, size: np.ndarray, grid: np.ndarray, rounding: float) -> np.ndarray:
+    """How far a sum of so many terms may be from the exact one, whatever the order; 0 where all
+    terms are multiples of a number of which the largest partial sum has few."""
+    with np.errstate(all="ignore"):
+        exact = size <= grid / rounding
+        most = np.maximum(np.asarray(terms, np.float64), 1.0) * rounding * 1.001 * size
+        return np.where(exact | (size == 0), 0.0, most + 2.0**-148)
+
+
+def sum_ends(
+    low: np.ndarray, high: np.ndarray, axis: int, dtype: DType
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of sums along an axis; an infinity stays one, whatever is added to it."""
+    size = np.maximum(np.abs(low), np.abs(high))
+    size = np.where(np.isfinite(size), size, 0.0)
+    grid = np.minimum(lowest_bit(low), lowest_bit(high)).min(axis=axis)
+    with np.errstate(all="ignore"):
+        error = error_of(low.shape[axis], size.sum(axis=axis), grid, ROUNDING[dtype.name])
+        ends = low.sum(axis=axis), high.sum(axis=axis)
+        return spread(*ends, size.sum(axis=axis), error, dtype)
+
+
+def product_ends(
+    low: np.ndarray, high: np.ndarray, axis: int, dtype: DType
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of products along an axis: all factors but one round, and those above or
+    below 1 alone may leave the type."""
+    rounding = ROUNDING[dtype.name]
+    with np.errstate(all="ignore"):
+        one, other = np.take(low, 0, axis), np.take(high, 0, axis)
+        for at in range(1, low.shape[axis]):
+            a, b = np.take(low, at, axis), np.take(high, at, axis)
+            every = np.stack([one * a, one * b, other * a, other * b])
+            one, other = every.min(axis=0), every.max(axis=0)
+        size = np.maximum(np.abs(one), np.abs(other))
+        error = low.shape[axis] * rounding * 1.001 * size + 2.0**-148
+        largest = np.maximum(np.abs(low), np.abs(high))
+        partial = np.where(largest > 1, largest, 1.0).prod(axis=axis)
+        small = np.where((largest < 1) & (largest > 0), largest, 1.0).prod(axis=axis)
+        return spread(one, other, np.where(small < 2.0**-120, np.inf, partial), error, dtype)
+
+
+def product_sums(
+    left: Sequence[np.ndarray], right: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the sums of products, the sum of their magnitudes, and the least bit of any."""
+    with np.errstate(all="ignore"):
+        size = [np.maximum(np.abs(a), np.abs(b)) for a, b in (left, right)]
+        total = size[0] @ size[1]
+        middle = [(a + b) / 2 for a, b in (left, right)]
+        radius = [(b - a) / 2 for a, b in (left, right)]
+        around = radius[0] @ size[1] + size[0] @ radius[1] + total * 2.0**-48
+        center = middle[0] @ middle[1]
+        bits = [np.minimum(lowest_bit(a), lowest_bit(b)) for a, b in (left, right)]
+        grid = bits[0].min(axis=1)[:, None] * bits[1].min(axis=0)[None, :]
+        exact = (total <= grid * 2.0**50) & ~radius[0].any() & ~radius[1].any()
+        around = np.where(exact, 0.0, around)
+        return center - around, center + around, total, grid
+
+
+def spread(
+    low: np.ndarray, high: np.ndarray, size: np.ndarray, error: np.ndarray, dtype: DType
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of sums with their error; where partial sums may overflow it can be
+    anything."""
+    with np.errstate(all="ignore"):
+        slack = np.where((error > 0) & np.isfinite(size), size * 2.0**-46, 0.0)
+        beyond = size + error > _LARGEST.get(dtype.name, np.inf)
+        least, most = low - error - slack, high + error + slack
+        return np.where(beyond, -np.inf, least), np.where(beyond, np.inf, most)
+
+
+_LARGEST = {"f32": float(np.finfo(np.float32).max), "f16": 65504.0, "bf16": 3.3895313892515355e38}
+
+
+def outwards(
+    low: np.ndarray, high: np.ndarray, actual: np.ndarray, dtype: DType
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ends as elements of a type, rounded outwards, around what was computed. Where the end is
+    beyond the type, or where it is no number and the result is one, it may be anything."""
+    kind = argument_dtype(dtype)
+    computed = actual.astype(np.float64)
+    if dtype.is_integer:
+        lost = (low < ends_of(dtype)[0]) | (high > ends_of(dtype)[1])
+        one, other = np.minimum(low, computed), np.maximum(high, computed)
+        whole = [np.where(lost, 0, end).astype(kind) for end in (one, other)]
+        least, most = (np.where(lost, end, w) for end, w in zip(ends_of(dtype), whole, strict=True))
+        return least.astype(kind), most.astype(kind)
+    with np.errstate(all="ignore"):
+        one, other = low.astype(kind), high.astype(kind)
+        one = np.where(one.astype(np.float64) > low, np.nextafter(one, kind.type(-np.inf)), one)
+        other = np.where(
+            other.astype(np.float64) < high, np.nextafter(other, kind.type(np.inf)), other
+        )
+        same = low == high
+        one = np.where(same | (computed < one.astype(np.float64)), actual, one)
+        other = np.where(same | (computed > other.astype(np.float64)), actual, other)
+        is_nan = np.isnan(low) | np.isnan(high)
+        limit = _LARGEST[dtype.name]
+        beyond = ~same & ((np.abs(low) > limit) | (np.abs(high) > limit))
+    stays = ~np.isfinite(computed) & is_nan
+    one = np.where(stays, actual, np.where(is_nan | beyond, kind.type(-np.inf), one))
+    other = np.where(stays, actual, np.where(is_nan | beyond, kind.type(np.inf), other))
+    return one.astype(kind), other.astype(kind)
