@@ -138,8 +138,8 @@ def _bands(found: Mapping[str, Any]) -> list[Part]:
 
 _KINDS = {
     "sum": "the order of a sum",
-    "tie": "a rounding, of values on both sides of a tie",
-    "boundary": "a comparison or a sort, of values that overlap",
+    "tie": "a rounding near a tie",
+    "boundary": "the order of near values",
     "unknown": "anything: no rule",
 }
 

@@ -47,7 +47,8 @@ def switches() -> dict[str, SwitchDef]:
         default = row["default"]
         table: dict[str, str] = default if isinstance(default, dict) else {}
         table = table or dict.fromkeys(("a2a3", "a5"), str(default))
-        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"], row.get("library"), row.get("open", False))
+        library, is_open = row.get("library"), row.get("open", False)
+        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"], library, is_open)
     return made
 
 
