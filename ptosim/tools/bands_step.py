@@ -40,7 +40,7 @@ from ptosim.tools.bands_rules import (
 )
 
 MOST_COMBINATIONS = 64
-Place = tuple[Any, int]
+Place = tuple[Any, Any]
 Region = tuple[Place, int, int]
 """A memory, and the first byte and the one after the last."""
 
