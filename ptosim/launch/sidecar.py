@@ -8,6 +8,11 @@ x = "randn:f32:128x256:7"
 y = "kernel.npz:y"
 [tolerance]
 y = { rtol = 1e-3, atol = 1e-5 }
+[assume]                    # what `check` takes for granted: ranges by name, or facts of any name
+n = "1..128"
+rows = "n % 16 == 0"
+[index]                     # arguments that say where something runs, and what they are less than
+rank = "ranks"
 """
 
 from __future__ import annotations
@@ -46,6 +51,8 @@ class Sidecar:
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
     exit_code: int = 0  # of programs that are wrong on purpose
     codes: tuple[str, ...] = ()  # the findings that they are there to show
+    assume: dict[str, str] = field(default_factory=dict)
+    index: dict[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -59,7 +66,7 @@ OPTIONS = ("level", "entry", "block_num", "ranks", "profile", "seed", "sync", "c
 
 _KEYS: dict[str, Check] = {
     "summary": TEXT, "targets": TARGETS, "codes": TEXTS, "exit_code": NUMBER,
-    "args": TABLE, "expect": TABLE, "tolerance": TABLE,
+    "args": TABLE, "expect": TABLE, "tolerance": TABLE, "assume": TABLE, "index": TABLE,
     "level": LEVEL, "entry": TEXT, "block_num": COUNT, "ranks": COUNT, "profile": TEXT,
     "seed": NUMBER, "sync": SYNC, "compat": TEXT,
 }  # fmt: skip
@@ -77,6 +84,8 @@ def sidecar_of(program: Path) -> Sidecar | None:
     args = table.get("args", {}).items()
     given = {n: str(v) for n, v in args if reader.fits(("args", n), v, VALUE)}
     expect = reader.texts(("expect",), table.get("expect", {}))
+    assume = reader.texts(("assume",), table.get("assume", {}))
+    index = reader.texts(("index",), table.get("index", {}))
     tolerance = {
         name: reader.tolerance(("tolerance", name), each)
         for name, each in table.get("tolerance", {}).items()
@@ -93,6 +102,8 @@ def sidecar_of(program: Path) -> Sidecar | None:
         tolerance,
         table.get("exit_code", 0),
         tuple(table.get("codes", ())),
+        assume,
+        index,
     )
 
 

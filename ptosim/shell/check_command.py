@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -28,12 +29,13 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.launch.options import available_cores
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sidecar import Sidecar, sidecar_of
 from ptosim.launch.sources import files_of, open_file, parts, source_path
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
     FAIL_ON,
+    THRESHOLDS,
     from_one,
     group,
     jobs,
@@ -106,6 +108,13 @@ class _File:
     omitted: list[Diagnostic] = field(default_factory=list)
 
 
+def _fail_on(text: str) -> str:
+    if text not in THRESHOLDS and not re.fullmatch(r"note:PTO\d{4}", text):
+        words = ", ".join(THRESHOLDS)
+        raise argparse.ArgumentTypeError(f"`{text}` is none of {words}, note:PTO6050")
+    return text
+
+
 @command(
     "check",
     program("files"),
@@ -126,6 +135,14 @@ class _File:
             "--runs", type=from_one, default=32, metavar="N",
             help="where scalars are not known, follow an entry along its paths in N runs at most "
             "(default: 32; 1: only as far as they are known)",
+        ),
+        several(
+            "--assume", "EXPR", "what holds for scalars that are not given, and for what memory "
+            "holds: `n %% 16 == 0`, `0 <= table[*] < 128`",
+        ),
+        switch(
+            "--strict-coverage", help="exit 1 where something is not covered (as --fail-on "
+            "note:PTO6050)",
         ),
         switch("--no-explore", help="follow only as far as scalars are known: as --runs 1"),
         switch(
@@ -149,7 +166,12 @@ class _File:
         switch("--diff", help="show what --fix would change"),
         switch("--watch", help="check again whenever a file changes, until Ctrl-C"),
     ),
-    FAIL_ON,
+    option(
+        "--fail-on", type=_fail_on, default="error", metavar="WORD",
+        help="exit 1 for findings of this severity and above: error (default), warning, never; "
+        "note:CODE: for errors, and findings of this code",
+    ),
+    FAIL_ON[1],
     forms=("text", *FOR_FINDINGS),
     epilog=_EPILOG,
 )  # fmt: skip
@@ -228,6 +250,9 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     if options.watch and (options.fix or options.diff or "-" in options.files):
         word = "--fix" if options.fix else "--diff" if options.diff else "`-`"
         raise UsageError(f"--watch and {word} contradict each other", help="give one of them")
+    if options.assume and (options.no_explore or options.runs == 1 or options.dry_run is False):
+        word = "--no-dry-run" if options.dry_run is False else "--no-explore"
+        raise UsageError(f"--assume is for following paths, which {word} switches off")
     if options.dump and (options.dry_run or options.arg or options.redundant):
         raise UsageError("a dump is read and not followed: --dump goes without the dry run")
     if options.dry_run is False and (options.arg or options.redundant):
@@ -310,16 +335,23 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "blocks": options.blocks,
         "defines": launching.defines(options.define),
         "runs": 1 if options.no_explore else options.runs,
+        "assume": tuple(options.assume),
     }
+    sidecar = None if source.name == "-" else _sidecar(source)
+    told = (sidecar.assume, sidecar.index) if sidecar is not None else None
 
     def checked() -> Checked:
         from ptosim.tools.api import check_source  # brings the assembler
 
-        found = check_source(source, **given, args=_arguments(options))
+        found = check_source(source, **given, args=_arguments(options), sidecar=sidecar)
         keep()  # what was imported stays
         return found
 
-    return kept_verdict(source, given, checked) if _is_kept(options) else verdict_of(checked())
+    return (
+        kept_verdict(source, {**given, "told": told}, checked)
+        if _is_kept(options)
+        else verdict_of(checked())
+    )
 
 
 def _file(
@@ -332,9 +364,19 @@ def _file(
 def _arguments(options: argparse.Namespace) -> dict[str, object]:
     if not options.arg:
         return {}
+    from ptosim.launch.paths.facts import as_assumption
     from ptosim.launch.values import parse_spec
 
-    return {name: parse_spec(spec) for name, spec in launching.pairs(options.arg).items()}
+    return {
+        name: spec if as_assumption(name, spec) else parse_spec(spec)
+        for name, spec in launching.pairs(options.arg).items()
+    }
+
+
+def _sidecar(source: Source) -> Sidecar | None:
+    """What is kept beside a program, if its name is that of a file."""
+    path = source_path(source.name)
+    return sidecar_of(path) if path.is_file() else None
 
 
 def _strict(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -446,6 +488,8 @@ def _code(reports: list[_File], options: argparse.Namespace) -> int:
         errors = [d for r in refused for d in r.verdict.in_text]
         return rejected(errors).exit_code
     findings = [d for r in reports for d in r.shown]
+    if options.strict_coverage and any(r.verdict.is_open for r in reports):
+        return 1
     return 1 if launching.fails(findings, options.fail_on) else 0
 
 

@@ -167,8 +167,11 @@ def threshold(options: argparse.Namespace) -> str:
 
 
 def fails(diagnostics: Sequence[Diagnostic], fail_on: str) -> bool:
-    """Return True if a finding reaches the threshold."""
-    least = THRESHOLDS[fail_on]
+    """Return True if a finding reaches the threshold, or has the code of `note:CODE`, too."""
+    word, _, code = fail_on.partition(":")
+    if code:
+        return any(d.is_error or d.code == code for d in diagnostics)
+    least = THRESHOLDS[word]
     return least is not None and any(d.severity >= least for d in diagnostics)
 
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Findings
 from ptosim.ground.diagnostics.select import without_repeats
-from ptosim.ground.errors import BudgetError
+from ptosim.ground.errors import BudgetError, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.limits import Limits, within
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
 from ptosim.language.verify.structure import ask_profile
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.sidecar import Sidecar, sidecar_of
 from ptosim.launch.sources import parts, path_of, read_source, the_only
 from ptosim.ops.lower.logical.spills import spills
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ptosim.launch.chain.chain import Chain
     from ptosim.launch.chain.runner import ChainResult
     from ptosim.launch.dry_run import Followed
+    from ptosim.launch.paths.facts import Facts
     from ptosim.launch.paths.requirements import Requirement
     from ptosim.launch.paths.verdict import Coverage
     from ptosim.launch.program import LoadedProgram
@@ -154,11 +155,14 @@ def check_source(
     cures: bool = True,
     defines: Mapping[str, str] | None = None,
     runs: int = 1,
+    assume: Sequence[str] = (),
+    sidecar: Sidecar | None = None,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
     what its synchronisation could do without; for a launch of `blocks` blocks. Where scalars are
-    not known it is followed along its paths, in `runs` runs at most. A `dump` of the assembler's
+    not known it is followed along its paths, in `runs` runs at most, as far as they meet what
+    `assume` and a `sidecar` say of them. A `dump` of the assembler's
     passes may have what they add, and is not followed. Errors get the edit that mends them, unless
     `cures` is False. Raises UsageError for options and arguments that mean nothing."""
     options = FrontOptions(
@@ -180,8 +184,10 @@ def check_source(
 
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
+    args, facts = _facts(args or {}, assume, sidecar)
+    paths = _Paths(runs, facts, blocks)
     try:
-        _follow(checked, program, entries, args or {}, blocks, runs, to_the_end=bool(dry_run))
+        _follow(checked, program, entries, args, paths, to_the_end=bool(dry_run))
         if redundant and front.sync == "manual":
             _judge_sync(checked, program, entries, args)
     except BudgetError as reached:
@@ -190,6 +196,31 @@ def check_source(
         reached.checks, reached.findings = [checked], list(checked.findings)
         raise
     return checked
+
+
+class _Paths(NamedTuple):
+    """How paths are followed: in how many runs, under which facts, for how many blocks."""
+
+    runs: int
+    facts: Facts | None
+    blocks: int | None
+
+
+def _facts(
+    args: Mapping[str, Any], assume: Sequence[str], sidecar: Sidecar | None
+) -> tuple[Mapping[str, Any], Facts | None]:
+    """Part the arguments into values and facts. Raises UsageError for facts that are none."""
+    is_told = sidecar is not None and (sidecar.assume or sidecar.index)
+    is_range = any(isinstance(v, (str, range)) for v in args.values())
+    if not (assume or is_told or is_range):
+        return args, None
+    from ptosim.launch.paths.facts import Facts, as_assumption, split
+
+    values, ranges = split(args)
+    kept = sidecar.assume.items() if sidecar is not None else ()
+    told = [as_assumption(n, text) or text for n, text in kept if n not in args]
+    index = sidecar.index if sidecar is not None else {}
+    return values, Facts.of([*told, *ranges, *assume], index)
 
 
 def _in_text(front: Front, profile: str, *, lints_too: bool) -> list[Diagnostic]:
@@ -228,8 +259,7 @@ def _follow(
     program: LoadedProgram,
     entries: Sequence[str],
     args: Mapping[str, Any],
-    blocks: int | None,
-    runs: int,
+    paths: _Paths,
     *,
     to_the_end: bool,
 ) -> None:
@@ -240,7 +270,10 @@ def _follow(
     from ptosim.launch.paths.verdict import not_covered
 
     taken = {name: {a.name for a in program.signature(name)} for name in entries}
-    unknown = args.keys() - set().union(*taken.values())
+    every = set().union(*taken.values())
+    unknown = args.keys() - every
+    if paths.facts is not None:
+        _refuse_unknown(paths.facts.names - every - {"block", "blocks"}, every)
     known = {_fault(d) for d in checked.findings}
     outcomes = {}
     for name in entries:
@@ -250,11 +283,13 @@ def _follow(
         outcomes[name] = outcome
         found = list(outcome.findings)
         if not outcome.ended:
-            found += races_of_blocks(program.front, program.profile, name, given, budget, blocks)
+            found += races_of_blocks(
+                program.front, program.profile, name, given, budget, paths.blocks
+            )
         new = (d for d in found if _fault(d) not in known)
         checked.findings += without_repeats(new, checked.findings)
-        if runs > 1:
-            _paths(checked, program, name, given, outcomes, runs)
+        if paths.runs > 1:
+            _paths(checked, program, name, given, outcomes, paths)
     decided = {c.entry for c in checked.coverage}
     notes = [left_open({n: o for n, o in outcomes.items() if n not in decided})]
     notes += [not_covered(coverage) for coverage in checked.coverage]
@@ -264,19 +299,28 @@ def _follow(
     checked.dry_run = "; ".join(told.get(n, f"@{n}: {o}") for n, o in outcomes.items())
 
 
+def _refuse_unknown(names: set[str], known: set[str]) -> None:
+    if names:
+        raise UsageError(
+            f"no argument is called `{min(names)}`, of which something is assumed",
+            help=f"arguments: {', '.join(sorted(known))}; `block`, `blocks`",
+        )
+
+
 def _paths(
     checked: Checked,
     program: LoadedProgram,
     name: str,
     args: Mapping[str, Any],
     outcomes: Mapping[str, Followed],
-    runs: int,
+    how: _Paths,
 ) -> None:
     """Add what following an entry along its paths brings out."""
     from ptosim.launch.paths.entry import paths_of
 
     known = {_fault(d) for d in checked.findings}
-    paths = paths_of(program.front, program.profile, name, args, outcomes[name], known, runs)
+    first = outcomes[name]
+    paths = paths_of(program.front, program.profile, name, args, first, known, *how)
     if paths is None:
         return
     checked.findings += without_repeats(paths.findings, checked.findings)
@@ -306,6 +350,7 @@ def check(
     blocks: int | None = None,
     explore: bool = True,
     runs: int = 32,
+    assume: Sequence[str] = (),
     max_instructions: int | None = None,
     max_seconds: float | None = None,
     max_memory: int | None = None,
@@ -316,11 +361,14 @@ def check(
     number of instructions, with `dry_run=True` to the end, with False not at all. Bytes that two of
     `blocks` blocks reach are an error, where the number is not given a warning. Where scalars are
     not known it is followed along its paths (`explore`), in `runs` runs of an entry at most: what
-    shows for some values only has them as its `witness`. Raises
+    shows for some values only has them as its `witness`. Of these `assume` says something (`n % 16
+    == 0`), or the range that is given as an argument (`range(1, 9)`, `"1..8"`). Raises
     UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
     limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
     all; its `findings` are those until then."""
     found = Findings()
+    path = path_of(source)
+    sidecar = sidecar_of(path) if path is not None else None
     with within(Limits(max_instructions, max_seconds, max_memory)):
         try:
             for text in parts(read_source(source, filename)):
@@ -337,6 +385,8 @@ def check(
                     dry_run=dry_run,
                     blocks=blocks,
                     runs=runs if explore else 1,
+                    assume=[assume] if isinstance(assume, str) else assume,
+                    sidecar=sidecar,
                 )
                 found += checked.findings
                 found.coverage += [c.to_dict() for c in checked.coverage]

@@ -18,6 +18,7 @@ from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.core.symbolic import Unknowns
 from ptosim.engine.paths.forms import (
+    COUNT,
     DATA,
     INDEX,
     Assignment,
@@ -53,9 +54,10 @@ class Void(Exception):
 class Paths(Unknowns):
     """Unknown scalars are numbers of an assignment, and every one has its form."""
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, known: Callable[[Symbol], Symbol]) -> None:
         super().__init__()
         self.assignment = assignment
+        self.known = known
         self.noted = Noted()
         self.open: frozenset[int] = frozenset()
         self._half = 0
@@ -220,7 +222,7 @@ class Paths(Unknowns):
         line, _ = self._engine.resolved.module.source.line_column(inst.operation.start)
         name = self._time(f"choice in line {line}" if is_path else f"number for line {line}")
         low, high = (0, 1) if is_path else (0, (1 << 31) - 1)
-        symbol = Symbol(name, DATA, low, high, 1)
+        symbol = self.known(Symbol(name, DATA, low, high, 1))
         now = self._now(symbol)
         slots[slot] = bool(now) if is_path else now
         slots[self._half + slot] = Unknowable(symbol, now)
@@ -343,6 +345,7 @@ class Paths(Unknowns):
                 continue
             low, high = range_of(type_.dtype)
             symbol = Symbol(self._place(inst, slots, sources, type_), DATA, low, high, 1)
+            symbol = self.known(symbol)
             now = self._now(symbol)
             slots[slot] = bool(now) if type_.dtype.name == "i1" else now
             slots[self._half + slot] = Unknowable(symbol, now)
@@ -398,7 +401,14 @@ class Paths(Unknowns):
         return Limit(inst, forms, breaks, len(self.noted.decisions))
 
     def _is_certain(self, limit: Limit) -> bool:
-        return all(s.kind == INDEX and not self._now(s) for s in limit.symbols)
+        """True if the values that it depends on occur in each launch: index 0, and others below
+        the least count."""
+        least = {s.name: s.low for s in self.noted.symbols if s.kind == COUNT}
+        return all(
+            s.low == s.high if s.kind == COUNT
+            else s.kind == INDEX and self._now(s) < max(least.get(s.below, 1), 1)
+            for s in limit.symbols
+        )  # fmt: skip
 
     def _breaker(
         self, core: Core, inst: Inst, given: Mapping[int, Any]

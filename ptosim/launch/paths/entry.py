@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import BudgetError, PtosimError
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import NamedTuple
@@ -15,6 +15,9 @@ from ptosim.launch.dry_run import BUDGET, Followed
 from ptosim.launch.paths.explore import RUNS, explore
 from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
 from ptosim.launch.paths.verdict import Coverage, coverage_of, findings_of, is_covered
+
+if TYPE_CHECKING:
+    from ptosim.launch.paths.facts import Facts
 
 
 class EntryPaths(NamedTuple):
@@ -35,13 +38,16 @@ def paths_of(
     first: Followed,
     known: Iterable[tuple[str, object]],
     runs: int = RUNS,
+    facts: Facts | None = None,
+    blocks: int | None = None,
 ) -> EntryPaths | None:
-    """Follow an entry along its paths; None where nothing depends on what is not known."""
+    """Follow an entry along its paths; None where nothing depends on what is not known. Raises
+    UsageError for facts that no values meet."""
     if not first.begun or first.stopped or not _is_open(front, entry, args, first):
         return None
     try:
-        explored = explore(front, profile, entry, args, runs, BUDGET)
-    except BudgetError:
+        explored = explore(front, profile, entry, args, runs, BUDGET, facts, blocks)
+    except (BudgetError, UsageError):
         raise
     except PtosimError:
         return None  # what its assumed values bring out concerns nobody

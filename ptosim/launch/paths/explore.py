@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.records import Inst
-from ptosim.engine.paths.forms import INDEX, Assignment, Symbol
+from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Assignment, Symbol, range_of
 from ptosim.engine.paths.records import Decision, Limit, Noted
 from ptosim.engine.paths.watch import ROUNDS, Paths, Void
 from ptosim.ground.errors import PtosimError
+from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
+from ptosim.language import promises
 from ptosim.language.frontend import Front
+from ptosim.language.promises import MOST_BLOCKS, promises_of
 from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
 from ptosim.launch.launch import Launch
 from ptosim.launch.options import RunOptions
 from ptosim.launch.paths.solve import (
-    consistent,
+    Space,
     facts_of_symbols,
     flipped,
     is_forced,
     meeting,
 )
-from ptosim.launch.paths.symbols import BLOCK, BLOCKS, argument_symbols, seeds_of
 from ptosim.launch.prepared import Prepared, prepare
+from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
+
+if TYPE_CHECKING:
+    from ptosim.launch.paths.facts import Facts
 
 RUNS = 32
 """Followings of an entry, at most."""
@@ -62,6 +68,8 @@ class Explored:
     limits: dict[int, list[tuple[Limit, PathRun]]] = field(default_factory=dict)
     again: Callable[[Assignment], PathRun] | None = None
     """Follows the entry under one more assignment."""
+    space: Space = field(default_factory=Space)
+    """Which assignments occur."""
 
     @property
     def valid(self) -> list[PathRun]:
@@ -87,11 +95,14 @@ def explore(
     args: Mapping[str, Any],
     most: int = RUNS,
     budget: int | None = BUDGET,
+    facts: Facts | None = None,
+    blocks: int | None = None,
 ) -> Explored:
-    """Follow an entry under several assignments of what is not given. Raises what `prepare` and a
-    launch raise."""
+    """Follow an entry under several assignments of what is not given, those that meet `facts`, in
+    `blocks` blocks, if that is known. Raises what `prepare` and a launch raise, UsageError for
+    facts that no values meet."""
     prepared = prepare(front, profile, entry, args)
-    search = _Search(prepared, dict(args), most, budget)
+    search = _Search(prepared, dict(args), most, budget, Space(facts), blocks)
     search.found.again = search.follow
     return search.run()
 
@@ -100,11 +111,20 @@ class _Search:
     """The runs of an entry: what was tried, and what is next."""
 
     def __init__(
-        self, prepared: Prepared, args: dict[str, Any], most: int, budget: int | None
+        self,
+        prepared: Prepared,
+        args: dict[str, Any],
+        most: int,
+        budget: int | None,
+        space: Space,
+        blocks: int | None,
     ) -> None:
         self.prepared, self.args, self.most, self.budget = prepared, args, most, budget
-        self.symbols = argument_symbols(prepared, args)
-        self.found = Explored()
+        self.space = space
+        found = argument_symbols(prepared, args, blocks)
+        self.symbols = {name: space.known(symbol) for name, symbol in found.items()}
+        self.block, self.blocks = map(space.known, block_symbols(blocks))
+        self.found = Explored(space=space)
         self.queue: deque[tuple[Assignment, int]] = deque()
         self.tried: set[Any] = set()
         self.reached: dict[Key, bool] = {}
@@ -112,8 +132,9 @@ class _Search:
         self.executed = 0
 
     def run(self) -> Explored:
-        first = {symbol: symbol.default for symbol in self.symbols.values()}
-        self._push(first)
+        every = [*self.symbols.values(), self.block, self.blocks]
+        first = self.space.start(every)
+        self._push({s: v for s, v in first.items() if v != s.default or s.name in self.symbols})
         while self.queue:
             if len(self.found.runs) >= self.most:
                 self.found.left = f"{self.most} runs were made"
@@ -127,7 +148,9 @@ class _Search:
         return self.found
 
     def _push(self, assignment: Assignment, repairs: int = 0, *, first: bool = False) -> bool:
-        made = consistent(assignment) or assignment
+        made = self.space.fits(assignment)
+        if made is None:
+            return False
         key = frozenset((s, v) for s, v in made.items() if v != s.default)
         if key in self.tried:
             return False
@@ -155,15 +178,27 @@ class _Search:
         """Follow the entry once under an assignment."""
         given = {n: assignment.get(s, s.default) for n, s in self.symbols.items()}
         launch = Launch(self.prepared, RunOptions(1, timing=False), {**self.args, **given}, PLACES)
-        domain = Paths(assignment)
+        domain = Paths(assignment, self.space.known)
         launch.begin([domain], domain=domain)
-        domain.begin(launch.engine, seeds_of(launch, self.symbols))
+        domain.begin(launch.engine, self._seeds(launch))
         outcome: Followed | None
         try:
             outcome = followed(launch, domain, self.budget)
+            if self.space.fits(domain.noted.symbols) is None:
+                outcome = None  # data that it met later does not occur like that
         except Void:
             outcome = None
         return PathRun(assignment, domain.noted, outcome, launch.engine.executed)
+
+    def _seeds(self, launch: Launch) -> dict[int, Symbol]:
+        """The slots of a launch that hold symbols."""
+        found = {SLOT_BLOCK: self.block, SLOT_BLOCK_NUM: self.blocks}
+        for function in launch.prepared.launched:
+            for value in function.args:
+                slot = launch.program.slots.get(value)
+                if value.name in self.symbols and slot is not None:
+                    found[slot] = self.symbols[value.name]
+        return found
 
     def _repair(self, run: PathRun, base: Assignment, repairs: int) -> None:
         """After a run that broke a bound: the nearest values that meet it."""
@@ -173,7 +208,7 @@ class _Search:
         if repairs >= _REPAIRS:
             self.found.unsolved.append(limit)
             return
-        for tried in meeting(limit, run.noted.decisions, base):
+        for tried in meeting(limit, run.noted.decisions, base, self.space):
             if self._push(tried, repairs + 1, first=True):
                 return
         if not any(r.outcome is not None for r in self.found.runs):
@@ -189,7 +224,7 @@ class _Search:
             if self.wanted.get(decision.key, 0) >= _ATTEMPTS or is_forced(decision, earlier, known):
                 continue
             self.wanted[decision.key] = self.wanted.get(decision.key, 0) + 1
-            tried = flipped(decision, earlier, limits, base)
+            tried = flipped(decision, earlier, limits, base, self.space)
             if tried is not None:
                 self._push(tried)
 
@@ -198,19 +233,17 @@ class _Search:
         return any((p, v) == (pc, visit) and o != outcome for p, v, o in self.reached)
 
     def _other_indices(self, run: PathRun, base: Assignment) -> None:
-        """Of each index the second value, too."""
+        """Of each index the second and, where it is known, the last value, too."""
         used = set(run.noted.decided_by)
         for limit in run.noted.limits.values():
             used |= limit.symbols
         for symbol in sorted(used, key=lambda s: s.name):
             if symbol.kind == INDEX and base.get(symbol, 0) == 0:
-                self._push({**base, **self._counted(symbol), symbol: 1})
-
-    def _counted(self, symbol: Symbol) -> dict[Symbol, int]:
-        if symbol == BLOCK:
-            return {BLOCKS: 2}
-        count = self.symbols.get(symbol.below)
-        return {count: 2} if count is not None else {}
+                count = self.blocks if symbol == self.block else self.symbols.get(symbol.below)
+                of_count = {count: max(2, count.low)} if count is not None else {}
+                self._push({**base, **of_count, symbol: 1})
+                if count is not None and count.low == count.high > 2:
+                    self._push({**base, **of_count, symbol: count.low - 1})
 
     def _note_open(self) -> None:
         told: set[tuple[int, Any]] = set()
@@ -223,6 +256,41 @@ class _Search:
                 if not is_forced(decision, run.noted.decisions[:at], known):
                     told.add(place)
                     self.found.open.append(decision)
+
+
+_KINDS = {promises.INDEX: INDEX, promises.COUNT: COUNT}
+_RANKS = ("rank", "rank_id")
+"""Names of the number of a device: 0 always occurs."""
+
+
+def block_symbols(blocks: int | None) -> tuple[Symbol, Symbol]:
+    """Return which block of a launch something runs in, and of how many."""
+    least, most = (1, MOST_BLOCKS) if blocks is None else (blocks, blocks)
+    count = Symbol("blocks", COUNT, least, most, least)
+    return Symbol("block", INDEX, 0, most - 1, 0, "blocks"), count
+
+
+def argument_symbols(
+    prepared: Prepared, given: Collection[str], blocks: int | None = None
+) -> dict[str, Symbol]:
+    """Return the symbols of the whole numbers among the arguments that are not given, by name."""
+    found: dict[str, Symbol] = {}
+    for function in prepared.launched:
+        promised = promises_of(function)
+        for value in function.args:
+            type_, promise = value.type, promised.get(value.name)
+            if promise is None or not isinstance(type_, ScalarType) or value.name in given:
+                continue
+            kind = INDEX if value.name in _RANKS else _KINDS.get(promise.kind, ARGUMENT)
+            low, high = range_of(type_.dtype)
+            low = 0 if kind == INDEX else low if promise.low is None else promise.low
+            high = min(high, high if promise.high is None else promise.high)
+            if blocks is not None and promise.tells in (promises.BLOCK, promises.BLOCKS):
+                high = blocks - (promise.tells == promises.BLOCK)
+                low = high if promise.tells == promises.BLOCKS else low
+            default = 0 if kind == INDEX else max(low, 1)
+            found[value.name] = Symbol(value.name, kind, low, high, default, promise.below)
+    return found
 
 
 def line_of(front: Front, inst: Inst) -> int:

@@ -18,7 +18,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, line_of
-from ptosim.launch.paths.solve import consistent
+from ptosim.launch.paths.solve import Space
 
 MOST_BOUNDS = 48
 """Bounds of an entry that are asked."""
@@ -157,7 +157,7 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     found: dict[tuple[object, ...], Requirement] = {}
     for limit, run in _asked(explored):
         when = _conditions(limit, run, explored)
-        for made in _of_bound(entry, limit, run):
+        for made in _of_bound(entry, limit, run, explored.space):
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
             made.when = tuple((line_of(front, d.inst), d) for d in when)
@@ -257,15 +257,17 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     ]  # fmt: skip
 
 
-def _of_bound(entry: str, limit: Limit, run: PathRun) -> Iterator[Requirement]:
+def _of_bound(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterator[Requirement]:
     context = _context(limit, run)
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = {**run.assignment, **run.noted.symbols}
 
     def met(tried: dict[Symbol, int]) -> bool | None:
-        assignment = consistent({**base, **tried}) or base
-        if any(assignment[symbol] != value for symbol, value in tried.items()):
-            return None  # an index beyond its count: does not occur
+        assignment = space.fits({**base, **tried})
+        if assignment is None or any(
+            assignment[symbol] != value for symbol, value in tried.items()
+        ):
+            return None  # does not occur: an index beyond its count
         env = Env(assignment)
         if not all(d.holds(env) for d in context):
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product
+from typing import TYPE_CHECKING
 
 from ptosim.engine.paths.forms import (
     COUNT,
@@ -18,6 +19,9 @@ from ptosim.engine.paths.forms import (
 from ptosim.engine.paths.linear import Linear, cannot_be, facts_of
 from ptosim.engine.paths.records import CANNOT, Decision, Limit
 
+if TYPE_CHECKING:
+    from ptosim.launch.paths.facts import Facts
+
 MOST = 400
 """Assignments that are tried for one decision."""
 _SMALL = (0, 1, 2, 3, 4, 7, 8, 15, 16, 17)
@@ -27,6 +31,40 @@ _ASKED, _BOUNDS = 6, 16
 """Assignments of which bounds are asked, too, and how many bounds."""
 _NEAR = 24
 """Decisions before one that are asked what they say of it."""
+
+
+class Space:
+    """Which assignments occur: an index is less than its count, and what is assumed holds."""
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = facts
+
+    def known(self, symbol: Symbol) -> Symbol:
+        """Return a symbol with the range that is assumed for it."""
+        return symbol if self.facts is None else self.facts.of_symbol(symbol)
+
+    def start(self, symbols: Iterable[Symbol]) -> Assignment:
+        """Return the values of the first run. Raises UsageError where no values are inside."""
+        if self.facts is None:
+            return {symbol: symbol.default for symbol in symbols}
+        return self.facts.start(symbols)
+
+    def fits(self, tried: Assignment) -> Assignment | None:
+        """Return an assignment with counts above their indices; None if it does not occur."""
+        made = dict(tried)
+        by_name = {symbol.name: symbol for symbol in made}
+        for symbol, value in tried.items():
+            count = by_name.get(symbol.below)
+            if count is not None and made[count] <= value:
+                made[count] = value + 1
+                if value >= count.high:
+                    return None
+        return made if self.facts is None or self.facts.hold(made) else None
+
+    def values(self, symbol: Symbol) -> list[int]:
+        """Values that what is assumed speaks of."""
+        is_told = self.facts is not None and self.facts.values_of(symbol)
+        return self.facts.values(symbol) if self.facts is not None and is_told else []
 
 
 def facts_of_symbols(symbols: Iterable[Symbol]) -> list[Linear]:
@@ -46,7 +84,11 @@ def is_forced(decision: Decision, earlier: Sequence[Decision], known: Sequence[L
 
 
 def flipped(
-    decision: Decision, earlier: Sequence[Decision], limits: Sequence[Limit], base: Assignment
+    decision: Decision,
+    earlier: Sequence[Decision],
+    limits: Sequence[Limit],
+    base: Assignment,
+    space: Space,
 ) -> Assignment | None:
     """Return an assignment near `base` under which `decision` turns out another way, and as many
     of the earlier decisions and bounds that share a symbol with it hold as may be; None if none of
@@ -59,18 +101,20 @@ def flipped(
             return False
 
     wanted = facts_of(decision.form, not decision.outcome) if _is_truth(decision) else []
-    return _found([decision.form], turns, earlier, limits, base, wanted)
+    return _found([decision.form], turns, earlier, limits, base, wanted, space)
 
 
 def _is_truth(decision: Decision) -> bool:
     return isinstance(decision.outcome, bool)
 
 
-def meeting(limit: Limit, earlier: Sequence[Decision], base: Assignment) -> Iterator[Assignment]:
+def meeting(
+    limit: Limit, earlier: Sequence[Decision], base: Assignment, space: Space
+) -> Iterator[Assignment]:
     """Yield assignments near `base` that meet a bound, those that keep the path first."""
     forms = list(limit.operands.values())
     kept = [d for d in earlier if d.form.symbols & limit.symbols]
-    found = [t for t in _tries(forms, base) if limit.is_met(t)]
+    found = [t for t in _tries(forms, base, space) if limit.is_met(t)]
     found.sort(key=lambda t: (sum(not d.holds(Env(t)) for d in kept), _size(t, base)))
     yield from found
 
@@ -81,7 +125,8 @@ def _found(
     earlier: Sequence[Decision],
     limits: Sequence[Limit],
     base: Assignment,
-    wanted: Sequence[Linear] = (),
+    wanted: Sequence[Linear],
+    space: Space,
 ) -> Assignment | None:
     symbols = frozenset().union(*(form.symbols for form in forms))
     kept = [d for d in earlier if d.form.symbols & symbols]
@@ -92,7 +137,7 @@ def _found(
         return sum(not d.holds(env) for d in kept)
 
     best, least, asked = None, None, 0
-    for tried in chain(_roots(wanted, base), _tries(forms, base)):
+    for tried in chain(_roots(wanted, base, space), _tries(forms, base, space)):
         if not turns(tried):
             continue
         count = wrong(tried)
@@ -108,7 +153,8 @@ def _found(
     if best is None:
         return None
     most = wrong(best)
-    made = _smaller(best, base, lambda t: turns(t) and wrong(t) <= most)
+    is_good = lambda t: turns(t) and wrong(t) <= most and space.fits(t) is not None  # noqa: E731
+    made = _smaller(best, base, is_good)
     is_worse = any(limit.is_met(made) is False and limit.is_met(best) for limit in bounds)
     return best if is_worse else made
 
@@ -146,7 +192,7 @@ def _smaller(
     return made
 
 
-def _roots(wanted: Sequence[Linear], base: Assignment) -> Iterator[Assignment]:
+def _roots(wanted: Sequence[Linear], base: Assignment, space: Space) -> Iterator[Assignment]:
     """Assignments at which a sum of symbols just is 0, each symbol moved by itself."""
     for fact in wanted:
         if not all(isinstance(atom, Symbol) for atom in fact.terms):
@@ -158,26 +204,28 @@ def _roots(wanted: Sequence[Linear], base: Assignment) -> Iterator[Assignment]:
                 1 if count > 0 else -1
             )
             if symbol.low <= value <= symbol.high:
-                tried = consistent({**base, symbol: value})
+                tried = space.fits({**base, symbol: value})
                 if tried is not None:
                     yield tried
 
 
-def _tries(forms: list[Form], base: Assignment) -> Iterator[Assignment]:
+def _tries(forms: list[Form], base: Assignment, space: Space) -> Iterator[Assignment]:
     """Assignments to the symbols of forms: each by itself, then in pairs."""
     symbols = sorted(frozenset().union(*(f.symbols for f in forms)), key=lambda s: s.name)
     constants = list(dict.fromkeys(c for form in forms for c in constants_of(form)))
-    values = {s: list(_values(s, constants, base)) for s in symbols}
+    values = {
+        s: list(dict.fromkeys((*space.values(s), *_values(s, constants, base)))) for s in symbols
+    }
     count = 0
     for symbol in symbols:
         for value in values[symbol][: max(MOST // len(symbols), _PAIRS)]:
-            tried = consistent({**base, symbol: value})
+            tried = space.fits({**base, symbol: value})
             if tried is not None:
                 yield tried
-    yield from _together(symbols, base)
+    yield from _together(symbols, base, space)
     for one, other in ((a, b) for a in symbols for b in symbols if a.name < b.name):
         for first, second in product(values[one][:_PAIRS], values[other][:_PAIRS]):
-            tried = consistent({**base, one: first, other: second})
+            tried = space.fits({**base, one: first, other: second})
             if tried is not None:
                 count += 1
                 yield tried
@@ -185,13 +233,13 @@ def _tries(forms: list[Form], base: Assignment) -> Iterator[Assignment]:
                     return
 
 
-def _together(symbols: Sequence[Symbol], base: Assignment) -> Iterator[Assignment]:
+def _together(symbols: Sequence[Symbol], base: Assignment, space: Space) -> Iterator[Assignment]:
     """All symbols that are no place of a core are as large: products and quotients need that."""
     moved = [s for s in symbols if s.kind not in (INDEX, COUNT)]
     if len(moved) < 2:
         return
     for power in range(17):
-        tried = consistent({**base, **{s: min(1 << power, s.high) for s in moved}})
+        tried = space.fits({**base, **{s: min(1 << power, s.high) for s in moved}})
         if tried is not None:
             yield tried
 
@@ -217,17 +265,6 @@ def _values(symbol: Symbol, constants: Sequence[int], base: Assignment) -> Itera
     found |= dict.fromkeys((*range(5, 33), -1, -2, -8, -16))
     found |= dict.fromkeys(-c for c in constants)
     return [v for v in found if symbol.low <= v <= symbol.high and v != now][:MOST]
-
-
-def consistent(tried: Assignment) -> Assignment | None:
-    """Return an assignment with counts above their indices; None if an index has no room."""
-    made = dict(tried)
-    by_name = {symbol.name: symbol for symbol in made}
-    for symbol, value in tried.items():
-        count = by_name.get(symbol.below)
-        if count is not None and made[count] <= value:
-            made[count] = value + 1
-    return made
 
 
 def _size(tried: Assignment, base: Assignment) -> int:

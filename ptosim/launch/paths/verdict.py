@@ -13,7 +13,6 @@ from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.launch.dry_run import Followed
 from ptosim.launch.paths.explore import Explored, PathRun, line_of
-from ptosim.launch.paths.solve import consistent
 
 ASSUMED_HAZARD, ASSUMED_NOTE = "PTO5290", "PTO6053"
 """The codes of an error, and of anything less, that shows only with a value of data that is
@@ -37,12 +36,15 @@ class Coverage:
     open: list[dict[str, object]] = field(default_factory=list)
     place: Span | None = None
     assumed: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    """What the user assumes."""
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
         return {
             "entry": self.entry, "runs": self.runs, "valid": self.valid, "paths": self.paths,
             "trips": self.trips, "open": self.open, "assumed": list(self.assumed),
+            "given": list(self.given),
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -55,7 +57,8 @@ class Coverage:
             how += f" but line {lines}" if lines else ", not all of them"
         rounds = "; loops with 0 to 3 rounds" if self.trips == "0..3" else ""
         data = f"; data assumed: {', '.join(self.assumed[:4])}" if self.assumed else ""
-        return f"@{self.entry}: {count}; {how}{rounds}{data}"
+        given = f"; if {' and '.join(self.given)}" if self.given else ""
+        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}"
 
 
 def coverage_of(front: Front, entry: str, explored: Explored) -> Coverage:
@@ -68,6 +71,7 @@ def coverage_of(front: Front, entry: str, explored: Explored) -> Coverage:
     return Coverage(
         entry, len(explored.runs), len(explored.valid), "all" if is_all else "some",
         "0..3" if _has_open_loops(explored) else "proven", open_, place, tuple(assumed),
+        () if explored.space.facts is None else tuple(f.text for f in explored.space.facts.facts),
     )  # fmt: skip
 
 
@@ -123,7 +127,7 @@ def not_covered(coverage: Coverage) -> Diagnostic | None:
         f"not all is covered: @{coverage.entry}: {'; '.join(several[:4])}{more}",
         coverage.place,
         label="one side of this was not reached" if coverage.place is not None else "",
-        help="`--runs 100` makes more runs, `--arg NAME=…` gives a value",
+        help="`--runs 100` makes more runs, `--arg NAME=…` gives a value, `--assume` says more",
     )
 
 
@@ -170,15 +174,16 @@ class _Smaller:
         for symbol in [*_moved(made), *_moved(made)]:  # one may wait for another
             now = made.noted.symbols.get(symbol, symbol.default)
             values = [v for v in (0, 1, 2, 3, 4, *(1 << p for p in range(3, 17))) if v < now]
-            made = self._first(made, symbol, values[:_STEPS], faults)
+            told = [v for v in self.explored.space.values(symbol) if v < now]
+            made = self._first(made, symbol, (told or values)[:_STEPS], faults)
         return made
 
     def _first(
         self, run: PathRun, symbol: Symbol, values: Sequence[int], faults: set[tuple[str, object]]
     ) -> PathRun:
         base = {**run.assignment, **run.noted.symbols}
-        for value in sorted(set(values)):
-            tried = consistent({**base, symbol: value})
+        for value in dict.fromkeys(values):
+            tried = self.explored.space.fits({**base, symbol: value})
             is_it = tried is not None and tried[symbol] == value and symbol.low <= value
             if not is_it or value == base.get(symbol) or not self.left or tried is None:
                 continue
