@@ -327,6 +327,7 @@ FAIL_ON = (
 COLOR = option("--color", choices=("auto", "always", "never"), default="auto")
 _SAID = (
     COLOR,
+    switch("--no-pager", help="long reports are not shown in $PAGER"),
     switch("-q", "--quiet", help="errors only"),
     switch("-v", "--verbose", help="all notes"),
 )

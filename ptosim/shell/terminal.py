@@ -36,6 +36,7 @@ class Terminal:
         if self.format == "text" and (self._target or "").endswith((".html", ".htm")):
             self.format = "html" if "html" in forms else "text"
         self._color: str = getattr(options, "color", None) or "auto"
+        self._pages: bool = not getattr(options, "no_pager", True)
 
     def uses_color(self, stream: TextIO) -> bool:
         """Return True if text on the stream may carry colours."""
@@ -71,6 +72,18 @@ class Terminal:
             return
         write_out(text, colored=self.uses_color(sys.stdout))
 
+    def _shown_in_pager(self, text: str) -> bool:
+        """Show a text that is longer than the screen in the pager of the user; False if there is
+        none, or no need for one."""
+        if not (self._pages and self.is_screen()) or os.environ.get("TERM", "dumb") == "dumb":
+            return False
+        try:
+            if text.count("\n") < os.get_terminal_size(sys.stdout.fileno()).lines:
+                return False
+        except OSError:
+            return False
+        return paged(text)
+
     def report_to_screen(self) -> None:
         """Write reports to standard output: `-o` names something else than the report."""
         self._target = None
@@ -82,7 +95,9 @@ class Terminal:
         if report.before:
             beside(report.aside)
         if self.wants_report or not report.is_quiet:
-            self.write(self.render(report))
+            text = self.render(report)
+            if report.ending is not None or not self._shown_in_pager(text):
+                self.write(text)
         if not report.before:
             beside(report.aside)
         is_shown = self.format == "text" and self.wants_report and self._target is None
@@ -153,6 +168,34 @@ class Terminal:
         colored = self.uses_color(sys.stderr)
         sign = (ansi if colored else plain)(word, word)
         write_error(f"{indent}{sign}: {visible(message)}\n", colored=colored)
+
+
+def paged(text: str) -> bool:
+    """Show a text in the pager that the environment names, else `less`; False if there is none."""
+    import shlex
+    import shutil
+    import signal
+    import subprocess
+
+    named = next((os.environ[n] for n in ("PTOSIM_PAGER", "PAGER") if n in os.environ), "less")
+    try:
+        words = shlex.split(named)
+    except ValueError:
+        return False
+    if not words or words[0] == "cat" or shutil.which(words[0]) is None:
+        return False
+    sys.stdout.flush()
+    environment = {"LESS": "FRX", "LESSCHARSET": "utf-8", **os.environ}
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+    try:
+        subprocess.run(
+            words, input=text.encode(errors="replace"), env=environment, check=False,
+        )  # fmt: skip
+    except OSError:
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return True
 
 
 def trace_text(events: list[dict[str, object]]) -> str:
