@@ -64,9 +64,10 @@ ROWS = [
     row("A11_right"),
     row("A13_right"),
     row("A13_wrong", "PTO5003"),
+    row("A14_right"),
     row(
         "A14_wrong",
-        "PTO7101 PTO5006",
+        "PTO5006",
         words=("ring of 8 slots is full", "`pto.tfree_from_aic {split = 0}`"),
     ),
     row("A16a_right"),

@@ -7,24 +7,22 @@ nothing, and one with them a few steps for each operand."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import prod
 from typing import Any
-
-import numpy as np
 
 from ptosim.engine.core.bound import Bound, Moved
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.engine.watch.access import Access, Shadows, access_of, footprint, noted
+from ptosim.engine.watch.access import Access, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
+from ptosim.engine.watch.handed_on import Passed, copier
 from ptosim.engine.watch.lines import ScalarLines
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
 from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.report import Reporter
-from ptosim.engine.watch.shadow import Footprint, Shadow, shadow_of
+from ptosim.engine.watch.shadow import Shadow, shadow_of
 from ptosim.engine.watch.staged import Staged
 from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink
@@ -43,85 +41,9 @@ from ptosim.machine.effects.account import (
     reached_by,
 )
 from ptosim.machine.effects.row import source_pipe
-from ptosim.machine.effects.strided import MAX_RUNS, runs_of
-from ptosim.machine.effects.touch import Touch
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding
-from ptosim.ops.base.orders import Push, SetFlag, WaitFlag
-
-# Copies hand on what they find: bytes without a value have none at the destination either.
-
-MOST_PLACES = 1 << 22
-"""Bytes of a copy that are looked at one by one, some times as many as a memory on chip has. Of a
-copy that reaches more of them, its bursts over each other, the destination counts as defined where
-not the whole source is without values: less is known of it."""
-
-
-def copier(binding: Binding, shadows: Shadows) -> Callable[[], None] | None:
-    """Return what gives the destinations of copies the states of their sources, None if nothing is
-    copied. It is called after the destinations were noted as written."""
-    touches = binding.touches
-    found = [(source, target, (1, 1)) for source, target in binding.copied]
-    found += touches.found if touches is not None else []
-    pairs = [(footprint(pair[0], None, shadows), pair) for pair in found]
-    known = [(print_, pair) for print_, pair in pairs if print_ is not None]
-    if not known:
-        return None
-
-    def spread() -> None:
-        for print_, pair in known:
-            if any(atom.defined != DEFINED for atom in print_.atoms()):
-                _spread(print_, *pair, shadows)
-
-    return spread
-
-
-def _spread(
-    print_: Footprint, source: Touch, target: Touch, unit: tuple[int, int], shadows: Shadows
-) -> None:
-    states = {atom.defined for atom in print_.atoms()}
-    if len(states) == 1:
-        found = footprint(target, None, shadows)
-        for atom in found.atoms() if found is not None else ():
-            atom.defined = next(iter(states))
-        return
-    source, target = _moving(source, target)
-    if max(_count(source), _count(target)) > MOST_PLACES:
-        return
-    of_bytes = print_.shadow.states(_places(source))
-    if unit != (1, 1):
-        of_bytes = np.repeat(of_bytes[:: unit[0]], unit[1])
-    places, shadow = _places(target), shadows(target.core, target.where)
-    for state in states - {DEFINED}:
-        chosen = np.unique(places[of_bytes == state])
-        parts = runs_of(chosen, 1) if len(chosen) else ()
-        if parts and len(parts) < MAX_RUNS:
-            for atom in Footprint(shadow, parts, target.operand, None).atoms():
-                atom.defined = state
-
-
-def _moving(source: Touch, target: Touch) -> tuple[Touch, Touch]:
-    """A copy without levels that stay where they are: these move the same bytes again."""
-    both = [
-        pair for pair in zip(source.levels, target.levels, strict=True) if pair[0][1] or pair[1][1]
-    ]
-    return (
-        source._replace(levels=tuple(one for one, _ in both)),
-        target._replace(levels=tuple(other for _, other in both)),
-    )
-
-
-def _count(touch: Touch) -> int:
-    return touch.run * prod(n for n, _ in touch.levels)
-
-
-def _places(touch: Touch) -> np.ndarray:
-    """Every byte that a copy inside its space reaches, burst by burst."""
-    starts = np.zeros((1,), np.int64)
-    for n, distance in reversed(touch.levels):
-        starts = (starts[:, None] + np.arange(n) * distance).reshape(-1)
-    return (touch.start + starts[:, None] + np.arange(touch.run)).reshape(-1)
-
+from ptosim.ops.base.orders import Pop, Push, SetFlag, WaitFlag
 
 Effect = Callable[[], object]
 
@@ -150,6 +72,7 @@ class Monitor(Marks):
         self.control = ControlBook(self.report, insts, self.target)
         self.lines = ScalarLines(self.report)
         self.quant = QuantBook()
+        self.passed = Passed()
         self.has_scalar_stores = any(
             i.op is not None and i.op.has("writes_memory") for i in program.insts
         )
@@ -273,6 +196,7 @@ class Monitor(Marks):
             times = self.times[core.index]
             return self.flagged((core, inst, agent), binding.sync, commit, times)
         check = self._pushed(core, inst, agent, binding)
+        pops = isinstance(binding.sync, Pop)
 
         def ordered() -> None:
             if self.is_on:
@@ -282,15 +206,39 @@ class Monitor(Marks):
             self._define_made(binding)
             if binding.made and self.is_on and agent.pipe != SCALAR:
                 self._copied(core, inst, agent, binding)
+            if pops and self.is_on:
+                self._popped(binding)
 
         return ordered
 
     def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> Callable[[], None]:
-        """What begins an operation that orders others: a push reads its tile first."""
-        access = Access(core, inst)
-        if isinstance(binding.sync, Push):
-            access = access_of(core, inst, binding, self.shadow)
-        return self._check(agent, access, inst)
+        """What begins an operation that orders others: a push takes its tile first, as it is: what
+        has no value has none in the slot either, and who reads it there is told."""
+        if not isinstance(binding.sync, Push):
+            return self._check(agent, Access(core, inst), inst)
+        access = access_of(core, inst, binding, self.shadow)
+        access.found, access.reads = (*access.found, *access.reads), ()
+        check, times = self._check(agent, access, inst), self.times[core.index]
+
+        def pushed() -> None:
+            check()
+            entry = (agent.index, agent.count, access, times[inst.pc])
+            self.passed.push(binding.signals, entry)
+
+        return pushed
+
+    def _popped(self, binding: Binding) -> None:
+        """The tile that a pop hands out has the values that the push had."""
+        push = self.passed.pop(binding.awaits)
+        if push is None:
+            return
+        for core, ref in binding.made:
+            reached = reached_by(core, "", ref)
+            found = footprint(reached, None, self.shadow) if reached is not None else None
+            if found is not None:
+                for atom in found.atoms():
+                    atom.defined = push.state
+                self.report.pushed(found, push.entry[2].inst)
 
     def _afterwards(
         self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect
@@ -367,6 +315,9 @@ class Monitor(Marks):
 
     def finish(self) -> None:
         """The program has ended: report what is left over."""
+        for push in self.passed.left():
+            self.undefined(push.atom, push.entry, push.print_)
+        self.tainted.clear()
         if self.chosen.flags:
             self.flags.finish()
         self.quant.finish()

@@ -43,6 +43,7 @@ class Reporter:
         self.nesting = Nesting(self.resolved)
         self.repairs = Repairs(self.resolved, self.nesting)
         self._copied = False  # a copy of bytes that nothing wrote was told
+        self._pushes: dict[tuple[int, tuple[int, int]], Inst] = {}
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
@@ -116,6 +117,17 @@ class Reporter:
             help="`pto.barrier <PIPE_V>` between them is safe in any case",
         )
 
+    def pushed(self, tile: Footprint, push: Inst) -> None:
+        """Keep who pushed a tile without values that is now in this place."""
+        self._pushes[id(tile.shadow), tile.span] = push
+
+    def _push_of(self, print_: Footprint) -> Operation | None:
+        low, high = print_.span
+        for (shadow, (first, end)), push in self._pushes.items():
+            if shadow == id(print_.shadow) and first < high and low < end:
+                return push.op
+        return None
+
     def _pipe(self, entry: Entry) -> str:
         agent = self.clocks.by_index[entry[0]]
         pipe = "S" if agent is None else agent.pipe
@@ -166,7 +178,10 @@ class Reporter:
             self._copied, code, cure = True, "PTO7107", "copy only what the kernel has written"
         writer = atom.write[2]
         more = ()
-        if writer is not None:
+        push = self._push_of(print_)
+        if push is not None:
+            more = (Label(self.span(push), "pushed them so"),)
+        elif writer is not None:
             more = (Label(self.span(writer.inst.op), "left them so"),)
         self.sink.report(
             code,

@@ -364,7 +364,7 @@ def test_an_entry_that_calls_both_kernels():
 
 def test_blocks_have_fifos_of_their_own():
     result = pushing("a5", 8, 8, 8).run({}, uninit="zero", block_num=3)
-    assert {f.code for f in result.findings} == {"PTO7101"}  # nothing fills the accumulator
+    assert not result.findings  # nothing fills the accumulator, and nobody looks at what comes
 
 
 def test_state_of_a_fifo_is_restored():
