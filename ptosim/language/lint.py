@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import gcd
 
 from ptosim.ground.controls import has_bidi
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source, Span
-from ptosim.language.strides import block_overlaps, shared_lines
+from ptosim.language.strides import block_overlaps, factor, shared_lines
 from ptosim.machine.effects.operands import named_values
 from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of
 
@@ -212,6 +213,60 @@ def _written(op: Operation) -> list[Value]:
     return [value for _, role, value in named_values(op) if role is not Role.IN]
 
 
+# -- slots of a multi buffer that no round of a loop picks ----------------------------------------
+
+
+def idle_slots(function: Function, source: Source) -> Iterator[Diagnostic]:
+    """Report slots picked by a remainder of a counter that grows past them: `i % 2` in steps of 2
+    is one slot, so that nothing overlaps."""
+    picks: dict[Value | None, list[Operation]] = {}
+    for op in function.ops:
+        if op.has("picks_slot"):
+            picks.setdefault(operand_value(op, "source"), []).append(op)
+    for found in picks.values():
+        if len({operand_value(op, "slot") for op in found}) == 1:
+            yield from _idle(found[0], source)
+
+
+def _idle(pick: Operation, source: Source) -> Iterator[Diagnostic]:
+    slot = operand_value(pick, "slot")
+    rest = slot.owner if slot is not None and not slot.is_argument else None
+    if rest is None or not rest.has("remainder"):
+        return
+    loop = _loop_around(pick)
+    first, by = [o for o in rest.bound.values() if isinstance(o, Operand)]
+    step = getattr(loop.bound.get("step"), "const", None) if loop is not None else None
+    if loop is None or not isinstance(step, int) or not isinstance(by.const, int) or by.const < 2:
+        return
+    grows = factor(first, lambda value: value is loop.regions[0].blocks[0].values[0])
+    if not grows or _rounds(loop) in (0, 1):
+        return
+    count = by.const // gcd(grows * step, by.const)
+    if count < by.const:
+        yield finding(
+            "PTO7408",
+            f"'{pick.name}' picks {count} of {by.const} slots, the others never",
+            pick.span(source),
+            more=(Label(loop.span(source), f"its counter grows by {step} a round"),),
+            help=f"take the number of the round: ((i - start) / {step}) % {by.const}",
+        )
+
+
+def _loop_around(op: Operation) -> Operation | None:
+    while op.parent is not None and not op.parent.has("counted"):
+        op = op.parent
+    return op.parent
+
+
+def _rounds(loop: Operation) -> int | None:
+    lower, upper, step = (
+        getattr(loop.bound.get(n), "const", None) for n in ("lower", "upper", "step")
+    )
+    if not all(isinstance(each, int) for each in (lower, upper, step)) or step <= 0:
+        return None
+    return max(-((lower - upper) // step), 0)
+
+
 # -- stores of the scalar unit to global memory that others are told of while its cache has them ---
 
 
@@ -257,6 +312,7 @@ _LINTS = (
     unread,
     overwritten,
     invariant_loads,
+    idle_slots,
     unpublished,
     shared_lines,
     block_overlaps,

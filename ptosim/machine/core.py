@@ -140,6 +140,7 @@ class Machine:
     """All cores and the global memory they share."""
 
     definition: MachineDef
+    has_values: bool = True  # False where a program is followed, or timed, without them
     cores: list[Core] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
     global_counters: dict[Any, Any] = field(default_factory=dict)  # flags between blocks

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.diagnostics.boards import board_rules
 
 FOLDER = Path(__file__).parents[1] / "data" / "board"
 
@@ -189,3 +190,21 @@ def test_cores_that_store_to_one_line_are_found_in_a_run(name, lost):
     out = np.full(256, -777, np.int32)
     result = ptosim.load(FOLDER / f"{name}.pto").run({"out": out}, block_num=16)
     assert ("PTO5250" in [d.code for d in result.findings]) == lost
+
+
+@pytest.mark.parametrize(("count", "told"), [(40, True), (48, False), (49, True)])
+def test_a_hard_meeting_is_one_of_all_cores(count, told):
+    """The 910B1 has 48 vector cores: with fewer the meeting waits, with more they never all run."""
+    rule = board_rules()["A23"]
+    result = ptosim.load(rule.wrong).run(
+        {"y": np.zeros(64, np.int32), "rank": 0}, block_num=count
+    )
+    assert ("PTO5216" in [d.code for d in result.findings]) == told
+
+
+def test_boards_have_numbers_for_what_stops_them():
+    deadlock = next(d for d in ptosim.check(FOLDER / "A16a_wrong.pto") if d.is_error)
+    assert "vector core 1 never signals" in deadlock.help
+    assert "`pto.sync.set <PIPE_MTE3>, 3` where both come by" in deadlock.help
+    assert deadlock.help.endswith("boards say 507014, 507018 or 507046")
+    assert "507035" in next(d for d in ptosim.check(FOLDER / "A22_wrong.pto") if d.is_error).help

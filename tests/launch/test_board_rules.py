@@ -8,12 +8,13 @@ import ptosim
 from ptosim.ground.diagnostics.boards import board_rules
 from ptosim.ground.diagnostics.catalog import catalog
 
-RULES = board_rules().values()
+RULES = [rule for rule in board_rules().values() if rule.codes]
+"""Without those about reading what is found (A29, A30)."""
 
 
 def findings(text, rule):
     found = ptosim.check(text, args=dict(rule.args))
-    return [d for d in found if d.severity.word != "note"]
+    return [d for d in found if d.severity.word != "note" or d.code in rule.codes]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
@@ -26,8 +27,7 @@ def test_what_keeps_a_rule_is_not_blamed(rule):
     assert findings(rule.right, rule) == []
 
 
-# That a loop made no round, only who tries the number of its rounds can say.
-@pytest.mark.parametrize("rule", [r for r in RULES if r.id != "A15"], ids=lambda r: r.id)
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
 def test_findings_name_the_rule(rule):
     told = [d.to_dict() for d in findings(rule.wrong, rule)]
     assert rule.id in [d.get("rule_id") for d in told]

@@ -18,9 +18,12 @@ from ptosim.engine.core.host import Host
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.errors import Trap
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.source import Source, Span
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.operands import flag_key
 from ptosim.ops.base.orders import Alloc, Push, WaitFlag
+from ptosim.ops.sync.flags import who_is_missing
 
 
 class ProgramOrder:
@@ -140,7 +143,7 @@ def deadlock_finding(machine: Machine, source: Source) -> Diagnostic:
         first.span,
         label=first.text,
         more=labels[1:],
-        notes=tuple(_notes(machine, waits)),
+        notes=tuple(_notes(machine, waits, source)),
         help=_cure(waits),
         context={"waits": [_fact(core, inst, bound) for core, inst, bound in waits]},
     )
@@ -172,11 +175,16 @@ def _cure(waits: list[tuple[Core, Inst, Any]]) -> str:
             ring = f"the ring of {end.slot_num} slots is full" if end else "the ring is full"
             free = f"`pto.tfree_from_{producer} {{split = 0}}`"
             return f"{ring}: after each pop the consumer needs {free}"
+        missing = who_is_missing(core, bound.binding)
+        if missing is not None:
+            return missing
     return "signal each flag before, or independently of, the wait for it"
 
 
-def _notes(machine: Machine, waits: list[tuple[Core, Inst, Any]]) -> Iterator[str]:
-    for core, _, bound in waits:
+def _notes(
+    machine: Machine, waits: list[tuple[Core, Inst, Any]], source_text: Source
+) -> Iterator[str]:
+    for core, inst, bound in waits:
         sync = bound.binding.sync
         if isinstance(sync, WaitFlag):
             source, target, number = sync
@@ -187,10 +195,40 @@ def _notes(machine: Machine, waits: list[tuple[Core, Inst, Any]]) -> Iterator[st
             yield (
                 f"no set_flag[PIPE_{source}, PIPE_{target}, EVENT_ID{number}] is left to come{held}"
             )
+            yield from _setters(inst.operation, source_text)
     for core in machine.cores:
         queued = sum(len(queue) - 1 for queue in core.queues.values())
         if queued:
             yield f"{_where(core)}: {queued} issued operations queue after the waits"
+
+
+def _setters(wait: Operation, source: Source) -> Iterator[str]:
+    """Say of a flag that only bodies of loops or branches set, where the wait is not, what happens
+    if they are not executed."""
+    around = set(_around(wait))
+    sets = [
+        op for op in wait.function.walk()
+        if op.has("flag") and op.has("signals") and flag_key(op) == flag_key(wait)
+    ] if wait.function is not None and wait.has("flag") else []  # fmt: skip
+    inside = [next((o for o in _around(op) if o not in around), None) for op in sets]
+    if not sets or None in inside:
+        return
+    for op, region in zip(sets, inside, strict=True):
+        assert region is not None
+        line, _ = source.line_column(op.start)
+        what = (
+            "the loop around it makes no round" if region.has("loop") else "its branch is not taken"
+        )
+        yield f"the '{op.name}' for it in line {line} does not happen where {what}"
+
+
+def _around(op: Operation) -> list[Operation]:
+    """The operations that an operation is in, the outermost first, its function left out."""
+    found: list[Operation] = []
+    while op.parent is not None and op.parent is not op.function:
+        op = op.parent
+        found.insert(0, op)
+    return found
 
 
 def _fact(core: Core, inst: Inst, bound: Any) -> dict[str, Any]:

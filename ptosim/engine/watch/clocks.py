@@ -49,13 +49,15 @@ def joined(one: Clock, other: Clock) -> Clock:
 class Agent:
     """A pipe of a core. `count` is what it has done; `clock[i]` what it knows of agent i. Clocks
     are shared, with operations that wait and with messages: they are never changed in place.
-    Operations of a pipe that is `in_order` are done in the order of their issue."""
+    Operations of a pipe that is `in_order` are done in the order of their issue, but stores to
+    global memory of one that `swaps` may pass each other."""
 
     index: int
     core: Core
     pipe: str
     clock: Clock
     in_order: bool
+    swaps: bool
     count: int = 0
     scalar: Agent = field(init=False)  # the scalar unit of its core
     seen: Clock | None = None  # the scalar unit's clock that it joined last
@@ -84,19 +86,19 @@ class Clocks:
         self.by_index: list[Agent | None] = [None]
         for core in cores:
             if ordered:
-                agent = self._made(core, EVERY, in_order=True)
+                agent = self._made(core, EVERY, target)
                 self.agents.update({(core.index, name): agent for name in names})
                 continue
             for name in names:
-                in_order = not (target == "a2a3" and name == "V")
-                self.agents[core.index, name] = self._made(core, name, in_order=in_order)
+                self.agents[core.index, name] = self._made(core, name, target)
         for agent in self.agents.values():
             agent.clock = self.fresh(agent)
             agent.scalar = self.agents[agent.core.index, SCALAR]
         self.messages: dict[Any, deque[Clock]] = {}
 
-    def _made(self, core: Core, pipe: str, *, in_order: bool) -> Agent:
-        agent = Agent(len(self.by_index), core, pipe, {}, in_order)
+    def _made(self, core: Core, pipe: str, target: str) -> Agent:
+        in_order, swaps = (target, pipe) != ("a2a3", "V"), (target, pipe) == ("a5", "MTE3")
+        agent = Agent(len(self.by_index), core, pipe, {}, in_order, swaps)
         self.by_index.append(agent)
         return agent
 

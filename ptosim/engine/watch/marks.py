@@ -100,6 +100,8 @@ class Marks(Ordering):
                     self._overwritten(atom, entry, print_)
                 atom.reads[reader] = entry
         for print_, state in writes:
+            if agent.swaps and print_.shadow.is_global:
+                own = NOBODY
             is_known = print_.version == print_.shadow.version
             for atom in print_.known if is_known else print_.atoms():
                 write = atom.write
@@ -157,6 +159,8 @@ class Marks(Ordering):
         if earlier[2] is later[2] and earlier[3] == later[3]:  # steps of one execution
             return
         first, second = earlier[2].inst.pc, later[2].inst.pc
+        if print_.shadow.is_global and first == second and earlier[0] == later[0]:
+            return  # one store in a loop: as a rule it stores the same again
         kinds = (
             "order" if earlier[0] == later[0] else kind
         )  # one report where one barrier is missing

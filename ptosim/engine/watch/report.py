@@ -69,7 +69,7 @@ class Reporter:
         if not same_core:
             code = "PTO5206" if is_equal else "PTO5205"
         elif source == target:
-            code = "PTO5204"
+            code = "PTO5204" if source == "V" else "PTO5218"
         other = _operand_at(one, print_, extent)
         where = _place(print_, extent)
         names = _who(one.core, two.core)
@@ -204,7 +204,7 @@ class Reporter:
             self.span(op),
             notes=(
                 "whatever the mask leaves out, the address counts",
-                "boards say 507035, or error 340: UB address is not aligned",
+                "simulators of the chip say error 340: UB address is not aligned",
             ),
             help=need.cure or None,
             context={"address": address, "multiple": need.bytes},
@@ -412,6 +412,8 @@ def _rule(code: str, source: str, target: str, same_block: bool) -> tuple[str, .
             "the vector pipe of A2/A3 may begin an instruction before the one ahead is done",
             "the A5 hardware and the public CPU simulator never show this",
         )
+    if code == "PTO5218":
+        return (f"on A5 stores of PIPE_{source} to the same bytes may change places",)
     return (
         f"PIPE_{source} and PIPE_{target} run independently: only a flag or a barrier orders them",
     )

@@ -334,7 +334,8 @@ def _is_new(window: Moving, swept: Footprint) -> bool:
     finds values there if it has to."""
     noted = window.noted
     known, index = noted.agent.clock.get, noted.agent.index
-    own = index if noted.agent.in_order else NOBODY
+    passes = noted.agent.swaps and window.is_write and swept.shadow.is_global
+    own = index if noted.agent.in_order and not passes else NOBODY
     for atom in swept.atoms():
         write = atom.write
         if write[0] != own and known(write[0], 0) < write[1]:

@@ -26,7 +26,8 @@ _LINES = r"""\1pto.set_flag[<PIPE_\2>, <PIPE_\3>, <EVENT_ID\4>]
 
 class BoardRule(NamedTuple):
     """A rule: where it holds, what is told of it, how certain it is and who told it; the codes that
-    find it; a program that breaks it and one that does not, with the arguments that show it."""
+    find it; a program that breaks it and one that does not, with the arguments that show it. A rule
+    about reading what is found has no codes and no programs."""
 
     id: str
     title: str
@@ -52,10 +53,12 @@ class BoardRule(NamedTuple):
             f"{self.id} ({self.severity}, {', '.join(self.targets)}): {self.title}",
             *("\n".join(textwrap.wrap(part, 78)) for part in (self.text, f"Cure: {self.cure}")),
             f"Certainty: {CERTAINTIES[self.certainty]}.\nSource: {self.source}.\n"
-            f"Found by: {', '.join(self.codes) or 'nothing yet'}.",
-            f"Wrong{f' (with{given})' if given else ''}:\n\n{textwrap.indent(self.wrong, '    ')}",
-            f"Right:\n\n{textwrap.indent(self.right, '    ')}",
+            f"Found by: {', '.join(self.codes) or 'nothing: it is about reading findings'}.",
         ]
+        if self.wrong:
+            wrong, right = (textwrap.indent(text, "    ") for text in (self.wrong, self.right))
+            parts += [f"Wrong{f' (with{given})' if given else ''}:\n\n{wrong}"]
+            parts += [f"Right:\n\n{right}"]
         return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
@@ -71,7 +74,9 @@ def _rule(row: TomlTable, frames: TomlTable) -> BoardRule:
         raise IsaDataError(
             f"isa/{_FILE}, {row['id']}: certainty is one of {', '.join(CERTAINTIES)}"
         )
-    wrong, right = (_program(row, frames, row[side]) for side in ("wrong", "right"))
+    wrong, right = (
+        _program(row, frames, row[side]) if side in row else "" for side in ("wrong", "right")
+    )
     return BoardRule(
         row["id"], row["title"], tuple(row["targets"]), row["severity"], row["certainty"],
         row["source"], row["text"], row["cure"], tuple(row["codes"]), wrong, right,
@@ -104,7 +109,8 @@ def _ids(content: TomlTable) -> dict[str, Any]:
 
 def rule_of(code: str, told: str) -> str | None:
     """Return the id of the rule that a finding tells, by its code and the words of its message,
-    labels, notes and help; None for most."""
+    labels, notes and help, the longest first; None for most."""
     known = _by_code().get(code, ())
-    meant = (id_ for id_, words in known if any(word in told for word in words))
-    return next(meant, None) or next((id_ for id_, words in known if not words), None)
+    meant = [(len(word), id_) for id_, words in known for word in words if word in told]
+    longest = max(meant, key=lambda pair: pair[0], default=None)
+    return longest[1] if longest else next((id_ for id_, words in known if not words), None)

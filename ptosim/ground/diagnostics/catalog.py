@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,12 +27,14 @@ LEVELS = ("1", "2", "3", "inferred 3")
 
 class Standing(NamedTuple):
     """How bad the findings of a code are, whose verdict they are, and where a level differs:
-    severities by level; `since` and `until` of a rule that not every date of the language has."""
+    severities by level; `since` and `until` of a rule that not every date of the language has; the
+    numbers of errors that boards show."""
 
     severity: str
     origin: str
     at_level: dict[str, str]
     dates: dict[str, str]
+    boards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,9 @@ class Entry:
     explanation: str
     example: str
     cure: str
+    boards: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, object]:
         """Return the entry as JSON data."""
         from dataclasses import asdict  # brings `inspect`
 
@@ -63,6 +67,10 @@ class Entry:
             parts += ["", "Example:", "", textwrap.indent(self.example.strip("\n"), "    ")]
         if self.cure:
             parts += ["", "Cure:", "", _wrap(self.cure)]
+        if self.boards:
+            words = read_toml("device_errors.toml")["number"]
+            parts += ["", "Boards say:", ""]
+            parts += [f"    {number}  {words[number]}" for number in self.boards]
         return "\n".join(parts) + "\n"
 
 
@@ -87,7 +95,13 @@ def _plain_standing(code: str, row: TomlTable) -> tuple[Any, ...]:
             f"origin ({', '.join(ORIGINS)}), and maybe severities by level ({', '.join(LEVELS)})"
         )
     dates = {key: row[key] for key in ("since", "until") if key in row}
-    return severity, origin, at_level, dates
+    return severity, origin, at_level, dates, tuple(row.get("boards", ()))
+
+
+def board_numbers(numbers: Sequence[str]) -> str:
+    """Return what boards say instead, as the end of a help line."""
+    *most, last = numbers
+    return f"boards say {' or '.join((', '.join(most), last)) if most else last}"
 
 
 @lru_cache(maxsize=1)
@@ -101,6 +115,7 @@ def catalog() -> dict[str, Entry]:
             row["explanation"],
             row.get("example", ""),
             row.get("cure", ""),
+            tuple(row.get("boards", ())),
         )
         for code, row in read_toml(_FILE)["code"].items()
     }

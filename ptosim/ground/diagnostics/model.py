@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from ptosim.ground.diagnostics.boards import rule_of
-from ptosim.ground.diagnostics.catalog import Standing, standings
+from ptosim.ground.diagnostics.catalog import Standing, board_numbers, standings
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
 from ptosim.ground.notebook import Shown
@@ -252,6 +252,9 @@ def finding(
 
     How bad it is, the catalogue says. Raises IsaDataError for a code that it does not have."""
     primary = (Label(span, label),) if span is not None else ()
+    numbers = _standing(code).boards
+    if numbers:
+        help = "; ".join((*((help,) if help else ()), board_numbers(numbers)))
     return Diagnostic(
         code,
         severity_of(code),

@@ -17,6 +17,7 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.edits import Edit, edited, line_of
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
+from ptosim.machine.effects.operands import flag_key
 
 MAX_CANDIDATES = 200
 
@@ -118,13 +119,6 @@ def _ends(ops: Sequence[Operation], index: int) -> bool:
     if index + 1 < len(ops):
         return ops[index + 1].has("returns")
     return ops[index].parent is None or ops[index].parent is ops[index].function
-
-
-def flag_key(op: Operation) -> FlagKey:
-    """Return the pipes and the event of a flag, as they are written."""
-    names = ("src_pipe", "dst_pipe", "event")
-    source, target, event = (str(getattr(op.bound.get(n), "const", op.bound.get(n))) for n in names)
-    return source, target, event
 
 
 def _removal(source: Source, candidate: _Candidate) -> _Change:

@@ -55,3 +55,10 @@ def bound_values(op: Operation, values: Mapping[str, Any]) -> Iterator[tuple[str
                 yield operand.name, operand.role, entry
         elif value is not None:
             yield operand.name, operand.role, value
+
+
+def flag_key(op: Operation) -> tuple[str, str, str]:
+    """Return the pipes and the event of a flag, as they are written."""
+    names = ("src_pipe", "dst_pipe", "event")
+    source, target, event = (str(getattr(op.bound.get(n), "const", op.bound.get(n))) for n in names)
+    return source, target, event

@@ -14,6 +14,7 @@ from ptosim.ops.base.orders import MOVES, Barrier, Fence
 from ptosim.ops.sync.flags import check_met, give
 
 _KINDS = {"aiv_only": ("vector", "any"), "aic_only": ("cube", "any")}
+_WORDS = {"aiv_only": "vector cores", "aic_only": "cube cores"}
 
 
 @kernel("pto.dcci", "pto.cmo.cacheinvalid", events=True)
@@ -44,6 +45,7 @@ def syncall(op: Binding) -> Commit:
     if core not in members:
         return nothing
     check_met(op, len(members))
+    _check_launch(op)
     where = _workspace(op)
     if where is not None:
         _check_workspace(op, *where)
@@ -65,6 +67,32 @@ def syncall(op: Binding) -> Commit:
 
     op.guard = arrive_once
     return give(scope, (*mine, "done"))
+
+
+def _check_launch(op: Binding) -> None:
+    """A hard meeting is one of every core that the chip has of the kinds: with fewer it waits for
+    ever, and so does any meeting of more cores than run at once (reports of users of boards)."""
+    core, chip = op.core, op.machine.definition
+    cubes, vectors = chip.cores
+    word = _core_type(op)
+    of_kind = {"aiv_only": vectors, "aic_only": cubes}.get(word, cubes + vectors)
+    if core.kind == "any" and word not in _KINDS:
+        return
+    kinds = _KINDS.get(word, (core.kind, "cube", "vector"))
+    here = sum(c.rank == core.rank and c.kind in kinds for c in op.machine.cores)
+    is_hard = str(getattr(op.values.get("mode"), "member", "")) == "hard"
+    if here == of_kind or (not is_hard and here < of_kind):
+        return
+    cores = f"{of_kind} {_WORDS.get(word, 'cores')}"
+    if op.machine.has_values:
+        op.report(
+            "PTO5216",
+            f"is a meeting of {here} core{'s' * (here != 1)}, and the {chip.title} has {cores}",
+            notes=("a hard meeting waits for every core of the chip; all run at once",),
+            help=f"launch so many blocks that {cores} take part",
+        )
+    elif is_hard:
+        op.report("PTO5217", f"needs a launch of all {cores} of the {chip.title}")
 
 
 def _participants(op: Binding) -> list[Core]:
