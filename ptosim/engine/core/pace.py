@@ -22,8 +22,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.source import Source, Span
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.operands import flag_key
-from ptosim.ops.base.orders import Alloc, Push, WaitFlag
-from ptosim.ops.sync.flags import who_is_missing
+from ptosim.ops.base.orders import Alloc, Push, WaitFlag, who_is_missing
 
 
 class ProgramOrder:
@@ -175,7 +174,7 @@ def _cure(waits: list[tuple[Core, Inst, Any]]) -> str:
             ring = f"the ring of {end.slot_num} slots is full" if end else "the ring is full"
             free = f"`pto.tfree_from_{producer} {{split = 0}}`"
             return f"{ring}: after each pop the consumer needs {free}"
-        missing = who_is_missing(core, bound.binding)
+        missing = who_is_missing(sync, bound.binding.awaits, core.cluster.counters)
         if missing is not None:
             return missing
     return "signal each flag before, or independently of, the wait for it"

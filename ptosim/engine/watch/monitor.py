@@ -15,7 +15,7 @@ from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.watch.access import Access, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
-from ptosim.engine.watch.handed_on import Passed, copier
+from ptosim.engine.watch.definedness import Passed, copier
 from ptosim.engine.watch.lines import ScalarLines
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, parse

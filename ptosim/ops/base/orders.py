@@ -6,7 +6,7 @@ for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.records import NamedTuple
@@ -85,6 +85,33 @@ class CrossWait(NamedTuple):
 
     def __str__(self) -> str:
         return f"the cross-core event {self.event}"
+
+
+_SENDERS = {"v": "cube", "to vector": "cube", "c": "vector", "to cube": "vector"}
+"""Who gives an event of each kind."""
+
+
+def who_is_missing(
+    wait: Any, awaits: Sequence[tuple[Any, ...]], counters: Mapping[Any, int]
+) -> str | None:
+    """Return which cores of the cluster have to signal for a wait to go on, and how, by the events
+    that it waits for and those that there are; None for a wait that does not name them."""
+    if not isinstance(wait, CrossWait):
+        return None
+    keys = [k[1] for k in awaits if len(k) == 2 and not counters.get(k[1])]
+    if not keys or keys[0][0] not in _SENDERS:
+        return None
+    number, towards = wait.event, keys[0][0]
+    if _SENDERS[towards] == "cube":
+        number = keys[0][1] + 16 * keys[0][2] if towards == "to vector" else number
+        return f"the cube core has to signal: `pto.sync.set <PIPE_FIX>, {number}` there"
+    lanes = [key[2] if towards == "c" else key[1] // 16 for key in keys]
+    set_ = f"`pto.sync.set <PIPE_MTE3>, {keys[0][1] % 16}`"
+    if towards == "c" and len(lanes) == 1 and len(awaits) > 1:
+        text = "the cube core waits for both, vector core {} never signals: {} where both come by"
+        return text.format(lanes[0], set_)
+    who = "both vector cores have" if len(lanes) > 1 else f"vector core {lanes[0]} has"
+    return f"{who} to signal: {set_} there"
 
 
 class FifoUse(NamedTuple):

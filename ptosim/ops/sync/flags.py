@@ -200,10 +200,6 @@ def set_ffts(op: Binding) -> Commit:
     return nothing
 
 
-_SENDERS = {"v": "cube", "to vector": "cube", "c": "vector", "to cube": "vector"}
-"""Who gives an event of each kind."""
-
-
 def _number(op: Binding) -> int:
     return int(op.values["event_id" if "event_id" in op.values else "event"])
 
@@ -297,28 +293,6 @@ def _keys_a2a3(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]
     """One semaphore for each vector core and direction."""
     towards = "v" if is_cube == sets else "c"
     return [(towards, number, k) for k in (_vector_cores(op) if is_cube else [op.core.sub_block])]
-
-
-def who_is_missing(core: Core, binding: Binding) -> str | None:
-    """Return which cores of the cluster have to signal for a wait to go on, and how; None for a
-    wait that does not name them."""
-    wait, counters = binding.sync, core.cluster.counters
-    if not isinstance(wait, CrossWait):
-        return None
-    keys = [k[1] for k in binding.awaits if len(k) == 2 and not counters.get(k[1])]
-    if not keys or keys[0][0] not in _SENDERS:
-        return None
-    number, towards = wait.event, keys[0][0]
-    if _SENDERS[towards] == "cube":
-        number = keys[0][1] + 16 * keys[0][2] if towards == "to vector" else number
-        return f"the cube core has to signal: `pto.sync.set <PIPE_FIX>, {number}` there"
-    lanes = [key[2] if towards == "c" else key[1] // 16 for key in keys]
-    set_ = f"`pto.sync.set <PIPE_MTE3>, {keys[0][1] % 16}`"
-    if towards == "c" and len(lanes) == 1 and len(binding.awaits) > 1:
-        text = "the cube core waits for both, vector core {} never signals: {} where both come by"
-        return text.format(lanes[0], set_)
-    who = "both vector cores have" if len(lanes) > 1 else f"vector core {lanes[0]} has"
-    return f"{who} to signal: {set_} there"
 
 
 def _vector_cores(op: Binding) -> list[int]:
