@@ -196,9 +196,7 @@ def test_cores_that_store_to_one_line_are_found_in_a_run(name, lost):
 def test_a_hard_meeting_is_one_of_all_cores(count, told):
     """The 910B1 has 48 vector cores: with fewer the meeting waits, with more they never all run."""
     rule = board_rules()["A23"]
-    result = ptosim.load(rule.wrong).run(
-        {"y": np.zeros(64, np.int32), "rank": 0}, block_num=count
-    )
+    result = ptosim.load(rule.wrong).run({"y": np.zeros(64, np.int32), "rank": 0}, block_num=count)
     assert ("PTO5216" in [d.code for d in result.findings]) == told
 
 
