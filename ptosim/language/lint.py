@@ -259,12 +259,9 @@ def _loop_around(op: Operation) -> Operation | None:
 
 
 def _rounds(loop: Operation) -> int | None:
-    lower, upper, step = (
-        getattr(loop.bound.get(n), "const", None) for n in ("lower", "upper", "step")
-    )
-    if not all(isinstance(each, int) for each in (lower, upper, step)) or step <= 0:
-        return None
-    return max(-((lower - upper) // step), 0)
+    given = [getattr(loop.bound.get(n), "const", None) for n in ("lower", "upper", "step")]
+    known = [each for each in given if isinstance(each, int)]
+    return len(range(*known)) if len(known) == len(given) and known[2] > 0 else None
 
 
 # -- stores of the scalar unit to global memory that others are told of while its cache has them ---
