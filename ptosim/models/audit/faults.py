@@ -44,6 +44,8 @@ class Fault:
     why_not: str = ""
     product: tuple[GraphNode, Parameters] | None = None
     """The product whose sums can be too large, and its weights."""
+    of_range: bool = False
+    """Whether it is a range that is too narrow for samples."""
 
 
 Rule = Callable[[Model], Iterator[Fault]]
@@ -62,9 +64,11 @@ def find(model: Model) -> list[Fault]:
 
 
 def _scales(model: Model) -> Iterator[Fault]:
+    told: set[str] = set()
     for p in model.every():
-        if p.scale is None or not p.scale.size:
+        if p.scale is None or not p.scale.size or p.scale_name in told:
             continue
+        told.add(p.scale_name)  # nodes that share it are mended together
         word, where = _wrong_scale(p.scale.astype(np.float64).reshape(-1))
         if word:
             place = f", channel {where}" if p.scale.size > 1 else ""
@@ -202,9 +206,10 @@ def _channels(model: Model) -> Iterator[Fault]:
     for p, codes, node, _ in _weights(model):
         if p.scale is None or p.scale.ndim != 1 or p.scale.size < 3 or p.block:
             continue
-        scale = np.abs(p.scale.astype(np.float64))
-        if _bias_of(model, p, node) is not None:
-            continue  # the bias' scale says it more precisely
+        scale = p.scale.astype(np.float64)
+        bias = _bias_of(model, p, node)
+        if (bias is not None and bias[0].scale is not None) or _wrong_scale(scale)[0]:
+            continue  # the bias' scale says it more precisely, or it is no scale
         channel = _odd_one(scale, codes)
         if channel is not None:
             middle = float(np.median(np.delete(scale, channel)))
@@ -323,6 +328,8 @@ def _twice(model: Model) -> Iterator[Fault]:
             continue
         # Tools put an equal pair after an operator that only moves values, which costs nothing.
         is_moved = model.maker.get(node.inputs[0]) is not before
+        if model.selects(node.inputs[0]):
+            continue  # a part of the values may have a range of its own
         if is_moved and _equal(model.parameters(first), model.parameters(node)):
             continue
         yield Fault(
@@ -367,7 +374,8 @@ def _biases(model: Model) -> Iterator[Fault]:
             continue
         channel = int(bad[0])
         place = f", channel {channel}" if right.size > 1 else ""
-        if p.scale is not None and right.size > 2 and bad.size == 1:
+        is_weights = p.scale is not None and right.size > 2 and bad.size == 1
+        if is_weights and _far(p.scale, channel) >= _far(given, channel):
             fixed = p.scale.copy()
             fixed[channel] = p.scale[channel] * float(np.broadcast_to(ratio, right.shape)[channel])
             yield Fault(
@@ -387,6 +395,14 @@ def _biases(model: Model) -> Iterator[Fault]:
             "quantise the bias with the product of the two scales",
             Repair("constant", bias, bias.at[0], fixed),
         )  # fmt: skip
+
+
+def _far(scale: np.ndarray | None, channel: int) -> float:
+    """How far the scale of a channel is from the middle of all, as a power of e."""
+    if scale is None or scale.size < 3:
+        return 0.0
+    flat = np.abs(scale.astype(np.float64).reshape(-1))
+    return abs(float(np.log(flat[channel] / np.median(flat))))
 
 
 def _sums(model: Model) -> Iterator[Fault]:

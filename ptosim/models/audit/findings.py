@@ -6,11 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ptosim.ground.records import replace
 from ptosim.models.audit.faults import Fault, find
 from ptosim.models.audit.quantised import PRODUCTS, Model
 from ptosim.models.audit.repair import float_values, measure
 from ptosim.models.audit.seen import find_in_values
+from ptosim.models.front import runtime_operators
 from ptosim.models.onnx_model import Graph
+
+_MOST_RUNS = 4
+"""Samples that costs are measured on."""
+_GAINS = 0.1
+"""dB that a range is mended for: calibration by entropy cuts off a little, and gains by it."""
 
 
 def faults_of(
@@ -18,20 +25,34 @@ def faults_of(
 ) -> list[Fault]:
     """Return the faults of a model. `runs` are inputs that costs are measured on; with `is_sampled`
     they are samples of what the model is for, and ranges are judged on them too."""
+    graph, names = runtime_operators.in_pairs(graph)
     model = Model(graph)
     found = find(model)
     exact = [float_values(model, found, feeds) for feeds in runs]
-    if is_sampled and exact:
+    guessed = any(_is_guess(model, f) for f in found)  # of what follows nothing is sure
+    if is_sampled and exact and not guessed:
         # A place whose parameters are known to be wrong is not judged a second time.
         named = {f.repair.place.node.name for f in found if f.repair is not None}
         seen = find_in_values(model, _together(exact))
+        seen = [replace(f, of_range=f.kind != "codes unused") for f in seen]
         found += [f for f in seen if f.where.split(":")[0].split()[-1] not in named]
     for fault in found:
         if fault.product is not None:
             _sums_seen(model, fault, exact)
     if runs:
-        measure(model, found, runs[0], exact[0])
-    return found
+        measure(model, found, runs[:_MOST_RUNS], exact[:_MOST_RUNS])
+    for fault in found:  # of a node that was written out the name in the file
+        node, _, rest = fault.where.partition(": ")
+        fault.where = ": ".join(filter(None, (names.get(node, node), rest)))
+    return [f for f in found if not (f.of_range and f.cost is not None and f.cost < _GAINS)]
+
+
+def _is_guess(model: Model, fault: Fault) -> bool:
+    """True if the weights of a product are not known: their scale is taken from other channels."""
+    if fault.repair is None or fault.repair.how != "rescale":
+        return False
+    node = fault.repair.place.node
+    return node.op == "DequantizeLinear" and model.constant(node, 0) is not None
 
 
 def _sums_seen(model: Model, fault: Fault, runs: Sequence[Mapping[str, np.ndarray]]) -> None:

@@ -13,6 +13,8 @@ MOVES = frozenset(
     ("Identity", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool", "Slice")
 )
 """Operators that give values of their first input."""
+_SELECTS = ("MaxPool", "Slice")
+"""Those that leave some of them out."""
 PRODUCTS = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
 _INTEGER_PRODUCTS = {"QLinearConv": 8, "QLinearMatMul": 8}
 
@@ -97,6 +99,15 @@ class Model:
         while node is not None and node.op in MOVES:
             node = self.maker.get(node.inputs[0])
         return node
+
+    def selects(self, name: str) -> bool:
+        """Return True if a value is a part of one, past nodes that only move it."""
+        node = self.maker.get(name)
+        while node is not None and node.op in MOVES:
+            if node.op in _SELECTS:
+                return True
+            node = self.maker.get(node.inputs[0])
+        return False
 
     def dequantised(self, name: str, op: str = "DequantizeLinear") -> GraphNode | None:
         """The node of this operator that gives a value."""

@@ -5,6 +5,7 @@ The signal is the model with its weights and without rounding of activations."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.records import dataclass
 from ptosim.models.audit.quantised import Model, Parameters
+from ptosim.models.front.runtime_operators import UNIT
 from ptosim.models.onnx_model import Graph, GraphNode, graph_of, package
 from ptosim.models.onnx_run import reference_values
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _WORST, _BEST = -100.0, 150.0
 _CODES = 255
+_PAIR = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,13 @@ class Repair:
     place: Parameters
     at: int = 0
     value: np.ndarray | np.int64 | None = None
+
+
+def _is_relu(zero: np.ndarray | None) -> bool:
+    """Return True for a zero point at the lowest code: nothing below 0 is left."""
+    return zero is not None and zero.dtype.kind in "iu" and bool(
+        np.all(zero == np.iinfo(zero.dtype).min)
+    )  # fmt: skip
 
 
 class NotMended(Exception):
@@ -60,17 +70,20 @@ class _Edited:
         kind = original if original is not None else old
         made = np.asarray(value).astype(kind.dtype if kind is not None else value.dtype)
         self.proto.graph.initializer.append(self.onnx.numpy_helper.from_array(made, name))
+        before = self.nodes[node.name].input[at]
         self.nodes[node.name].input[at] = name
+        for other in self.proto.graph.node:  # what follows from the scale
+            if other.op_type == "Mul" and other.name.endswith(f"_{UNIT}"):
+                for place, given in enumerate(other.input):
+                    if given == before:
+                        other.input[place] = name
 
     def take_out(self, node: GraphNode) -> None:
         """Let a node give its first input. A zero point at the lowest code is a Relu too: tools
         leave the operator out before it."""
         made: NodeProto = self.nodes[node.name]
         first = made.input[0]
-        zero = self.model.constant(node, 2)
-        is_relu = False
-        if node.op == "QuantizeLinear" and zero is not None and zero.dtype.kind in "iu":
-            is_relu = bool(np.all(zero == np.iinfo(zero.dtype).min))
+        is_relu = node.op == "QuantizeLinear" and _is_relu(self.model.constant(node, 2))
         made.op_type = "Relu" if is_relu else "Identity"
         del made.input[:], made.attribute[:]
         made.input.append(first)
@@ -111,15 +124,28 @@ class _Edited:
         kind = self.model.graph.constants.get(maker.inputs[2]) if len(maker.inputs) > 2 else None
         signed = kind is not None and np.dtype(kind.dtype).kind == "i"
         low, high = min(float(x.min()), 0.0), max(float(x.max()), 0.0)
+        if _is_relu(self.model.constant(maker, 2)):
+            low = 0.0
         scale = np.float32((high - low) / _CODES or 1.0)
         zero = np.round(-low / scale) - (128 if signed else 0)
-        takers = [n for n, _ in self.model.goes_to(maker.outputs[0])]
-        for each in [maker, *(n for n in takers if n.op == "DequantizeLinear")]:
+        for each in self._sharing(maker):
             p = self.model.parameters(each)
             shape = () if p.scale is None else p.scale.shape
             self.constant(each, 1, np.full(shape, scale, np.float32))
             if len(each.inputs) > 2:
                 self.constant(each, 2, np.full(shape, zero))
+
+    def _sharing(self, maker: GraphNode) -> list[GraphNode]:
+        """The node, those that undo it, and what else has the same scale by name: tools repeat a
+        pair after what only moves values."""
+        takers = [n for n, _ in self.model.goes_to(maker.outputs[0])]
+        found = [maker, *(n for n in takers if n.op == "DequantizeLinear")]
+        same = [
+            n for n in self.model.graph.nodes
+            if n.op in _PAIR and len(n.inputs) > 1 and n.inputs[1] == maker.inputs[1]
+            and self.model.constant(n, 0) is None
+        ]  # fmt: skip
+        return list({n.name: n for n in (*found, *same)}.values())
 
     def _rescale_weights(self, repair: Repair) -> None:
         scale = repair.place.scale
@@ -178,14 +204,19 @@ def _computed(proto: Any, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 def measure(
     model: Model,
     faults: Sequence[Fault],
-    feeds: Mapping[str, np.ndarray],
-    exact: Mapping[str, np.ndarray],
+    runs: Sequence[Mapping[str, np.ndarray]],
+    exact: Sequence[Mapping[str, np.ndarray]],
 ) -> None:
-    """Fill in what each fault costs; `exact` are the values without rounding."""
+    """Fill in what each fault costs in runs; `exact` are the values without rounding of each."""
     if not faults:
         return
-    mended = _all_mended(model, faults, exact, None)
-    best = _ratio(model, exact, _computed(mended.proto, feeds))
+    ranges = _ranges(exact)
+
+    def ratio(but: Fault | None) -> float | None:
+        made = _all_mended(model, faults, ranges, but).proto
+        return _ratio(model, exact, [_computed(made, feeds) for feeds in runs])
+
+    best = ratio(None)
     for fault in faults:
         if fault.cost is not None:
             continue
@@ -195,20 +226,33 @@ def measure(
         if best is None:
             fault.why_not = "onnx.reference does not compute the mended model"
             continue
-        left = _all_mended(model, faults, exact, fault)
-        there = _ratio(model, exact, _computed(left.proto, feeds))
+        there = ratio(fault)
         fault.cost = best - (_WORST if there is None else there)
 
 
+def _ranges(exact: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The limits of each value over all runs."""
+    found = {}
+    for name in set(exact[0]).intersection(*exact[1:]) if exact else ():
+        arrays = [np.asarray(r[name]) for r in exact]
+        if arrays[0].dtype.kind == "f" and all(a.size for a in arrays):
+            found[name] = np.array([[a.min(), a.max()] for a in arrays])
+    return found
+
+
 def _ratio(
-    model: Model, exact: Mapping[str, np.ndarray], made: Mapping[str, np.ndarray]
+    model: Model,
+    exact: Sequence[Mapping[str, np.ndarray]],
+    made: Sequence[Mapping[str, np.ndarray]],
 ) -> float | None:
-    """dB of the outputs; None where one of them is missing."""
+    """dB of the outputs of all runs together; None where one of them is missing."""
     signal = noise = 0.0
-    for name in model.graph.outputs:
-        if name not in exact or name not in made or made[name].shape != exact[name].shape:
+    for (want, have), name in itertools.product(
+        zip(exact, made, strict=True), model.graph.outputs
+    ):  # fmt: skip
+        if name not in want or name not in have or have[name].shape != want[name].shape:
             return None
-        a, b = exact[name].astype(np.float64), made[name].astype(np.float64)
+        a, b = want[name].astype(np.float64), have[name].astype(np.float64)
         signal += float(np.sum(a * a))
         noise += float(np.sum((a - b) ** 2))
     if not np.isfinite(noise):

@@ -12,19 +12,25 @@ from ptosim.models.audit.quantised import Model, Parameters
 from ptosim.models.audit.repair import Repair
 
 _SATURATED, _UNUSED, _NOT_ROUNDING = 0.02, 1 / 8, 16.0
+_MATTERS = 4.0
+"""What is cut off is a fault from so many times the error of rounding on."""
 _RELU6 = 6.0
 
 
 def find_in_values(model: Model, values: Mapping[str, np.ndarray]) -> list[Fault]:
     """Return the faults of the quantised activations on values without rounding."""
-    found = []
+    found: list[Fault] = []
+    told: set[tuple[str, str]] = set()
     for node in model.graph.nodes:
         p = model.parameters(node)
         x = values.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
         if x is None or p.scale is None or p.scale.size != 1 or p.zero is None or x.size < 16:
             continue
         if p.zero.dtype.kind in "iu" and float(p.scale.reshape(-1)[0]) > 0:
-            found += list(_of_place(p, x.astype(np.float64)))
+            for fault in _of_place(p, x.astype(np.float64)):
+                if (fault.kind, p.scale_name) not in told:  # places that share it are mended as one
+                    found.append(fault)
+                told.add((fault.kind, p.scale_name))
     return found
 
 
@@ -39,14 +45,16 @@ def _of_place(p: Parameters, x: np.ndarray) -> Iterator[Fault]:
     above = 0.0 if abs(high - _RELU6) < 0.07 else float(np.mean(x > high + scale))
     where = f"{p.node}: `{p.node.inputs[0]}`"
     fix = Repair("rescale", p)
-    if below + above > _SATURATED:
+    inside = x if zero != info.min else np.maximum(x, 0)
+    lost = inside - np.clip(inside, low, high if above or high < inside.max() else np.inf)
+    error = float(np.mean(lost**2)) / (scale * scale / 12)
+    if below + above > _SATURATED and error > _MATTERS:
         yield Fault(
             "values saturated", where,
             f"{100 * (below + above):.1f} % of the values are outside {low:.4g} .. {high:.4g} "
             f"(seen: {x.min():.4g} .. {x.max():.4g})", "calibrate the range again", fix,
         )  # fmt: skip
         return
-    inside = x if zero != info.min else np.maximum(x, 0)
     span = (float(inside.max()) - float(inside.min())) / (high - low)
     if 0 < span < _UNUSED:
         yield Fault(
@@ -54,8 +62,6 @@ def _of_place(p: Parameters, x: np.ndarray) -> Iterator[Fault]:
             f"a scale of about {scale * span:.4g}", fix,
         )  # fmt: skip
         return
-    lost = inside - np.clip(inside, low, high if above or high < inside.max() else np.inf)
-    error = float(np.mean(lost**2)) / (scale * scale / 12)
     if error > _NOT_ROUNDING and abs(high - _RELU6) >= 0.07:
         yield Fault(
             "error not from rounding", where,

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.models.front.edits import Editor, attributes
+from ptosim.models.onnx_model import Graph, graph_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -145,6 +146,60 @@ def basic(proto: ModelProto) -> ModelProto:
                 [finding("PTO7640", f"onnxruntime does not take the model: {first}")]
             ) from problem
         return type(proto).FromString(file.read_bytes())
+
+
+UNIT = "unit"
+"""Ends the names of products of two scales, which the scale of a bias is by definition."""
+
+
+def in_pairs(graph: Graph) -> tuple[Graph, dict[str, str]]:
+    """Return a graph whose QLinearConv and QLinearMatMul are written out as DequantizeLinear, the
+    operator and QuantizeLinear, and by the name of each of these nodes that of the one it was."""
+    if not any(n.op in _PAIRED and n.is_standard for n in graph.nodes):
+        return graph, {}
+    proto = type(graph.proto).FromString(graph.proto.SerializeToString())
+    for index, node in enumerate(proto.graph.node):
+        node.name = node.name or graph.nodes[index].name
+    editor, names = Editor(proto), {}
+    made: list[NodeProto] = []
+    for node in proto.graph.node:
+        rule = _PAIRED.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        found = None if rule is None else rule(_Parts(editor, node))
+        made += [node] if found is None else found
+        names |= {f"{n.op_type} {n.name}": f"{node.op_type} {node.name}" for n in found or ()}
+    editor.put(made)
+    del proto.graph.value_info[:]
+    try:
+        return graph_of(proto), names
+    except ProgramError:  # scales of channels before operator set 13
+        return graph, {}
+
+
+def _weights_of(p: _Parts, axis: int) -> str:
+    """The second operand, dequantised along an axis."""
+    scale = p.known(4)
+    own: dict[str, Any] = {"axis": axis} if scale is not None and scale.size > 1 else {}
+    return p.add("DequantizeLinear", [p.given(3), p.given(4), p.given(5)], "weights", **own)
+
+
+def _conv_in_pairs(p: _Parts) -> list[NodeProto] | None:
+    scale, unit = p.known(1), p.known(4)
+    inputs = [p.real(0), _weights_of(p, 0)]
+    if p.given(8):
+        if scale is None or unit is None or scale.size != 1:
+            return None
+        factor = p.add("Mul", [p.given(1), p.given(4)], UNIT)
+        along: dict[str, Any] = {"axis": 0} if unit.size > 1 else {}
+        inputs.append(p.add("DequantizeLinear", [p.given(8), factor], "bias", **along))
+    return p.codes(p.core("Conv", inputs, **p.attrs), 6)
+
+
+def _product_in_pairs(p: _Parts) -> list[NodeProto] | None:
+    held = p.known(3)
+    if held is None and (p.known(4) is None or np.size(p.known(4)) != 1):
+        return None
+    axis = 0 if held is None else held.ndim - 1
+    return p.codes(p.core("MatMul", [p.real(0), _weights_of(p, axis)]), 6)
 
 
 class _Parts:
@@ -380,6 +435,7 @@ def _skip_norm(p: _Parts) -> list[NodeProto] | None:
     return made
 
 
+_PAIRED: dict[str, Rule] = {"QLinearConv": _conv_in_pairs, "QLinearMatMul": _product_in_pairs}
 _RULES: dict[str, Rule] = {
     "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _skip_norm,

@@ -175,6 +175,99 @@ def test_ranges_are_judged_on_samples(kind, value, change):
     assert found[0].cost > 3
 
 
+def in_operators(plant=None) -> Network:
+    """The same network with QLinearConv, as the operators' form of static quantisation has it."""
+    net = network()
+    for name in ("conv1", "conv2"):
+        old = net.nodes[name]
+        value, made, w = ("x", "r", "c1") if name == "conv1" else ("r", "g", "c2")
+        inputs = [f"{value}_q", f"{value}_s", f"{value}_z", f"{w}_w", f"{w}_ws", f"{w}_wz",
+                  f"{made}_s", f"{made}_z", f"{w}_b"]  # fmt: skip
+        net.nodes[name] = helper.make_node("QLinearConv", inputs, [f"{made}_q"], name)
+        net.nodes[name].attribute.extend(old.attribute)
+    gone = ("relu", "r_Q", "g_Q", "x_DQ", "r_DQ", "c1_wDQ", "c1_bDQ", "c2_wDQ", "c2_bDQ")
+    net.nodes = {k: v for k, v in net.nodes.items() if k not in gone}
+    if plant is not None:
+        plant(net)
+    return net
+
+
+@pytest.mark.parametrize("is_sampled", [False, True])
+def test_none_in_a_sound_model_of_operators(is_sampled):
+    assert audited(in_operators(), is_sampled=is_sampled) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "plant"),
+    [
+        ("scale zero", "QLinearConv conv1: `c1_ws`, channel 2", put("c1_ws", at(2, 0))),
+        ("scale NaN", "QLinearConv conv2: `c2_ws`, channel 0", put("c2_ws", at(0, np.nan))),
+        ("channel out of line", "QLinearConv conv2: `c2_ws`, channel 4",
+         put("c2_ws", at(4, lambda v: v * 16))),
+        ("zero point of symmetric weights", "QLinearConv conv2: `c2_wz`, channel 0",
+         put("c2_wz", lambda z: z + 7)),
+        ("Q and DQ disagree", "QLinearConv conv2: scales",
+         own("conv2", 1, "o", np.float32(0.05))),
+        ("requantisation multiplier", "QLinearConv conv2: `g_s`", put("g_s", lambda v: v / 1e4)),
+    ],
+)  # fmt: skip
+def test_faults_of_operators_have_their_place_and_cost(kind, place, plant):
+    """The cost is measured as for pairs, which the operators are written out as."""
+    found = [f for f in audited(in_operators(plant), is_sampled=True) if f.kind == kind]
+    assert found[0].where == place
+    assert len(found) == 1 + (kind == "requantisation multiplier")  # that of what follows too
+    assert found[0].cost is not None
+    assert found[0].cost > 1
+
+
+def test_a_scale_that_nodes_share_is_one_fault_with_its_whole_cost():
+    """Q and DQ have the same constant: mending one of them alone gains nothing."""
+    found = audited(network(put("r_s", lambda _: 0)), is_sampled=True)
+    assert [f.where for f in found] == ["QuantizeLinear r_Q: `r_s`"]
+    assert found[0].cost is not None
+    assert found[0].cost > 10
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "place"),
+    [("c1_bs", "bias scale", "c1_bDQ"), ("c1_ws", "channel out of line", "c1_wDQ")],
+)
+def test_of_two_scales_of_a_channel_the_one_out_of_line_is_wrong(name, kind, place):
+    (fault,) = audited(network(put(name, at(3, lambda v: v * 20))))
+    assert (fault.kind, place in fault.where, "channel 3" in fault.where) == (kind, True, True)
+
+
+def test_what_is_cut_off_a_little_is_no_fault():
+    """A range that leaves out 3 % of few values by less than a step costs nothing."""
+    net = network()
+    runs = [{"x": x} for x in samples(1)]
+    values = faults_of(graph_of(net.proto()), runs, is_sampled=True)
+    assert values == []
+    net.constants["y_s"] = np.float32(net.constants["y_s"] * 0.62)
+    for fault in faults_of(graph_of(net.proto()), runs, is_sampled=True):
+        assert fault.cost is not None
+        assert fault.cost >= 0.1
+
+
+@pytest.mark.parametrize(("op", "count"), [("Slice", 0), ("Reshape", 1)])
+def test_a_part_of_the_values_may_have_a_range_of_its_own(op, count):
+    def plant(net: Network) -> None:
+        net.constants |= {"from": np.array([0]), "to": np.array([4]), "on": np.array([2]),
+                          "shape": np.array([1, 3, 8, 8]), "o": np.float32(0.02)}  # fmt: skip
+        inputs = ["x_d", "from", "to", "on"] if op == "Slice" else ["x_d", "shape"]
+        nodes = [
+            helper.make_node(op, inputs, ["part"], "part"),
+            helper.make_node("QuantizeLinear", ["part", "o", "x_z"], ["part_q"], "part_Q"),
+            helper.make_node("DequantizeLinear", ["part_q", "o", "x_z"], ["part_d"], "part_DQ"),
+            helper.make_node("ReduceMean", ["part_d"], ["mean"], "mean", keepdims=0),
+            helper.make_node("Add", ["y_d", "mean"], ["y_e"], "last"),
+        ]
+        net.nodes |= {n.name: n for n in nodes}
+
+    found = [f for f in audited(network(plant)) if f.kind == "quantised twice"]
+    assert len(found) == count
+
+
 @pytest.mark.parametrize(("block_axis", "right"), [(0, True), (1, False)])
 @pytest.mark.parametrize("of", ["weights", "activations"])
 def test_blocks_go_along_what_the_product_sums(of, block_axis, right):
