@@ -374,8 +374,8 @@ def _biases(model: Model) -> Iterator[Fault]:
             continue
         channel = int(bad[0])
         place = f", channel {channel}" if right.size > 1 else ""
-        is_weights = p.scale is not None and right.size > 2 and bad.size == 1
-        if is_weights and _far(p.scale, channel) >= _far(given, channel):
+        is_one = right.size > 2 and bad.size == 1
+        if p.scale is not None and is_one and _far(p.scale, channel) >= _far(given, channel):
             fixed = p.scale.copy()
             fixed[channel] = p.scale[channel] * float(np.broadcast_to(ratio, right.shape)[channel])
             yield Fault(
@@ -397,9 +397,9 @@ def _biases(model: Model) -> Iterator[Fault]:
         )  # fmt: skip
 
 
-def _far(scale: np.ndarray | None, channel: int) -> float:
+def _far(scale: np.ndarray, channel: int) -> float:
     """How far the scale of a channel is from the middle of all, as a power of e."""
-    if scale is None or scale.size < 3:
+    if scale.size < 3:
         return 0.0
     flat = np.abs(scale.astype(np.float64).reshape(-1))
     return abs(float(np.log(flat[channel] / np.median(flat))))

@@ -195,8 +195,8 @@ def _conv_in_pairs(p: _Parts) -> list[NodeProto] | None:
 
 
 def _product_in_pairs(p: _Parts) -> list[NodeProto] | None:
-    held = p.known(3)
-    if held is None and (p.known(4) is None or np.size(p.known(4)) != 1):
+    held, scale = p.known(3), p.known(4)
+    if held is None and (scale is None or scale.size != 1):
         return None
     axis = 0 if held is None else held.ndim - 1
     return p.codes(p.core("MatMul", [p.real(0), _weights_of(p, axis)]), 6)
