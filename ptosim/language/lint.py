@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 
 from ptosim.ground.controls import has_bidi
-from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import PtrType, TileType, ViewType
@@ -219,11 +219,7 @@ def _written(op: Operation) -> list[Value]:
 def idle_slots(function: Function, source: Source) -> Iterator[Diagnostic]:
     """Report slots picked by a remainder of a counter that grows past them: `i % 2` in steps of 2
     is one slot, so that nothing overlaps."""
-    picks: dict[Value | None, list[Operation]] = {}
-    for op in function.ops:
-        if op.has("picks_slot"):
-            picks.setdefault(operand_value(op, "source"), []).append(op)
-    for found in picks.values():
+    for found in _picks(function).values():
         if len({operand_value(op, "slot") for op in found}) == 1:
             yield from _idle(found[0], source)
 
@@ -250,6 +246,52 @@ def _idle(pick: Operation, source: Source) -> Iterator[Diagnostic]:
             more=(Label(loop.span(source), f"its counter grows by {step} a round"),),
             help=f"take the number of the round: ((i - start) / {step}) % {by.const}",
         )
+
+
+def filled_ahead(function: Function, source: Source) -> Iterator[Diagnostic]:
+    """Report a slot that is filled before a loop whose rounds fill the next one and use their own:
+    assemblers before 0.63 set and take the flags of every slot (PTOAS#1519, #1524)."""
+    written = {v for op in function.ops for v in _written(op)}
+    for picks in _picks(function).values():
+        loops = {loop for op in picks if (loop := _loop_around(op)) is not None}
+        before = [op for op in picks if _loop_around(op) is None and op.results[0] in written]
+        for loop in loops if before else ():
+            inside = [op for op in picks if _loop_around(op) is loop]
+            ahead = [op for op in inside if _turns(op, loop) and op.results[0] in written]
+            if ahead and any(_turns(op, loop) is False for op in inside):
+                yield finding(
+                    "PTO5219",
+                    f"'{ahead[0].name}' picks the slot that the next round uses, and the first one "
+                    "is filled before the loop: the flags that are inserted do not fit",
+                    ahead[0].span(source),
+                    more=(Label(before[0].span(source), "filled before the loop"),),
+                    notes=(
+                        "with an even number of rounds data are wrong, with an odd one it hangs",
+                    ),
+                    help="assemble with 0.63 or later, or write the flags yourself",
+                )
+
+
+def _picks(function: Function) -> dict[Value | None, list[Operation]]:
+    """The operations that pick slots, by what they pick from."""
+    found: dict[Value | None, list[Operation]] = {}
+    for op in function.ops:
+        if op.has("picks_slot"):
+            found.setdefault(operand_value(op, "source"), []).append(op)
+    return found
+
+
+def _turns(pick: Operation, loop: Operation) -> bool | None:
+    """True for a slot that is a remainder of more than the counter of the loop, False for one of
+    the counter itself; None for others."""
+    counter = loop.regions[0].blocks[0].values[0]
+    slot = operand_value(pick, "slot")
+    rest = slot.owner if slot is not None and not slot.is_argument else None
+    if rest is None or not rest.has("remainder"):
+        return None
+    first = next(o for o in rest.bound.values() if isinstance(o, Operand))
+    grows = factor(first, lambda value: value is counter)
+    return None if grows != 1 else first.value is not counter
 
 
 def _loop_around(op: Operation) -> Operation | None:
@@ -321,4 +363,9 @@ def lints(resolved: ResolvedModule) -> list[Diagnostic]:
     source = resolved.module.source
     functions = [f for f in resolved.functions.values() if f.has_body and not f.implicit]
     found = [each for lint in _LINTS for function in functions for each in lint(function, source)]
-    return [*directions(source), *arguments(functions, source), *found]
+    for function in functions:
+        if function.name in resolved.settings.ordered:
+            found += filled_ahead(function, source)
+    sink = Sink(date=resolved.date)
+    sink.extend([*directions(source), *arguments(functions, source), *found])
+    return list(sink)

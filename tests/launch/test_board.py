@@ -97,7 +97,7 @@ ROWS = [
     row("S02"),
     row("S02", **SEPTEMBER),
     row("S03", "PTO1028", words=("unknown attribute",)),
-    row("S03", **SEPTEMBER),
+    row("S03", notes="PTO3017", **SEPTEMBER),
     row("S05", "PTO7101 PTO7101"),
     row("S05", "PTO7101 PTO7101", **SEPTEMBER),
     row("S07", "PTO3006 PTO3006"),
@@ -206,3 +206,47 @@ def test_boards_have_numbers_for_what_stops_them():
     assert "`pto.sync.set <PIPE_MTE3>, 3` where both come by" in deadlock.help
     assert deadlock.help.endswith("boards say 507014, 507018 or 507046")
     assert "507035" in next(d for d in ptosim.check(FOLDER / "A22_wrong.pto") if d.is_error).help
+
+
+SLOTS = "!pto.multi_tile_buf<vec, 8x64xf32, count=2>"
+AHEAD = f"""
+!t = !pto.tile_buf<vec, 8x64xf32>
+!v = !pto.tensor_view<8x64xf32>
+!p = !pto.partition_tensor_view<8x64xf32>
+module attributes {{pto.target_arch = "a3"}} {{
+  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c8 = arith.constant 8 : index
+    %c64 = arith.constant 64 : index
+    %a0 = arith.constant 0 : i64
+    %vx = pto.make_tensor_view %x, shape = [%c8, %c64], strides = [%c64, %c1] : !v
+    %px = pto.partition_view %vx, offsets = [%c0, %c0], sizes = [%c8, %c64] : !v -> !p
+    %vy = pto.make_tensor_view %y, shape = [%c8, %c64], strides = [%c64, %c1] : !v
+    %py = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c8, %c64] : !v -> !p
+    %m = pto.alloc_multi_tile addr = %a0 : {SLOTS}
+    %first = pto.multi_tile_get %m[%c0] : {SLOTS} -> !t
+    pto.tload ins(%px : !p) outs(%first : !t)
+    scf.for %i = %c0 to %c8 step %c1 {{
+      %next = arith.addi %i, %c1 : index
+      %filled = arith.remui %next, %c2 : index
+      %used = arith.remui %i, %c2 : index
+      %a = pto.multi_tile_get %m[%filled] : {SLOTS} -> !t
+      %b = pto.multi_tile_get %m[%used] : {SLOTS} -> !t
+      pto.tload ins(%px : !p) outs(%a : !t)
+      pto.tstore ins(%b : !t) outs(%py : !p)
+    }}
+    return
+  }}
+}}
+"""
+
+
+def test_flags_of_august_do_not_fit_slots_that_are_filled_ahead():
+    """Assemblers before 0.63 prime and drain every slot; 0.63 and flags of one's own do not."""
+    assert "PTO5219" in [d.code for d in ptosim.check(AHEAD, sync="auto")]
+    for choices in ({"sync": "auto", "compat": "2026-09"}, {"sync": "manual"}):
+        assert "PTO5219" not in [d.code for d in ptosim.check(AHEAD, **choices)]
+    in_turn = AHEAD.replace("    pto.tload ins(%px : !p) outs(%first : !t)\n", "")
+    assert "PTO5219" not in [d.code for d in ptosim.check(in_turn, sync="auto")]

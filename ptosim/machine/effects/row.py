@@ -12,7 +12,8 @@ from ptosim.machine.effects.operands import role_of
 
 
 def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
-    """What a row says for a target, where its condition on variant or element type holds."""
+    """What a row says for a target, where its condition on variant, element type or spaces (`vec`:
+    the operands that are tiles in UB) holds."""
     row = op.definition.access if op.definition is not None else {}
     table = row.get(key, {})
     entry = table.get(target, table.get("both"))
@@ -20,8 +21,14 @@ def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
         return None
     if "variant" in entry and getattr(op.variant, "name", "") not in entry["variant"].split():
         return None
+    if any(_space(op, name) != "vec" for name in entry.get("vec", "").split()):
+        return None
     kind = entry.get("elements")
     return entry if kind is None or _has_elements(op, entry["of"], kind) else None
+
+
+def _space(op: Operation, name: str) -> str | None:
+    return getattr(getattr(op.bound.get(name), "type", None), "loc", None)
 
 
 def _has_elements(op: Operation, names: str, kind: str) -> bool:

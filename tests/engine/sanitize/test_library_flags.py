@@ -38,3 +38,29 @@ def test_a_copy_through_tiles_uses_one_event_for_each(tiles, number, is_told):
     names, types = ", ".join(("%t", "%u")[:tiles]), ", ".join(["!t"] * tiles)
     text = COPY.replace("TILES", names).replace("TYPES", types).replace("IDN", f"ID{number}")
     assert ("PTO5212" in [d.code for d in ptosim.check(text)]) == is_told
+
+
+WINDOW = """
+!t = !pto.tile_buf<vec, 8x64xf32>
+module attributes {pto.target_arch = "TARGET"} {
+  func.func @k(%f: f32) {
+    %c0 = arith.constant 0 : index
+    %t = pto.alloc_tile : !t
+    %u = pto.alloc_tile : !t
+    pto.texpands ins(%f : f32) outs(%t : !t)
+    pto.texpands ins(%f : f32) outs(%u : !t)
+    pto.set_flag[<PIPE_V>, <PIPE_S>, <EVENT_ID0>]
+    pto.OP ins(%t, %c0, %c0 : !t, index, index) outs(%u : !t)
+    pto.wait_flag[<PIPE_V>, <PIPE_S>, <EVENT_ID0>]
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "target", "is_told"), [
+    ("textract", "a3", True), ("textract", "a5", True), ("tinsert", "a5", True), ("tinsert", "a3", False),
+])  # fmt: skip
+def test_windows_of_tiles_in_ub_go_by_the_scalar_unit(name, target, is_told):
+    text = WINDOW.replace("TARGET", target).replace("OP", name)
+    assert ("PTO5212" in [d.code for d in ptosim.check(text)]) == is_told
