@@ -131,7 +131,7 @@ def _given(options: argparse.Namespace) -> dict[str, np.ndarray]:
 def _of_program(options: argparse.Namespace) -> _Audited:
     """A text with casts only, as MLIR has it, is read; a program of tiles is run too."""
     from ptosim.launch.sources import open_source
-    from ptosim.models.audit.program import audit_program
+    from ptosim.models.audit.program import audit_run
     from ptosim.models.audit.texts import find_in_text
 
     source = open_source(options.file)
@@ -143,13 +143,13 @@ def _of_program(options: argparse.Namespace) -> _Audited:
     try:
         program = choices.program()
         entry = program.entry(choices.entry)
-        steps = audit_program(program, choices.arguments(), entry, **choices.run_options())
+        steps, found = audit_run(program, choices.arguments(), entry, **choices.run_options())
     except ProgramError as problem:
         if not told:
             raise
         why = f"it was not run: {problem.diagnostics[0].message}"
         return _Audited(f"ptosim {__version__} · {options.file}", [], {}, told, True, why)
-    faults = [*told, *(fault for step in steps for fault in step.faults)]
+    faults = [*told, *found]
     return _Audited(header_line(header(program, entry)), steps, faults=faults, judged=bool(faults))
 
 

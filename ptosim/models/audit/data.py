@@ -6,6 +6,7 @@ from the largest magnitudes, less that with its own."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ from ptosim.models.quant.diff import Setting
 _TINY = float(np.finfo(np.float32).tiny)
 _SATURATED, _UNUSED, _OUT_OF_LINE = 0.02, 1 / 8, 8.0
 _FEWEST = 32
+GAINS = 0.1
+"""dB that a range is mended for: calibration may cut off a little, and gain by it."""
 
 
 def find_in_step(place: str, setting: Setting, own: Scheme) -> list[Fault]:
@@ -28,11 +31,13 @@ def find_in_step(place: str, setting: Setting, own: Scheme) -> list[Fault]:
     if not np.isfinite(x).all():
         return []
     with np.errstate(all="ignore"):
-        found = list(_scales(place, setting)) or list(_ranges(place, setting, x))
+        found, gains = list(_scales(place, setting)), -math.inf
+        if not found:
+            found, gains = list(_ranges(place, setting, x)), GAINS
     for fault in found:
         fault.cost = _cost(setting, own, x)
         fault.why_not = "" if fault.cost is not None else "the step's formula is not computed"
-    return found
+    return [f for f in found if f.cost is None or f.cost >= gains]
 
 
 def _scales(place: str, setting: Setting) -> Iterator[Fault]:

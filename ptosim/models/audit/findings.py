@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ptosim.ground.records import replace
+from ptosim.models.audit.data import GAINS
 from ptosim.models.audit.faults import Fault, find
 from ptosim.models.audit.quantised import PRODUCTS, Model
 from ptosim.models.audit.repair import float_values, measure
@@ -16,8 +17,6 @@ from ptosim.models.onnx_model import Graph
 
 _MOST_RUNS = 4
 """Samples that costs are measured on."""
-_GAINS = 0.1
-"""dB that a range is mended for: calibration by entropy cuts off a little, and gains by it."""
 
 
 def faults_of(
@@ -44,7 +43,7 @@ def faults_of(
     for fault in found:  # of a node that was written out the name in the file
         node, _, rest = fault.where.partition(": ")
         fault.where = ": ".join(filter(None, (names.get(node, node), rest)))
-    return [f for f in found if not (f.of_range and f.cost is not None and f.cost < _GAINS)]
+    return [f for f in found if not (f.of_range and f.cost is not None and f.cost < GAINS)]
 
 
 def _is_guess(model: Model, fault: Fault) -> bool:

@@ -12,6 +12,8 @@ import numpy as np
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import Inst
+from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.records import dataclass, replace
@@ -25,6 +27,7 @@ from ptosim.machine.quant.storage import storage
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile
 from ptosim.models.audit.data import find_in_step, worst
+from ptosim.models.audit.faults import Fault
 from ptosim.models.audit.steps import REAL, SUMS, Step
 from ptosim.models.quant.diff import Setting
 from ptosim.ops.base.binding import Binding
@@ -172,6 +175,87 @@ def _alike(*parameters: np.ndarray) -> list[np.ndarray]:
     return [p if p.size == 1 else np.broadcast_to(p, shape) for p in parameters]
 
 
+# -- codes and what reads them ---------------------------------------------------------------------
+
+
+class Pairs:
+    """The codes that tiles hold and the numbers that come of them, by the parameters of both: they
+    have to be the same, and numbers that come of codes are not quantised again."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self._codes: dict[tuple[int, str, int], tuple[Setting, np.ndarray, str]] = {}
+        self._numbers: dict[tuple[int, str, int], str] = {}
+
+    def issued(self, core: Core, op: Operation, binding: Binding, place: str) -> None:
+        """An operation is about to execute; `place` is its line."""
+        dst = binding.values.get("dst")
+        if op.has("makes_numbers"):
+            self._read(core, binding, place)
+        elif op.has("makes_codes") and binding.has("fp"):
+            source = self._numbers.get(_key(core, binding.tile("src").ref))
+            if source is not None:
+                self.faults.append(Fault(
+                    "quantised twice", place, f"its numbers come of codes, by {source}",
+                    "take the codes that there are", why_not="the numbers before are not known",
+                ))  # fmt: skip
+        if isinstance(dst, TileRef):
+            key = _key(core, dst)
+            self._codes.pop(key, None)
+            self._numbers.pop(key, None)
+            if op.has("makes_numbers"):
+                self._numbers[key] = place
+
+    def stored(
+        self, key: tuple[int, str, int] | None, setting: Setting, codes: np.ndarray, place: str
+    ) -> None:
+        """A step has stored codes of a setting in a tile, one scale for all or for each row."""
+        if key is not None and {setting.scale.size, setting.zero.size} <= {1, len(codes)}:
+            self._codes[key] = setting, codes, place
+
+    def _read(self, core: Core, binding: Binding, place: str) -> None:
+        made = self._codes.get(_key(core, binding.tile("src").ref))
+        if made is None:
+            return
+        setting, codes, maker = made
+        rows = len(codes)
+        scale, offset = (_of_rows(binding.tile(n).read(), rows) for n in ("scale", "offset"))
+        if scale is None or offset is None:
+            return
+        own = np.broadcast_to(setting.scale.reshape(-1).astype(np.float64), (rows,))
+        zero = np.broadcast_to(setting.zero.reshape(-1).astype(np.float64), (rows,))
+        for word, there, here in (("scales", own, scale), ("offsets", zero, offset)):
+            if np.allclose(there, here, rtol=1e-3, atol=0 if word == "scales" else 1e-3):
+                continue
+            row = int(np.argmax(np.abs(there - here)))
+            fault = Fault(
+                "Q and DQ disagree", place,
+                f"the {word} of {maker} are others: {there[row]:g} in row {row}, this has "
+                f"{here[row]:g}", f"take the {word} that the codes were made with",
+            )  # fmt: skip
+            x, whole = setting.x.astype(np.float64), codes.astype(np.float64)
+            fault.cost = _decibels(x, (whole - zero[:, None]) * own[:, None]) - _decibels(
+                x, (whole - offset[:, None]) * scale[:, None]
+            )
+            self.faults.append(fault)
+
+
+def _of_rows(held: np.ndarray, rows: int) -> np.ndarray | None:
+    """A value for each row: in the first column, or in a row of them."""
+    values = np.asarray(held, np.float64)
+    if values.shape[0] >= rows:
+        return values[:rows, 0]
+    return values.reshape(-1)[:rows] if values.size >= rows else None
+
+
+def _decibels(x: np.ndarray, made: np.ndarray) -> float:
+    with np.errstate(all="ignore"):
+        noise, signal = float(np.sum((made - x) ** 2)), float(np.sum(x * x))
+    if not np.isfinite(noise) or not signal:
+        return -100.0
+    return float(np.clip(10 * np.log10(signal / noise), -100, 150)) if noise else 150.0
+
+
 # --------------------------------------------------------------------------------------------------
 
 _OFFSET, _OFFSET_BITS = np.uint64(37), np.uint64(0x1FF)
@@ -188,9 +272,40 @@ def audit_program(
     """Run a program and return its quantising steps in the order of their first execution.
 
     `options` are those of `Program.run`. Raises what it raises."""
+    return audit_run(program, args, entry, **options)[0]
+
+
+def audit_run(
+    program: LoadedProgram, args: Mapping[str, Any], entry: str | None = None, **options: Any
+) -> tuple[list[Step], list[Fault]]:
+    """Return the same with all faults: of the steps, of pairs of them, and what the run itself
+    finds in quantising operations."""
     watch = _Watch(program)
-    program.run(args, entry=entry, observers=[watch], **options)
-    return list(watch.steps.values())
+    result = program.run(args, entry=entry, observers=[watch], **options)
+    steps = list(watch.steps.values())
+    faults = [*(fault for step in steps for fault in step.faults), *worst(watch.pairs.faults)]
+    told = {fault.where.partition(":")[0] for fault in faults}
+    for found in result.findings:
+        if found.code.startswith(_QUANTISATION) and found.labels:
+            line, _ = watch.source.line_column(found.labels[0].span.start)
+            if f"line {line}" not in told:
+                faults.append(_of_finding(found, f"line {line}"))
+    return steps, faults
+
+
+_QUANTISATION = "PTO72"
+"""Begins the codes of what a run finds in quantising operations."""
+
+
+def _of_finding(found: Diagnostic, where: str) -> Fault:
+    cure = found.help or "; ".join(found.notes)
+    what = "; ".join([found.message, *found.notes])
+    title = catalog()[found.code].title
+    return Fault(title, where, what, cure, why_not="the run says it")
+
+
+_Open = tuple[Setting, Callable[[], np.ndarray], tuple[int, str, int] | None]
+"""A step's setting, what reads its codes, and the tile that they are in."""
 
 
 class _Watch:
@@ -199,11 +314,12 @@ class _Watch:
 
     def __init__(self, program: LoadedProgram) -> None:
         self.steps: dict[Operation, Step] = {}
-        self._source = program.front.module.source
+        self.source = program.front.module.source
+        self.pairs = Pairs()
         self._formula = str(program.profile["quant.scheme"])
         self._slots: Mapping[Any, int] = {}
         self._history = History()
-        self._open: dict[tuple[int, Operation], tuple[Setting, Callable[[], np.ndarray]]] = {}
+        self._open: dict[tuple[int, Operation], _Open] = {}
 
     def on_start(self, engine: Engine) -> None:
         """Find where values of tensors are kept."""
@@ -214,6 +330,7 @@ class _Watch:
         binding, op = getattr(bound, "binding", None), inst.op
         if binding is None or op is None:
             return
+        self.pairs.issued(core, op, binding, self._place(op))
         if op.has("makes_codes"):
             self._tquant(core, op, binding)
         elif op.has("quant_cast"):
@@ -230,9 +347,11 @@ class _Watch:
             return
         found = self._open.pop((id(core), op), None)
         if found is not None:
-            setting, stored = found
+            setting, stored, key = found
             step = self.steps[op]
-            step.take(setting, stored())
+            codes = stored()
+            step.take(setting, codes)
+            self.pairs.stored(key, setting, codes, step.name)
             if step.form == REAL and step.own is not None:
                 step.faults = worst([*step.faults, *find_in_step(step.name, setting, step.own)])
         elif op.has("quant_cast") and not op.bound.get("dst"):
@@ -242,10 +361,25 @@ class _Watch:
         step = self.steps.get(op)
         if step is None:
             own = scheme(name) if name else None
-            line, _ = self._source.line_column(op.start)
-            place = f"line {line}: {op.name.removeprefix('pto.')}"
-            step = self.steps[op] = Step(place, form, own)
+            step = self.steps[op] = Step(self._place(op), form, own)
         return step
+
+    def _opened(
+        self,
+        core: Core,
+        op: Operation,
+        binding: Binding,
+        setting: Setting,
+        stored: Callable[[], np.ndarray],
+    ) -> None:
+        """A step is about to execute; `stored` reads what it has made afterwards."""
+        dst = binding.values.get("dst")
+        key = _key(core, dst) if isinstance(dst, TileRef) else None
+        self._open[id(core), op] = setting, stored, key
+
+    def _place(self, op: Operation) -> str:
+        line, _ = self.source.line_column(op.start)
+        return f"line {line}: {op.name.removeprefix('pto.')}"
 
     def _tquant(self, core: Core, op: Operation, binding: Binding) -> None:
         if binding.has("exp"):
@@ -267,7 +401,7 @@ class _Watch:
             np.array(src.read()), given, zero, storage(str(dst.type.dtype)),
             multiplier=None if is_page else factor,
         )  # fmt: skip
-        self._open[id(core), op] = setting, lambda: np.array(dst.read())
+        self._opened(core, op, binding, setting, lambda: np.array(dst.read()))
 
     def _fixpipe(self, core: Core, op: Operation, binding: Binding) -> None:
         dtype = _destination(binding)
@@ -290,7 +424,7 @@ class _Watch:
             x, given.reshape(shape), zero.reshape(shape), storage(dtype),
             multiplier=factor.reshape(shape),
         )  # fmt: skip
-        self._open[id(core), op] = setting, lambda: _stored(binding, x.shape, dtype)
+        self._opened(core, op, binding, setting, lambda: _stored(binding, x.shape, dtype))
 
     def _cast_tile(self, core: Core, op: Operation, binding: Binding) -> None:
         type_ = uniform(element(op.bound["dst"].type))
@@ -299,7 +433,7 @@ class _Watch:
         self._step(op, REAL, str(binding.attr("scheme") or self._formula))
         setting = _of_type(np.array(binding.tile("input").read()), type_)
         dst = binding.tile("dst")
-        self._open[id(core), op] = setting, lambda: np.array(dst.read())
+        self._opened(core, op, binding, setting, lambda: np.array(dst.read()))
 
     def _cast_value(self, core: Core, op: Operation) -> None:
         type_ = uniform(element(op.results[0].type))
@@ -326,7 +460,7 @@ class _Watch:
             return
         step.own, setting = found
         dst = binding.tile("dst")
-        self._open[id(core), op] = setting, lambda: np.array(dst.read())
+        self._opened(core, op, binding, setting, lambda: np.array(dst.read()))
 
 
 def _of_type(x: np.ndarray, type_: UniformType) -> Setting:

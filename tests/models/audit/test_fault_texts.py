@@ -8,7 +8,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.models.audit.program import audit_program
+from ptosim.models.audit.program import audit_program, audit_run
 from ptosim.models.audit.texts import find_in_text
 from ptosim.shell.main import main
 from tests.support.paths import PROGRAMS
@@ -109,3 +109,93 @@ def test_the_command_reads_a_text(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "1 fault found" in out
     assert "Q and DQ disagree: line 3: %d" in out
+
+
+# -- pairs of steps in a program -------------------------------------------------------------------
+
+TILE, ROWS = "!pto.tile_buf<vec, 8x32x{}>", "!pto.tile_buf<vec, 8x1xf32, blayout=col_major>"
+F32, I8 = TILE.format("f32"), TILE.format("i8")
+
+
+def pair(more: str = "") -> str:
+    """x -> TQUANT by %s -> TDEQUANT by %d and %z -> y, on 8x32 numbers."""
+    lines = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 8, 32)]
+    for name, columns in (("x", 32), ("y", 32), ("s", 1), ("d", 1), ("z", 1)):
+        strides = "[%c32, %c1]" if columns > 1 else "[%c1, %c8]"
+        tile = F32 if columns > 1 else ROWS
+        view, part = (
+            f"!pto.{w}<8x{columns}xf32>" for w in ("tensor_view", "partition_tensor_view")
+        )
+        lines += [
+            f"%v{name} = pto.make_tensor_view %{name}, shape = [%c8, %c{columns}], "
+            f"strides = {strides} : {view}",
+            f"%p{name} = pto.partition_view %v{name}, offsets = [%c0, %c0], "
+            f"sizes = [%c8, %c{columns}] : {view} -> {part}",
+            f"%t{name} = pto.alloc_tile : {tile}",
+        ]
+        if name != "y":
+            lines.append(f"pto.tload ins(%p{name} : {part}) outs(%t{name} : {tile})")
+    lines += [f"%t{n} = pto.alloc_tile : {I8}" for n in "qr"]
+    lines += [
+        tquant("x", "q"),
+        f"pto.tdequant ins(%tq, %td, %tz : {I8}, {ROWS}, {ROWS}) outs(%ty : {F32})", more,
+        f"pto.tstore ins(%ty : {F32}) outs(%py : !pto.partition_tensor_view<8x32xf32>)", "return",
+    ]  # fmt: skip
+    args = ", ".join(f"%{n}: !pto.ptr<f32>" for n in "xsdzy")
+    head = 'module attributes {pto.target_arch = "a5"} {\nfunc.func @k(' + args + ") {\n"
+    return head + "\n".join(filter(None, lines)) + "\n}\n}\n"
+
+
+def tquant(source: str, made: str) -> str:
+    return (
+        f"pto.tquant ins(%t{source}, %ts : {F32}, {ROWS}) outs(%t{made} : {I8}) "
+        "{quant_type = #pto<quant_type INT8_SYM>}"
+    )
+
+
+def paired(text: str, **changes):
+    x = np.random.default_rng(0).standard_normal((8, 32)).astype(np.float32)
+    factor = (127 / np.abs(x).max(1, keepdims=True)).astype(np.float32)
+    args = {"x": x, "s": factor, "d": 1 / factor, "z": np.zeros((8, 1)), "y": np.zeros((8, 32))}
+    args |= {name: change(args[name], factor) for name, change in changes.items()}
+    given = {name: a.astype(np.float32) for name, a in args.items()}
+    return audit_run(ptosim.load(text), given)[1]
+
+
+def test_a_pair_that_agrees_has_none():
+    assert paired(pair()) == []
+
+
+ROW_3 = np.where(np.arange(8) == 3, 2, 1)[:, None]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"d": lambda d, _: d * 1.5}, {"d": lambda d, _: d * ROW_3}, {"d": lambda _, f: f},
+        {"d": lambda d, _: -d}, {"d": lambda d, _: d * np.nan}, {"z": lambda z, _: z + 4},
+    ],
+)  # fmt: skip
+def test_codes_are_read_with_the_parameters_they_were_made_with(changes):
+    """The cost is what the numbers that come back lose against the right parameters."""
+    text = pair()
+    line = next(i for i, each in enumerate(text.splitlines(), 1) if "tdequant" in each)
+    (fault,) = paired(text, **changes)
+    assert (fault.kind, fault.where) == ("Q and DQ disagree", f"line {line}: tdequant")
+    assert fault.cost is not None
+    assert fault.cost > 20
+
+
+def test_numbers_of_codes_are_not_quantised_again():
+    text = pair(tquant("y", "r"))
+    line = len(text.splitlines()[:-4])
+    (fault,) = paired(text)
+    assert (fault.kind, fault.where) == ("quantised twice", f"line {line}: tquant")
+
+
+def test_what_the_run_finds_in_quantising_is_a_fault_too():
+    """NaN becomes the code 0, which no code shows."""
+    (fault,) = paired(pair(), x=lambda x, _: np.where(x == x.max(), np.nan, x))
+    assert fault.kind == "NaN or infinity becomes a code"
+    assert fault.where.startswith("line ")
+    assert "ptosim why" in fault.cure
