@@ -42,6 +42,7 @@ class Choices:
     sanitize: str | None = None
     timing: bool | None = None
     commit: str | None = None
+    schedule: int | None = None
     uninit: str | None = None
     seed: int | None = None
     inputs: str | None = None

@@ -40,6 +40,7 @@ from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile
 
 if TYPE_CHECKING:
+    from ptosim.engine.core.schedule import Scheduled
     from ptosim.ground.isa.costs import CostTable
     from ptosim.time.chip import Blocks
     from ptosim.time.report.totals import CostReport
@@ -157,14 +158,22 @@ class Launch:
 
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine that the options ask for; nothing is executed yet."""
-        retires = self.options.commit == "retire"
-        self.is_timed = self.options.timing and not retires
+        pace = self._pace()
+        self.is_timed = self.options.timing and pace is None
         timing = None
         if self.is_timed:
             from ptosim.launch.costing import bridge_of  # brings the laws of time
 
             timing = bridge_of(self.prepared, self.program, self.machine, self.figures)
-        self.begin(observers, pace=Retirement() if retires else None, timing=timing)
+        self.begin(observers, pace=pace, timing=timing)
+
+    def _pace(self) -> Retirement | Scheduled | None:
+        """When effects happen; None: in the order of the text."""
+        if self.options.schedule:
+            from ptosim.engine.core.schedule import Scheduled  # most runs are in order
+
+            return Scheduled(self.options.schedule, self.resolved.settings.ordered)
+        return Retirement() if self.options.commit == "retire" else None
 
     def run(self, observers: Sequence[Any] = ()) -> results.Result:
         """Execute and collect."""
@@ -193,6 +202,7 @@ class Launch:
             cycles=cost.cycles if cost is not None else None,
             cost=cost,
             definedness=self._definedness(monitor),
+            met=frozenset(monitor.met) if monitor is not None else frozenset(),
         )
 
     def _definedness(self, monitor: Monitor | None) -> Definedness:

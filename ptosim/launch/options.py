@@ -39,6 +39,8 @@ class RunOptions:
     """The arrays of arguments are the run's: it works in them, and outputs are these arrays."""
     jobs: int = 1
     """Processes in which independent blocks may be executed."""
+    schedule: int = 0
+    """The order of blocks and pipes: see `engine/core/schedule.py`."""
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -51,6 +53,13 @@ class RunOptions:
         parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
+        if self.schedule < 0:
+            raise UsageError(f"schedule is {self.schedule}; schedules are numbers from 0 on")
+        if self.schedule and self.commit != "program":
+            raise UsageError(
+                f"a schedule says when effects happen, and so does commit `{self.commit}`",
+                help="leave out one of them",
+            )
         if self.ranks < 1:
             raise UsageError(f"ranks is {self.ranks}; at least one device runs")
         Limits(self.max_instructions)
@@ -74,7 +83,8 @@ def wants(options: RunOptions, observers: Sequence[Any]) -> bool:
     """True for a launch whose blocks may be worth executing independently."""
     count = options.block_num * options.ranks
     fewest = 2 if options.jobs > 1 else FEWEST
-    return count >= fewest and options.commit == "program" and not observers
+    in_turn = options.commit == "program" and not options.schedule
+    return count >= fewest and in_turn and not observers
 
 
 def available_cores() -> int:

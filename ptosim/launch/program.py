@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -130,6 +131,8 @@ class LoadedProgram(Shown):
         sanitize: str = "all",
         timing: bool = True,
         commit: str = "program",
+        schedule: int = 0,
+        schedules: int = 0,
         uninit: str = "poison",
         seed: int | None = None,
         inputs: str = "normal",
@@ -160,6 +163,10 @@ class LoadedProgram(Shown):
 
         With `inputs="hard"` (or `cancel`, `ties`, `special`, `extreme`: `ptosim help run`) what is
         left out is drawn as data that is hard for this program, and so are arrays of the sidecar.
+
+        `schedule` is another order of blocks and pipes than that of the text, by number (see
+        `ptosim help run`); with `schedules=N` the run is repeated in N of them, and the result's
+        `schedules` says what they changed.
         """
         if args is None and self.sidecar is not None:
             kept = self.sidecar.options
@@ -174,11 +181,19 @@ class LoadedProgram(Shown):
             block_num = self._blocks(args)
         options = RunOptions(
             block_num, sanitize, timing, commit, uninit, 0 if seed is None else seed, inputs,
-            max_instructions, 1 if ranks is None else ranks, in_place, jobs,
+            max_instructions, 1 if ranks is None else ranks, in_place, jobs, schedule,
         )  # fmt: skip
         with within(Limits(max_instructions, max_seconds, max_memory)):
             name = self.entry(entry)
-            return self._launched(name, self._drawn(name, args, options), options, observers)
+            given = self._drawn(name, args, options)
+            if not schedules:
+                return self._launched(name, given, options, observers)
+            from ptosim.launch.schedules import tried  # few ask for it
+
+            return tried(partial(self._launch, name, given), options, schedules)
+
+    def _launch(self, entry: str, args: Args, options: RunOptions) -> Launch:
+        return Launch.of(self.front, self.profile, options, entry, args)
 
     def _drawn(self, entry: str, args: Args, options: RunOptions) -> Args:
         """Return the arguments with hard data where that is asked for."""
@@ -211,7 +226,7 @@ class LoadedProgram(Shown):
             if isinstance(outcome, Result):
                 return outcome
             why = outcome if options.jobs > 1 else ""
-        launch = Launch.of(self.front, self.profile, options, entry, args)
+        launch = self._launch(entry, args, options)
         result = launch.run(observers)
         if not observers:  # which may look at the machine afterwards
             launch.release()

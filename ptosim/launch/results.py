@@ -120,6 +120,35 @@ class Outputs(dict[str, np.ndarray]):
         return dict, (self._all(),)
 
 
+class Changed(NamedTuple):
+    """What an order changed: its number, and how many elements of which outputs, or the code of
+    the finding with which it stopped."""
+
+    schedule: int
+    differ: dict[str, int]
+    stopped: str = ""
+
+
+class Schedules(NamedTuple):
+    """The orders of blocks and pipes that were tried, those that changed something, how many pairs
+    of accesses nothing orders, and how many of these came both ways round."""
+
+    tried: list[int]
+    changed: list[Changed]
+    pairs: int
+    both: int
+
+    @property
+    def outputs(self) -> list[str]:
+        """The outputs that an order changes."""
+        return list(dict.fromkeys(name for one in self.changed for name in one.differ))
+
+    @property
+    def covered(self) -> float:
+        """Which part of the pairs came both ways round; 1 where every order gives the same."""
+        return self.both / self.pairs if self.pairs else 1.0
+
+
 @dataclass(slots=True)
 class Result(Shown):
     """What is left of a run.
@@ -141,6 +170,11 @@ class Result(Shown):
     in_order: str = ""
     """Why the blocks were executed one after the other though several processes were allowed; ""
     where they were not, or nobody asked."""
+    met: frozenset[tuple[int, int, int, int]] = frozenset()
+    """Conflicting accesses that nothing orders, as they came: the core and the instruction of the
+    first, and of the second."""
+    schedules: Schedules | None = None
+    """What other orders gave, where they were asked for."""
 
     def __repr__(self) -> str:
         """Return the outputs, the cycles and how much was found, in a line."""

@@ -26,6 +26,8 @@ from ptosim.shell.options import (
     INPUTS,
     LAUNCH,
     TRACE,
+    from_one,
+    from_zero,
     group,
     jobs,
     option,
@@ -54,6 +56,14 @@ left out get seeded random data; a shipped program (`@name`) brings its own."""
             "(`ptosim help chain`); a path, or `@name` of a shipped one",
         ),
         LAUNCH,
+        option(
+            "--schedule", type=from_zero, metavar="K",
+            help="run blocks and pipes in the K-th order that nothing forbids (0: the text's)",
+        ),
+        option(
+            "--schedules", type=from_one, metavar="N",
+            help="run again in N orders, and say which outputs they change",
+        ),
         INPUTS,
         jobs("blocks without dependences are executed in"),
         several("--out", "NAME=FILE.npy|.bin"),
@@ -111,10 +121,13 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     for name in ("trace", "cost"):
         if getattr(options, name) and not options.timing:
             raise UsageError(f"--{name} needs timing", help="leave out --no-timing")
-    if options.debug_on_error and options.commit != "program":
+    other = "--schedule" if options.schedule else f"--commit {options.commit}"
+    if options.debug_on_error and (options.commit != "program" or options.schedule):
+        raise UsageError("--debug-on-error is for runs in program order", help=f"leave out {other}")
+    if options.schedules and (options.dump or options.schedule or options.commit != "program"):
         raise UsageError(
-            "--debug-on-error is for runs in program order",
-            help=f"leave out --commit {options.commit}",
+            "--schedules compares runs in many orders with that of the text",
+            help="leave out --dump, --schedule and --commit, or run one order by its --schedule",
         )
     expected = expectations(options, choices)
     dumps = launching.dumps_of(options.dump)
@@ -125,6 +138,7 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
                 entry=entry,
                 observers=[Dumper(dumps)] if dumps else (),
                 in_place=True,  # nobody else has the arrays
+                schedules=options.schedules or 0,
                 **{"jobs": available_cores(), **choices.run_options()},
             )
     except Trap as trap:

@@ -12,7 +12,7 @@ from ptosim.engine.core.dump import Dump
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.launch.compare import Comparison
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.results import Outputs, Result, Unmade
+from ptosim.launch.results import Outputs, Result, Schedules, Unmade
 from ptosim.views import cost_tables
 from ptosim.views.header import header, header_line
 from ptosim.views.report import Findings, Report, Section
@@ -102,6 +102,8 @@ def values(
     if comparisons:
         parts.append(_comparisons(comparisons))
     parts.append(Text(f"{result.executed:,} instructions executed"))
+    if result.schedules is not None:
+        parts += _schedules(result.schedules)
     if result.in_order:
         parts.append(Text(f"blocks one after the other: {result.in_order}"))
     return parts
@@ -142,6 +144,22 @@ _KINDS = {
     "boundary": "the order of near values",
     "unknown": "anything: no rule",
 }
+
+
+def _schedules(found: Schedules) -> list[Part]:
+    """What the orders that were tried gave, and how many others there are."""
+    tried = f"{len(found.tried)} other orders tried"
+    if not found.pairs:
+        left = "nothing is left open, every order gives these bytes"
+    else:
+        left = f"of {found.pairs:,} pairs of accesses that nothing orders {found.both:,} came both ways"
+    shown: list[Part] = [Text(f"{tried}: {left}")]
+    if not found.changed:
+        return [*shown, Text("no output changed")]
+    rows = [(c.schedule, name, f"{n:,}") for c in found.changed for name, n in c.differ.items()] + [
+        (c.schedule, f"stopped by {c.stopped}", "") for c in found.changed if c.stopped
+    ]
+    return [*shown, table("orders that change outputs", ("schedule", "output", ">elements"), rows)]
 
 
 def _dump_name(dump: Dump) -> str:
@@ -265,9 +283,24 @@ def to_json(ran: Ran) -> dict[str, object]:
         **({"bands": ran.bands} if ran.bands is not None else {}),
         "executed": result.executed,
         **({"in_order": result.in_order} if result.in_order else {}),
+        **({"schedules": _schedules_json(found)} if (found := result.schedules) else {}),
         "cycles": result.cycles,
         "cost": result.cost.to_dict() if result.cost is not None else None,
         "findings": [d.to_dict() for d in result.findings],
+    }
+
+
+def _schedules_json(found: Schedules) -> dict[str, object]:
+    """The orders that were tried, as JSON data; `covered` is a part of 1."""
+    return {
+        "tried": found.tried,
+        "pairs": found.pairs,
+        "both": found.both,
+        "covered": found.covered,
+        "changed": [
+            {"schedule": c.schedule, "differ": c.differ, "stopped": c.stopped or None}
+            for c in found.changed
+        ],
     }
 
 

@@ -8,7 +8,7 @@ copy (`insts`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.batch.batches import Batches
 from ptosim.engine.core.binder import Binder
@@ -30,6 +30,9 @@ from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
 
+if TYPE_CHECKING:
+    from ptosim.engine.core.schedule import Scheduled
+
 
 class Engine(Binder):
     """A program on a machine. `run` executes to the end, `step` one instruction of one core."""
@@ -46,7 +49,7 @@ class Engine(Binder):
         in_order: bool = False,
         timing: Timing | None = None,
         domain: Numbers | None = None,
-        pace: ProgramOrder | Retirement | None = None,
+        pace: ProgramOrder | Retirement | Scheduled | None = None,
     ) -> None:
         super().__init__(program, resolved, machine, profile, sink, domain or Numbers())
         self.pace = pace or ProgramOrder()

@@ -62,6 +62,9 @@ class Marks(Ordering):
         self.synchronised = self.inserted.functions
         self.report = report
         self._seen: set[tuple[Any, ...]] = set()
+        self.met: set[tuple[int, int, int, int]] = set()
+        """Conflicts that nothing orders: core and instruction of the first access and of the
+        second."""
         self.inputs: set[Value] = set()  # tiles that have values from the start
         self.shadows: dict[tuple[int, Any], Shadow] = {}
         self.journal: list[Noted] | None = None
@@ -135,11 +138,14 @@ class Marks(Ordering):
         """Two accesses conflict, the first of them by `agent`."""
         if not self.chosen.races or _hand_over(earlier[2], later[2]):
             return
-        if kind == "write" and _may_swap(earlier[2], later[2]):
-            return
         extent = print_.shadow.extent(atom)
         if self.inserted and self.inserted.orders(earlier[2], later[2], print_, extent):
             self._by_inserted(agent, earlier, later)
+            return
+        one, two = earlier[2], later[2]
+        if earlier[0] != later[0]:  # the operations of a pipe stay in their order here
+            self.met.add((one.core.index, one.inst.pc, two.core.index, two.inst.pc))
+        if kind == "write" and _may_swap(one, two):
             return
         if kind == "write" and _are_twins(earlier[2].core, later[2].core, print_):
             self.twins.append((earlier, later, print_, atom, self._held(print_, atom)))

@@ -203,7 +203,7 @@ def _tquant(book: QuantBook, op: Binding) -> Check | None:
             return
         _lost(op, values)
         book.multiplied(scale)
-        if not is_meant:
+        if not is_meant or (scale == 1).all():  # then it is for rounding
             tally.wrong()
             return
         zero = 0.0 if offset is None else offset[:, None]

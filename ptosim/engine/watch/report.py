@@ -79,6 +79,8 @@ class Reporter:
         )
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
         text = _APART.format(repair.text) if one.core.cluster is not two.core.cluster else None
+        schedule = self._schedule(one, two, source)
+        replays = f"`run --schedule {schedule}` has them the other way round"
         self.sink.report(
             code,
             message,
@@ -92,17 +94,35 @@ class Reporter:
                     f"{self._when(one, earlier[3], source)}",
                 ),
             ),
-            notes=_rule(code, source, target, one.core.cluster is two.core.cluster),
+            notes=(
+                *_rule(code, source, target, one.core.cluster is two.core.cluster),
+                *((replays,) if schedule is not None else ()),
+            ),
             help=text or repair.text,
             fixes=repair.fixes,
             context={
                 "kind": kind,
                 "space": print_.shadow.name,
                 "bytes": list(extent),
+                "schedule": schedule,
                 "first": self._side(one, earlier[3], source, other),
                 "second": self._side(two, later[3], target, print_),
             },
         )
+
+    def _schedule(self, one: Access, two: Access, source: str) -> int | None:
+        """The number of a schedule in which the second access comes first; None for none that is
+        known. A function into which flags are inserted keeps its order."""
+        from ptosim.engine.core.schedule import number_of  # most programs have no race
+
+        inserted = self.resolved.settings.ordered
+        home = one.inst.op.function if one.inst.op is not None else None
+        if one.core is two.core:
+            names = {f.op: f.name for f in self.resolved.functions.values()}
+            is_kept = home is not None and names.get(home) in inserted
+            is_same = one.inst.pipe == two.inst.pipe
+            return None if is_kept or is_same else number_of(source, same_core=True)
+        return number_of(source, same_core=False) if one.core.index < two.core.index else None
 
     def left_out(self, earlier: Entry, later: Entry, print_: Footprint) -> None:
         """A barrier that the assembler would leave out, and so does the program."""

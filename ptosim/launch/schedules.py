@@ -1,0 +1,89 @@
+"""A launch in other orders of its blocks and pipes: which outputs they change, and how many of the
+orders that nothing forbids were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ptosim.engine.core.records import Kind
+from ptosim.engine.core.schedule import numbers
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.errors import Trap
+from ptosim.ground.source import Span
+from ptosim.launch.launch import Launch
+from ptosim.launch.options import RunOptions
+from ptosim.launch.results import Changed, Result, Schedules
+
+Pairs = set[tuple[int, int, int, int]]
+
+
+def tried(make: Callable[[RunOptions], Launch], options: RunOptions, count: int) -> Result:
+    """Run a launch in the order of the text, then in `count` other ones; return the result of the
+    first with what the others gave. Two accesses that nothing orders are a pair; where there is
+    none, every order gives the same bytes. Raises what the first run raises."""
+    options = replace(options, in_place=False)
+    launch = make(options)
+    result = launch.run()
+    pipes = {i.pipe for i in launch.program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
+    todo = numbers(count, pipes, len(launch.machine.cores))
+    front, at = launch.front, launch.function.op
+    launch.release()
+    met, changed = set(result.met), []
+    for number in todo:
+        one, seen = _one(make, replace(options, schedule=number, sanitize="races"), result)
+        met |= seen
+        if one is not None:
+            changed.append(one)
+    result.schedules = Schedules(todo, changed, *_counted(met))
+    if changed:
+        result.findings.append(_told(result.schedules, Span(front.source, at.start, at.name_end)))
+    return result
+
+
+def _one(
+    make: Callable[[RunOptions], Launch], options: RunOptions, base: Result
+) -> tuple[Changed | None, Pairs]:
+    """Run in one order; return what it changed, None for nothing, and the conflicts as they came."""
+    launch = make(options)
+    try:
+        result = launch.run()
+    except Trap as trap:
+        worst = max(reversed(trap.findings), key=lambda d: d.severity)
+        return Changed(options.schedule, {}, worst.code), set()
+    differ = {name: _differ(base.outputs[name], result.outputs[name]) for name in base.outputs}
+    launch.release()
+    differ = {name: n for name, n in differ.items() if n}
+    return (Changed(options.schedule, differ) if differ else None), set(result.met)
+
+
+def _differ(one: np.ndarray, other: np.ndarray) -> int:
+    """How many elements have other bits."""
+    if one.shape != other.shape:
+        return max(one.size, other.size)
+    raw = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (one, other)]
+    return int((raw[0] != raw[1]).reshape(one.size, -1).any(axis=1).sum()) if one.size else 0
+
+
+def _counted(met: Pairs) -> tuple[int, int]:
+    """How many pairs there are, whichever came first, and how many came both ways round."""
+    pairs = {min(p, p[2:] + p[:2]) for p in met}
+    return len(pairs), sum(p in met and p[2:] + p[:2] in met for p in pairs)
+
+
+def _told(found: Schedules, place: Span) -> Diagnostic:
+    first = found.changed[0]
+    stops = [c for c in found.changed if c.stopped]
+    names = ", ".join(f"`{name}`" for name in found.outputs)
+    what = f"the order of blocks and pipes decides {names}" if names else "an order stops the run"
+    notes = [f"{len(found.changed)} of {len(found.tried)} orders change something"]
+    notes += [f"schedule {c.schedule} stops with {c.stopped}" for c in stops[:3]]
+    return finding(
+        "PTO5218",
+        what,
+        place,
+        notes=tuple(notes),
+        help=f"`--schedule {first.schedule}` runs in the first such order again",
+    )
