@@ -152,7 +152,8 @@ def _schedules(found: Schedules) -> list[Part]:
     if not found.pairs:
         left = "nothing is left open, every order gives these bytes"
     else:
-        left = f"of {found.pairs:,} pairs of accesses that nothing orders {found.both:,} came both ways"
+        pairs = f"of {found.pairs:,} pairs of accesses that nothing orders"
+        left = f"{pairs} {found.both:,} came both ways"
     shown: list[Part] = [Text(f"{tried}: {left}")]
     if not found.changed:
         return [*shown, Text("no output changed")]
