@@ -46,7 +46,7 @@ def tried(make: Callable[[RunOptions], Launch], options: RunOptions, count: int)
 def _one(
     make: Callable[[RunOptions], Launch], options: RunOptions, base: Result
 ) -> tuple[Changed | None, Pairs]:
-    """Run in one order; return what it changed, None for nothing, and the conflicts as they came."""
+    """Run in one order; return what it changed (None: nothing), and the conflicts as they came."""
     launch = make(options)
     try:
         result = launch.run()

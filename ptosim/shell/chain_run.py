@@ -21,7 +21,8 @@ from ptosim.views.chain_report import chain_report
 from ptosim.views.report import Ending
 
 _OF_A_PROGRAM = (
-    "file", "entry", "level", "sync", "block_num", "ranks", "dump", "trace", "schedule", "schedules",
+    "file", "entry", "level", "sync", "block_num", "ranks", "dump", "trace",
+    "schedule", "schedules",
 )  # fmt: skip
 """Options that mean nothing for a chain: its file says such things of each kernel or launch."""
 

@@ -4,9 +4,9 @@ signals leave open.
 A schedule is a number. 0 is the order of the text; 1 has the cores from the last to the first; each
 of the next ones lets one kind of pipe come last, so that whatever need not wait for it does not;
 from `FIRST_RANDOM` on pipes and scalar units of all cores have priorities at random, which change
-with every turn or a few times (Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs,
-2010). Of the pipes and scalar units that can go on the first one does, by one instruction. In
-functions into which the assembler inserts flags a core keeps the order of the text."""
+with every turn or a few times (Burckhardt et al., A Randomized Scheduler with Probabilistic
+Guarantees of Finding Bugs, 2010). Of the pipes and scalar units that can go on the first one does,
+by one instruction. Where the assembler inserts flags a core keeps the order of the text."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Scheduled:
                 return True
         raise deadlock(engine.machine, engine.resolved.module.source, engine.sink)
 
-    # -- what the engine asks -----------------------------------------------------------------------
+    # -- what the engine asks ---------------------------------------------------------------------
 
     def issue(self, engine: Host, core: Core, inst: Inst, bound: Bound) -> bool:
         """Queue an operation on its pipe; the scalar unit's own take effect at once."""
