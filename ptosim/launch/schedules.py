@@ -81,7 +81,7 @@ def _told(found: Schedules, place: Span) -> Diagnostic:
     notes = [f"{len(found.changed)} of {len(found.tried)} orders change something"]
     notes += [f"schedule {c.schedule} stops with {c.stopped}" for c in stops[:3]]
     return finding(
-        "PTO5220",
+        "PTO5230",
         what,
         place,
         notes=tuple(notes),

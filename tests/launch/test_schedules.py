@@ -77,7 +77,7 @@ def test_blocks_that_store_to_the_same_rows():
     assert k.run({"x": x, "o": OUT}, block_num=2, schedule=1).outputs["o"][0, 0] == x[0, 0]
     assert result.schedules.outputs == ["o"]
     assert result.schedules.covered == 1
-    told = next(d for d in result.findings if d.code == "PTO5220")
+    told = next(d for d in result.findings if d.code == "PTO5230")
     assert "`o`" in told.message
 
 
