@@ -126,6 +126,8 @@ def _greet(shell: Shell, stop: Stop | None) -> None:
     launch = shell.session.launch
     fields = header_fields(launch.front, launch.profile, launch.function.name)
     shell.say(header_line(fields))
+    if "because" in fields:
+        shell.say(str(fields["because"]))
     for name, what in launch.binding.generated.items():
         shell.say(f"left out, data generated: {name}: {what}")
     if stop is not None:

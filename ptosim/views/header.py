@@ -17,7 +17,10 @@ def header(program: LoadedProgram, entry: str) -> dict[str, object]:
 
 
 def header_fields(chosen: LoadedProgram | Front, profile: Profile, entry: str) -> dict[str, object]:
-    """Return the choices of a program or a checked module."""
+    """Return the choices of a program or a checked module, and why those that nobody gave are what
+    they are."""
+    front = chosen.front if isinstance(chosen, LoadedProgram) else chosen
+    because = front.settings.reasons
     return {
         "version": __version__,
         "target": chosen.target,
@@ -27,6 +30,7 @@ def header_fields(chosen: LoadedProgram | Front, profile: Profile, entry: str) -
         "sync": chosen.sync,
         "profile": _profile(profile),
         "entry": entry,
+        **({"because": because} if because else {}),
     }
 
 
@@ -39,7 +43,7 @@ def header_line(fields: dict[str, object]) -> str:
     """Return the first line of a report; the chip and the date of the language are left out where
     they are the usual ones."""
     version, chip = fields["version"], machine(str(fields["chip"]))
-    left_out = ["version"]
+    left_out = ["version", "because"]
     if chip.is_usual:
         left_out.append("chip")
     if fields["compat"] == DEFAULT_DATE:

@@ -252,8 +252,9 @@ def _page(report: Report) -> str:
     if report.ending is not None and not report.ending.passed:
         sections.insert(0, Section("", [Text(f"{FAIL} {report.ending.line}", "red")]))
     made = [(s.title, html(s.made(Room())), s.folded) for s in sections]
-    head = report.below or "; ".join(dict.fromkeys(report.heads))
-    return page(report.title, made, head=head)
+    heads = [report.below] if report.below else list(dict.fromkeys(report.heads))
+    heads += [report.because] if report.because else []
+    return page(report.title, made, heads=heads)
 
 
 def html_of_sections(sections: Iterable[Section]) -> str:

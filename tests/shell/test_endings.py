@@ -110,3 +110,14 @@ def test_choices_that_the_text_makes_have_their_reason(folder, cli):
         given = cli(command, "@broken/missing_flag", "--sync", "manual").out
         assert "because" not in given, command
         assert "because" not in cli(command, "kernel.pto").out, command
+
+
+def test_pages_data_and_the_debugger_say_why_choices_are_what_they_are(cli, tmp_path):
+    """What text says in its second line."""
+    because = "because level 3: pto.alloc_tile in line 35"
+    assert json.loads(cli("run", "@basics/rmsnorm", "--format", "json").out)["because"] == because
+    assert "because" not in json.loads(cli("run", "@basics/vadd", "--format", "json").out)
+    page = tmp_path / "page.html"
+    cli("cost", "@basics/rmsnorm", "-o", page)
+    assert f'<p class="head">{because}</p>' in page.read_text()
+    assert because in cli("debug", "@basics/rmsnorm", "-nx", "--batch").out

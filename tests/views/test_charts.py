@@ -160,7 +160,8 @@ def test_a_page_needs_nothing_else():
 
 def test_a_long_page_has_contents_and_folds_what_is_looked_up():
     parts = [(f"part {n}", "<p>text</p>", n == 3) for n in range(4)]
-    text = page("t", parts)
+    text = page("t", parts, heads=["ptosim", "because sync manual: set_flag"])
+    assert '<p class="head">because sync manual: set_flag</p>' in text
     assert re.findall(r'<a href="#(.*?)">', text) == [f"part-{n}" for n in range(4)]
     assert text.count("<details>") == 1
     assert '<section id="part-3"><details><summary><h2>part 3</h2></summary><p>text' in text

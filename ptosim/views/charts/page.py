@@ -19,13 +19,13 @@ CONTENTS = 4
 """Sections from which on a page has a list of them."""
 
 
-def page(title: str, parts: Sequence[tuple[str, str, bool]], *, head: str = "") -> str:
-    """Return a whole page of sections: title ("" for none), HTML, whether it is folded; `head` is
-    said below the title. Without scripts the page is whole, too."""
+def page(title: str, parts: Sequence[tuple[str, str, bool]], *, heads: Sequence[str] = ()) -> str:
+    """Return a whole page of sections: title ("" for none), HTML, whether it is folded; `heads` are
+    lines below the title. Without scripts the page is whole, too."""
     kept = [part for part in parts if part[1]]
     body = "".join(section(*part) if part[0] else part[1] for part in kept)
     titles = [name for name, _, _ in kept if name]
-    told = f'<p class="head">{escape(head)}</p>' if head else ""
+    told = "".join(f'<p class="head">{escape(head)}</p>' for head in heads)
     contents = _contents(titles) if len(titles) >= CONTENTS else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
