@@ -45,8 +45,11 @@ def repaired(
     source: Source,
     ops: Sequence[Operation],
     is_right: Callable[[Mapping[str, Any]], bool],
+    args: Mapping[str, Any] | None = None,
 ) -> Repair | None:
-    """Return the first repair with which the outputs are right; None if none is found in time."""
+    """Return the first repair with which the outputs are right, on the arguments of the choices or
+    on `args`; None if none is found in time."""
+    given = choices.arguments() if args is None else args
     begin = time.monotonic()
     for op, instead in _candidates(ops):
         if time.monotonic() - begin > SECONDS:
@@ -56,7 +59,7 @@ def repaired(
         if at < 0:
             continue
         changed = text[:at] + instead + text[at + len(op.name) :]
-        if _is_right(choices, Source(source.name, changed, source.part), is_right):
+        if _is_right(choices, Source(source.name, changed, source.part), is_right, given):
             return Repair(op, instead)
     return None
 
@@ -69,7 +72,10 @@ def _candidates(ops: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
 
 
 def _is_right(
-    choices: Choices, source: Source, is_right: Callable[[Mapping[str, Any]], bool]
+    choices: Choices,
+    source: Source,
+    is_right: Callable[[Mapping[str, Any]], bool],
+    args: Mapping[str, Any],
 ) -> bool:
     asked = FrontOptions(
         choices.target, choices.level, choices.sync, choices.compat, choices.entry,
@@ -82,7 +88,7 @@ def _is_right(
             front, choices.profile or "hw", choices.switches, choices.sidecar
         )
         result = program.run(
-            choices.arguments(), entry=program.entry(choices.entry), sanitize="none",
+            args, entry=program.entry(choices.entry), sanitize="none",
             timing=False, **options,
         )  # fmt: skip
         return is_right(result.outputs)

@@ -9,7 +9,7 @@ session.reverse_step()
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -54,13 +54,14 @@ EXPRESSION_SECONDS = 10.0
 """What an expression may take, if the caller does not say less."""
 
 
-def session_of(choices: Choices) -> Debugger:
-    """Return a debugger before the first operation of the run that is asked for. Raises what a run
-    raises before its first operation."""
+def session_of(choices: Choices, args: Mapping[str, Any] | None = None) -> Debugger:
+    """Return a debugger before the first operation of the run that is asked for, on the arguments
+    of the choices or on `args`. Raises what a run raises before its first operation."""
     program = choices.program()
     options = RunOptions(**choices.run_options())
     entry = program.entry(choices.entry)
-    return Debugger(Launch.of(program.front, program.profile, options, entry, choices.arguments()))
+    given = choices.arguments() if args is None else args
+    return Debugger(Launch.of(program.front, program.profile, options, entry, given))
 
 
 class Debugger:

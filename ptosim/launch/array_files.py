@@ -94,6 +94,18 @@ def load_npz(path: Path, key: str) -> np.ndarray:
         raise _not_numbers(f"{path}:{key}" if key else str(path), problem) from problem
 
 
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return all arrays of a `.npz` file by name. Raises what `load_npz` raises."""
+    try:
+        refuse_device(path)
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if name.endswith(".npy")]
+    except (OSError, *BROKEN) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise UsageError(f"cannot read {path}: {reason}") from problem
+    return {n.removesuffix(".npy"): load_npz(path, n.removesuffix(".npy")) for n in members}
+
+
 def _member(path: Path, members: list[str], key: str) -> str:
     """The name in the archive of an array."""
     names = {name.removesuffix(".npy"): name for name in members if name.endswith(".npy")}

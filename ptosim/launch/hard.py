@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class Use:
     places: bool = False
     scales: bool = False
     read: bool = False
+    written: bool = False
 
     def add(self, other: Use) -> None:
         """Take what another program makes of it, too."""
@@ -62,6 +63,7 @@ class Use:
         self.places |= other.places
         self.scales |= other.scales
         self.read |= other.read
+        self.written |= other.written
 
 
 # -- what a program does with its arguments --------------------------------------------------------
@@ -73,24 +75,35 @@ def uses(functions: Sequence[Function]) -> dict[str, Use]:
     for function in functions:
         arrays = [v for v in function.args if isinstance(v.type, (PtrType, MemRefType, TileType))]
         reached = _reached(function, arrays)
+        places = _reached(function, arrays, _points)
         for value in arrays:
             found.setdefault(value.name, Use())
         for op in function.ops:
             for name, role, value in named_values(op):
-                if role in READ:
-                    for argument in reached.get(value, ()):
-                        _note(found[argument], op, name, value)
+                for argument in reached.get(value, ()) if role in READ else ():
+                    _note(found[argument], op, name, value)
+                if role in WRITTEN and _is_memory(op, value):
+                    for argument in places.get(value, ()):
+                        found[argument].written = True
     return found
 
 
-def _reached(function: Function, arrays: Iterable[Value]) -> dict[Value, set[str]]:
-    """The arguments that may be in each value."""
+Flow = tuple[Value, Value]
+
+
+def _reached(
+    function: Function,
+    arrays: Iterable[Value],
+    flows: Callable[[Operation], Iterator[Flow]] | None = None,
+) -> dict[Value, set[str]]:
+    """The arguments whose content may be in each value; with `_points` those that it points to."""
+    flows = flows or _flows
     found: dict[Value, set[str]] = {v: {v.name} for v in arrays}
     grown = True
     while grown:
         grown = False
         for op in function.ops:
-            for source, target in _flows(op):
+            for source, target in flows(op):
                 new = found.get(source, set()) - found.get(target, set())
                 if new:
                     found.setdefault(target, set()).update(new)
@@ -98,7 +111,15 @@ def _reached(function: Function, arrays: Iterable[Value]) -> dict[Value, set[str
     return found
 
 
-def _flows(op: Operation) -> Iterator[tuple[Value, Value]]:
+def _points(op: Operation) -> Iterator[Flow]:
+    if not op.results:
+        return
+    for source, target in _flows(op):
+        if not isinstance(target.type, TileType):
+            yield source, target
+
+
+def _flows(op: Operation) -> Iterator[Flow]:
     """From which value to which an operation brings content; of a view both ways."""
     named = list(named_values(op))
     sources = [value for _, role, value in named if role in READ]
@@ -109,6 +130,12 @@ def _flows(op: Operation) -> Iterator[tuple[Value, Value]]:
             yield source, target
             if is_view and isinstance(source.type, TileType) and isinstance(target.type, TileType):
                 yield target, source
+
+
+def _is_memory(op: Operation, value: Value) -> bool:
+    """True for global memory that an operation writes, and no handle that it makes."""
+    is_view = op.definition is not None and op.definition.family in ("views", "core", "scalar")
+    return not is_view and not isinstance(value.type, TileType)
 
 
 def _note(use: Use, op: Operation, name: str, value: Value) -> None:

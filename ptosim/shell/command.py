@@ -34,6 +34,7 @@ COMMANDS = {
     "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
     "why": "from a wrong value of a run to the operation that made it wrong",
+    "triage": "whose fault a wrong value is: the golden's, the kernel's, the board's, nobody's",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "lsp": "the language server for editors (diagnostics, hover, completion, ...)",
     "map": "what is where in the memories on chip, and when",

@@ -342,6 +342,6 @@ def output(forms: Sequence[str], file: Option = FILE_OF_REPORT) -> tuple[Group, 
 
 def every() -> Iterator[Option]:
     """Yield the options of all phases."""
-    phases = (*program(), *LAUNCH, jobs(""), *tolerance(""), LIMITS, *TRACE, *FAIL_ON)
+    phases = (*program(), *LAUNCH, INPUTS, jobs(""), *tolerance(""), LIMITS, *TRACE, *FAIL_ON)
     for each in (*phases, *output(("text",)), CACHE):
         yield from each.options if isinstance(each, Group) else (each,)

@@ -63,6 +63,7 @@ SAMPLES = {
     "check": "@basics/vadd",
     "cost": "@basics/vadd",
     "why": "@basics/vadd z[3, 5]",
+    "triage": f"@basics/vadd --golden {programs_directory() / 'basics' / 'vadd.npz'}",
     "calibrate": "--from {folder}/op_summary.csv --check",
     "map": "@basics/vadd",
     "report": "@basics/vadd",

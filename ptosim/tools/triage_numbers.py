@@ -1,0 +1,105 @@
+"""Arrays of a triage compared: what is near to what, and how a value may be rounded or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptosim.machine.storage import has_numbers
+
+SLACK = 2.0**-18
+"""Parts of a value that rounding in f32 may take from it in a chain of operations."""
+MOST_TRIES = 24
+"""Parts of an input that are tried."""
+
+ROUNDINGS: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
+    ("half away from zero", lambda v: np.sign(v) * np.floor(np.abs(v) + 0.5)),
+    ("towards zero", np.trunc),
+    ("down", np.floor),
+    ("up", np.ceil),
+    ("half up", lambda v: np.floor(v + 0.5)),
+    ("half to even", np.rint),
+)
+
+
+def same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Where elements are equal: NaN and NaN, zeros of either sign."""
+    if not has_numbers(one.dtype):
+        return one == other
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    return (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def is_close(one: np.ndarray, other: np.ndarray) -> bool:
+    """True for arrays that are equal up to what another order and the type's rounding make."""
+    if not has_numbers(one.dtype):
+        return bool((one == other).all())
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(all="ignore"):
+        size = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+        allowed = step_of(b, one.dtype) * 1.01 + 2.0**-16 * np.abs(b) + 2.0**-20 * size
+        return bool((same(one, other) | (np.abs(a - b) <= allowed)).all())
+
+
+def step_of(reference: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The distance of two neighbouring values of a type."""
+    if dtype.kind in "iu":
+        return np.ones(reference.shape)
+    fraction = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}.get(str(dtype), 2)
+    with np.errstate(all="ignore"):
+        finite = np.where(np.isfinite(reference), np.abs(reference), 0.0)
+        return np.ldexp(1.0, np.maximum(np.frexp(finite)[1], -125) - 1 - fraction)
+
+
+def is_near(array: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Where an array is what f64 gives, rounded to its type."""
+    wide = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        allowed = 0.505 * step_of(reference, array.dtype) + SLACK * np.abs(reference)
+        near = np.abs(wide - reference) <= allowed
+        if array.dtype.kind in "iu":
+            ends = np.iinfo(array.dtype)
+            near |= np.abs(wide - np.clip(reference, ends.min, ends.max)) <= allowed
+    return near | (wide == reference) | (np.isnan(wide) & np.isnan(reference))
+
+
+def others(part: np.ndarray) -> np.ndarray:
+    if part.dtype.kind in "iu":
+        return part ^ np.array(1, part.dtype)
+    return (part.astype(np.float64) * -1.5 + 1.0).astype(part.dtype)
+
+
+def counts_of(size: int) -> list[int]:
+    """How many columns may have been taken: a few less, a tile less, parts."""
+    if size < 4:
+        return []
+    found = [size - 1, size // 2, size - size // 4, size - size // 8, size - size // 16]
+    found += [size - step for step in (8, 16, 32, 64, 128, 256) if step < size]
+    return list(dict.fromkeys(c for c in found if 0 < c < size))[:MOST_TRIES]
+
+
+def unaffected(
+    shape: tuple[int, ...], source: tuple[int, ...], axis: int, count: int
+) -> np.ndarray:
+    """Where an output is not where the part of an input is that is left out."""
+    found = np.ones(shape, bool)
+    from_end = axis - len(source)
+    if len(shape) >= -from_end and shape[from_end] == source[axis]:
+        rest: list[Any] = [slice(None)] * len(shape)
+        rest[from_end] = slice(count, None)
+        found[tuple(rest)] = False
+    return found
+
+
+def given_twice(array: np.ndarray, value: np.ndarray) -> str:
+    """A row of the golden that has a number twice where the program's has each once."""
+    if array.ndim == 0 or not has_numbers(array.dtype):
+        return ""
+    rows = array.reshape(-1, array.shape[-1])
+    for number, (row, own) in enumerate(zip(rows, value.reshape(rows.shape), strict=True)):
+        found, counts = np.unique(row.astype(np.float64), return_counts=True)
+        if len(np.unique(own)) == len(own) and (counts > 1).any():
+            return f"row {number} has {found[counts > 1][0]:g} twice, the program each once"
+    return ""
