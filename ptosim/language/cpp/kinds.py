@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 from ptosim.ground.records import dataclass, field, replace
+from ptosim.language.build import Typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +401,8 @@ class Global:
     strides: list[Cell]
     view: Cell
     label: str = ""
+    slot: Typed | None = None
+    """The view of a FIFO's slot that it is, from TALLOC or TPOP."""
 
 
 @dataclass(slots=True, eq=False)
@@ -425,6 +428,9 @@ class Pipe:
 
     type: PipeType
     id: int
+    slots: Any = None
+    set_up: Any = None
+    """The block and the operations that set it up for entries that are tiles."""
 
 
 @dataclass(slots=True, eq=False)

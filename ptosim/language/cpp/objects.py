@@ -9,6 +9,7 @@ from ptosim.language.cpp.declared import field_of, has_word, named, text
 from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
 from ptosim.language.cpp.evaluate import Expressions, Extent
 from ptosim.language.cpp.kinds import (
+    BOOL,
     INT,
     LONG,
     SCALARS,
@@ -321,29 +322,31 @@ class Objects(Expressions):
             )
         sizes = [self.read(c, node) for c in g.sizes]
         strides = [self.read(c, node) for c in g.strides]
-        made = self.window(pointer, sizes, strides, g.type)
+        made = self.window(self.viewed(pointer, sizes, strides, g.type), sizes, g.type)
         g.view.set(made)
         return made
 
-    def window(
+    def viewed(
         self, pointer: Num, sizes: list[Num], strides: list[Num], type_: GlobalType
     ) -> Typed:
-        """Append a view with its whole partition."""
-        make, elem = self.make, type_.dtype.ir
-        words = "x".join(str(s.const) if s.is_known else "?" for s in sizes)
-        view, part = self.fresh("view"), self.fresh("part")
+        """Append a view of global memory."""
+        make, view = self.make, self.fresh("view")
         listed = [make.keyword(key, make.listed([self.index(v) for v in values]))
                   for key, values in (("shape", sizes), ("strides", strides))]  # fmt: skip
         attrs = [{"layout": f"#pto.layout<{type_.layout}>"}]
-        whole = f"!pto.tensor_view<{words}x{elem}>"
-        make.op(
-            "pto.make_tensor_view", [self.typed(pointer), *listed, *attrs], [whole], results=[view]
-        )
+        whole = f"!pto.tensor_view<{_sizes_in(sizes)}x{type_.dtype.ir}>"
+        items = [self.typed(pointer), *listed, *attrs]
+        make.op("pto.make_tensor_view", items, [whole], results=[view])
+        return Typed(view, whole)
+
+    def window(self, view: Typed, sizes: list[Num], type_: GlobalType) -> Typed:
+        """Append the partition that is a whole view."""
+        make, part = self.make, self.fresh("part")
         zero = [self.constant(0, "index")] * len(sizes)
-        items = [Typed(view, whole), make.keyword("offsets", make.listed(zero)),
+        items = [view, make.keyword("offsets", make.listed(zero)),
                  make.keyword("sizes", make.listed([self.index(v) for v in sizes]))]  # fmt: skip
-        window = f"!pto.partition_tensor_view<{words}x{elem}>"
-        make.op("pto.partition_view", items, [whole], results=[part], arrow=[window])
+        window = f"!pto.partition_tensor_view<{_sizes_in(sizes)}x{type_.dtype.ir}>"
+        make.op("pto.partition_view", items, [view.type], results=[part], arrow=[window])
         return Typed(part, window)
 
     def repoint(self, g: Global, pointer: Num, node: Any) -> None:
@@ -393,8 +396,13 @@ class Objects(Expressions):
             return None
         if word == "GetValue":
             return self._got(tile, self.num(args[0], node), node)
-        if word in ("SetKAligned", "SetMadTF32Mode", "ResetMadMode", "GetKAligned"):
-            raise refused(node, word, "modes of the cube are not read yet", "leave it out")
+        if word in ("SetMadTF32Mode", "ResetMadMode"):
+            away = any(isinstance(a, Member) and a.name == "CAST_ROUND" for a in args)
+            switch = self.constant(int(word == "SetMadTF32Mode"), "i32")
+            self.make.tile_op("pto.sethf32mode", [switch], [], {"mode": str(int(away))})
+            return None
+        if word in ("SetKAligned", "GetKAligned"):
+            return Num(BOOL, False)  # how the rest of a block is read, not what it counts
         raise CppError(node, f"a tile has no member function `{word}`")
 
     def _set_valid(self, tile: Tile, word: str, args: list[Num], node: Any) -> None:
@@ -445,6 +453,10 @@ class Objects(Expressions):
             found = self.ev(value)
             return self.as_type(found, type_, node) if isinstance(found, (Num, Member)) else found
         return self.constructed(type_, args, node)
+
+
+def _sizes_in(sizes: list[Num]) -> str:
+    return "x".join(str(s.const) if s.is_known else "?" for s in sizes)
 
 
 __all__ = ["Objects", "field_of", "has_word"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ptosim.ground.ir.core import Node
 from ptosim.language.build import Typed
+from ptosim.language.cpp.declared import text
 from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.forms import pipes_of_ops
 from ptosim.language.cpp.kinds import (
@@ -282,16 +284,49 @@ class Sync(Structs):
         if type_.nosplit:
             attrs["nosplit"] = "true"
         self.fifos += 1
-        parts = self._consumers(type_, args, node, known)
+        before = len(self.make.ops)
+        slots = self._slots_of(args, node)
+        parts = self._consumers(type_, slots, args, node, known)
         self.make.op(f"pto.{name}_initialize_pipe", [attrs, Node("paren", parts, self.make.at)], [])
-        return Pipe(type_, known)
+        set_up = self.make.ops, self.make.ops[before:], attrs
+        return Pipe(type_, known, slots, set_up)
+
+    def _slots_of(self, args: list[Any], node: Any) -> Any:
+        slots = self.read(args[0].pointer, node) if args and isinstance(args[0], Global) else None
+        return slots or (args[0] if args else None)
+
+    def _set_up_for_views(self, pipe: Pipe, entry: Global, sizes: list[int], split: int) -> None:
+        """The first entry that is a global tensor says that all are: the FIFO is in global memory
+        alone."""
+        if pipe.set_up is None:
+            return
+        block, ops, attrs = pipe.set_up
+        pipe.set_up = None
+        if not isinstance(pipe.slots, Num) or pipe.slots.is_known:
+            raise CppError(self.make.at, "the FIFO has no pointer to slots in global memory")
+        rows, cols = sizes
+        if self.core == "vector" and split:
+            rows, cols = (rows * 2, cols) if split in (1, 3) else (rows, cols * 2)
+        at = block.index(ops[0])
+        with self.apart() as made:
+            slots = self.cast(pipe.slots, Pointer(entry.type.dtype), self.make.at)
+            extents, strides = [number(rows), number(cols)], [number(cols), number(1)]
+            typed = self.viewed(slots, extents, strides, entry.type)
+            parts = [self.make.keyword("gm_slot_tensor", typed), self.make.tok(":", "COLON"),
+                     *self.make.types([typed.type])]  # fmt: skip
+            name = "aic" if self.core == "cube" else "aiv"
+            attrs = {k: v for k, v in attrs.items() if k != "local_slot_num"}
+            paren = Node("paren", parts, self.make.at)
+            self.make.op(f"pto.{name}_initialize_pipe", [attrs, paren], [])
+        kept = [op for op in block if not any(op is other for other in ops)]
+        block[:] = [*kept[:at], *made, *kept[at:]]
 
     pipe_ids: dict[Any, int]
 
-    def _consumers(self, type_: PipeType, args: list[Any], node: Any, id_: int) -> list[Any]:
+    def _consumers(
+        self, type_: PipeType, slots: Any, args: list[Any], node: Any, id_: int
+    ) -> list[Any]:
         given: list[tuple[str, Typed]] = []
-        slots = self.read(args[0].pointer, node) if args and isinstance(args[0], Global) else None
-        slots = slots or (args[0] if args else None)
         if isinstance(slots, Num) and isinstance(slots.type, Pointer) and not slots.is_known:
             if slots.type.to == SCALARS["void"]:
                 slots = self.cast(slots, Pointer(SCALARS["float"]), node)
@@ -339,7 +374,7 @@ class Sync(Structs):
         """`TPUSH<split>(pipe, tile)`."""
         self._no_grid(targs, word, node)
         _, entry, attrs = self._ends(args, targs, node)
-        operand = self.tile(entry, node) if isinstance(entry, Tile) else self.slot(entry, node)
+        operand = self.tile(entry, node) if isinstance(entry, Tile) else self._slot(entry, node)
         other = "aiv" if self.core == "cube" else "aic"
         self.make.op(f"pto.tpush_to_{other}", [self._in_brackets(operand), attrs], [])
 
@@ -351,11 +386,39 @@ class Sync(Structs):
         ]
         return Node("paren", parts, self.make.at)
 
-    def slot(self, entry: Any, node: Any) -> Typed:
-        """Return an entry of a FIFO that is a view of its slot."""
-        raise refused(
-            node, "TPUSH", "entries that are global tensors are not read yet", "push a tile"
-        )
+    def _slot(self, entry: Any, node: Any) -> Typed:
+        """Return the slot that a global tensor is."""
+        if not isinstance(entry, Global) or entry.slot is None:
+            raise CppError(
+                node, "this is no slot of a FIFO", "TALLOC(pipe, global) or TPOP(pipe, global) first"
+            )
+        return entry.slot
+
+    def i_talloc(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """`TALLOC<split>(pipe, global)`: the global tensor is the next free slot."""
+        self._no_grid(targs, word, node)
+        pipe, entry, attrs = self._ends(args, targs, node)
+        if not isinstance(entry, Global):
+            raise CppError(node, "TALLOC takes a global tensor: slots of tiles are taken by TPUSH")
+        self._become_slot(pipe, entry, "talloc_to", attrs, node)
+
+    def _become_slot(
+        self, pipe: Pipe, entry: Global, word: str, attrs: dict[str, str], node: Any
+    ) -> None:
+        """Make a global tensor the slot that an operation returns; a slot is dense."""
+        sizes = [self.known(self.read(c, node), node, "a size of a slot") for c in entry.sizes]
+        strides = [self.known(self.read(c, node), node, "a stride of it") for c in entry.strides]
+        if math.prod(sizes[:3]) != 1 or strides[4] != 1:
+            raise refused(node, text(node)[:30], "a slot has rows and columns, one after the other",
+                          "give it three sizes of 1 in front, and ND")  # fmt: skip
+        self._set_up_for_views(pipe, entry, sizes[3:], int(attrs["split"]))
+        other = "aiv" if self.core == "cube" else "aic"
+        extents = [number(s) for s in sizes[3:]]
+        name = self.fresh("slot")
+        whole = f"!pto.tensor_view<{sizes[3]}x{sizes[4]}x{entry.type.dtype.ir}>"
+        self.make.op(f"pto.{word}_{other}", [attrs], [], results=[name], arrow=[whole])
+        entry.slot = Typed(name, whole)
+        entry.view.set(self.window(entry.slot, extents, entry.type))
 
     def _no_grid(self, targs: list[Any], word: str, node: Any) -> None:
         if any(isinstance(t, Member) and t.enum == "GridDirection" for t in targs):
@@ -364,9 +427,9 @@ class Sync(Structs):
     def i_tpop(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`TPOP<split>(pipe, tile)`: the tile is where the slot is."""
         self._no_grid(targs, word, node)
-        _, entry, attrs = self._ends(args, targs, node)
-        if not isinstance(entry, Tile):
-            self.slot(entry, node)
+        pipe, entry, attrs = self._ends(args, targs, node)
+        if isinstance(entry, Global):
+            return self._become_slot(pipe, entry, "tpop_from", attrs, node)
         other = "aiv" if self.core == "cube" else "aic"
         name = self.fresh(entry.label or "tile")
         items: list[Any] = [attrs]
@@ -382,6 +445,7 @@ class Sync(Structs):
     def i_tfree(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`TFREE<split>(pipe)`."""
         self._no_grid(targs, word, node)
-        _, _, attrs = self._ends(args, targs, node)
+        _, entry, attrs = self._ends(args, targs, node)
         other = "aiv" if self.core == "cube" else "aic"
-        self.make.op(f"pto.tfree_from_{other}", [attrs], [])
+        items = [self._in_brackets(self._slot(entry, node))] if isinstance(entry, Global) else []
+        self.make.op(f"pto.tfree_from_{other}", [*items, attrs], [])

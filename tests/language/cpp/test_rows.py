@@ -213,6 +213,36 @@ def test_a_product_is_scaled_and_clipped_as_it_is_stored(
     np.testing.assert_array_equal(program.run(args).outputs["y"], wanted)
 
 
+_SINGLES = """AICORE void k(__gm__ float *y, __gm__ float *x) {
+    using namespace pto;
+    GlobalTensor<float, Shape<1, 1, 1, 16, 16>, Stride<256, 256, 256, 16, 1>> gx(x), gy(y);
+    Tile<TileType::Mat, float, 16, 16, BLayout::ColMajor, 16, 16, SLayout::RowMajor> m;
+    TileLeft<float, 16, 16> a; TileRight<float, 16, 16> b; TileAcc<float, 16, 16> c;
+    TASSIGN(m, 0); TASSIGN(a, 0); TASSIGN(b, 0); TASSIGN(c, 0);
+    TLOAD(m, gx);
+    PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE1>();
+    TMOV(a, m); TMOV(b, m);
+    PtoSetWaitFlag<PIPE_MTE1, PIPE_M>();
+    MODE
+    TMATMUL(c, a, b);
+    a.ResetMadMode();
+    PtoSetWaitFlag<PIPE_M, PIPE_FIX>();
+    TSTORE(gy, c);
+}
+"""
+
+
+@pytest.mark.parametrize(("mode", "unit"), [("", 0), ("a.SetMadTF32Mode(RoundMode::CAST_ROUND);", 1)])
+def test_products_of_singles_may_take_fewer_bits(mode: str, unit: int) -> None:
+    """1 + 2**-11 is half a step of the mantissa of 10 bits that A5 keeps: away from zero it is
+    1 + 2**-10."""
+    x = np.eye(16, dtype=np.float32) * np.float32(1 + 2**-11)
+    program = ptosim.load(_SINGLES.replace("MODE", mode), target="a5", filename="k.cpp")
+    found = program.run({"y": np.zeros((16, 16), np.float32), "x": x}).outputs["y"]
+    base = np.float32(1 + 2**-10) if unit else x[0, 0]
+    np.testing.assert_array_equal(found, np.eye(16, dtype=np.float32) * (base * base))
+
+
 def test_a_mode_that_an_instruction_does_not_have_is_told() -> None:
     text, _ = _kernel(_F, "TADDS<ReluPreMode::NormalRelu>(d, s, 1.0f);")
     with pytest.raises(ProgramError, match="has no such mode"):

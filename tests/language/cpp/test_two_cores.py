@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.errors import ProgramError
 
 _TEXT = """#include <pto/pto-inst.hpp>
 using namespace pto;
@@ -61,3 +62,78 @@ def test_the_halves_meet_at_cross_core_flags(target: str) -> None:
     wanted = a.astype(np.float32) @ b.astype(np.float32) + 1
     np.testing.assert_array_equal(result.outputs["o"], wanted)
     assert not [d for d in result.findings if d.is_error]
+
+
+_SLOTS = """#include <pto/pto-inst.hpp>
+using namespace pto;
+// Four products go through slots in global memory; the vector cores add the number of each.
+template <TileSplitAxis kSplit, Direction kDirection>
+__global__ AICORE void k(__gm__ float *out, __gm__ half *a, __gm__ float *slots) {
+    using Pipe = TPipe<0, kDirection, 4096, 2>;
+    Pipe pipe(slots, 0x0, 0x0);
+    constexpr int kRows = kSplit == TileSplitAxis::TILE_UP_DOWN ? 16 : 32;
+#ifdef __DAV_CUBE__
+    GlobalTensor<half, Shape<1, 1, 1, 32, 32>, Stride<1024, 1024, 1024, 32, 1>> ga(a);
+    Tile<TileType::Mat, half, 32, 32, BLayout::ColMajor, 32, 32, SLayout::RowMajor> m;
+    TileLeft<half, 32, 32> l; TileRight<half, 32, 32> r; TileAcc<float, 32, 32> c;
+    TASSIGN(m, 0); TASSIGN(l, 0); TASSIGN(r, 0); TASSIGN(c, 0);
+    TLOAD(m, ga);
+    PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE1>();
+    TMOV(l, m); TMOV(r, m);
+    PtoSetWaitFlag<PIPE_MTE1, PIPE_M>();
+    for (int i = 0; i < 4; i++) {
+        TMATMUL(c, l, r);
+        PtoSetWaitFlag<PIPE_M, PIPE_FIX>();
+        GlobalTensor<float, Shape<1, 1, 1, 32, 32>, Stride<1024, 1024, 1024, 32, 1>> g;
+        TALLOC<Pipe, decltype(g), kSplit>(pipe, g);
+        TSTORE(g, c);
+        TPUSH<Pipe, decltype(g), kSplit>(pipe, g);
+        PtoSetWaitFlag<PIPE_FIX, PIPE_M>();
+    }
+#endif
+#ifdef __DAV_VEC__
+    Tile<TileType::Vec, float, kRows, 32> t;
+    TASSIGN(t, 0x10000);
+    for (int i = 0; i < 4; i++) {
+        using Entry = Shape<1, 1, 1, kRows, 32>;
+        using Strides = Stride<kRows * 32, kRows * 32, kRows * 32, 32, 1>;
+        GlobalTensor<float, Entry, Strides> g;
+        TPOP<Pipe, decltype(g), kSplit>(pipe, g);
+        TLOAD(t, g);
+        PtoSetWaitFlag<PIPE_MTE2, PIPE_V>();
+        TFREE<Pipe, decltype(g), kSplit>(pipe, g);
+        TADDS(t, t, (float)i);
+        PtoSetWaitFlag<PIPE_V, PIPE_MTE3>();
+        int part = kRows == 16 ? get_subblockid() * 512 : 0;
+        GlobalTensor<float, Entry, Strides> go(out + i * 1024 + part);
+        TSTORE(go, t);
+        PtoSetWaitFlag<PIPE_MTE3, PIPE_MTE2>();
+    }
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "direction"), [("a2a3", "DIR_C2V"), ("a5", "DIR_C2V"), ("a5", "DIR_C2V_GM")]
+)
+@pytest.mark.parametrize("split", ["TILE_NO_SPLIT", "TILE_UP_DOWN"])
+def test_entries_of_a_fifo_may_be_slots_in_global_memory(
+    split: str, target: str, direction: str
+) -> None:
+    """TALLOC and TPOP make a global tensor a slot; TPUSH and TFREE hand it on."""
+    entry = f"k<TileSplitAxis::{split}, Direction::{direction}>"
+    program = ptosim.load(_SLOTS, entry=entry, target=target, filename="k.cpp")
+    a = (np.arange(1024) % 7 - 3).reshape(32, 32).astype(np.float16)
+    slots, out = np.zeros(2048, np.float32), np.zeros((4, 32, 32), np.float32)
+    result = program.run({"out": out, "a": a, "slots": slots})
+    wanted = a.astype(np.float32) @ a.astype(np.float32) + np.arange(4)[:, None, None]
+    np.testing.assert_array_equal(result.outputs["out"].reshape(4, 32, 32), wanted)
+    assert not [d for d in result.findings if d.is_error]
+
+
+def test_a_slot_that_was_never_taken_is_told() -> None:
+    text = _SLOTS.replace("TALLOC<Pipe, decltype(g), kSplit>(pipe, g);", "")
+    entry = "k<TileSplitAxis::TILE_NO_SPLIT, Direction::DIR_C2V>"
+    with pytest.raises(ProgramError, match="has no pointer to global memory"):
+        ptosim.load(text, entry=entry, target="a5", filename="k.cpp")
