@@ -62,6 +62,7 @@ class FrontOptions:
     maker: str | None = None  # the toolchain that made the text
     followed: str | None = None  # check everything, for the target of this entry where it differs
     defines: Mapping[str, str] | None = None  # macros of a file in C++
+    profile: str | None = None  # of the run, for which C++ has macros
 
 
 @dataclass(slots=True)
@@ -135,13 +136,15 @@ def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:
     asked_for = check_target_word(options.target or DEFAULT_TARGET)
     chip, arch = asked_for.chip or asked_for.architecture, asked_for.architecture
     asked = options.entry or options.followed
-    made = read(source, arch, asked, sink, options.defines)
+    simulator = {"__CPU_SIM": "1"} if options.profile == "cpu" else {}
+    made = read(source, arch, asked, sink, {**simulator, **(options.defines or {})})
     is_auto = "__PTO_AUTO__" in (options.defines or {})
+    has_none = bool(simulator) and made is not None and not made.orders  # it has no pipes
     options = replace(
         options,
         target=options.target or chip,
         level=options.level or (2 if is_auto else 3),
-        sync=options.sync or ("auto" if is_auto else "manual"),
+        sync=options.sync or ("auto" if is_auto or has_none else "manual"),
         entry=None,
         legacy=True,  # the library has names that no date of the assembler has
     )

@@ -73,6 +73,7 @@ class Choices:
             planner=self.planner,
             maker=self.maker,
             defines=self.defines,
+            profile=self.profile,
         )
         return run_frontend(source, asked)
 

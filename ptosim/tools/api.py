@@ -68,11 +68,12 @@ def load(
         entry,
         legacy=legacy,
         defines=defines,
+        profile=profile or kept.get("profile"),
     )
     front = run_frontend(text, options)
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
-    return Program.of(front, profile or kept.get("profile") or "hw", switches, sidecar)
+    return Program.of(front, options.profile or "hw", switches, sidecar)
 
 
 def load_chain(
@@ -167,7 +168,7 @@ def check_source(
     `cures` is False. Raises UsageError for options and arguments that mean nothing."""
     options = FrontOptions(
         target, level, sync, compat, legacy=legacy, dump=dump, planner=planner, maker=maker,
-        followed=entry, defines=defines,
+        followed=entry, defines=defines, profile=profile,
     )  # fmt: skip
     dry_run = False if dump else dry_run
     front = run_frontend(source, options)

@@ -62,6 +62,8 @@ CORES = {
     ("a5", "vector"): ("__DAV_VEC__", "__DAV_C310_VEC__"),
     ("a5", "cube"): ("__DAV_CUBE__", "__DAV_C310_CUBE__"),
 }
+SIMULATOR = "__CPU_SIM"
+"""What is predefined for the profile `cpu`, in the place of an architecture."""
 CORE_WORDS = frozenset(word for words in CORES.values() for word in words)
 MOST_TOKENS = 4_000_000
 """Tokens of a file after its macros were expanded, and of all expansions on the way."""
@@ -75,8 +77,6 @@ class Expanded:
     text: str
     kernels: list[int] = field(default_factory=list)
     """Where `__global__` was, in the text."""
-    asks_core: bool = False
-    """Does it ask for which core it is compiled?"""
     marks: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
@@ -93,14 +93,20 @@ def expand(
     Raises CppError for `#error` and for macros that expand without end, UsageError where the
     extra is not installed."""
     reader = _reader(source)
-    words = dict(ARCHES[arch])
-    for kind in (core,) if core else ("vector", "cube"):
-        words.update(dict.fromkeys(CORES[arch, kind], "1") if core else {})
+    is_simulator = SIMULATOR in (defines or {})
+    words = {} if is_simulator else dict(ARCHES[arch])
+    if core:
+        words.update(dict.fromkeys(CORES[arch, core], "1"))
     words.update(defines or {})
     for name, value in words.items():
         reader.define(f"{name} {value}")
     reader.parse(source.text, source.name)
     return _Writer(source, reader).written()
+
+
+def asks_core(source: Source) -> bool:
+    """Does a file ask for which core it is compiled?"""
+    return any(word in source.text for word in CORE_WORDS)
 
 
 def _reader(source: Source) -> Any:
@@ -196,8 +202,6 @@ class _Writer:
         self.made.text = _TYPENAME.sub(
             lambda found: found[1] + " " * len(found[2]), "".join(self.out)
         )
-        text = self.source.text
-        self.made.asks_core = any(word in text for word in CORE_WORDS)
         return self.made
 
     def _joined(self, first: Any, second: Any) -> tuple[Any, Any]:

@@ -22,9 +22,12 @@ from ptosim.language.cpp.entries import argument_of, chosen, found_entry, launch
 from ptosim.language.cpp.errors import REFUSED, CppError
 from ptosim.language.cpp.instructions import Instructions
 from ptosim.language.cpp.kinds import Cell, Num
-from ptosim.language.cpp.preprocess import Expanded, expand
+from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import Scope
 from ptosim.language.cpp.sync import PEER
+
+
+_ORDERING = ("pto.set_flag", "pto.wait_flag", "pto.barrier", "pto.sync")
 
 
 @dataclass(slots=True)
@@ -35,6 +38,11 @@ class CppModule:
     entry: str
     blocks: int | str | None
     warnings: Sequence[tuple[int, str]] = ()
+
+    @property
+    def orders(self) -> bool:
+        """Does it order its pipes itself?"""
+        return any(op.name.startswith(_ORDERING) for op in walk(self.module.ops))
 
 
 def read(
@@ -50,8 +58,7 @@ def read(
     deepest = sys.getrecursionlimit()
     sys.setrecursionlimit(max(deepest, _FRAMES))
     try:
-        whole = expand(source, arch, None, defines)
-        made = _read(source, whole, arch, entry, defines, problem)
+        made = _read(source, arch, entry, defines, problem)
     except CppError as fault:
         _report(fault, source, None, sink)
         return None
@@ -154,12 +161,11 @@ class Follower(Instructions):
 
 
 def _read(
-    source: Source, whole: Expanded, arch: str, entry: str | None,
+    source: Source, arch: str, entry: str | None,
     defines: Mapping[str, str] | None, problem: list[Any],
 ) -> CppModule | None:  # fmt: skip
-    cores: list[str | None] = ["cube", "vector"] if whole.asks_core else [None]
-    files = [_File(whole if core is None else expand(source, arch, core, defines), arch, core)
-             for core in cores]  # fmt: skip
+    cores: list[str | None] = ["cube", "vector"] if asks_core(source) else [None]
+    files = [_File(expand(source, arch, core, defines), arch, core) for core in cores]
     for file in files:
         file.is_auto = "__PTO_AUTO__" in (defines or {})
     name = chosen(files[0], entry)

@@ -44,3 +44,29 @@ def test_a_file_means_what_its_head_says(name: str, target: str) -> None:
         key, _, value = line.partition(" = ")
         np.testing.assert_array_equal(result.outputs[key], eval(value, known))
     assert not [d for d in result.findings if d.is_error]
+
+
+_FOR_SIMULATOR = """#include <pto/pto-inst.hpp>
+using namespace pto;
+AICORE void k(__gm__ float *y, __gm__ float *x) {
+#if !defined(__CPU_SIM) || defined(__NPU_ARCH__)
+#error for the simulator
+#endif
+    GlobalTensor<float, Shape<1, 1, 1, 8, 64>, Stride<512, 512, 512, 64, 1>> gx(x), gy(y);
+    Tile<TileType::Vec, float, 8, 64> t;
+    TASSIGN(t, 0x400 * block_idx);
+    TLOAD(t, gx);
+    TADDS(t, t, 1.0f);
+    TSTORE(gy, t);
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_file_for_the_simulator_has_its_macros_and_needs_no_flags(target: str) -> None:
+    """The profile `cpu` predefines `__CPU_SIM` and no architecture; where the file has no flags, the
+    pipes are ordered as the simulator does."""
+    program = ptosim.load(_FOR_SIMULATOR, target=target, profile="cpu", filename="k.cpp")
+    result = program.run({"y": np.zeros_like(_X), "x": _X})
+    np.testing.assert_array_equal(result.outputs["y"], _X + 1)
+    assert not [d for d in result.findings if d.is_error]
