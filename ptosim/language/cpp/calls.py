@@ -13,6 +13,7 @@ from ptosim.language.cpp.declared import (
     Overloads,
     field_of,
     has_word,
+    identifiers,
     inner,
     name_node,
     named,
@@ -164,6 +165,29 @@ class Calls(Loops):
         this = self.scope.find("this")
         return self.own(found, this) if isinstance(this, Struct) else found
 
+    def _e_lambda_expression(self, node: Any) -> Lambda:
+        scope = Scope(self.scope, "lambda")
+        captures = field_of(node, "captures")
+        for part in named(captures):
+            before = part.prev_sibling
+            if part.type == "identifier":
+                if before is None or before.type != "&":
+                    self._captured(text(part), scope)
+            elif part.type == "lambda_capture_initializer" or field_of(part, "right") is not None:
+                left, right = field_of(part, "left"), field_of(part, "right")
+                value = self.ev(right)
+                scope.names[text(left)] = self.cell(value, getattr(value, "type", None))
+        if b"=" in captures.text and captures.text.lstrip(b"[ ").startswith(b"="):
+            for word in identifiers(field_of(node, "body")):
+                self._captured(word, scope)
+        return Lambda(node, scope)
+
+    def _captured(self, word: str, scope: Scope) -> None:
+        """A number that a lambda captures by its value stays what it is now."""
+        found = self.scope.find(word)
+        if isinstance(found, Cell) and isinstance(found.value, Num):
+            scope.names[word] = self.cell(found.value, found.type)
+
     def lambda_call(
         self, called: Lambda, args: list[Any], node: Any, targs: Sequence[Any] = ()
     ) -> Any:
@@ -260,9 +284,12 @@ class Calls(Loops):
         known = dict(zip(names, targs, strict=False))
         self.scope.names.update(known)
         bound: dict[str, Any] = {}
-        for param, value in zip(params, values, strict=False):
+        for at, (param, value) in enumerate(zip(params, values, strict=False)):
             type_node = field_of(param, "type")
             if not free or type_node is None:
+                continue
+            if "variadic" in param.type and text(type_node) in free:
+                bound[text(type_node)] = tuple(self._type_passed(v) for v in values[at:])
                 continue
             type_ = self._type_passed(value)
             declarator = field_of(param, "declarator")

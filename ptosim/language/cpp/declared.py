@@ -56,6 +56,17 @@ def named(node: Any) -> list[Any]:
     return [c for c in node.children if c.is_named and c.type != "comment"]
 
 
+def identifiers(node: Any) -> set[str]:
+    """Return the names in a part of the text."""
+    found, waiting = set(), [node]
+    while waiting:
+        part = waiting.pop()
+        if part.type == "identifier":
+            found.add(text(part))
+        waiting.extend(named(part))
+    return found
+
+
 def inner(declarator: Any, kind: str) -> Any:
     """Return the declarator of a kind inside pointers, references and brackets."""
     while declarator is not None and declarator.type != kind:

@@ -25,7 +25,6 @@ from ptosim.language.cpp.kinds import (
     Designated,
     DimsValue,
     Global,
-    Lambda,
     Member,
     Named,
     Num,
@@ -199,9 +198,6 @@ class Expressions(Names):
         for part in parts[:-1]:
             self.ev(part)
         return self.ev(parts[-1])
-
-    def _e_lambda_expression(self, node: Any) -> Lambda:
-        return Lambda(node, self.scope)
 
     def _e_initializer_list(self, node: Any) -> list[Any]:
         return [self.ev(part) for part in named(node)]

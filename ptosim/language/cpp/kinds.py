@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from ptosim.ground.records import dataclass, field, replace
+from ptosim.ground.records import dataclass, field
 from ptosim.language.build import Typed
 
 
@@ -306,11 +306,6 @@ def number(value: Any, type_: Any = INT) -> Num:
     return Num(type_, wrap(value, type_) if isinstance(type_, Scalar) else value)
 
 
-def dynamic(type_: TileType, row: bool, col: bool) -> TileType:
-    """Return a tile type with valid extents that are given at run time."""
-    return replace(type_, v_row=-1 if row else type_.v_row, v_col=-1 if col else type_.v_col)
-
-
 class Cell:
     """A variable, or one part of an object: what it holds may be undone. `soft` parts are not
     carried through loops and branches: where two values meet they are unknown."""
@@ -384,11 +379,6 @@ class Tile:
     place: Any = None
     is_chosen: bool = False
     """Is it one of several tiles, at the address that was selected?"""
-
-    @property
-    def text(self) -> str:
-        """Its type in the program."""
-        return self.type.ir
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,17 @@ from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import field_of, inner, name_node, named, text
 from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
-from ptosim.language.cpp.kinds import BOOL, UNKNOWN, Array, Cell, Num, Pointer, Scalar, wrap
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    UNKNOWN,
+    Array,
+    ArrayType,
+    Cell,
+    Num,
+    Pointer,
+    Scalar,
+    wrap,
+)
 from ptosim.language.cpp.statements import Round, Statements
 
 MOST_ROUNDS = 100_000
@@ -72,6 +82,9 @@ class Loops(Statements):
     def _s_for_range_loop(self, node: Any) -> None:
         """`for (auto &v : array)`: a round for each element, followed one after the other."""
         whole = self.ev(field_of(node, "right"))
+        if isinstance(whole, list):
+            cells = [self.cell(v, getattr(v, "type", None)) for v in whole]
+            whole = Array(ArrayType(None, len(cells)), cells)
         name = name_node(field_of(node, "declarator"))
         if not isinstance(whole, Array) or name is None:
             raise refused(
@@ -304,9 +317,11 @@ class Loops(Statements):
 
     def _by_condition(self, node: Any, condition: Any, update: Any, body: Any) -> None:
         mark = len(self.journal.entries)
-        first = Num(BOOL, True) if condition is None else self.truth(self.ev(condition), condition)
+        with self.apart():
+            first = self._go(node, condition)
         if first.is_known and not first.const:
             return
+        self.journal.undo(mark)  # it is asked again where the loop is written
         if first.is_known:
             try:
                 with self.apart() as ops, self.unchanged():

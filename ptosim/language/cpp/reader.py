@@ -26,7 +26,6 @@ from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import Scope
 from ptosim.language.cpp.sync import PEER
 
-
 _ORDERING = ("pto.set_flag", "pto.wait_flag", "pto.barrier", "pto.sync")
 
 

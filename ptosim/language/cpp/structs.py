@@ -176,6 +176,12 @@ class Structs(Calls):
                 own = self._copied_cell(part)
             self.scope.names[word] = own
 
+    def static_member(self, owner: StructType, word: str, node: Any) -> Any:
+        """Return a static member of a struct, or of what it is derived from; a function may be
+        defined outside of it."""
+        found = super().static_member(owner, word, node)
+        return found if found is not None else self._find_method(owner, word)
+
     def own(self, found: Overloads, this: Struct) -> Overloads:
         """Return functions with the object whose members they are."""
         if not isinstance(this.type, StructType):
@@ -255,6 +261,11 @@ class Structs(Calls):
         name, given = named(one)[0], named(one)[-1]
         cell = made.fields.get(text(name))
         if not isinstance(cell, Cell):
+            word = text(name).partition("<")[0]
+            bases = [b for b in _bases_of(made.type) if b.name == word]
+            base = self._constructors(bases[0]) if bases else None
+            if base is not None:
+                self._construct(made, base, [self.lv(v) for v in named(given)], one)
             return
         values = [self.lv(v) for v in named(given)]
         if len(values) == 1 and cell.type == _REFERENCE:
@@ -385,6 +396,12 @@ class Structs(Calls):
     ) -> Any:
         """Call a member function of an Event."""
         raise NotImplementedError
+
+
+def _bases_of(type_: StructType) -> list[StructType]:
+    """Return the structs that one is derived from, and those that they are."""
+    own = [b for b in type_.bases if isinstance(b, StructType)]
+    return [*own, *(further for b in own for further in _bases_of(b))]
 
 
 def _in_scope(function: Declared, scope: Scope) -> Declared:

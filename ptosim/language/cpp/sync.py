@@ -390,7 +390,9 @@ class Sync(Structs):
         """Return the slot that a global tensor is."""
         if not isinstance(entry, Global) or entry.slot is None:
             raise CppError(
-                node, "this is no slot of a FIFO", "TALLOC(pipe, global) or TPOP(pipe, global) first"
+                node,
+                "this is no slot of a FIFO",
+                "TALLOC or TPOP makes it one",
             )
         return entry.slot
 
@@ -429,7 +431,8 @@ class Sync(Structs):
         self._no_grid(targs, word, node)
         pipe, entry, attrs = self._ends(args, targs, node)
         if isinstance(entry, Global):
-            return self._become_slot(pipe, entry, "tpop_from", attrs, node)
+            self._become_slot(pipe, entry, "tpop_from", attrs, node)
+            return
         other = "aiv" if self.core == "cube" else "aic"
         name = self.fresh(entry.label or "tile")
         items: list[Any] = [attrs]

@@ -232,7 +232,9 @@ _SINGLES = """AICORE void k(__gm__ float *y, __gm__ float *x) {
 """
 
 
-@pytest.mark.parametrize(("mode", "unit"), [("", 0), ("a.SetMadTF32Mode(RoundMode::CAST_ROUND);", 1)])
+@pytest.mark.parametrize(
+    ("mode", "unit"), [("", 0), ("a.SetMadTF32Mode(RoundMode::CAST_ROUND);", 1)]
+)
 def test_products_of_singles_may_take_fewer_bits(mode: str, unit: int) -> None:
     """1 + 2**-11 is half a step of the mantissa of 10 bits that A5 keeps: away from zero it is
     1 + 2**-10."""
