@@ -144,12 +144,14 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
         raise UsageError(f"argument `{name}` is a scalar {type_}, not an array of {value.shape}")
     if isinstance(value, (np.ndarray, np.generic)):
         value = _number(name, type_, value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.longdouble)):
         if type_.dtype.name != "i1" or not isinstance(value, bool):
             raise UsageError(f"argument `{name}` is a scalar {type_}, not {type(value).__name__}")
         return value
     if type_.dtype.is_float:
         try:
+            if argument_dtype(type_.dtype) == np.longdouble:  # of more bits than a Python float
+                return np.longdouble(value)
             return rounder(type_.dtype)(float(value))
         except OverflowError:  # a whole number of hundreds of digits
             raise UsageError(f"argument `{name}`: the number does not fit {type_}") from None

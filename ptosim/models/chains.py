@@ -197,8 +197,9 @@ def narrow(
         return whole
     if out.bits == 16:
         return converted(f, whole, "codes", "i16", OFF)
-    f.tile_op("pto.tcvt", [whole], [scratch], RINT)
-    return converted(f, half(f, scratch), "codes", "i8" if out.signed else "ui8", CLAMPED)
+    return converted(
+        f, half(f, convert(f, whole, scratch)), "codes", "i8" if out.signed else "ui8", CLAMPED
+    )
 
 
 def has_tdequant(q: TileValue, stored: Storage) -> bool:
@@ -271,7 +272,11 @@ def converted(
     f: KernelBuilder, tile: TileValue, stem: str, dtype: str, attrs: Words = RINT
 ) -> TileValue:
     """Return the values of a tile in another type, in a tile of their own."""
-    made = f.tile(stem, dtype, tile.rows, tile.cols)
+    return convert(f, tile, f.tile(stem, dtype, tile.rows, tile.cols), attrs)
+
+
+def convert(f: KernelBuilder, tile: TileValue, made: TileValue, attrs: Words = RINT) -> TileValue:
+    """Put the values of a tile into one of another type, and return that."""
     f.tile_op("pto.tcvt", [tile], [made], attrs)
     return made
 

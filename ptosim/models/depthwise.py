@@ -101,10 +101,9 @@ def _function(
         held, half, real = sets[place % 2]
         view = f.view("x", dtype, (count, height, width))
         at, sizes = (f.const(place), row, col), (1, grid.tile_rows, grid.tile_cols)
-        f.tile_op("pto.tload", [f.window(view, dtype, at, sizes)], [held])
+        f.load(held, view, at, sizes)
         if half is not None:
-            f.tile_op("pto.tcvt", [held], [half], chains.RINT)
-            f.tile_op("pto.tcvt", [half], [real], chains.RINT)
+            chains.convert(f, chains.convert(f, held, half), real)
         f.tile_op("pto.trowexpandmul", [real, factor], [acc if not place else real])
         if place:
             f.tile_op("pto.tadd", [acc, real], [acc])
@@ -122,8 +121,7 @@ def _factors(frame: Frame, count: int, place: int) -> TileValue:
     f, rows, height = frame.f, frame.shape.tile_rows, frame.shape.padded[0]
     tile = f.tile("factor", "f32", rows, 1, "dn")
     view = f.view("w", "f32", (height, count), (1, height), "dn")
-    f.tile_op("pto.tload", [f.window(view, "f32", (frame.row, f.const(place)), (rows, 1))], [tile])
-    return tile
+    return f.load(tile, view, (frame.row, f.const(place)), (rows, 1))
 
 
 def _tiles(

@@ -187,6 +187,13 @@ class KernelBuilder(Builder):
         self.op("pto.partition_view", items, results=[value], arrow=[type_])
         return Typed(value, type_)
 
+    def load(
+        self, tile: TileValue, view: Named, offsets: Sequence[str], sizes: Sequence[int]
+    ) -> TileValue:
+        """Load a part of a view into a tile."""
+        self.tile_op("pto.tload", [self.window(view, tile.dtype, offsets, sizes)], [tile])
+        return tile
+
     def _sizes(self, key: str, values: Sequence[int]):
         return self.keyword(key, self.listed([self.const(v) for v in values]))
 

@@ -87,18 +87,14 @@ class Frame:
         else:
             tile = f.tile(name, dtype, rows, 1, "dn")
             view = f.view(name, dtype, (total, 1), (1, total), "dn")
-        window = f.window(view, dtype, (self.row, f.const(0)), (rows, 1))
-        f.tile_op("pto.tload", [window], [tile])
-        return tile
+        return f.load(tile, view, (self.row, f.const(0)), (rows, 1))
 
     def per_column(self, name: str, dtype: str = "f32") -> TileValue:
         """Load one value for each column of the tile, as a row tile."""
         f, cols = self.f, self.shape.tile_cols
         tile = f.tile(name, dtype, 1, cols)
         view = f.view(name, dtype, (1, self.shape.padded[1]))
-        window = f.window(view, dtype, (f.const(0), self.col), (1, cols))
-        f.tile_op("pto.tload", [window], [tile])
-        return tile
+        return f.load(tile, view, (f.const(0), self.col), (1, cols))
 
     def parameter(self, name: str, along: str, dtype: str = "f32") -> chains.Parameter:
         """Return a parameter: a scalar argument, or a loaded row or column of values."""
@@ -323,8 +319,7 @@ def _operand(
     mat = f.tile(f"{loc}_mat", dtype, rows, cols, "nz", "mat")
     tile = f.tile(loc, dtype, rows, cols, "nz" if loc == "left" else "zn", loc)
     sizes = (*(1 for _ in whole[2:]), rows, cols)
-    window = f.window(f.view(arg, dtype, whole), dtype, at, sizes)
-    f.tile_op("pto.tload", [window], [mat])
+    f.load(mat, f.view(arg, dtype, whole), at, sizes)
     f.tile_op("pto.tmov", [mat], [tile])
     return tile
 
@@ -345,7 +340,7 @@ def _row(
     tile = f.tile(arg, dtype, 1, shape.tile_n, "nd", loc)
     view = f.view(arg, dtype, (count or 1, shape.padded[2]))
     at = (*(lead or (f.const(0),)), col)
-    f.tile_op("pto.tload", [f.window(view, dtype, at, (1, shape.tile_n))], [mat])
+    f.load(mat, view, at, (1, shape.tile_n))
     f.tile_op("pto.tmov", [mat], [tile])
     return tile
 

@@ -166,7 +166,7 @@ def test_types_command(cli, tmp_path):
         "func.func @f(%x: tensor<2x!quant.uniform<i8:f32:0, {1.0, 2.0}>>,\n"
         "             %y: tensor<8x64x!quant.uniform<f8E4M3FN:f32:{0:1, 1:32}, "
         "{{0.5, 1.0}, {0.5, 1.0}, {0.5, 1.0}, {0.5, 1.0}, {0.5, 1.0}, {0.5, 1.0}, {0.5, 1.0}, "
-        "{0.5, 1.0}}>>, %z: !quant.uniform<u8:f32, 0.5:300>, %w: !quant.uniform<u8:f32, 0.5:300>)\n"
+        "{0.5, 1.0}}>>, %z: !quant.uniform<u8:f32, 0.5:200>, %w: !quant.uniform<u8:f32, 0.5:200>)\n"
     )
     report = json.loads(cli("quant", "types", path, "--format", "json").out)
     first, second, third = report["types"]
@@ -175,11 +175,24 @@ def test_types_command(cli, tmp_path):
     assert first["pto"] == "tquant INT8_SYM"
     assert second["pto"].startswith("tquant MX")
     assert len(third["places"]) == 2
-    assert [f["code"] for f in report["findings"]] == ["PTO7204"]
+    assert report["findings"] == []
     text = cli("quant", "types", path)
     assert text.code == 0
     assert "per-axis" in text.out
-    assert "zero point 300 is outside the storage range [0, 255]" in text.err
+
+
+@pytest.mark.parametrize("command", [("quant", "types"), ("check",), ("run",)])
+def test_a_zero_point_is_a_value_of_the_storage_type(cli, tmp_path, command):
+    """The page: an optional integer value of type storageType."""
+    path = tmp_path / "m.mlir"
+    cast = "%q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 2.0:{}>>\n"
+    path.write_text(cast.format(300))
+    refused = cli(*command, path)
+    assert refused.code == 3
+    said = refused.out + refused.err
+    assert "error[PTO7204]: zero point 300 is outside the storage range [0, 255]" in said
+    path.write_text(cast.format(255))
+    assert cli(*command, path).code == 0
 
 
 @pytest.mark.parametrize(

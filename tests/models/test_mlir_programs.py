@@ -223,6 +223,20 @@ def test_scalars_of_any_width():
         ptosim.load(text.replace("i12", "i33"))
 
 
+def test_a_scalar_of_80_bits():
+    """(0.35 / 0.1 + 3) with 64 bits of fraction is a little below 6.5 or not, as f80 says."""
+    if not is_computed("f80"):
+        pytest.skip("this machine has no such type")
+    text = "%q = quant.qcast %x : f80 to !quant.uniform<i8:f80, 0.1:3>\n"
+    more = "%d = quant.dcast %q : !quant.uniform<i8:f80, 0.1:3> to f80\n"
+    scale = parse_type("!quant.uniform<i8:f80, 0.1:3>").element.scales[0]
+    for x in (np.longdouble(0.35), np.longdouble(7) / 20, 0.25, -2):
+        code = oracle.expressed(_exact(np.longdouble(x)), Fraction(scale), 3, (-128, 127), "f80")
+        assert int(outputs(text, x=x)["q"]) == code
+        back = np.longdouble(outputs(text + more, x=x)["d"])
+        assert _exact(back) == oracle.real(code, Fraction(scale), 3, "f80")
+
+
 def test_tiles_have_no_such_types():
     for word in ("i12", "f80", "f8E3M4"):
         with pytest.raises(ptosim.ProgramError, match=f"unknown element type `{word}`"):

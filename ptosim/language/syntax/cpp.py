@@ -16,8 +16,13 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.ground.whole_numbers import whole
 
 _CALL = re.compile(
-    r"^(?P<indent>\s*)(?:pto::)?(?P<name>T[A-Za-z_]\w*)\s*(?:<(?P<params>[^;%()]*)>)?\s*"
+    r"^(?P<indent>\s*)(?:(?:(?:const\s+)?(?:pto::)?(?:RecordEvent|auto)\s+)?(?P<event>\w+)\s*=\s*)?"
+    r"(?:pto::)?(?P<name>T[A-Za-z_]\w*)\s*(?:<(?P<params>[^;%()]*)>)?\s*"
     r"\((?P<args>[^;%]*)\)\s*;(?P<rest>.*)$"
+)
+_EVENTS = re.compile(
+    r"^\s*(?:(?:pto::)?(?P<type>RecordEvent|WaitEvents|Event(?:<[^;<>]*>)?)\s+(?P<names>\w+(?:\s*,\s*\w+)*)"
+    r"|(?:pto::)?(?:WaitEvents|TSYNC)\s*\([\w\s,&]*\))\s*;\s*(?://.*)?$"
 )
 _TILE = re.compile(
     r"^(?P<indent>\s*)(?:using\s+(?P<alias>\w+)\s*=\s*)?(?:pto::)?Tile\s*<(?P<params>[^;%]*)>\s*"
@@ -87,6 +92,9 @@ class _Translator:
     def __init__(self, calls: list[re.Match[str]]) -> None:
         self.types: dict[str, _Tile] = {}
         self.aliases: dict[str, _Tile] = {}
+        self.events: set[str] = {found["event"] for found in calls if found["event"]}
+        """Names of what calls give back, and of declared events: they are no operands, the order
+        of the lines is kept."""
         self.converts = any(found["name"].lower() == "tmov" for found in calls)
 
     def line(self, line: str) -> str:
@@ -94,12 +102,22 @@ class _Translator:
         found = _CALL.match(line)
         if found is not None:
             made = _call_of(found)
+            made.args[1:] = [a for a in made.args[1:] if a not in self.events]
             if not made.args:
                 return line  # no operation is without operands: the parser says what it is
             return f"{found['indent']}{self._statement(made)}{_comment(found['rest'])}"
-        if self._declares(line):
+        if self._declares(line) or self._waits(line):
             return f"// {line.strip()}"
         return line
+
+    def _waits(self, line: str) -> bool:
+        """True for a line that declares events, or waits for some."""
+        found = _EVENTS.match(line)
+        if found is None:
+            return False
+        if found["type"]:
+            self.events |= {n.strip() for n in found["names"].split(",")}
+        return True
 
     # -- declarations -----------------------------------------------------------------------------
 

@@ -163,7 +163,9 @@ def cast_value(ctx: ValueContext) -> Action:
             made = cast(given)
             return made if made_kind is None else made.astype(made_kind, copy=False)
         made = cast(np.asarray(given).astype(kind))
-        return int(made) if is_stored else float(made)
+        if is_stored:
+            return int(made)
+        return np.longdouble(made) if made.dtype == np.longdouble else float(made)
 
     return ctx.computed(compute, "input")
 

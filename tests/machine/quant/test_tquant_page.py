@@ -276,3 +276,25 @@ def test_sizes_of_mxfp4():
     assert out["y"].shape == (32, 64)
     packed = "pto.tquant ins(%x : !pto.tile<32x64xbf16>) outs(%y, %e : !pto.tile<32x32xui8>, !pto.tile<32x2xui8>) {mx_alg = #pto<mx_quant_alg NvMxFp4E2M1>}"  # fmt: skip
     assert run(packed)["y"].nbytes == 32 * 64 // 2
+
+
+def test_a_call_gives_an_event_and_takes_events():
+    """`RecordEvent TQUANT(…, WaitEvents &...events)`: what a call gives back, and events after its
+    operands, are no operands; the order of the lines keeps what they say."""
+    plain = "TQUANT<QuantType::MXFP8>(dst, src, &exp, &max, &scaling);"
+    want = from_cpp(f"TABS(src, in);\n{plain}")
+    for text in (
+        "RecordEvent ready = TABS(src, in);\n"
+        "auto done = TQUANT<QuantType::MXFP8>(dst, src, &exp, &max, &scaling, ready);",
+        "pto::RecordEvent ready = TABS(src, in);\n"
+        "pto::RecordEvent e = TQUANT<QuantType::MXFP8>(dst, src, &exp, &max, &scaling, ready);",
+    ):
+        assert from_cpp(text) == want
+    later = f"RecordEvent ready, other;\nready = TABS(src, in);\nWaitEvents(ready);\n{plain}"
+    lines = (from_cpp(later) or "").split("\n")
+    assert want is not None
+    assert [line for line in lines if not line.startswith("//")] == want.split("\n")
+    assert len(lines) == 4  # a place stays a line
+    offset = "TQUANT<QuantType::INT8_ASYM>(dst, src, scale, &offset{});"
+    made = from_cpp("RecordEvent e = TABS(src, in);\n" + offset.format(", e"))
+    assert made == from_cpp("TABS(src, in);\n" + offset.format(""))
