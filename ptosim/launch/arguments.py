@@ -149,12 +149,7 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
             raise UsageError(f"argument `{name}` is a scalar {type_}, not {type(value).__name__}")
         return value
     if type_.dtype.is_float:
-        try:
-            if argument_dtype(type_.dtype) == np.longdouble:  # of more bits than a Python float
-                return np.longdouble(value)
-            return rounder(type_.dtype)(float(value))
-        except OverflowError:  # a whole number of hundreds of digits
-            raise UsageError(f"argument `{name}`: the number does not fit {type_}") from None
+        return _real(name, type_, value)
     if isinstance(value, float):
         raise UsageError(f"argument `{name}` is an integer {type_}, not the float {value}")
     bits = 1 if type_.dtype.name == "i1" else type_.dtype.bits
@@ -165,6 +160,16 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
     if type_.dtype.kind == "quant":
         return int(np.asarray(value).astype(argument_dtype(type_.dtype)))
     return wrap(value, type_.dtype)
+
+
+def _real(name: str, type_: ScalarType, value: Any) -> Any:
+    """A number rounded to a float type; one of more bits than a Python float has is NumPy's."""
+    try:
+        if argument_dtype(type_.dtype) == np.longdouble:
+            return np.longdouble(value)
+        return rounder(type_.dtype)(float(value))
+    except OverflowError:  # a whole number of hundreds of digits
+        raise UsageError(f"argument `{name}`: the number does not fit {type_}") from None
 
 
 def _number(name: str, type_: ScalarType, value: np.ndarray | np.generic) -> Any:
