@@ -142,9 +142,12 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
     """Return a scalar argument in the range and precision of its type."""
     if isinstance(value, (np.ndarray, LazyArray)) and value.size != 1:
         raise UsageError(f"argument `{name}` is a scalar {type_}, not an array of {value.shape}")
+    is_long = isinstance(value, np.generic) and value.dtype == np.longdouble
+    if is_long and type_.dtype.is_float:
+        return _real(name, type_, value)
     if isinstance(value, (np.ndarray, np.generic)):
         value = _number(name, type_, value)
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.longdouble)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         if type_.dtype.name != "i1" or not isinstance(value, bool):
             raise UsageError(f"argument `{name}` is a scalar {type_}, not {type(value).__name__}")
         return value
