@@ -12,7 +12,7 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.launch.options import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sidecar import OPTIONS, Sidecar, kept_arguments, kept_expectations, sidecar_of
-from ptosim.launch.sources import open_source, source_path
+from ptosim.launch.sources import open_source, source_path, split_part
 from ptosim.launch.tolerance import Tolerance
 from ptosim.launch.values import parse_argument
 
@@ -53,7 +53,8 @@ class Choices:
     def completed(self) -> Choices:
         """Return the choices with what the sidecar of the program says where they are open. Raises
         UsageError if it is malformed."""
-        sidecar = None if self.file == "-" else sidecar_of(source_path(self.file))
+        file, part = split_part(self.file)
+        sidecar = None if file == "-" else sidecar_of(source_path(file), part)
         if sidecar is None:
             return self
         given = sidecar.options

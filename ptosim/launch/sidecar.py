@@ -68,42 +68,69 @@ _KEYS: dict[str, Check] = {
     "summary": TEXT, "targets": TARGETS, "codes": TEXTS, "exit_code": NUMBER,
     "args": TABLE, "expect": TABLE, "tolerance": TABLE, "assume": TABLE, "index": TABLE,
     "level": LEVEL, "entry": TEXT, "block_num": COUNT, "ranks": COUNT, "profile": TEXT,
-    "seed": NUMBER, "sync": SYNC, "compat": TEXT,
+    "seed": NUMBER, "sync": SYNC, "compat": TEXT, "part": TABLE,
+}  # fmt: skip
+_OF_PARTS: dict[str, Check] = {
+    "targets": TARGETS, "args": TABLE, "expect": TABLE, "tolerance": TABLE,
 }  # fmt: skip
 
 
-def sidecar_of(program: Path) -> Sidecar | None:
-    """Return the sidecar of a program, None if there is none. Raises UsageError if it cannot be
-    read, DescriptionError with everything that is wrong in it."""
+def sidecar_of(program: Path, part: str = "") -> Sidecar | None:
+    """Return the sidecar of a program, None if there is none; of a `part` what is said for it over
+    what is said for all. Raises UsageError if it cannot be read, DescriptionError with everything
+    that is wrong in it."""
     path = program.with_suffix(".toml") if program.name else program
     if not path.is_file():
         return None
     source, content = read_description(path)
     reader = TableReader(source)
     table = reader.table((), content, _KEYS, "a sidecar file")
-    args = table.get("args", {}).items()
-    given = {n: str(v) for n, v in args if reader.fits(("args", n), v, VALUE)}
-    expect = reader.texts(("expect",), table.get("expect", {}))
-    assume = reader.texts(("assume",), table.get("assume", {}))
-    index = reader.texts(("index",), table.get("index", {}))
-    tolerance = {
-        name: reader.tolerance(("tolerance", name), each)
-        for name, each in table.get("tolerance", {}).items()
-        if reader.fits(("tolerance", name), each, TABLE)
-    }
+    found = _tables(reader, (), table)
+    for name, own in table.get("part", {}).items():
+        at = ("part", name)
+        if not reader.fits(at, own, TABLE):
+            continue
+        one = _tables(reader, at, reader.table(at, own, _OF_PARTS, "a part of a sidecar file"))
+        if name.removesuffix(".pto") == part.removesuffix(".pto"):
+            found = _Tables(
+                found.args | one.args, found.expect | one.expect,
+                found.tolerance | one.tolerance, one.targets or found.targets,
+            )  # fmt: skip
     reader.refuse_faults()
     return Sidecar(
         path,
         table.get("summary", ""),
-        tuple(table.get("targets", ())),
+        found.targets,
         {k: table[k] for k in OPTIONS if k in table},
-        given,
-        expect,
-        tolerance,
+        found.args,
+        found.expect,
+        found.tolerance,
         table.get("exit_code", 0),
         tuple(table.get("codes", ())),
-        assume,
-        index,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What is said for all parts, or for one."""
+
+    args: dict[str, str]
+    expect: dict[str, str]
+    tolerance: dict[str, Tolerance]
+    targets: tuple[str, ...]
+
+
+def _tables(reader: TableReader, at: tuple[str, ...], table: dict[str, Any]) -> _Tables:
+    args = table.get("args", {}).items()
+    return _Tables(
+        {n: str(v) for n, v in args if reader.fits((*at, "args", n), v, VALUE)},
+        reader.texts((*at, "expect"), table.get("expect", {})),
+        {
+            name: reader.tolerance((*at, "tolerance", name), each)
+            for name, each in table.get("tolerance", {}).items()
+            if reader.fits((*at, "tolerance", name), each, TABLE)
+        },
+        tuple(table.get("targets", ())),
     )
 
 

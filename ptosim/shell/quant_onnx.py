@@ -82,16 +82,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
 
 
 def _emit(folder: Path, outcome: Outcome) -> None:
-    from ptosim.models.emit import write_programs
+    from ptosim.models.emit import write_layers
 
-    write_programs(
-        folder,
-        [
-            (f"{target}_{form}_{index:02}_{name}", ran)
-            for (target, form), programs in outcome.programs.items()
-            for index, (name, ran) in enumerate(programs)
-        ],
-    )
+    write_layers(folder, outcome.programs)
 
 
 def _write_outputs(pairs: list[str], outcome: Outcome) -> None:

@@ -58,7 +58,7 @@ def load(
     `defines` are macros by name."""
     text = the_only(read_source(source, filename))
     path = path_of(source)
-    sidecar = sidecar_of(path) if path is not None else None
+    sidecar = sidecar_of(path, text.part) if path is not None else None
     kept = sidecar.options if sidecar is not None else {}
     options = FrontOptions(
         target or (sidecar.targets[0] if sidecar is not None and sidecar.targets else None),

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.errors import DescriptionError
 from ptosim.launch.compare import compare
+from ptosim.launch.sidecar import sidecar_of
 from ptosim.launch.tolerance import Tolerance
 
 TYPES = [("bf16", ml_dtypes.bfloat16), ("f8E4M3FN", ml_dtypes.float8_e4m3fn)]
@@ -60,3 +62,23 @@ def test_the_distance_is_told_in_units_in_the_last_place() -> None:
     assert compare("y", got, expected, Tolerance()).max_ulp == 2
     assert compare("y", got[:2], expected[:2], Tolerance()).max_ulp == 1
     assert compare("y", np.arange(3), np.arange(3), Tolerance()).max_ulp is None
+
+
+def test_a_sidecar_says_what_parts_of_a_program_have(tmp_path):
+    """`[part.NAME.args]` over `[args]`, by the part's name with or without `.pto`."""
+    (tmp_path / "k.toml").write_text(
+        '[args]\nn = "1"\nx = "zeros:f32:4"\n[part.one.args]\nn = "2"\n'
+        '[part."two.pto".expect]\ny = "k.npz:y"\n'
+    )
+    program = tmp_path / "k.pto"
+    whole, one, two = (sidecar_of(program, part) for part in ("", "one.pto", "two"))
+    assert whole is not None
+    assert one is not None
+    assert two is not None
+    assert (whole.args["n"], one.args["n"], two.args["n"]) == ("1", "2", "1")
+    assert one.args["x"] == whole.args["x"]
+    assert (whole.expect, one.expect, two.expect) == ({}, {}, {"y": "k.npz:y"})
+    (tmp_path / "k.toml").write_text('[part.one]\nlevel = "x"\n[part.two.args]\nn = []\n')
+    with pytest.raises(DescriptionError) as wrong:
+        sidecar_of(program)
+    assert {d.code for d in wrong.value.diagnostics} == {"PTO1081", "PTO1082"}

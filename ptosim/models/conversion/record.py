@@ -17,7 +17,7 @@ from ptosim.machine.quant.mlir.cursor import float_text
 from ptosim.machine.quant.storage import storage
 from ptosim.models.conversion.convert import Conversion, Error, Row
 from ptosim.models.conversion.speed import costs_of, headline, reasons, sizes
-from ptosim.models.emit import write_programs
+from ptosim.models.emit import write_layers
 from ptosim.models.fusion.groups import Group
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.quant.statistics import statistics
@@ -255,10 +255,5 @@ def write(folder: Path, made: Conversion, record: dict[str, object]) -> int:
         raise UsageError(f"cannot write to {folder}: {problem.strerror}") from problem
     write_file(folder / "model.onnx", made.quantised.proto.SerializeToString())
     write_file(folder / "convert.json", json.dumps(record, indent=1) + "\n")
-    programs = [
-        (f"{target}_{form}_{index:02}_{name}", ran)
-        for (target, form), found in made.outcome.programs.items()
-        for index, (name, ran) in enumerate(found)
-    ]
-    write_programs(folder, programs)
-    return len(programs)
+    write_layers(folder, made.outcome.programs)
+    return sum(map(len, made.outcome.programs.values()))

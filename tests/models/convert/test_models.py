@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import ml_dtypes
 import numpy as np
@@ -229,8 +230,14 @@ def test_the_command(cli, tmp_path):
     ]  # fmt: skip
     written = onnx.load(tmp_path / "out" / "model.onnx")
     onnx.checker.check_model(written, full_check=True)
-    for path in sorted((tmp_path / "out").glob("a5_*.pto")):
-        assert cli("run", path).code == 0, path
+    layers = sorted((tmp_path / "out").glob("*.pto"))
+    assert len(list((tmp_path / "out").iterdir())) <= 2 + 3 * len(layers)
+    assert len(layers) <= len(record["layers"])
+    for path in layers:
+        names = re.findall(r"^//--- (\S+)\.pto$", path.read_text(), re.MULTILINE)
+        assert any(n.startswith("a5_fast_") for n in names)
+        for name in names:
+            assert cli("run", f"{path}#{name}").code == 0, name
     for step in ("choose", "fold"):
         shown = cli(*base, "--target", "a5", "--after", step)
         assert f"{step}: " in shown.out

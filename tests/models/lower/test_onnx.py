@@ -67,11 +67,15 @@ def test_a_model_end_to_end(cli, tmp_path):
         forms = {(f["target"], f["form"]): f for f in node["forms"]}
         assert set(forms) == {(t, f) for t in TARGETS for f in ("exact", "fast")}
         assert all(f["mismatches"] == 0 for (_, form), f in forms.items() if form == "exact")
-    names = sorted(p.name for p in (tmp_path / "programs").glob("*.pto"))
-    assert any(n.startswith("a2a3_exact_") for n in names)
-    assert any(n.startswith("a5_fast_") for n in names)
-    for name in (n for n in names if n.startswith("a2a3_exact_")):
-        assert cli("run", tmp_path / "programs" / name).code == 0, name
+    layers = sorted((tmp_path / "programs").glob("*.pto"))
+    assert len(layers) <= len(model.graph.node)
+    for path in layers:  # its kernels for both targets and forms, and their data in two files
+        text = path.read_text()
+        assert "//--- a2a3_exact_0.pto" in text
+        assert "//--- a5_fast_0.pto" in text
+        for suffix in (".npz", ".toml"):
+            assert path.with_suffix(suffix).is_file()
+        assert cli("run", f"{path}#a2a3_exact_0").code == 0, path
     outcome = exact(model, {"x": x})
     np.testing.assert_array_equal(outcome.results["a2a3", "exact"]["y"], y)
 
