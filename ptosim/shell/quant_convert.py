@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.whole_numbers import whole
 from ptosim.launch.values import check_writable, split
 from ptosim.machine.quant.storage import storage
@@ -34,13 +34,15 @@ _SHOWN = 8
 SUFFIXES = (".onnx", ".mlir", ".pto")
 STEPS = ("collect", "couple", "choose", "rewrite", "fold", "strip")
 TYPES = ("int8", "mxfp8", "mxfp4")
+AUTO = "auto"
 MODEL = group(
     "models",
     option("--calibration", metavar="FILE.npz", help="samples of the model's inputs, by name"),
     option("--method", choices=METHODS, default="minmax",
            help="what range the codes cover (minmax)"),
     option("--percentile", type=float, default=PERCENTILE, metavar="P", help=f"({PERCENTILE:g})"),
-    option("--type", choices=TYPES, default="int8", help="what is quantised to (int8)"),
+    option("--type", choices=(*TYPES, AUTO), default="int8",
+           help="what is quantised to (int8); auto: the fastest that a budget allows"),
     option("--per", choices=("channel", "tensor"), default="channel",
            help="scales of weights (channel)"),
     option("--activations", choices=("i8", "ui8"), default="i8",
@@ -153,63 +155,28 @@ def _text(kind: str, scale: float, zero: int, result: np.ndarray) -> str:
 
 def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Quantise, run, write, report."""
-    from ptosim.models.conversion import sensitivity, source
-    from ptosim.models.conversion.convert import (
-        Measures,
-        Settings,
-        Trial,
-        attempt,
-        every_value,
-        of_quantised,
-    )
+    from ptosim.models.conversion import sensitivity
+    from ptosim.models.conversion.convert import of_quantised
     from ptosim.models.conversion.record import fields, write
-    from ptosim.models.conversion.speed import headline, never_slower
+    from ptosim.models.conversion.speed import headline
 
     terminal.report_to_screen()
     _check(options)
     if options.calibration is None:
         raise UsageError("a model needs --calibration data.npz", help="np.savez('data.npz', x=…)")
     targets = launching.architectures(options.target)
-    arrays, digest = source.read(options.calibration)
-    dims = _dims(options.dim)
-    model = source.load(
-        options.tensor, dims, arrays, partial=options.partial, is_blocked=options.type != "int8",
-        is_basic=options.front == "onnxruntime",
-    )  # fmt: skip
-    feeds = source.samples(arrays, model.graph.inputs)
-    samples = source.Data(feeds, Path(options.calibration).name, digest)
-    settings = Settings(
-        options.method, options.percentile, options.activations, options.per == "channel",
-        options.scales, options.type,
-    )  # fmt: skip
-    values = every_value(model.graph, samples.feeds)
     budget = sensitivity.Budget(options.max_drop, options.max_cycles, options.budget_db)
-    ranked = sensitivity.order(model, samples, settings, values)
-    measures = Measures()
-
-    def tried(leave: Sequence[str]) -> Trial:
-        return attempt(model, samples, settings, targets, values, leave, measures)
-
-    chosen = sensitivity.within(
-        model, samples, settings, values, ranked, budget, tried, measures
-    )  # fmt: skip
-    left = list(chosen.left)
-    if not options.keep_slow:
-        chosen = never_slower(chosen, tried, measures)
+    candidates = _candidates(options, targets, budget)
+    chosen = sensitivity.best(candidates, budget)
     made = of_quantised(
-        model,
-        samples,
-        settings,
-        targets,
-        options.seed,
-        values,
-        chosen.quantised,
-        measures,
-        keeps=bool(options.output),
-    )
-    made.order, made.left = ranked, left
-    made.slow = [name for name in chosen.left if name not in left]
-    unmet = sensitivity.met(chosen, budget)
+        chosen.model, chosen.data, chosen.settings, targets, options.seed, chosen.values,
+        chosen.chosen.quantised, chosen.measures, keeps=bool(options.output),
+    )  # fmt: skip
+    made.order, made.left = chosen.ranked, chosen.left
+    made.slow = [name for name in chosen.chosen.left if name not in chosen.left]
+    if len(candidates) > 1 or options.type == AUTO:
+        made.line = sensitivity.line(candidates, chosen)
+    unmet = sensitivity.met(chosen.chosen, budget)
     after = options.after or ""
 
     def data() -> dict[str, object]:
@@ -227,6 +194,37 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
         is_quiet=True,
         exit_code=1 if findings or not made.outcome.results else 0,
     )
+
+
+def _candidates(options: argparse.Namespace, targets: Sequence[str], budget: Any) -> list[Any]:
+    """The model in the type that is asked for, or in each that it can have."""
+    from ptosim.models.conversion import sensitivity, source
+    from ptosim.models.conversion.convert import Settings
+
+    arrays, digest = source.read(options.calibration)
+    dims, is_auto = _dims(options.dim), options.type == AUTO
+    found, refused = [], None
+    for kind in TYPES if is_auto else [options.type]:
+        model = source.load(
+            options.tensor, dims, arrays, partial=options.partial, is_blocked=kind != "int8",
+            is_basic=options.front == "onnxruntime",
+        )  # fmt: skip
+        feeds = source.samples(arrays, model.graph.inputs)
+        samples = source.Data(feeds, Path(options.calibration).name, digest)
+        settings = Settings(
+            options.method, options.percentile, options.activations, options.per == "channel",
+            options.scales, kind,
+        )  # fmt: skip
+        try:
+            found.append(sensitivity.candidate(
+                model, samples, settings, targets, budget, keeps_slow=options.keep_slow,
+                is_compared=is_auto,
+            ))  # fmt: skip
+        except ProgramError as problem:  # this type takes nothing of the model
+            refused = problem
+    if not found and refused is not None:
+        raise refused
+    return found
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -264,7 +262,8 @@ def _parts(made: Any, after: str) -> list[Part]:
         at = record.NAMES.index(step.name) + 1
         title = f"{at} of {len(record.NAMES)}, {step.name}: {step.summary}"
         return [table(title, step.columns, step.rows)]
-    return [_layers(made), *_totals(made), *_causes(made), _ranked(made), *_notes(made)]
+    line = [_line(made)] if made.line else []
+    return [_layers(made), *_totals(made), *_causes(made), *line, _ranked(made), *_notes(made)]
 
 
 def _layers(made: Any) -> Part:
@@ -322,6 +321,16 @@ def _causes(made: Any) -> list[Part]:
     title = "audit: why the fast form differs"
     columns = ("layer", ">differ", "because of", "smallest change")
     return [table(title, columns, rows)] if rows else []
+
+
+def _line(made: Any) -> Part:
+    """The plans that no other one beats in error and cycles."""
+    targets = list(dict.fromkeys(target for target, _ in made.outcome.results))
+    columns = ("type", ">layers in float", ">SQNR dB", *(f">{t} cycles" for t in targets), "")
+    rows = [
+        (p.kind, p.left, _db(p.sqnr), *p.cycles, "chosen" if p.is_chosen else "") for p in made.line
+    ]  # fmt: skip
+    return table("plans that no other one beats", columns, rows)
 
 
 def _ranked(made: Any) -> Part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -222,6 +222,8 @@ class Conversion:
     left: list[str] = field(default_factory=list)
     slow: list[str] = field(default_factory=list)
     """Layers that stay in float because they are no faster quantised."""
+    line: list[Any] = field(default_factory=list)
+    """Plans that no other one beats in error and cycles, where several types were tried."""
 
 
 def quantise(

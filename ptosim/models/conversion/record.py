@@ -167,6 +167,7 @@ def fields(name: str, made: Conversion, after: str, unmet: list[str]) -> dict[st
         "sensitivity": [{"layer": n, "sqnr_db": _finite(v)} for n, v in made.order],
         "left_in_float": reasons(made),
         "headline": headline(made, f"{made.output.sqnr:.1f}"),
+        "plans": [asdict(p) for p in made.line],
         "sizes": {
             word: {"weights": size.weights, "values": size.values}
             for word, size in zip(("float", "quantised"), sizes(made), strict=True)

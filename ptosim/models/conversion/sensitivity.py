@@ -12,12 +12,15 @@ from ptosim.models.conversion.convert import (
     Measures,
     Trial,
     Values,
+    attempt,
     depths_of,
+    every_value,
     in_float,
     output_error,
     quantise,
 )
 from ptosim.models.conversion.source import Data, Model
+from ptosim.models.conversion.speed import never_slower, total_of
 from ptosim.models.conversion.types import Settings
 from ptosim.models.onnx_model import GraphNode
 from ptosim.models.onnx_run import Step
@@ -164,3 +167,97 @@ def met(made: Trial, budget: Budget) -> list[str]:
             for target, total in total_cycles(made).items() if total > budget.cycles
         ]  # fmt: skip
     return found
+
+
+# -- types, and plans beside one another -----------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A model in one type: its values, the order of its layers, the plan that was chosen with the
+    layers that the budget leaves in float, and every plan that was measured."""
+
+    model: Model
+    data: Data
+    settings: Settings
+    values: Values
+    ranked: list[tuple[str, float]]
+    measures: Measures
+    chosen: Trial
+    left: list[str]
+    tried: list[Trial]
+
+
+def candidate(
+    model: Model,
+    data: Data,
+    settings: Settings,
+    targets: Sequence[str],
+    budget: Budget,
+    *,
+    keeps_slow: bool,
+    is_compared: bool = False,
+) -> Candidate:
+    """Return a model in the type of its settings with the plan that a budget asks for;
+    `keeps_slow`: layers too that are slower than in float, `is_compared`: plans in between are
+    measured as well. Raises ProgramError (PTO7646) for a model of which nothing is quantised."""
+    values = every_value(model.graph, data.feeds)
+    ranked = order(model, data, settings, values)
+    measures, tried = Measures(), []
+
+    def run(leave: Sequence[str]) -> Trial:
+        tried.append(attempt(model, data, settings, targets, values, leave, measures))
+        return tried[-1]
+
+    chosen = within(model, data, settings, values, ranked, budget, run, measures)
+    left = list(chosen.left)
+    if not keeps_slow:
+        chosen = never_slower(chosen, run, measures)
+    names = [name for name, _ in ranked]
+    if is_compared:
+        done = [set(t.left) for t in tried]
+        for count in sorted({0, len(names) // 4, len(names) // 2, 3 * len(names) // 4}):
+            if set(names[:count]) not in done and count < max(len(names), 1):
+                run(names[:count])
+    return Candidate(model, data, settings, values, ranked, measures, chosen, left, tried)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One plan: its type, how many layers are in float, SQNR of the outputs, cycles by target."""
+
+    kind: str
+    left: int
+    sqnr: float
+    cycles: tuple[int, ...]
+    is_chosen: bool = False
+
+
+def line(candidates: Sequence[Candidate], chosen: Candidate) -> list[Point]:
+    """Return the plans that no other one beats in error and in cycles on each target, the cheapest
+    first; the chosen one is among them in any case."""
+    points = [
+        Point(c.settings.format, len(t.left), t.output.sqnr, tuple(total_cycles(t).values()),
+              t is chosen.chosen)
+        for c in candidates
+        for t in c.tried
+    ]  # fmt: skip
+    kept = [p for p in points if p.is_chosen or not any(_beats(q, p) for q in points)]
+    unique = {
+        (p.kind, p.left, p.sqnr, p.cycles): p for p in sorted(kept, key=lambda p: p.is_chosen)
+    }
+    return sorted(unique.values(), key=lambda p: (sum(p.cycles), -p.sqnr))
+
+
+def _beats(one: Point, other: Point) -> bool:
+    pairs = [(-one.sqnr, -other.sqnr), *zip(one.cycles, other.cycles, strict=True)]
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def best(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
+    """Return the type whose plan meets the budget with the fewest cycles of all targets; without
+    one that does, the one of the least error."""
+    fits = [c for c in candidates if not met(c.chosen, budget)]
+    if fits:
+        return min(fits, key=lambda c: (total_of(c.chosen), -c.chosen.output.sqnr))
+    return max(candidates, key=lambda c: c.chosen.output.sqnr)

@@ -18,6 +18,8 @@ from ptosim.models.onnx_model import Graph, GraphNode
 from ptosim.models.onnx_run import Step, made_by
 
 _ROUNDS = 3
+_FEW = 4
+"""Layers that are tried in float one by one."""
 WHY = "quantised it is slower"
 
 
@@ -98,15 +100,42 @@ def slower_everywhere(found: Sequence[Cost]) -> list[str]:
 
 
 def never_slower(made: Trial, run: Callable[[Sequence[str]], Trial], measures: Measures) -> Trial:
-    """Return a trial whose layers that are slower on every target stay in float; `run` tries with
-    some left out. Where that leaves no layer, all stay quantised, and lines say what they cost."""
+    """Return a trial whose layers that are slower on every target stay in float, as long as the
+    whole does not become slower by that: what hands codes on may pay more than it gains. `run`
+    tries with some left out. What stays slower has a line; where no layer would be left, all stay
+    quantised."""
     for _ in range(_ROUNDS):
         found = costs(made.quantised, made.cycles, measures.real)
         slow = [n for n in slower_everywhere(found) if n not in made.left]
         if not slow or {c.layer for c in found} <= set(slow):
             break
-        made = run([*made.left, *slow])
+        tried = run([*made.left, *slow])
+        if total_of(tried) > total_of(made):
+            return _one_by_one(made, _dearest(found, slow), run)
+        made = tried
     return made
+
+
+def _one_by_one(made: Trial, names: Sequence[str], run: Callable[[Sequence[str]], Trial]) -> Trial:
+    for name in names:
+        tried = run([*made.left, name])
+        if total_of(tried) < total_of(made):
+            made = tried
+    return made
+
+
+def _dearest(found: Sequence[Cost], slow: Sequence[str]) -> list[str]:
+    """The layers that lose most, on all targets together."""
+    lost = dict.fromkeys(slow, 0.0)
+    for cost in found:
+        if cost.layer in lost:
+            lost[cost.layer] += cost.quantised - cost.real
+    return sorted(slow, key=lambda name: -lost[name])[:_FEW]
+
+
+def total_of(made: Trial) -> int:
+    """Return the cycles of all targets together."""
+    return sum(c or 0 for own in made.cycles.values() for c in own)
 
 
 def reasons(made: Conversion) -> dict[str, str]:

@@ -4,12 +4,15 @@ programs."""
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
 
 from ptosim.models import onnx_run
+from ptosim.models.conversion import sensitivity, source, speed
+from ptosim.models.conversion.types import Settings
 from ptosim.models.onnx_model import graph_of
 from ptosim.models.quant.integer_ops import Window, conv_int32, convolve
 from tests.models.front import networks
@@ -116,3 +119,60 @@ def test_no_layer_is_slower_without_a_line(cli, tmp_path):
             if row["format"] == "int8" and fast[0] > row["f32_cycles"]["a5"]:
                 assert row["layer"] in told
     assert whole["totals"][1]["cycles"] <= kept["totals"][1]["cycles"]
+
+
+def test_a_layer_stays_in_float_only_if_the_whole_gains(cli, tmp_path):
+    """Of a transformer's layers some are slower than in float only with what quantises for them:
+    leaving all of those out would cost the others more."""
+    proto, samples = networks.decoder(tokens=16, width=64)
+    model = source.prepared(proto, {}, samples)
+    data = source.Data(source.samples(samples, model.graph.inputs), "here", "")
+    settings, budget = Settings(), sensitivity.Budget()
+    every = sensitivity.candidate(model, data, settings, ("a2a3", "a5"), budget, keeps_slow=True)
+    some = sensitivity.candidate(model, data, settings, ("a2a3", "a5"), budget, keeps_slow=False)
+    assert speed.total_of(some.chosen) <= speed.total_of(every.chosen)
+    assert set(every.chosen.left) <= set(some.chosen.left)
+
+
+def plan(kind: str, sqnr: float, *cycles: int, left: int = 0):
+    trial = SimpleNamespace(
+        output=SimpleNamespace(sqnr=sqnr), left=["x"] * left,
+        cycles={f"t{i}": [c] for i, c in enumerate(cycles)},
+    )  # fmt: skip
+    return SimpleNamespace(settings=Settings(format=kind), chosen=trial, tried=[trial])
+
+
+@pytest.mark.parametrize(
+    ("least", "kind"), [(None, "mxfp4"), (20, "int8"), (36, "mxfp8"), (60, "mxfp8")]
+)
+def test_the_type_is_the_fastest_that_the_budget_allows(least, kind):
+    """Without one that meets it, the one of the least error."""
+    found = [plan("int8", 35, 90, 80), plan("mxfp8", 40, 95, 99), plan("mxfp4", 18, 70, 60)]
+    assert sensitivity.best(found, sensitivity.Budget(None, None, least)).settings.format == kind
+
+
+def test_plans_on_the_line_are_beaten_by_no_other():
+    """Not worse in error and cycles of each target, and better in one of them."""
+    found = [
+        plan("int8", 35, 90, 80), plan("mxfp8", 34, 91, 80), plan("mxfp4", 18, 70, 60),
+        plan("int8", 33, 80, 99, left=1), plan("int8", 35, 90, 80),
+    ]  # fmt: skip
+    kept = sensitivity.line(found, found[0])
+    assert [(p.kind, p.left, p.is_chosen) for p in kept] == [
+        ("mxfp4", 0, False), ("int8", 0, True), ("int8", 1, False)
+    ]  # fmt: skip
+    assert any(p.is_chosen and p.kind == "mxfp8" for p in sensitivity.line(found, found[1]))
+
+
+def test_types_are_compared(cli, tmp_path):
+    """--type auto: the plans in a table, the chosen one marked; the report says the same."""
+    shown = report(cli, tmp_path, networks.torch_shapes(), "--type", "auto")
+    assert shown.code == 0
+    assert "plans that no other one beats" in shown.out
+    whole = json.loads(
+        report(cli, tmp_path, networks.torch_shapes(), "--type", "auto", "--format", "json").out
+    )
+    assert sum(p["is_chosen"] for p in whole["plans"]) == 1
+    chosen = next(p for p in whole["plans"] if p["is_chosen"])
+    assert chosen["kind"] == whole["settings"]["format"]
+    assert chosen["sqnr"] == pytest.approx(whole["output"]["sqnr_db"])
