@@ -63,6 +63,7 @@ class FrontOptions:
     followed: str | None = None  # check everything, for the target of this entry where it differs
     defines: Mapping[str, str] | None = None  # macros of a file in C++
     profile: str | None = None  # of the run, for which C++ has macros
+    parameters: Sequence[str] = ()  # other names for those of a kernel in C++, in order
 
 
 @dataclass(slots=True)
@@ -137,7 +138,8 @@ def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:
     chip, arch = asked_for.chip or asked_for.architecture, asked_for.architecture
     asked = options.entry or options.followed
     simulator = {"__CPU_SIM": "1"} if options.profile == "cpu" else {}
-    made = read(source, arch, asked, sink, {**simulator, **(options.defines or {})})
+    macros = {**simulator, **(options.defines or {})}
+    made = read(source, arch, asked, sink, macros, options.parameters)
     is_auto = "__PTO_AUTO__" in (options.defines or {})
     has_none = bool(simulator) and made is not None and not made.orders  # it has no pipes
     options = replace(

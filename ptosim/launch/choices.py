@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -37,6 +37,8 @@ class Choices:
     entry: str | None = None
     args: Mapping[str, str] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
+    parameters: Sequence[str] = ()
+    dump: bool = False
     block_num: int | None = None
     ranks: int | None = None
     sanitize: str | None = None
@@ -75,6 +77,8 @@ class Choices:
             maker=self.maker,
             defines=self.defines,
             profile=self.profile,
+            parameters=self.parameters,
+            dump=self.dump,
         )
         return run_frontend(source, asked)
 

@@ -41,6 +41,7 @@ COMMANDS = {
     "report": "everything about a program as one HTML page",
     "diff": "two programs: findings, values, budget, cycles",
     "port": "one program on two targets: what changes",
+    "validate": "is what the assembler emitted the program that it was given?",
     "expand": "a program with its tile operations written as vector instructions",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
@@ -63,6 +64,7 @@ COMMANDS = {
 }
 MODULES = {
     "port": "diff_command",
+    "validate": "diff_command",
     "help": "explain_command",
     "programs": "new_command",
     "lsp": "editor_commands",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ptosim.ground.diagnostics.model import Origin, Severity
 from ptosim.ground.errors import BudgetError, ProgramError, Trap, UsageError
 from ptosim.ground.isa.targets import MachineDef, machine
 from ptosim.ground.progress import each
 from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
 from ptosim.launch.analysis.differences import Difference, Side, difference, hard_data, look_at
+from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
@@ -28,7 +31,15 @@ from ptosim.shell.options import (
     tolerance,
 )
 from ptosim.shell.terminal import Terminal
-from ptosim.tools.search.prove import FOR_ALL, REASSOCIATED, Launched, Proof, judged_hard, prove
+from ptosim.tools.search.prove import (
+    FOR_ALL,
+    REASSOCIATED,
+    UNEQUAL,
+    Launched,
+    Proof,
+    judged_hard,
+    prove,
+)
 from ptosim.views.difference_report import difference_report
 from ptosim.views.report import Report
 
@@ -122,6 +133,74 @@ def port(options: argparse.Namespace, terminal: Terminal) -> Report:
 def _machine(word: str) -> MachineDef:
     named = check_target_word(word)
     return machine(named.chip or named.architecture)
+
+
+@command(
+    "validate",
+    option("first", metavar="SOURCE", help=FILE),
+    option("second", metavar="EMITTED", help="what was made of it: C++, or a dump of passes"),
+    READING,
+    group(
+        "comparison",
+        inputs("run"),
+        SEED,
+        INPUTS,
+        tolerance("values"),
+        option("--emitted-entry", metavar="NAME", help="the kernel of EMITTED, if it has several"),
+    ),
+    *FAIL_ON,
+    forms=("text", "json", "html"),
+    epilog="EMITTED has its parameters in the order of SOURCE's, whatever their names. Exit code 0 "
+    "if both are equal for all contents of the arguments, or on hard data where no proof can "
+    "follow, and EMITTED has no race, deadlock or lost flag of its own; 1 if they differ, 5 if "
+    "EMITTED cannot be followed.",
+)
+def validate(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """Is what the assembler emitted the program that it was given?"""
+    target = launching.targets(options.target)[0]
+    source = replace(launching.choices(options, options.first), target=target)
+    front = source.front()
+    target = target or front.chip
+    emitted = replace(
+        launching.choices(options, options.second), target=target, level=None, sync=None,
+        entry=options.emitted_entry, args=source.args,
+    )  # fmt: skip
+    if not front.sink.is_rejected:
+        names = [a.name for a in source.program(front).signature(source.entry)]
+        emitted = replace(emitted, parameters=names, dump=True)
+    with terminal.busy("running both", 2, "sides") as progress:
+        one, two = (look_at(side) for side in each(progress, (source, emitted)))
+    found = difference(one, two, launching.tolerance(options))
+    proof = None
+    if one.program is not None and two.program is not None:
+        # What was emitted calls the library, so the source means what the library does too.
+        programs = (LoadedProgram(one.program.front, two.program.profile), two.program)
+        first, second = (
+            Launched(p, c.entry, c.arguments() or None, c.block_num)
+            for p, c in zip(programs, (source, emitted), strict=True)
+        )
+        proof = judged_hard(first, second, prove(first, second))
+    return _validated(found, proof)
+
+
+def _validated(found: Difference, proof: Proof | None) -> Report:
+    """Return the report of a text that was emitted: what it does otherwise than its source."""
+    worse = found.regressions(math.inf, Severity.ERROR)
+    lost = [d for d in found.new if d.origin is Origin.HARDWARE and d.severity is Severity.WARNING]
+    worse += [f"{d.code}: {d.message}" for d in lost]
+    told, proven = "", None
+    if proof is not None:
+        proven = proof.to_dict()
+        told = f"equal {FOR_ALL}: {proof.why} ({proof.elements:,} elements)"
+        if proof.verdict == UNEQUAL:
+            told = ""
+            worse.append(f"they are not equal {FOR_ALL}: {proof.why}")
+        elif not proof.is_equal:
+            told = f"equal on hard data, not proven {FOR_ALL}: {proof.why}"
+    report = difference_report(found, worse, ("source", "emitted"), told, proven)
+    not_followed = found.exit_code and any(d.code.startswith("PTO8") for d in found.second.findings)
+    report.exit_code = 5 if not_followed else found.exit_code or (1 if worse else 0)
+    return report
 
 
 # -- both ------------------------------------------------------------------------------------------

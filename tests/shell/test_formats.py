@@ -69,6 +69,7 @@ SAMPLES = {
     "report": "@basics/vadd",
     "test": f"{programs_directory() / 'basics' / 'vadd.pto'}",
     "diff": "@basics/vadd @basics/vadd",
+    "validate": "@basics/vadd @basics/vadd",
     "tune": "@basics/vadd --trials 3",
     "port": "@basics/vadd --from a2a3 --to a5",
     "expand": "@basics/vadd --target a5",

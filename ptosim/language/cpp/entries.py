@@ -128,6 +128,8 @@ def _help(file: Any) -> str:
 
 
 _STREAMS = ("aclrtStream",)
+FFTS = "ffts"
+"""In the name of an argument: the base address of flags, which a launch here does not need."""
 
 
 def argument_of(follower: Any, param: Any, names: list[str]) -> Any:
@@ -148,6 +150,9 @@ def argument_of(follower: Any, param: Any, names: list[str]) -> Any:
         )
     if isinstance(type_, Pointer) and not isinstance(type_.to, Scalar):
         raise CppError(param, f"parameter `{word}` is a pointer to what is no number")
+    at = sum(FFTS not in n.lower() for n in names)
+    if FFTS not in word.lower() and at < len(follower.renamed):
+        word = follower.renamed[at]
     names.append(word)
     if isinstance(type_, Pointer):
         follower.argument_types[word] = type_.value

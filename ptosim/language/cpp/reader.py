@@ -18,7 +18,7 @@ from ptosim.language.cpp.declared import (
     Collector,
     named,
 )
-from ptosim.language.cpp.entries import argument_of, chosen, found_entry, launches, parser
+from ptosim.language.cpp.entries import FFTS, argument_of, chosen, found_entry, launches, parser
 from ptosim.language.cpp.errors import REFUSED, CppError
 from ptosim.language.cpp.instructions import Instructions
 from ptosim.language.cpp.kinds import Cell, Num
@@ -50,14 +50,16 @@ def read(
     entry: str | None,
     sink: Sink,
     defines: Mapping[str, str] | None = None,
+    parameters: Sequence[str] = (),
 ) -> CppModule | None:
-    """Read a file for a target; what is wrong goes to the sink, then there is no module. Raises
-    UsageError if the entry must be named or does not exist, or the extra is not installed."""
+    """Read a file for a target; `parameters` are other names for those of the kernel. What is wrong
+    goes to the sink, then there is no module. Raises UsageError if the entry must be named or does
+    not exist, or the extra is not installed."""
     problem: list[tuple[CppError, Any]] = []
     deepest = sys.getrecursionlimit()
     sys.setrecursionlimit(max(deepest, _FRAMES))
     try:
-        made = _read(source, arch, entry, defines, problem)
+        made = _read(source, arch, entry, defines, problem, parameters)
     except CppError as fault:
         _report(fault, source, None, sink)
         return None
@@ -130,6 +132,8 @@ class Follower(Instructions):
     file: Any = None
     trees: Any = ()
     argument_values: dict[str, str]
+    renamed: Sequence[str] = ()
+    """Names that arguments get in the place of their own."""
 
     def parse_again(self, node: Any) -> list[Any]:
         """Return the expressions of a list in parentheses that was read as parameters."""
@@ -161,7 +165,7 @@ class Follower(Instructions):
 
 def _read(
     source: Source, arch: str, entry: str | None,
-    defines: Mapping[str, str] | None, problem: list[Any],
+    defines: Mapping[str, str] | None, problem: list[Any], renamed: Sequence[str],
 ) -> CppModule | None:  # fmt: skip
     cores: list[str | None] = ["cube", "vector"] if asks_core(source) else [None]
     files = [_File(expand(source, arch, core, defines), arch, core) for core in cores]
@@ -172,6 +176,7 @@ def _read(
     count = 0
     for file in files:
         follower = file.follower(count)
+        follower.renamed = renamed
         try:
             parts.append(_followed(follower, file, name))
         except CppError as fault:
@@ -229,7 +234,7 @@ def _followed(follower: Follower, file: _File, name: str) -> _Followed:
 def _without_ffts(args: list[_Arg], ops: Sequence[Operation]) -> list[_Arg]:
     """An argument that is only the base address of flags is none for a launch here."""
     used = {tok.value for op in walk(ops) for tok in _tokens(op)}
-    return [a for a in args if f"%{a.name}" in used or "ffts" not in a.name.lower()]
+    return [a for a in args if f"%{a.name}" in used or FFTS not in a.name.lower()]
 
 
 # -- the module ------------------------------------------------------------------------------------
