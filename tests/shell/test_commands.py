@@ -59,7 +59,8 @@ def test_a_command_that_forgets_the_options_of_a_launch_has_their_defaults(decla
 def test_what_can_be_chosen_of_a_launch_has_an_option():
     """Command line, sidecar and Python have the same names for the same choices."""
     known = {each.dest for each in options.every()}
-    given = {"args": "arg", "switches": "set", "sidecar": "file", "defines": "define"}
+    given = {"args": "arg", "switches": "set", "sidecar": "file", "defines": "define",
+             "parameters": "file", "dump": "file"}  # fmt: skip
     chosen = {given.get(f.name, f.name) for f in fields(Choices)}
     assert chosen <= known
     assert {*OPTIONS} <= chosen
