@@ -284,6 +284,8 @@ def load_quantised(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[
     onnxruntime in ONNX' words; where the model has operators without kernels, shapes and constants
     are folded (sizes that neither it nor `arrays` say are 1)."""
     proto = onnx_model.read(path)
+    onnx_model.only_inputs(proto)
+    proto = runtime_operators.written_out(proto, OPERATORS)
     notes = runtime_operators.standard(proto)
     inputs = onnx_model.inputs_of(proto)
     is_open = any(None in dims for _, dims in inputs.values()) or any(
@@ -296,6 +298,7 @@ def load_quantised(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[
     shapes.give_outputs(proto, sizes)
     onnx_model.graph_of(proto)
     notes += folding.fold(proto, [sizes])
+    rewrites.for_kernels(proto)
     _name_nodes(proto)
     return onnx_model.graph_of(proto), notes
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ptosim.models.front import recurrent
 from ptosim.models.front.edits import Editor, attributes, is_standard
+from ptosim.models.front.folding import evaluated
 from ptosim.models.onnx_model import captured
 
 if TYPE_CHECKING:
@@ -58,6 +59,28 @@ def apply(proto: ModelProto, rules: Mapping[str, Rule]) -> None:
     editor = Editor(proto)
     _applied(editor, shapes_of(proto), rules)
     editor.swept()
+
+
+def for_kernels(proto: ModelProto) -> None:
+    """Rewrite what has no kernel in a quantised model, whose other nodes stay as they are; operands
+    that are dequantised constants are constants there."""
+    wanted = {op: rule for op, rule in _RULES.items() if op != "Gemm"}
+    nodes = [n for n in proto.graph.node if n.op_type in wanted and is_standard(n)]
+    editor = Editor(proto)
+    made = {n: node for node in proto.graph.node for n in node.output}
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            maker = made.get(name)
+            if maker is None or maker.op_type != "DequantizeLinear":
+                continue
+            if all(n in editor.constants for n in maker.input if n):
+                found = evaluated(maker, editor.constants, editor.opset)
+                if found is not None:
+                    node.input[place] = editor.constant(f"{name}_real", found[0])
+    _renamed(editor)
+    editor.swept()
+    if nodes:
+        apply(proto, wanted)
 
 
 def _applied(editor: Editor, shapes: Shapes, rules: Mapping[str, Rule]) -> bool:
@@ -353,9 +376,11 @@ class _Chain:
         """Add a constant and return its name."""
         return self.editor.constant(f"{self.stem}_constant", np.asarray(value, kind))
 
-    def axes(self, *axes: int) -> str:
-        """Add axes as a constant."""
-        return self.constant(axes, np.int64)
+    def reduced(self, op: str, value: str, *axes: int) -> str:
+        """Add a reduction; its axes are an attribute before operator set 18 (13 for sums)."""
+        if self.editor.opset < (13 if op == "ReduceSum" else 18):
+            return self.add(op, value, axes=list(axes))
+        return self.add(op, value, self.constant(axes, np.int64))
 
     def shaped(self, name: str, shape: Iterable[int]) -> str:
         """Add a Reshape to a static shape; of a constant another constant."""
@@ -378,9 +403,9 @@ def _instance_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[Node
     if rank < 3 or not channels:
         return None
     c = _Chain(editor, node)
-    over, along = c.axes(*range(2, rank)), (channels, *(1,) * (rank - 2))
-    mid = c.add("Sub", x, c.add("ReduceMean", x, over))
-    spread = c.add("ReduceMean", c.add("Mul", mid, mid), over)
+    over, along = range(2, rank), (channels, *(1,) * (rank - 2))
+    mid = c.add("Sub", x, c.reduced("ReduceMean", x, *over))
+    spread = c.reduced("ReduceMean", c.add("Mul", mid, mid), *over)
     small = c.constant(attributes(node).get("epsilon", 1e-5), np.float32)
     unit = c.add("Div", mid, c.add("Sqrt", c.add("Add", spread, small)))
     c.add("Add", c.add("Mul", unit, c.shaped(scale, along)), c.shaped(shift, along))
@@ -392,11 +417,11 @@ def _lp_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto]
     if attrs.get("p", 2) not in (1, 2):
         return None
     c = _Chain(editor, node)
-    axis = c.axes(attrs.get("axis", -1))
+    axis = attrs.get("axis", -1)
     if attrs.get("p", 2) == 1:
-        size = c.add("ReduceSum", c.add("Abs", x), axis)
+        size = c.reduced("ReduceSum", c.add("Abs", x), axis)
     else:
-        size = c.add("Sqrt", c.add("ReduceSum", c.add("Mul", x, x), axis))
+        size = c.add("Sqrt", c.reduced("ReduceSum", c.add("Mul", x, x), axis))
     c.add("Div", x, size)
     return c.finish()
 

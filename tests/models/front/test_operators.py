@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.models import reference_node
+from ptosim.models import onnx_run, reference_node
 from ptosim.models.conversion import source
 from ptosim.models.conversion.convert import convert
 from ptosim.models.conversion.types import Settings
@@ -353,3 +353,32 @@ def test_what_the_package_does_not_compute_its_runtime_does():
     made = reference_node.every_name(proto, {"x": x})["y"]
     want = np.sqrt((x.astype(np.float64) ** 2).sum((2, 3), keepdims=True))
     np.testing.assert_allclose(made, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_a_quantised_model_has_operators_without_kernels_in_other_words(tmp_path, opset):
+    """What static quantisation leaves between its pairs: BatchNormalization and ConvTranspose of
+    dequantised constants, InstanceNormalization, Dropout. What the file computes does not change."""
+    made = {
+        "xs": np.float32(0.02), "xz": np.int8(3), "wq": rng.integers(-127, 127, (4, 6, 3, 3)).astype(np.int8),
+        "ws": np.float32(0.01), "wz": np.int8(0), "gq": rng.integers(1, 127, 6).astype(np.int8),
+        "shift": f32(6), "mean": f32(6), "var": np.abs(f32(6)) + 1, "one": np.ones(6, np.float32),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", ["x", "xs", "xz"], ["q"]), node("DequantizeLinear", ["q", "xs", "xz"], ["d"]),
+        node("DequantizeLinear", ["wq", "ws", "wz"], ["w"]), node("DequantizeLinear", ["gq", "ws", "wz"], ["g"]),
+        node("ConvTranspose", ["d", "w"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", ["c", "g", "shift", "mean", "var"], ["b"]),
+        node("Dropout", ["b"], ["dd"]), node("InstanceNormalization", ["dd", "one", "shift"], ["y"]),
+    ]  # fmt: skip
+    proto = build(nodes, [("x", F, [1, 4, 5, 5])], [("y", F, [1, 6, 9, 9])], made, opset)
+    onnx.save(proto, tmp_path / "m.onnx")
+    x = f32(1, 4, 5, 5)
+    graph, _ = source.load_quantised(tmp_path / "m.onnx", {"x": x})
+    assert [n.op for n in graph.nodes][:2] == ["QuantizeLinear", "DequantizeLinear"]
+    outcome = onnx_run.run(graph, {"x": x}, ("a2a3", "a5"))
+    (want,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    for target in ("a2a3", "a5"):
+        np.testing.assert_allclose(
+            outcome.results[target, "exact"]["y"], want, rtol=1e-4, atol=1e-4
+        )
