@@ -15,8 +15,8 @@ import numpy as np
 
 from ptosim.models.front import recurrent
 from ptosim.models.front.edits import Editor, attributes, is_standard
-from ptosim.models.front.folding import evaluated
 from ptosim.models.onnx_model import captured
+from ptosim.models.quant.onnx.ops import evaluate
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -74,9 +74,10 @@ def for_kernels(proto: ModelProto) -> None:
             if maker is None or maker.op_type != "DequantizeLinear":
                 continue
             if all(n in editor.constants for n in maker.input if n):
-                found = evaluated(maker, editor.constants, editor.opset)
-                if found is not None:
-                    node.input[place] = editor.constant(f"{name}_real", found[0])
+                given = [editor.constants.get(n) for n in maker.input]
+                attrs = attributes(maker)
+                found = evaluate(maker.op_type, given, attrs, opset=editor.opset)
+                node.input[place] = editor.constant(f"{name}_real", found[0])
     _renamed(editor)
     editor.swept()
     if nodes:

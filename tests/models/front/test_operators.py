@@ -377,6 +377,7 @@ def test_a_quantised_model_has_operators_without_kernels_in_other_words(tmp_path
     graph, _ = source.load_quantised(tmp_path / "m.onnx", {"x": x})
     assert [n.op for n in graph.nodes][:2] == ["QuantizeLinear", "DequantizeLinear"]
     outcome = onnx_run.run(graph, {"x": x}, ("a2a3", "a5"))
+    proto.opset_import[0].version = 21  # the same operators; the package has no pairs before 19
     (want,) = ReferenceEvaluator(proto).run(None, {"x": x})
     for target in ("a2a3", "a5"):
         np.testing.assert_allclose(
