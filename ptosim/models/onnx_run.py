@@ -141,12 +141,11 @@ def _check_operators(nodes: Sequence[GraphNode], on_host: Collection[str]) -> No
         n for n in nodes if n.name not in on_host and (n.op not in OPERATORS or not n.is_standard)
     ]
     if wrong:
-        problems = [
-            d
-            for n in wrong
-            for d in unsupported(f"node {n}: no kernel is generated for {n.op}").diagnostics
-        ]
-        raise UnsupportedError(problems)
+        text = "cannot be lowered to PTO: node {}: no kernel is generated for {}"
+        cure = "--partial: the host computes it"
+        raise UnsupportedError(
+            [finding("PTO8204", text.format(n, n.op), help=cure) for n in wrong]
+        )  # fmt: skip
 
 
 def inputs_of(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:

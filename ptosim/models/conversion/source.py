@@ -20,7 +20,7 @@ from ptosim.launch.choices import Choices
 from ptosim.machine.quant.storage import of_array
 from ptosim.models import host_ops, onnx_model
 from ptosim.models.conversion import mlir_source
-from ptosim.models.front import blocks, folding, rewrites, runtime_operators, shapes
+from ptosim.models.front import blocks, folding, recurrent, rewrites, runtime_operators, shapes
 from ptosim.models.front.folding import QUANTISING
 from ptosim.models.fusion.groups import PRODUCTS
 from ptosim.models.onnx_model import OPSET, Graph
@@ -345,7 +345,7 @@ def is_quantised(graph: Graph) -> bool:
 
 def _unknown(node: onnx_model.GraphNode) -> Diagnostic:
     where = f"{node.domain}.{node.op}" if node.domain not in ("", "ai.onnx") else node.op
-    text = f"node {node}: no kernel is made for {where}"
+    text = f"node {node}: no kernel is made for {where}{recurrent.WITH.get(node.op, '')}"
     return finding("PTO7640", text, help="--partial: the host computes it")
 
 

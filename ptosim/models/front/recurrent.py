@@ -13,6 +13,12 @@ from ptosim.models.front.edits import Editor, attributes
 if TYPE_CHECKING:
     from onnx import NodeProto
 
+WITH = dict.fromkeys(
+    ("LSTM", "GRU", "RNN"),
+    " with peepholes, other activations, clipping, the batch first, weights that are no constants, "
+    "or sequences of several lengths",
+)
+"""What of a recurrent layer is not written out."""
 LONGEST = 512
 """Steps of a sequence that are written out."""
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

@@ -17,6 +17,7 @@ from ptosim.models import onnx_run, reference_node
 from ptosim.models.conversion import source
 from ptosim.models.conversion.convert import convert
 from ptosim.models.conversion.types import Settings
+from ptosim.models.onnx_model import graph_of
 from ptosim.models.reference_node import by_reference
 from tests.models.front import networks
 from tests.models.front.networks import F, build, node, weights, wire
@@ -383,3 +384,21 @@ def test_a_quantised_model_has_operators_without_kernels_in_other_words(tmp_path
         np.testing.assert_allclose(
             outcome.results[target, "exact"]["y"], want, rtol=1e-4, atol=1e-4
         )
+
+
+def test_what_has_no_kernel_says_what_does_it_then(tmp_path):
+    """Both commands name --partial; a recurrent layer says which of its forms have none."""
+    proto = build([node("Sin", ["x"], ["y"])], [("x", F, [4])], [("y", F, [4])], {}, 13)
+    graph = graph_of(proto)
+    for call in (
+        lambda: source.prepared(proto, {}, {"x": f32(4)}),
+        lambda: onnx_run.run(graph, {"x": f32(4)}, ("a5",)),
+    ):
+        with pytest.raises(UnsupportedError) as refused:
+            call()
+        assert refused.value.diagnostics[0].help == "--partial: the host computes it"
+    made = {"W": f32(1, 64, 8), "R": f32(1, 64, 16), "B": f32(1, 128), "P": f32(1, 48)}
+    layer = node("LSTM", ["x", "W", "R", "B", "", "", "", "P"], ["y"], hidden_size=16)
+    deep = build([layer], [("x", F, [3, 2, 8])], [("y", F, None)], made, 14)
+    with pytest.raises(UnsupportedError, match="no kernel is made for LSTM with peepholes"):
+        source.prepared(deep, {}, {"x": f32(3, 2, 8)})
