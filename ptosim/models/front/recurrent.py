@@ -13,7 +13,7 @@ from ptosim.models.front.edits import Editor, attributes
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-WITH = dict.fromkeys(
+WITH: dict[str, str] = dict.fromkeys(
     ("LSTM", "GRU", "RNN"),
     " with peepholes, other activations, clipping, the batch first, weights that are no constants, "
     "or sequences of several lengths",
