@@ -345,6 +345,8 @@ class Names(Templates):
 
     def declared_type(self, type_node: Any, declarator: Any) -> Any:
         """Return a type with the pointers and brackets of a declarator."""
+        if type_node is None:
+            raise CppError(self.make.at, "a type is missing here")
         made = self.type_of(type_node)
         while declarator is not None:
             if declarator.type in ("pointer_declarator", "abstract_pointer_declarator"):

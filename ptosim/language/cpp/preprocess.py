@@ -100,8 +100,11 @@ def expand(
     words.update(defines or {})
     for name, value in words.items():
         reader.define(f"{name} {value}")
-    reader.parse(source.text, source.name)
-    return _Writer(source, reader).written()
+    try:
+        reader.parse(source.text, source.name)
+        return _Writer(source, reader).written()
+    except (IndexError, AttributeError, TypeError, ValueError):  # of the package, on broken lines
+        raise CppError(0, "the preprocessor cannot read the directives of this file") from None
 
 
 def asks_core(source: Source) -> bool:

@@ -3,6 +3,9 @@ branches and selections; values are those of C++."""
 
 from __future__ import annotations
 
+import contextlib
+import random
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.errors import ProgramError, PtosimError
 
 _HEAD = """#include <pto/pto-inst.hpp>
 using namespace pto;
@@ -130,6 +133,36 @@ def test_macros_without_end_are_told() -> None:
     lines = [f"#define M{i} {' '.join([f'M{i + 1}'] * 12)}" for i in range(9)]
     with pytest.raises(ProgramError, match="macros expand"):
         ptosim.load("\n".join([*lines, _kernel("int z = M0;")]), target="a2a3", filename="k.cpp")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("AICORE void k(__gm__ *y) { }", ""),
+        ("AICORE void k(__gm__ float *y) { for (;;) { } }", "rounds before the run"),
+        ("constexpr int f(int n) { while (true) { n++; } return n; }\n"
+         "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "rounds before the run"),
+        ("template <int N> struct S { static constexpr int v = S<N + 1>::v; };\n"
+         "AICORE void k(__gm__ float *y) { y[0] = S<0>::v; }", "nested too deeply"),
+    ],
+)  # fmt: skip
+def test_what_is_broken_ends_in_one_diagnostic(text: str, words: str) -> None:
+    with pytest.raises(PtosimError, match=words):
+        ptosim.load(text, target="a5", filename="k.cpp")
+
+
+def test_mutated_texts_end_in_a_diagnostic_or_a_program() -> None:
+    """Words of kernels that occur are dropped, doubled, exchanged."""
+    draw = random.Random(7)
+    kernels = [_kernel(k["body"], k.get("before", ""), k.get("params", ""))
+               for k in _BODIES.values()]  # fmt: skip
+    for _ in range(300):
+        words = re.findall(r"\w+|\s+|[^\w\s]", draw.choice(kernels))
+        for _ in range(draw.choice([1, 2, 4])):
+            i, j = draw.randrange(len(words)), draw.randrange(len(words))
+            words[i] = draw.choice(["", words[j], words[i] * 2])
+        with contextlib.suppress(PtosimError):
+            ptosim.load("".join(words), target="a5", filename="k.cpp")
 
 
 def test_recursion_is_told() -> None:
