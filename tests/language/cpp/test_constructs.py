@@ -138,7 +138,7 @@ def test_macros_without_end_are_told() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("AICORE void k(__gm__ *y) { }", ""),
+        ("AICORE void k(__gm__ *y) { }", "has no kernel"),
         ("AICORE void k(__gm__ float *y) { for (;;) { } }", "rounds before the run"),
         ("constexpr int f(int n) { while (true) { n++; } return n; }\n"
          "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "rounds before the run"),
