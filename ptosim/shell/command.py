@@ -40,6 +40,7 @@ COMMANDS = {
     "map": "what is where in the memories on chip, and when",
     "report": "everything about a program as one HTML page",
     "diff": "two programs: findings, values, budget, cycles",
+    "prove": "a certificate of a proof, gone through by a second, independent checker",
     "port": "one program on two targets: what changes",
     "validate": "is what the assembler emitted the program that it was given?",
     "expand": "a program with its tile operations written as vector instructions",
@@ -65,6 +66,7 @@ COMMANDS = {
 MODULES = {
     "port": "diff_command",
     "validate": "diff_command",
+    "prove": "diff_command",
     "help": "explain_command",
     "programs": "new_command",
     "lsp": "editor_commands",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Origin, Severity
 from ptosim.ground.errors import BudgetError, ProgramError, Trap, UsageError
+from ptosim.ground.files import refuse_device
 from ptosim.ground.isa.targets import MachineDef, machine
 from ptosim.ground.progress import each
 from ptosim.ground.records import replace
@@ -18,6 +20,7 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
+    CERTIFICATE,
     FAIL_ON,
     FILE,
     INPUTS,
@@ -30,7 +33,7 @@ from ptosim.shell.options import (
     switch,
     tolerance,
 )
-from ptosim.shell.terminal import Terminal
+from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.prove import (
     FOR_ALL,
     REASSOCIATED,
@@ -41,7 +44,8 @@ from ptosim.tools.search.prove import (
     prove,
 )
 from ptosim.views.difference_report import difference_report
-from ptosim.views.report import Report
+from ptosim.views.report import Report, Section
+from ptosim.views.text import Text
 
 _COMPARED = (
     group(
@@ -71,6 +75,7 @@ _COMPARED = (
                "or it cannot be told, that is worse (`ptosim help tune`)"),
         option("--tolerance", choices=(REASSOCIATED,), default="",
                help="of --prove: sums of f32 in another order are equal, too"),
+        CERTIFICATE,
     ),
     forms=("text", "json", "html"),
     epilog="Both run on the same arguments (generated ones are seeded); exit code 1 if B has new "
@@ -82,6 +87,8 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
         raise UsageError("standard input can be one of the two programs only")
     if options.tolerance and not options.prove:
         raise UsageError("--tolerance is for --prove", help="of values: --rtol, --atol, --ulp")
+    if options.certificate and not options.prove:
+        raise UsageError("--certificate is for --prove")
     target = launching.targets(options.target)[0]
     one, two = _sides(options, terminal, (options.first, target), (options.second, target))
     found = difference(one, two, launching.tolerance(options))
@@ -91,7 +98,53 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
             _launched(options, file, target) for file in (options.first, options.second)
         )
         proof = judged_hard(first, second, prove(first, second, tolerance=options.tolerance))
-    return _report(found, ("A", "B"), options, proof)
+    report = _report(found, ("A", "B"), options, proof)
+    if options.certificate and proof is not None and proof.is_equal:
+        certify(first, second, options.certificate, terminal)
+    return report
+
+
+def certify(first: Launched, second: Launched, path: str, terminal: Terminal) -> None:
+    """Write the certificate of two programs that are equal. Raises UsageError where the second
+    checker does not come to that end."""
+    import json
+
+    from ptosim.tools.certificate import certificate
+
+    with terminal.busy("checking the proof"):
+        made = certificate(first, second)
+    write_file(Path(path), json.dumps(made, indent=1) + "\n")
+
+
+@command(
+    "prove",
+    option("--check", required=True, metavar="FILE.json", help="a certificate that "
+           "`ptosim diff --prove --certificate` or `ptosim tune --certificate` wrote"),
+    forms=("text", "json"),
+    epilog="Exit code 0 if it holds, 1 if it does not, 2 if it cannot be read.",
+)  # fmt: skip
+def prove_(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """Go through a certificate with the second checker, which shares nothing with the prover."""
+    import json
+
+    from ptosim.tools.certificate import check
+
+    path = Path(options.check)
+    try:
+        refuse_device(path)
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is no JSON"
+        raise UsageError(f"cannot read {path}: {reason}") from problem
+    with terminal.busy("checking the proof"):
+        why = check(given)
+    claim = str(given.get("claim")) if not why else ""
+    told = f"the certificate holds: {claim}" if not why else f"it does not hold: {why}"
+    return Report(
+        [Section("", [Text(told)])],
+        lambda: {"holds": not why, "why": why, "claim": claim},
+        exit_code=1 if why else 0,
+    )
 
 
 def _launched(options: argparse.Namespace, file: str, target: str | None) -> Launched:

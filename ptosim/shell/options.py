@@ -324,6 +324,10 @@ FAIL_ON = (
     switch("--strict", help="treat warnings as errors"),
 )  # fmt: skip
 """What counts as failure."""
+CERTIFICATE = option(
+    "--certificate", metavar="FILE.json",
+    help="write what was assumed and the argument of the proof, for `ptosim prove --check FILE`",
+)  # fmt: skip
 COLOR = option("--color", choices=("auto", "always", "never"), default="auto")
 _SAID = (
     COLOR,

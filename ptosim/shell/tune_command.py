@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import replace
 from ptosim.ground.whole_numbers import whole
 from ptosim.shell import launching
 from ptosim.shell.command import command
-from ptosim.shell.options import SPACE, from_one, from_zero, group, inputs, option, switch
+from ptosim.shell.options import (
+    CERTIFICATE,
+    SPACE,
+    from_one,
+    from_zero,
+    group,
+    inputs,
+    option,
+    switch,
+)
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.prove import REASSOCIATED
 from ptosim.tools.search.space import values_of
@@ -70,6 +80,7 @@ _SHOWN = 8
         option("--tolerance", choices=(REASSOCIATED,), default="",
                help="also take sums of f32 in another order as equal"),
         option("--into", metavar="DIR", help="write the programs there"),
+        CERTIFICATE,
     ),
     forms=("text", "json", "html"),
     epilog=_EPILOG,
@@ -88,6 +99,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     files: list[Path] = []
     if options.into:
         files = _write(found, Path(options.into))
+    if options.certificate:
+        _certify(found, options.certificate, terminal)
     program = found.reference.program
     entry = program.entry(found.reference.launch.entry)
 
@@ -105,6 +118,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         title=f"Tune {found.name}",
         heads=[header_line(header(program, entry))],
     )
+
+
+def _certify(found: Tuned, path: str, terminal: Terminal) -> None:
+    """Write the certificate of the fastest program. Raises UsageError if it has no proof."""
+    from ptosim.shell.diff_command import certify
+
+    if not found.best or not found.best[0].verdict.is_proven:
+        raise UsageError("--certificate: there is no program that is proven equal")
+    one, two = found.reference, found.best[0].candidate
+    first, second = one.launch.of(one.program), two.launch.of(two.program)
+    certify(first, second if second.args else replace(second, args=first.args), path, terminal)
 
 
 def _named(found: Tuned) -> list[tuple[str, Candidate]]:

@@ -71,6 +71,7 @@ SAMPLES = {
     "diff": "@basics/vadd @basics/vadd",
     "validate": "@basics/vadd @basics/vadd",
     "tune": "@basics/vadd --trials 3",
+    "prove": "--check {folder}/proof.json",
     "port": "@basics/vadd --from a2a3 --to a5",
     "expand": "@basics/vadd --target a5",
     "fmt": "@basics/vadd",
@@ -149,6 +150,7 @@ def test_every_form_can_be_read_again(name, form, capsys, tmp_path):
         "Op Name,OP Type,Input Shapes,Input Data Types,aiv_vec_time(us)\n"
         'a,TADD,"64,64;64,64",FLOAT;FLOAT,0.09\n'
     )
+    (tmp_path / "proof.json").write_text('{"format": "ptosim certificate", "version": 0}\n')
     (tmp_path / "jobs.jsonl").write_text('{"program": "@basics/vadd"}\n')
     words = shlex.split(SAMPLES[name].format(folder=tmp_path))
     code = main([*name.split(), *words, "--format", form])

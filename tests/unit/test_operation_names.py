@@ -45,6 +45,7 @@ MOST = {
     "language/same_blocks.py": (8, "follows what adds, multiplies and compares numbers"),
     "machine/quant/mlir/ops.py": (3, "what each operation of the quant dialect casts"),
     "tools/search/prove_ops.py": (11, "rules of the proof of equality, as functions of operations"),
+    "tools/certificate_rules.py": (7, "rules of the checker of certificates"),
     "tools/bands_rules.py": (6, "rules of bands, as functions of operations"),
     "tools/search/source.py": (1, PARSED),
     "tools/search/rewrite_buffers.py": (6, "second buffers are for what loads and stores move"),

@@ -1,0 +1,144 @@
+"""Certificates: what the prover finds equal a second checker finds equal, and it refuses what was
+changed in a certificate, also where the digest was made anew."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+import pytest
+
+import ptosim
+from ptosim.ground.errors import UsageError
+from ptosim.tools import certificate as made
+from ptosim.tools.certificate import certificate, check
+from ptosim.tools.search.prove import Launched
+from tests.support.text import Kernel
+
+
+def adding(pieces: int, word: str = "add", second: str = "y") -> Launched:
+    """x + y in one piece or in several."""
+    k, rows = Kernel("a2a3"), 16 // pieces
+    for at in range(pieces):
+        here = {"offsets": (at * rows, 0), "shape": (16, 64)}
+        x, y = (k.tile(f"t{n}{at}", "f32", rows, 64) for n in "xy")
+        k.load("x", x, (rows, 64), **here)
+        k.load(second, y, (rows, 64), **here)
+        k.op(f"pto.t{word}", [x, y], [x])
+        k.store(x, "z", (rows, 64), **here)
+    program = k.program()
+    return Launched(program, program.entry(), None, 1)
+
+
+@pytest.fixture(scope="module")
+def right() -> dict[str, Any]:
+    return json.loads(json.dumps(certificate(adding(1), adding(2))))
+
+
+def test_equal_programs_have_a_certificate_that_holds(right) -> None:
+    assert check(right) == ""
+    assert right["claim"] == (
+        "equal for all contents; scalars none; shapes x 16x64 float32, y 16x64 float32, "
+        "z 16x64 float32; blocks 1; arguments that do not overlap"
+    )
+    rules = {(s["op"], s["rule"]) for s in right["argument"][0]}
+    assert rules == {("pto.tload", "move"), ("pto.tadd", "each"), ("pto.tstore", "move")}
+
+
+@pytest.mark.parametrize("other", [adding(2, "sub"), adding(2, second="x")])
+def test_other_programs_have_none(other) -> None:
+    with pytest.raises(UsageError, match="is not the same expression"):
+        certificate(adding(1), other)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The places of all that is no list and no table."""
+    if isinstance(value, dict):
+        return [p for k, v in value.items() for p in leaves(v, (*path, k))]
+    if isinstance(value, list):
+        return [p for k, v in enumerate(value) for p in leaves(v, (*path, k))]
+    return [path]
+
+
+def damaged(given: dict[str, Any], path: tuple[Any, ...], rng: random.Random) -> dict[str, Any]:
+    """A copy with another value at one place."""
+    found = copy.deepcopy(given)
+    held = found
+    for key in path[:-1]:
+        held = held[key]
+    value = held[path[-1]]
+    if isinstance(value, bool):
+        held[path[-1]] = not value
+    elif isinstance(value, int):
+        held[path[-1]] = value + rng.choice([-1, 1, 2])
+    elif isinstance(value, str) and value:
+        at = rng.randrange(len(value))
+        held[path[-1]] = value[:at] + chr((ord(value[at]) - 31) % 94 + 33) + value[at + 1 :]
+    else:
+        held[path[-1]] = "x"
+    return found
+
+
+def test_a_thousand_damaged_ones_are_refused(right) -> None:
+    rng = random.Random(43)
+    places = leaves(right)
+    for _ in range(1000):
+        given = damaged(right, rng.choice(places), rng)
+        try:
+            assert check(given)
+        except UsageError:
+            assert given["format"] != right["format"]
+
+
+UNUSED = {"name", "digest", "text", "compat", "planner", "legacy", "level", "sync"}
+"""What an argument does not rest on (a name), or that has a test of its own."""
+
+
+def test_a_digest_made_anew_does_not_help(right) -> None:
+    """Assumptions, rules, counts of operands, hashes of texts and of results."""
+    rng = random.Random(44)
+    places = [p for p in leaves(right) if not UNUSED & set(p) and p[0] not in ("format", "version")]
+    for path in rng.sample(places, min(60, len(places))):
+        given = damaged(right, path, rng)
+        given["digest"] = made._digest({k: v for k, v in given.items() if k != "digest"})
+        assert check(given), path
+
+
+def test_a_text_that_computes_something_else_is_refused(right) -> None:
+    given = copy.deepcopy(right)
+    text = given["programs"][1]["text"].replace("pto.tadd", "pto.tsub")
+    given["programs"][1] |= {"text": text, "sha256": made.hashlib.sha256(text.encode()).hexdigest()}
+    given["digest"] = made._digest({k: v for k, v in given.items() if k != "digest"})
+    assert "is not the same expression" in check(given)
+
+
+def test_a_program_of_tune_has_a_certificate() -> None:
+    """Double buffering of the shipped softmax."""
+    found = ptosim.tune("@basics/softmax", target="a2a3", trials=8)
+    one, two = found.reference, found.best[0].candidate
+    first, second = one.launch.of(one.program), two.launch.of(two.program)
+    assert check(certificate(first, second)) == ""
+
+
+def test_commands_write_and_check(cli, tmp_path) -> None:
+    for name, launched in (("a", adding(1)), ("b", adding(4)), ("c", adding(2, "sub"))):
+        (tmp_path / f"{name}.pto").write_text(launched.program.front.source.text)
+    a, b, c, file = (tmp_path / n for n in ("a.pto", "b.pto", "c.pto", "proof.json"))
+    how = ("--target", "a2a3", "--compat", adding(1).program.compat, "--slower", "10000")
+    assert cli("diff", a, b, *how, "--prove", "--certificate", file).code == 0
+    done = cli("prove", "--check", file)
+    assert done.code == 0
+    assert "the certificate holds: equal for all contents" in done.out
+    file.write_text(file.read_text().replace("16", "17", 1))
+    assert cli("prove", "--check", file).code == 1
+    file.write_text("{")
+    assert cli("prove", "--check", file).code == 2
+    file.write_text("[]")
+    assert cli("prove", "--check", file).code == 2
+    assert cli("prove", "--check", tmp_path / "none.json").code == 2
+    other = tmp_path / "other.json"
+    assert cli("diff", a, c, *how, "--prove", "--certificate", other).code == 1
+    assert not other.exists()
+    assert cli("diff", a, b, *how, "--certificate", other).code == 2
