@@ -92,16 +92,13 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
     target = launching.targets(options.target)[0]
     one, two = _sides(options, terminal, (options.first, target), (options.second, target))
     found = difference(one, two, launching.tolerance(options))
-    proof = None
-    if options.prove and not (one.is_rejected or two.is_rejected):
-        first, second = (
-            _launched(options, file, target) for file in (options.first, options.second)
-        )
-        proof = judged_hard(first, second, prove(first, second, tolerance=options.tolerance))
-    report = _report(found, ("A", "B"), options, proof)
-    if options.certificate and proof is not None and proof.is_equal:
+    if not options.prove or one.is_rejected or two.is_rejected:
+        return _report(found, ("A", "B"), options)
+    first, second = (_launched(options, file, target) for file in (options.first, options.second))
+    proof = judged_hard(first, second, prove(first, second, tolerance=options.tolerance))
+    if options.certificate and proof.is_equal:
         certify(first, second, options.certificate, terminal)
-    return report
+    return _report(found, ("A", "B"), options, proof)
 
 
 def certify(first: Launched, second: Launched, path: str, terminal: Terminal) -> None:

@@ -49,7 +49,7 @@ def test_equal_programs_have_a_certificate_that_holds(right) -> None:
 
 @pytest.mark.parametrize("other", [adding(2, "sub"), adding(2, second="x")])
 def test_other_programs_have_none(other) -> None:
-    with pytest.raises(UsageError, match="is not the same expression"):
+    with pytest.raises(UsageError, match=r"is not the same expression|no argument `y`"):
         certificate(adding(1), other)
 
 
