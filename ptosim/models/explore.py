@@ -21,7 +21,8 @@ from ptosim.machine.quant.storage import Storage, storage
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.models import chains, kernel_runner, kernels
 from ptosim.models.kernel_builder import KernelBuilder
-from ptosim.models.kernel_runner import KernelRunner, matrix
+from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.kernels import matrix
 from ptosim.models.quant import diff
 from ptosim.models.quant.statistics import symmetric_scale
 

@@ -18,7 +18,8 @@ from ptosim.machine.quant.schemes import scheme
 from ptosim.machine.quant.storage import Storage, of_array, storage
 from ptosim.models import host_ops, kernels, onnx_elements, onnx_floats, onnx_pools, requant
 from ptosim.models.chains import unsupported
-from ptosim.models.kernel_runner import KernelRunner, Matrix, factor_of, halves, matrix
+from ptosim.models.kernel_runner import KernelRunner, factor_of, halves
+from ptosim.models.kernels import Matrix, matrix
 from ptosim.models.quant.integer_ops import convolve
 from ptosim.models.quant.onnx.ops import (
     ORACLES,

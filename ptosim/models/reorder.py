@@ -11,7 +11,8 @@ import numpy as np
 
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.storage import Storage
-from ptosim.models.kernel_runner import KernelRunner, Matrix
+from ptosim.models.kernel_runner import KernelRunner
+from ptosim.models.kernels import Matrix
 from ptosim.models.quant import diff
 from ptosim.models.quant.onednn.attributes import Attributes, Mask
 from ptosim.models.quant.onednn.primitives import Values, reorder
