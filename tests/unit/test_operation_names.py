@@ -18,7 +18,7 @@ HANDLERS = "one handler for each operation that has regions or is followed by th
 PARSED = "reads a program that is parsed only: nothing has its row yet"
 MOST = {
     "models/": (280, WRITES),
-    "language/cpp/": (43, "says which operation a call of the library is"),
+    "language/cpp/": (45, "says which operation a call of the library is"),
     "ground/isa/examples.py": (1, WRITES),
     "language/strides.py": (10, "follows what adds and multiplies the index of a block"),
     "engine/watch/ordering.py": (2, "events between operations of one pipe are no flags"),

@@ -26,8 +26,6 @@ from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import Scope
 from ptosim.language.cpp.sync import PEER
 
-_ORDERING = ("pto.set_flag", "pto.wait_flag", "pto.barrier", "pto.sync")
-
 
 @dataclass(slots=True)
 class CppModule:
@@ -37,11 +35,8 @@ class CppModule:
     entry: str
     blocks: int | str | None
     warnings: Sequence[tuple[int, str]] = ()
-
-    @property
-    def orders(self) -> bool:
-        """Does it order its pipes itself?"""
-        return any(op.name.startswith(_ORDERING) for op in walk(self.module.ops))
+    orders: bool = False
+    """Does it order its pipes itself?"""
 
 
 def read(
@@ -265,7 +260,8 @@ def _module(source: Source, file: _File, parts: list[_Followed], name: str) -> C
         function.attrs = make.attrs({"pto.kernel_kind": f"#pto.kernel_kind<{kind}>"})
     function.end = len(source.text)
     _measure(module, source)
-    return CppModule(module, symbol, _blocks(first))
+    ordered = any(p.follower.orders for p in busy)
+    return CppModule(module, symbol, _blocks(first), orders=ordered)
 
 
 def _pair(source: Source, parts: Sequence[_Followed], args: list[Any]) -> CppModule:
@@ -282,7 +278,7 @@ def _pair(source: Source, parts: Sequence[_Followed], args: list[Any]) -> CppMod
     module = Module(source)
     module.ops = make.ops
     _measure(module, source)
-    return CppModule(module, f"{PEER}cube", _blocks(parts[0]))
+    return CppModule(module, f"{PEER}cube", _blocks(parts[0]), orders=True)
 
 
 def _blocks(part: _Followed) -> int | str | None:

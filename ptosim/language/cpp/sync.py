@@ -45,6 +45,9 @@ class Sync(Structs):
     core: str | None = None
     """The kind of core that this program is for; None for a file that asks nothing."""
 
+    orders = False
+    """Does the kernel order its pipes itself?"""
+
     def prepare(self) -> None:
         """Begin the counts of Events, one for each pair of pipes."""
         self.counters = {
@@ -67,6 +70,7 @@ class Sync(Structs):
         """Append `set_flag` or `wait_flag`; an id of the run makes the dynamic form."""
         if self.is_auto:
             return
+        self.orders = True
         pipes = [f"<PIPE_{source}>", f"<PIPE_{target}>"]
         if id_.is_known:
             if not 0 <= id_.const < _MOST_IDS:
@@ -82,6 +86,7 @@ class Sync(Structs):
         """Append a barrier of a pipe."""
         if self.is_auto:
             return
+        self.orders = True
         self.make.op("pto.barrier", [f"#pto.pipe<PIPE_{pipe}>"], [])
 
     def i_set_flag(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
