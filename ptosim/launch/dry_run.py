@@ -144,14 +144,16 @@ def follow(
     observers: Sequence[Any] = (),
     budget: int | None = MAX_STEPS,
     block_num: int = 1,
+    chosen: Sequence[int] | None = None,
 ) -> Followed:
     """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: as
-    many as a run executes), in `block_num` blocks. Never raises for faults of the program; raises
+    many as a run executes), in `block_num` blocks, or in the `chosen` ones of them. Never raises for faults of the program; raises
     UsageError for arguments that do not fit."""
-    found, is_sure = _follow(front, profile, entry, args, observers, budget, block_num)
+    given = front, profile, entry, args, observers, budget, block_num, chosen
+    found, is_sure = _follow(*given)
     if is_sure:
         return found
-    again, _ = _follow(front, profile, entry, args, observers, budget, block_num, in_full=True)
+    again, _ = _follow(*given, in_full=True)
     return found if again.is_open and not found.is_open else again
 
 
@@ -163,6 +165,7 @@ def _follow(
     observers: Sequence[Any],
     budget: int | None,
     block_num: int,
+    chosen: Sequence[int] | None,
     *,
     in_full: bool = False,
 ) -> tuple[Followed, bool]:
@@ -170,7 +173,8 @@ def _follow(
     options = RunOptions(block_num, timing=False)
     try:
         prepared = prepare(front, profile, entry, args or {})
-        launch = Launch(prepared, options, args or {}, PLACES)
+        clusters = None if chosen is None else [(0, block) for block in chosen]
+        launch = Launch(prepared, options, args or {}, PLACES, clusters)
     except UsageError as problem:
         if args:
             raise

@@ -149,6 +149,36 @@ def test_a_check_says_what_two_blocks_would_do():
     assert checked(copy("mine"), blocks=2) == []
 
 
+def of_block(text: str) -> str:
+    """The first row of a block as the program computes it, then a copy to there."""
+    return f"{text}\n{copy('row')}"
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("  %r = arith.remsi %b, %c2 : index\n  %row = arith.muli %r, %c8 : index", 2),
+        ("  %r = arith.remsi %b, %c4 : index\n  %row = arith.muli %r, %c2 : index", 1),
+        ("  %r = arith.divsi %b, %c2 : index\n  %row = arith.muli %r, %c8 : index", 1),
+    ],
+)
+def test_the_first_block_may_meet_a_farther_one(text, blocks):
+    """Rows modulo two: blocks 0 and 1 are apart, 0 and 2 are not. The warning says up to how many
+    blocks a launch is free of it."""
+    body = of_block("  %c2 = arith.constant 2 : index\n  %c4 = arith.constant 4 : index\n" + text)
+    source = kernel(body).front.source.text
+    (found,) = [d for d in ptosim.check(source, target="a5") if d.code == "PTO5207"]
+    assert f"`--blocks {blocks}`" in found.notes[-1]
+    assert checked(body, blocks=blocks) == []
+    assert checked(body, blocks=blocks + 1) == ["PTO5205"]
+
+
+def test_last_blocks_that_do_the_same_are_no_race_of_the_first():
+    """A program for two blocks whose last rows end with the array: a third one would store to the
+    rows of the second."""
+    assert checked(of_block("  %row = arith.minsi %mine, %c8 : index")) == []
+
+
 def test_a_program_that_does_not_ask_for_its_block_is_for_one():
     body = copy("c0")
     source = kernel(body).front.source.text.replace("pto.get_block_idx", "arith.constant 0 : i64")
