@@ -147,8 +147,8 @@ def follow(
     chosen: Sequence[int] | None = None,
 ) -> Followed:
     """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: as
-    many as a run executes), in `block_num` blocks, or in the `chosen` ones of them. Never raises for faults of the program; raises
-    UsageError for arguments that do not fit."""
+    many as a run executes), in `block_num` blocks, or in the `chosen` ones of them. Never
+    raises for faults of the program; raises UsageError for arguments that do not fit."""
     given = front, profile, entry, args, observers, budget, block_num, chosen
     found, is_sure = _follow(*given)
     if is_sure:
