@@ -8,7 +8,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.diagnostics.catalog import catalog, shown_by_programs
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.profiles import SwitchDef, switches
 from ptosim.ground.isa.stages import TARGETS, stage_text, stage_texts
@@ -69,7 +69,9 @@ def _told(topic: str) -> _Told:
 def _entry(topic: str) -> _Told | None:
     code, codes, known = topic.upper(), catalog(), switches()
     if code in codes:
-        return _Told(codes[code].text(code), {"code": code, **codes[code].to_dict()})
+        programs = shown_by_programs().get(code)
+        fields = {"programs": programs._asdict()} if programs is not None else {}
+        return _Told(codes[code].text(code), {"code": code, **codes[code].to_dict(), **fields})
     return _switch(topic, known[topic]) if topic in known else None
 
 

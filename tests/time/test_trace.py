@@ -3,6 +3,7 @@ names for every track, slices that do not overlap on a track, counters in order,
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -66,6 +67,18 @@ def test_counters_end_where_they_began(trace):
     assert max(levels) > 0
     assert min(levels) >= 0
     assert levels[-1] == 0
+
+
+def test_bandwidth_is_the_bytes_of_transfers_over_the_time_that_they_take(trace):
+    """Added up over time it is what is moved; it ends at nothing."""
+    counted = [(e["ts"] * 1000, e["args"]["bytes in 100 cycles"]) for e in of(trace, "C")
+               if e["name"] == "GM bandwidth"]  # fmt: skip
+    moved = sum((b - a) * level / 100 for (a, level), (b, _) in itertools.pairwise(counted))
+    assert counted[-1][1] == 0
+    flying = [(e["ts"] * 1000, e["args"]["bytes"]) for e in of(trace, "C")
+              if e["name"] == "bytes in flight"]  # fmt: skip
+    started = sum(max(b - a, 0) for (_, a), (_, b) in itertools.pairwise([(0, 0), *flying]))
+    assert moved >= started * 0.98  # transfers that begin as others end are in neither step
 
 
 def test_ub_bytes_are_those_of_the_tiles_in_use(trace):

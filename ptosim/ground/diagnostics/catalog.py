@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import TomlTable, derived, read_toml
+from ptosim.ground.isa.data import TomlTable, derived, isa_directory, read_toml
 from ptosim.ground.records import NamedTuple, dataclass
 
 _FILE = "diagnostics.toml"
@@ -64,9 +64,12 @@ class Entry:
         ]
         parts += ["", f"Origin {self.origin}: {ORIGINS[self.origin]}."]
         if self.example:
-            parts += ["", "Example:", "", textwrap.indent(self.example.strip("\n"), "    ")]
+            parts += ["", "Example:", "", _indented(self.example)]
         if self.cure:
             parts += ["", "Cure:", "", _wrap(self.cure)]
+        shown = shown_by_programs().get(code)
+        if shown is not None:
+            parts += ["", shown.told()]
         if self.boards:
             words = read_toml("device_errors.toml")["number"]
             parts += ["", "Boards say:", ""]
@@ -119,6 +122,40 @@ def catalog() -> dict[str, Entry]:
         )
         for code, row in read_toml(_FILE)["code"].items()
     }
+
+
+class Shown(NamedTuple):
+    """A program that a code is found in, one in which it is not ("" where nobody has written one),
+    and the options that both are checked with."""
+
+    wrong: str
+    right: str
+    options: str
+
+    def told(self) -> str:
+        """Return both as plain text."""
+        given = f", with {self.options}" if self.options else ""
+        parts = [f"A program with it (`ptosim check FILE`{given}):", _indented(self.wrong)]
+        parts += ["Without it:", _indented(self.right)] if self.right else []
+        return "\n\n".join(parts)
+
+
+_PROGRAM = re.compile(r"^// ---- (PTO\d{4}) (wrong|right)(?: (.*))?\n", re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def shown_by_programs() -> dict[str, Shown]:
+    """Return the programs that show codes, from `isa/codes.pto`; tests check each."""
+    parts = _PROGRAM.split((isa_directory() / "codes.pto").read_text(encoding="utf-8"))[1:]
+    found: dict[str, Shown] = {}
+    for code, word, options, text in zip(*(parts[n::4] for n in range(4)), strict=True):
+        known = found.get(code, Shown("", "", options or ""))
+        found[code] = known._replace(**{word: text.strip("\n") + "\n"})
+    return found
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text.strip("\n"), "    ")
 
 
 def _wrap(text: str) -> str:

@@ -2,7 +2,7 @@
 
 A process for each core, a track for each pipe, a slice for each operation, a flow arrow from the
 operation that gave an event to the first one after the wait for it, and counters of the bytes
-that are under way, of UB in use, and of the tiles in FIFOs.
+that are under way, of the bandwidth that they take, of UB in use, and of the tiles in FIFOs.
 
 The format counts microseconds, and viewers keep whole nanoseconds: with the unit `cycles` a cycle
 is a nanosecond, so that every operation has its exact length; with `us` times are those of the
@@ -32,6 +32,7 @@ def levels(core: CoreTimer) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
     """Yield every counter of a core: name, unit, and (cycle, level) in the order of time."""
     for name, unit, changes in (
         ("bytes in flight", "bytes", _in_flight(core)),
+        ("GM bandwidth", "bytes in 100 cycles", _bandwidth(core)),
         ("UB bytes", "bytes", _occupied(core)),
     ):
         if changes:
@@ -54,6 +55,16 @@ def _in_flight(core: CoreTimer) -> list[Change]:
         if step.cost.moved is not None:
             size = step.cost.moved.bytes
             changes += [(start, size), (done, -size)]
+    return changes
+
+
+def _bandwidth(core: CoreTimer) -> list[Change]:
+    """What transfers of global memory under way move in 100 cycles, each evenly while it lasts."""
+    changes = []
+    for step, start, done in zip(core.steps, core.starts, core.dones, strict=True):
+        if step.cost.moved is not None and done > start:
+            rate = round(100 * step.cost.moved.bytes / (done - start))
+            changes += [(start, rate), (done, -rate)]
     return changes
 
 

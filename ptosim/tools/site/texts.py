@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from ptosim.ground.diagnostics.catalog import Entry, catalog
+from ptosim.ground.diagnostics.catalog import Entry, catalog, shown_by_programs
 from ptosim.ground.files import is_file, read_text
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.isa.rows import isa
@@ -81,6 +81,11 @@ def _code_page(code: str, entry: Entry, programs: list[str]) -> str:
     parts = [f"# {code}: {entry.title}", f"{entry.severity}, {entry.origin}", entry.explanation]
     parts += ["## Example", _code(entry.example)] if entry.example else []
     parts += ["## Cure", entry.cure] if entry.cure else []
+    shown = shown_by_programs().get(code)
+    if shown is not None:
+        given = f" with `{shown.options}`" if shown.options else ""
+        parts += [f"## A program with it\n\nFound by `ptosim check`{given}.", _code(shown.wrong)]
+        parts += ["## Without it", _code(shown.right)] if shown.right else []
     links = [f"[@broken/{name}](../programs/broken/{name}.html)" for name in programs]
     parts += [f"Shown by {', '.join(links)}."] if links else []
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
