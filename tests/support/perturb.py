@@ -39,6 +39,7 @@ class Perturbed:
     `is_exact`), or said to be written and stay."""
 
     is_on = True
+    met: frozenset[str] = frozenset()
 
     def __init__(self, machine: Machine, ops: frozenset[str], *, is_exact: bool = False) -> None:
         self.machine, self.ops, self.is_exact = machine, ops, is_exact

@@ -373,7 +373,7 @@ def _operand_at(access: Access, print_: Footprint, extent: tuple[int, int]) -> F
         low, high = found.span
         if found.shadow is print_.shadow and low < extent[1] and extent[0] < high:
             return found
-    return every[0]
+    return every[0] if every else print_
 
 
 def operand_name(access: Access, print_: Footprint) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.engine.watch import monitor as copies
+from ptosim.engine.watch import definedness as copies
 from ptosim.ground.isa.targets import machine as machine_def
 from ptosim.machine.core import Cluster, Core, Machine, restore, snapshot
 from tests.support.micro import kernel, run
