@@ -107,6 +107,8 @@ def sidecar_of(program: Path, part: str = "") -> Sidecar | None:
         found.tolerance,
         table.get("exit_code", 0),
         tuple(table.get("codes", ())),
+        assume=reader.texts(("assume",), table.get("assume", {})),
+        index=reader.texts(("index",), table.get("index", {})),
     )
 
 
