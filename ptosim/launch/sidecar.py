@@ -96,6 +96,8 @@ def sidecar_of(program: Path, part: str = "") -> Sidecar | None:
                 found.args | one.args, found.expect | one.expect,
                 found.tolerance | one.tolerance, one.targets or found.targets,
             )  # fmt: skip
+    assume = reader.texts(("assume",), table.get("assume", {}))
+    index = reader.texts(("index",), table.get("index", {}))
     reader.refuse_faults()
     return Sidecar(
         path,
@@ -107,8 +109,8 @@ def sidecar_of(program: Path, part: str = "") -> Sidecar | None:
         found.tolerance,
         table.get("exit_code", 0),
         tuple(table.get("codes", ())),
-        assume=reader.texts(("assume",), table.get("assume", {})),
-        index=reader.texts(("index",), table.get("index", {})),
+        assume=assume,
+        index=index,
     )
 
 
