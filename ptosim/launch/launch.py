@@ -77,7 +77,7 @@ class Launch:
         self.resolved, self.function = prepared.resolved, prepared.function
         self.sink = Sink()
         self.sink.extend(prepared.findings)
-        self.machine = Machine(machine_of(self.front.chip), extent.depth is Depth.VALUES)
+        self.machine = Machine(machine_of(self.front.chip), has_values=extent.depth is Depth.VALUES)
         self._check_blocks()
         self.program = Decoder(
             self.resolved, prepared.placement, self.machine, self.profile, self._warn, self.sink,

@@ -140,7 +140,6 @@ class Machine:
     """All cores and the global memory they share."""
 
     definition: MachineDef
-    has_values: bool = True  # False where a program is followed, or timed, without them
     cores: list[Core] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
     global_counters: dict[Any, Any] = field(default_factory=dict)  # flags between blocks
@@ -149,6 +148,7 @@ class Machine:
     scratch: dict[Any, np.ndarray] = field(default_factory=dict)
     # The bytes whose conversion is in such an array.
     kept: dict[Any, bytes] = field(default_factory=dict)
+    has_values: bool = True  # False where a program is followed, or timed, without them
 
     def mates(self, core: Core, kind: str) -> list[Core]:
         """Return the cores of a kind in the cluster of a core, by number."""
