@@ -113,6 +113,20 @@ class ProgramOrder:
         return True
 
 
+def queued(engine: Host, core: Core, inst: Inst, bound: Bound) -> bool:
+    """Queue an operation on its pipe; the scalar unit's own take effect at once. False if the
+    scalar unit has to wait. For paces whose effects come after the issue."""
+    engine.issuing(core, inst, bound)
+    if inst.pipe != "S":
+        core.queues.setdefault(inst.pipe, deque()).append((inst, bound))
+        return True
+    if bound.guard is not None and not bound.guard():
+        core.stalled = (inst, bound)
+        return False
+    engine.commit(core, inst, bound)
+    return True
+
+
 # -- who waits for what ----------------------------------------------------------------------------
 
 

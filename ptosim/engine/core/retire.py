@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.host import Host
-from ptosim.engine.core.pace import deadlock
+from ptosim.engine.core.pace import deadlock, queued
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core
@@ -114,15 +113,10 @@ class Retirement:
 
     def issue(self, engine: Host, core: Core, inst: Inst, bound: Bound) -> bool:
         """Queue an operation on its pipe; the scalar unit's own take effect at once."""
-        engine.issuing(core, inst, bound)
-        if inst.pipe == "S":
-            if bound.guard is not None and not bound.guard():
-                core.stalled = (inst, bound)
-                return False
-            engine.commit(core, inst, bound)
-            return True
-        core.queues.setdefault(inst.pipe, deque()).append((inst, bound))
-        self._start(core, inst.pipe)
+        if not queued(engine, core, inst, bound):
+            return False
+        if inst.pipe != "S":
+            self._start(core, inst.pipe)
         return True
 
     def progress(self, engine: Host) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.host import Host
-from ptosim.engine.core.pace import deadlock
+from ptosim.engine.core.pace import deadlock, queued
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.machine.core import Core
 from ptosim.ops.base.orders import WITHIN_CORE
@@ -204,15 +204,10 @@ class Scheduled:
 
     def issue(self, engine: Host, core: Core, inst: Inst, bound: Bound) -> bool:
         """Queue an operation on its pipe; the scalar unit's own take effect at once."""
-        engine.issuing(core, inst, bound)
-        if inst.pipe == _SCALAR:
-            if bound.guard is not None and not bound.guard():
-                core.stalled = (inst, bound)
-                return False
-            engine.commit(core, inst, bound)
-            return True
-        core.queues.setdefault(inst.pipe, deque()).append((inst, bound))
-        self._may_go_on((core.index, inst.pipe))
+        if not queued(engine, core, inst, bound):
+            return False
+        if inst.pipe != _SCALAR:
+            self._may_go_on((core.index, inst.pipe))
         return True
 
     def progress(self, engine: Host) -> None:

@@ -227,16 +227,22 @@ def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
     return values.reshape(-1)[:rows] if values.size >= rows else None
 
 
-def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> bool:
-    """Report scales that cannot be meant; False for them."""
+def _is_positive(op: Binding, scale: np.ndarray, usual: str) -> bool:
+    """Report a factor that is no positive finite number; False then."""
     wrong = np.flatnonzero(~(scale > 0) | ~np.isfinite(scale))
     if wrong.size:
         op.report(
             "PTO7201",
             f"multiplies row {wrong[0]} by {scale[wrong[0]]:g}, which is not a positive finite "
             "number",
-            help="the scale tile holds reciprocals of steps: 127 / largest magnitude, for instance",
+            help=f"the scale tile holds {usual}, for instance",
         )
+    return not wrong.size
+
+
+def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> bool:
+    """Report scales that cannot be meant; False for them."""
+    if not _is_positive(op, scale, "reciprocals of steps: 127 / largest magnitude"):
         return False
     with np.errstate(all="ignore"):
         largest = np.where(np.isfinite(sizes), sizes, 0).max(axis=1)
@@ -298,14 +304,7 @@ def _tdequant(book: QuantBook, op: Binding) -> Check | None:
         scale, offset = (_by_row(op.tile(name), src.v_row) for name in ("scale", "offset"))
         if scale is None or offset is None:
             return
-        wrong = np.flatnonzero(~(scale > 0) | ~np.isfinite(scale))
-        if wrong.size:
-            op.report(
-                "PTO7201",
-                f"multiplies row {wrong[0]} by {scale[wrong[0]]:g}, which is not a positive finite "
-                "number",
-                help="the scale tile holds steps: largest magnitude / 127, for instance",
-            )
+        if not _is_positive(op, scale, "steps: largest magnitude / 127"):
             return
         _offset(op, offset, low, -low - 1)
         codes = np.asarray(src.read()).astype(np.float64)
