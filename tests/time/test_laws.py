@@ -79,7 +79,9 @@ def test_whole_kernels(whole_kernels):
     for kernel in every:
         assert abs(kernel.error) <= kernels.GOAL_WORST or kernel.name in kernels.REASONS, kernel
         if kernel.family == "TopK" or (kernel.published > 200 and kernel.family == "GEMM f16"):
-            assert kernel.share_error <= 10, kernel
+            # 10 points, and 2 for MTE1 of GEMMs: the law of L0 goes between a board's sweep of
+            # small tiles and the table that these rows are from.
+            assert kernel.share_error <= (12 if kernel.family == "GEMM f16" else 10), kernel
 
 
 def test_attention_on_few_cores(whole_kernels):
