@@ -161,7 +161,7 @@ def _by_runtime(proto: ModelProto, feeds: Values) -> dict[str, np.ndarray] | Non
     """The values of a model by onnxruntime without its optimisations; None without the package,
     or if it does not compute the model."""
     try:
-        import onnxruntime
+        import onnxruntime  # pyright: ignore[reportMissingImports] - an extra
     except ImportError:
         return None
     copy = type(proto).FromString(proto.SerializeToString())

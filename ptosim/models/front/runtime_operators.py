@@ -124,7 +124,7 @@ def basic(proto: ModelProto) -> ModelProto:
     """Return a model after onnxruntime's basic optimisations, those that keep to ONNX' operators.
     Raises UsageError without the package, UnsupportedError for a model that it does not take."""
     try:
-        import onnxruntime
+        import onnxruntime  # pyright: ignore[reportMissingImports] - an extra
     except ImportError as problem:
         raise UsageError(
             "--front onnxruntime needs the onnxruntime package", help="pip install 'ptosim[onnx]'"
