@@ -368,8 +368,7 @@ class Binding:
         else:
             array, kind = self._hard(value.name, type_.dtype, (rows, cols)), "hard"
             if array is None:
-                array = generated.random_array(type_.dtype, (rows, cols), self.rng)
-                kind = "random"
+                array, kind = generated.random_array(type_.dtype, (rows, cols), self.rng), "random"
                 if type_.dtype.is_float and results.is_scale(self.function, value):
                     array, kind = generated.positive(array), "positive random"
             self.generated[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"

@@ -169,14 +169,11 @@ class LoadedProgram(Shown):
         `schedules` says what they changed.
         """
         if args is None and self.sidecar is not None:
-            kept = self.sidecar.options
-            args = kept_arguments(self.sidecar)
-            if inputs != NORMAL:
-                args = {name: Redraw(value) for name, value in args.items()}
-            entry = kept.get("entry") if entry is None else entry
-            block_num = kept.get("block_num") if block_num is None else block_num
-            seed = kept.get("seed") if seed is None else seed
-            ranks = kept.get("ranks") if ranks is None else ranks
+            args, kept = self._kept(self.sidecar, hard=inputs != NORMAL), self.sidecar.options
+            asked = {"entry": entry, "block_num": block_num, "seed": seed, "ranks": ranks}
+            entry, block_num, seed, ranks = (
+                kept.get(name) if value is None else value for name, value in asked.items()
+            )
         if block_num is None:
             block_num = self._blocks(args)
         options = RunOptions(
@@ -191,6 +188,12 @@ class LoadedProgram(Shown):
             from ptosim.launch.schedules import tried  # few ask for it
 
             return tried(partial(self._launch, name, given), options, schedules)
+
+    @staticmethod
+    def _kept(sidecar: Sidecar, *, hard: bool) -> dict[str, Any]:
+        """Return the arguments of a sidecar; `hard`: those that it draws are drawn anew."""
+        args = kept_arguments(sidecar)
+        return {name: Redraw(value) for name, value in args.items()} if hard else args
 
     def _launch(self, entry: str, args: Args, options: RunOptions) -> Launch:
         return Launch.of(self.front, self.profile, options, entry, args)

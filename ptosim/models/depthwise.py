@@ -127,7 +127,7 @@ def _factors(frame: Frame, count: int, place: int) -> TileValue:
 def _tiles(
     f: KernelBuilder, grid: Grid, dtype: str
 ) -> tuple[TileValue, TileValue | None, TileValue]:
-    """Where an image lies as it is stored, in f16, and in f32."""
+    """Where an image is as it is stored, in f16, and in f32."""
     size = grid.tile_rows, grid.tile_cols
     held = f.tile("x", dtype, *size)
     if dtype == "f32":

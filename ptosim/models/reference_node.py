@@ -102,6 +102,14 @@ def _corrected(is_flat: bool, is_quick: bool) -> tuple[Any, ...]:
             made = rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
             return (made.astype(x.dtype).reshape(x.shape),)
 
+    always = (MaxPool, GlobalMaxPool, LRN, *(_quick() if is_quick else ()))
+    return (*always, Softmax, LogSoftmax) if is_flat else always
+
+
+def _quick() -> tuple[Any, ...]:
+    """Convolutions as products of whole arrays."""
+    from onnx.reference.op_run import OpRun
+
     class Conv(OpRun):
         op_domain = ""
 
@@ -115,8 +123,7 @@ def _corrected(is_flat: bool, is_quick: bool) -> tuple[Any, ...]:
                 made = made + b.reshape(-1, *[1] * (x.ndim - 2))
             return (made.astype(x.dtype),)
 
-    always = (MaxPool, GlobalMaxPool, LRN, *((Conv,) if is_quick else ()))
-    return (*always, Softmax, LogSoftmax) if is_flat else always
+    return (Conv,)
 
 
 def _convolved(x: np.ndarray, w: np.ndarray, window: Window, groups: int) -> np.ndarray:

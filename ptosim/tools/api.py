@@ -163,9 +163,9 @@ def check_source(
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
     what its synchronisation could do without; for a launch of `blocks` blocks. Where scalars are
     not known it is followed along its paths, in `runs` runs at most, as far as they meet what
-    `assume` and a `sidecar` say of them. A `dump` of the assembler's
-    passes may have what they add, and is not followed. Errors get the edit that mends them, unless
-    `cures` is False. Raises UsageError for options and arguments that mean nothing."""
+    `assume` and a `sidecar` say of them. A `dump` of the assembler's passes may have what they add,
+    and is not followed. Errors get the edit that mends them, unless `cures` is False. Raises
+    UsageError for options and arguments that mean nothing."""
     options = FrontOptions(
         target, level, sync, compat, legacy=legacy, dump=dump, planner=planner, maker=maker,
         followed=entry, defines=defines, profile=profile,
@@ -179,9 +179,7 @@ def check_source(
         checked.findings = _with_cures(front, checked.findings, options)
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
-    from ptosim.launch.program import (
-        LoadedProgram,  # brings NumPy; a check of the text does without
-    )
+    from ptosim.launch.program import LoadedProgram  # brings NumPy, which the text does without
 
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
@@ -374,21 +372,11 @@ def check(
         try:
             for text in parts(read_source(source, filename)):
                 checked = check_source(
-                    text,
-                    target,
-                    level,
-                    sync,
-                    compat=compat,
-                    legacy=legacy,
-                    profile=profile,
-                    entry=entry,
-                    args=args,
-                    dry_run=dry_run,
-                    blocks=blocks,
-                    runs=runs if explore else 1,
+                    text, target, level, sync, compat=compat, legacy=legacy, profile=profile,
+                    entry=entry, args=args, dry_run=dry_run, blocks=blocks,
+                    runs=runs if explore else 1, sidecar=sidecar,
                     assume=[assume] if isinstance(assume, str) else assume,
-                    sidecar=sidecar,
-                )
+                )  # fmt: skip
                 found += checked.findings
                 found.coverage += [c.to_dict() for c in checked.coverage]
                 found.requirements += [r.to_dict() for r in checked.requirements]

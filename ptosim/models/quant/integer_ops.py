@@ -28,7 +28,7 @@ class Window:
     """Geometry of a convolution: how far the kernel moves and what is added around the image.
 
     `pads` lists the elements before each dimension and then those after; `is_ceil`: a last window
-    that begins inside is one too, with what lies `beyond` the pads. Raises UsageError if sizes do
+    that begins inside is one too, with what is `beyond` the pads. Raises UsageError if sizes do
     not fit.
     """
 

@@ -1,6 +1,6 @@
 """When each operation has its pipe, what it waited for, and what that makes of each line.
 
-A pipe that stands still waits for something: the record that determined the start of its next
+A pipe that does nothing waits for something: the record that determined the start of its next
 operation says for what. Of loops that repeat two periods are looked at, the second one for all that
 are like it."""
 
