@@ -47,13 +47,11 @@ from ptosim.views.difference_report import difference_report
 from ptosim.views.report import Report, Section
 from ptosim.views.text import Text
 
+_VALUES = (inputs("run"), SEED, INPUTS, tolerance("values"))
 _COMPARED = (
     group(
         "comparison",
-        inputs("run"),
-        SEED,
-        INPUTS,
-        tolerance("values"),
+        *_VALUES,
         option(
             "--slower", type=float, default=5.0, metavar="PERCENT",
             help="more cycles that count as worse (default: 5)",
@@ -192,10 +190,7 @@ def _machine(word: str) -> MachineDef:
     READING,
     group(
         "comparison",
-        inputs("run"),
-        SEED,
-        INPUTS,
-        tolerance("values"),
+        *_VALUES,
         option("--emitted-entry", metavar="NAME", help="the kernel of EMITTED, if it has several"),
     ),
     *FAIL_ON,
