@@ -100,7 +100,7 @@ def graph_of(model: ModelProto) -> Graph:
     graph = model.graph
     if not graph.output:
         raise _broken("the model has no output")
-    constants = {t.name: _array(onnx, t) for t in graph.initializer}
+    constants = {t.name: array_of(t) for t in graph.initializer}
     nodes = [_node(onnx, n, i) for i, n in enumerate(graph.node)]
     return Graph(opset, nodes, constants, inputs_of(model), [o.name for o in graph.output], model)
 
@@ -160,14 +160,15 @@ def _attribute(onnx: ModuleType, attribute: AttributeProto) -> object:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, onnx.TensorProto):
-        return _array(onnx, value)
+        return array_of(value)
     return value
 
 
-def _array(onnx: ModuleType, tensor: TensorProto) -> np.ndarray:
-    """The elements of a constant; the checker lets one pass that has fewer bytes than its shape."""
+def array_of(tensor: TensorProto) -> np.ndarray:
+    """Return the elements of a constant. Raises ProgramError if they cannot be read: ONNX's checker
+    lets one pass that has fewer bytes than its shape."""
     try:
-        return onnx.numpy_helper.to_array(tensor)
+        return package().numpy_helper.to_array(tensor)
     except Exception as problem:  # ValueError, TypeError, and those of missing external data
         raise _broken(f"constant `{tensor.name}` cannot be read: {problem}") from problem
 

@@ -20,8 +20,9 @@ class Editor:
     def __init__(self, proto: ModelProto) -> None:
         self.proto = proto
         self.onnx = onnx_model.package()
-        array = self.onnx.numpy_helper.to_array
-        self.constants: dict[str, np.ndarray] = {t.name: array(t) for t in proto.graph.initializer}
+        self.constants: dict[str, np.ndarray] = {
+            t.name: onnx_model.array_of(t) for t in proto.graph.initializer
+        }
         self.outputs = {o.name for o in proto.graph.output}
         self.names = {n for node in proto.graph.node for n in (*node.input, *node.output)}
         self.names |= set(self.constants) | {i.name for i in proto.graph.input}

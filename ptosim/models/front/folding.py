@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.models.front.edits import Editor, attributes, is_standard
 from ptosim.models.front.shapes import observed
-from ptosim.models.onnx_model import captured, graphs_of
+from ptosim.models.onnx_model import array_of, captured, graphs_of
 from ptosim.models.reference_node import computed
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class _Pass:
         stem = node.name or node.output[0]
         renamed: dict[str, str] = {}
         for tensor in graph.initializer:
-            value = editor.onnx.numpy_helper.to_array(tensor)
+            value = array_of(tensor)
             renamed[tensor.name] = editor.constant(f"{stem}_{tensor.name}", value)
         made = []
         for inner in graph.node:

@@ -207,7 +207,7 @@ def _wide(tensor: TensorProto, found: set[str]) -> None:
     if tensor.data_type not in _REAL:
         return
     found.add(_REAL[tensor.data_type])
-    array = onnx_model.package().numpy_helper.to_array(tensor)
+    array = onnx_model.array_of(tensor)
     limit = np.finfo(np.float32).max
     if array.dtype == np.float64:
         array = np.where(np.isfinite(array), np.clip(array, -limit, limit), array)

@@ -48,6 +48,19 @@ def test_operators_that_are_not_known(cli, tmp_path):
     assert "Sin wave is computed by the host" in got.out
 
 
+@pytest.mark.parametrize("of_a_runtime", [False, True])
+def test_a_constant_with_fewer_bytes_than_its_shape(cli, tmp_path, of_a_runtime):
+    """Operators of a runtime are written in ONNX's own before ONNX can check the model."""
+    proto = models.mlp()
+    cut = proto.graph.initializer[0]
+    cut.raw_data = cut.raw_data[:-3]
+    if of_a_runtime:
+        proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        proto.graph.node.insert(0, helper.make_node("Gelu", ["x"], ["g"], domain="com.microsoft"))
+        proto.graph.node[1].input[0] = "g"
+    refused(outcome(cli, tmp_path, proto, X), tmp_path, 3, "PTO0201", cut.name)
+
+
 @pytest.mark.slow
 def test_dimensions_without_a_size(cli, tmp_path):
     proto = models.mlp()
