@@ -115,8 +115,31 @@ def verify(resolved: ResolvedModule, sink: Sink) -> None:
     checker = _Verifier(resolved)
     for op in resolved.ops:
         if op.definition is not None:
+            begin = len(checker.found)
             checker.check(op, op.definition)
-    sink.extend(checker.found)
+            _silence_kept(checker.found, begin, op, sink)
+    # What cannot be read stops the assembler's parser, before any operation is verified.
+    sink.extend(sorted(checker.found, key=lambda found: found.code not in _UNREADABLE))
+
+
+_UNREADABLE = ("PTO1028", "PTO2004")
+_KEPT = "PTO2003"
+
+
+def _silence_kept(found: list[Diagnostic], begin: int, op: Operation, sink: Sink) -> None:
+    """Drop that an attribute is kept without effect where an error of the operation names it."""
+    kept = [d for d in found[begin:] if d.code == _KEPT]
+    if not kept:
+        return
+    before = [d for d in sink if d.span is not None and op.start <= d.span.start < op.end]
+    errors = [d.message for d in (*before, *found[begin:]) if d.is_error]
+    quiet = [d for d in kept if _is_named(d, errors)]
+    found[begin:] = [d for d in found[begin:] if d not in quiet]
+
+
+def _is_named(kept: Diagnostic, errors: list[str]) -> bool:
+    key = kept.message.split("`")[1]
+    return any(f"{mark}{key}{mark}" in message for mark in "`'" for message in errors)
 
 
 class _Verifier:

@@ -1,0 +1,70 @@
+"""The first error of a text is the one with which the assembler stops: what cannot be read, then the
+rules of one operation, then those on several (pipes, peers), then those on functions and modules.
+Of an attribute that is in error is not said that it has no effect."""
+
+from __future__ import annotations
+
+import pytest
+
+import ptosim
+
+T, H = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 16x64xf16>"
+UNREADABLE = f"pto.tcvt ins(%t : {T}) outs(%h : {H}) {{rmode = #pto<round_mode SIDEWAYS>}}"
+OWN = f"pto.tadd ins(%t, %h : {T}, {H}) outs(%u : {T})"
+PIPE = f"pto.tpush_to_aic(%t : {T}) {{id = 3, split = 0}}"
+PEER = '%b = pto.import_reserved_buffer {name = "fifo", peer_func = @nobody} -> i32'
+SIGNAL = "pto.sync.wait <PIPE_MTE2>, 3"
+FIXPIPE = (
+    "pto.tmov ins(%q : !pto.tile_buf<acc, 16x16xf32>) outs(%w : !pto.tile_buf<vec, 16x16xf32>) "
+    "{accToVecMode = #pto<acc_to_vec_mode both>}"
+)
+MEMBER = "PTO2004"
+
+
+def refusals(*lines: str, target: str = "a3", function: str = "", **options):
+    body = "\n    ".join(lines)
+    text = f"""module attributes {{pto.target_arch = "{target}"}} {{
+  func.func @k(){function} {{
+    %z = arith.constant 0 : i64
+    %t = pto.alloc_tile : {T}
+    %u = pto.alloc_tile : {T}
+    %h = pto.alloc_tile : {H}
+    %q = pto.alloc_tile : !pto.tile_buf<acc, 16x16xf32>
+    %w = pto.alloc_tile : !pto.tile_buf<vec, 16x16xf32>
+    {body}
+    return
+  }}
+}}"""
+    return ptosim.check(text, dry_run=False, **options)
+
+
+HINT = ' attributes {pto.auto_sync_tail_hint = "x"}'
+
+
+@pytest.mark.parametrize(("lines", "first", "choices"), [
+    ((OWN, UNREADABLE), MEMBER, {}),
+    ((PIPE, UNREADABLE), MEMBER, {}),
+    ((SIGNAL, UNREADABLE), MEMBER, {}),
+    ((PIPE, FIXPIPE), MEMBER, {"target": "a5"}),
+    ((UNREADABLE,), MEMBER, {"function": HINT}),
+    ((PIPE, OWN), "PTO2010", {}),
+    ((PEER, OWN), "PTO2010", {"target": "a5"}),
+    ((SIGNAL, OWN), "PTO2010", {}),
+    ((OWN,), "PTO2010", {"function": HINT}),
+    ((OWN,), "PTO2010", {"level": 3}),
+])  # fmt: skip
+def test_the_first_of_two_errors(lines, first, choices):
+    found = [d for d in refusals(*lines, **choices) if d.is_error]
+    assert found[0].code == first
+    assert len({d.code for d in found}) > 1
+
+
+@pytest.mark.parametrize("line", [
+    "pto.syncall {mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<aiv_only>}",
+    UNREADABLE.replace("rmode", "round"),
+])  # fmt: skip
+def test_of_an_attribute_in_error_is_not_said_that_it_is_kept(line):
+    assert "PTO2003" not in [d.code for d in refusals(line)]
+    assert "PTO2003" in [
+        d.code for d in refusals(UNREADABLE.replace("SIDEWAYS", "RINT").replace("rmode", "other"))
+    ]
