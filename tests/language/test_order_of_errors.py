@@ -61,7 +61,6 @@ def test_the_first_of_two_errors(lines, first, choices):
 
 @pytest.mark.parametrize("line", [
     "pto.syncall {mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<aiv_only>}",
-    UNREADABLE.replace("rmode", "round"),
 ])  # fmt: skip
 def test_of_an_attribute_in_error_is_not_said_that_it_is_kept(line):
     assert "PTO2003" not in [d.code for d in refusals(line)]

@@ -38,8 +38,6 @@ def notes_on_attributes(
                 notes=(f"PTOAS {date} has no such attribute",),
                 help=_date_of(unknown),
             )
-        elif known is None and (value := _without_member(attr, date)) is not None:
-            yield no_member(op, (str(value.kind),), value, _span(op, attr, source))
         elif known is None and "." not in key and key not in _QUIET_KEYS and not _operand(op, key):
             yield finding(
                 "PTO2003",
@@ -56,15 +54,6 @@ def _unknown_enum(attr: Attr, date: str) -> str | None:
         return None
     known = enums().get(str(value.kind))
     return None if known is not None and known.members_at(date) else value.kind
-
-
-def _without_member(attr: Attr, date: str) -> Enum | None:
-    """An enum with a word that is no member of it: it cannot be read, whoever would take it."""
-    value = attr_value(attr)
-    known = enums().get(str(value.kind)) if isinstance(value, Enum) else None
-    if known is None or not isinstance(value, Enum) or value.member in known.members_at(date):
-        return None
-    return value
 
 
 def _date_of(name: str) -> str | None:
