@@ -46,6 +46,7 @@ from ptosim.shell.options import (
 )
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.verdicts import Plain, Verdict, kept_verdict, restored, to_plain, verdict_of
+from ptosim.views.contract import contract_sections
 from ptosim.views.frames import count_line, first_line
 from ptosim.views.render import FOR_FINDINGS
 from ptosim.views.report import Findings, Report, Room, Section, Verbatim
@@ -150,6 +151,11 @@ def _fail_on(text: str) -> str:
             help="also name redundant flags and barriers, with their price in cycles",
         ),
         switch(
+            "--contract",
+            help="also say what each entry requires of its caller, what it does with its "
+            "arguments, and whether blocks may run in any order",
+        ),
+        switch(
             "--dump",
             help="the text went through passes of the assembler: layouts of pto.vmi types, "
             "granularities of their masks and helpers are read",
@@ -172,7 +178,7 @@ def _fail_on(text: str) -> str:
         "note:CODE: for errors, and findings of this code",
     ),
     FAIL_ON[1],
-    forms=("text", *FOR_FINDINGS),
+    forms=("text", "html", *FOR_FINDINGS),
     epilog=_EPILOG,
 )  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -253,7 +259,9 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     if options.assume and (options.no_explore or options.runs == 1 or options.dry_run is False):
         word = "--no-dry-run" if options.dry_run is False else "--no-explore"
         raise UsageError(f"--assume is for following paths, which {word} switches off")
-    if options.dump and (options.dry_run or options.arg or options.redundant):
+    if options.contract and options.dry_run is False:
+        raise UsageError("--contract follows the program, which --no-dry-run switches off")
+    if options.dump and (options.contract or options.dry_run or options.arg or options.redundant):
         raise UsageError("a dump is read and not followed: --dump goes without the dry run")
     if options.dry_run is False and (options.arg or options.redundant):
         word = "--arg" if options.arg else "--redundant"
@@ -336,6 +344,7 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "defines": launching.defines(options.define),
         "runs": 1 if options.no_explore else options.runs,
         "assume": tuple(options.assume),
+        "contract": options.contract,
     }
     sidecar = None if source.name == "-" else _sidecar(source)
     told = (sidecar.assume, sidecar.index) if sidecar is not None else None
@@ -420,7 +429,10 @@ def _report(
         return {"version": __version__, "programs": programs, **found}
 
     return Report(
-        [Section("", lambda room: [_line(r, options, terminal.shows, room) for r in files])],
+        [
+            Section("", lambda room: [_line(r, options, terminal.shows, room) for r in files]),
+            *(s for r in files for s in contract_sections(r.verdict.contracts)),
+        ],
         fields,
         findings=Findings(
             visible, omitted, suites() if terminal.format == "junit" else (),
@@ -448,6 +460,7 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
         "dry_run": report.verdict.dry_run,
         "coverage": report.verdict.coverage,
         "requirements": report.verdict.requirements,
+        **({"contract": report.verdict.contracts} if options.contract else {}),
     }
 
 

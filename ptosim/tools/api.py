@@ -128,6 +128,9 @@ class Checked:
     is_open: bool = False
     coverage: list[Coverage] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
+    contracts: list[dict[str, Any]] = field(default_factory=list)
+    inside: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By entry, values of the scalars that are not given which break nothing."""
 
     @property
     def is_rejected(self) -> bool:
@@ -158,14 +161,16 @@ def check_source(
     runs: int = 1,
     assume: Sequence[str] = (),
     sidecar: Sidecar | None = None,
+    contract: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
     what its synchronisation could do without; for a launch of `blocks` blocks. Where scalars are
     not known it is followed along its paths, in `runs` runs at most, as far as they meet what
-    `assume` and a `sidecar` say of them. A `dump` of the assembler's passes may have what they add,
-    and is not followed. Errors get the edit that mends them, unless `cures` is False. Raises
-    UsageError for options and arguments that mean nothing."""
+    `assume` and a `sidecar` say of them; `contract` adds what each entry requires and does. A
+    `dump` of the assembler's passes may have what they add, and is not followed. Errors get the
+    edit that mends them, unless `cures` is False. Raises UsageError for options and arguments that
+    mean nothing."""
     options = FrontOptions(
         target, level, sync, compat, legacy=legacy, dump=dump, planner=planner, maker=maker,
         followed=entry, defines=defines, profile=profile,
@@ -187,6 +192,8 @@ def check_source(
     paths = _Paths(runs, facts, blocks)
     try:
         _follow(checked, program, entries, args, paths, to_the_end=bool(dry_run))
+        if contract:
+            _contracts(checked, program, entries, args)
         if redundant and front.sync == "manual":
             _judge_sync(checked, program, entries, args)
     except BudgetError as reached:
@@ -324,8 +331,24 @@ def _paths(
         return
     checked.findings += without_repeats(paths.findings, checked.findings)
     checked.requirements += paths.requirements
+    checked.inside[name] = paths.inside
     if paths.is_decided:
         checked.coverage.append(paths.coverage)
+
+
+def _contracts(
+    checked: Checked, program: LoadedProgram, entries: Sequence[str], args: Mapping[str, Any]
+) -> None:
+    from ptosim.launch.paths.contract import contract_of
+
+    for name in entries:
+        taken = {a.name for a in program.signature(name)}
+        given = {n: v for n, v in args.items() if n in taken}
+        inside = checked.inside.get(name, {})
+        made = contract_of(
+            program.front, program.profile, name, given, checked.requirements, inside
+        )
+        checked.contracts.append(made)
 
 
 def _fault(found: Diagnostic) -> tuple[str, object]:

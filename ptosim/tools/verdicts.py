@@ -53,6 +53,7 @@ class Verdict(NamedTuple):
     choices: Choices
     coverage: list[dict[str, Any]]
     requirements: list[dict[str, Any]]
+    contracts: list[dict[str, Any]]
 
     @property
     def is_rejected(self) -> bool:
@@ -71,8 +72,9 @@ def verdict_of(checked: Checked) -> Verdict:
     coverage = [c.to_dict() for c in checked.coverage]
     requirements = [r.to_dict() for r in checked.requirements]
     return Verdict(
-        checked.findings, in_text, checked.dry_run, checked.is_open, choices, coverage, requirements
-    )
+        checked.findings, in_text, checked.dry_run, checked.is_open, choices, coverage,
+        requirements, checked.contracts,
+    )  # fmt: skip
 
 
 def kept_verdict(
@@ -107,7 +109,7 @@ def to_plain(verdict: Verdict, source: Source) -> Plain | None:
         return None
     return (
         findings, count, verdict.dry_run, verdict.is_open, tuple(verdict.choices),
-        verdict.coverage, verdict.requirements,
+        verdict.coverage, verdict.requirements, verdict.contracts,
     )  # fmt: skip
 
 
@@ -133,10 +135,10 @@ def _is_plain(value: object) -> bool:
 
 def restored(plain: Plain, source: Source) -> Verdict:
     """Return the verdict on a source that `to_plain` made plain."""
-    kept, count, dry_run, is_open, choices, coverage, requirements = plain
+    kept, count, dry_run, is_open, choices, *told = plain
     findings = [_finding(f, source) for f in kept]
     made = Choices(*choices)
-    return Verdict(findings, findings[:count], dry_run, is_open, made, coverage, requirements)
+    return Verdict(findings, findings[:count], dry_run, is_open, made, *told)
 
 
 def _finding(plain: Any, source: Source) -> Diagnostic:

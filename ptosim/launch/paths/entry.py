@@ -11,8 +11,9 @@ from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
+from ptosim.language.promises import told_by
 from ptosim.launch.dry_run import BUDGET, Followed
-from ptosim.launch.paths.explore import RUNS, explore
+from ptosim.launch.paths.explore import RUNS, Explored, explore
 from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
 from ptosim.launch.paths.verdict import Coverage, coverage_of, findings_of, is_covered
 
@@ -28,6 +29,8 @@ class EntryPaths(NamedTuple):
     requirements: list[Requirement]
     is_decided: bool
     """True if the runs decide what the first following left open."""
+    inside: dict[str, int]
+    """Values of the scalars that are not given which break nothing."""
 
 
 def paths_of(
@@ -57,8 +60,18 @@ def paths_of(
     coverage = coverage_of(front, entry, explored)
     required = requirements_of(front, entry, explored)
     return EntryPaths(
-        [*found, *told_of(front, required)], coverage, required, is_covered(first, explored)
-    )
+        [*found, *told_of(front, required)], coverage, required, is_covered(first, explored),
+        _inside(front, entry, explored),
+    )  # fmt: skip
+
+
+def _inside(front: Front, entry: str, explored: Explored) -> dict[str, int]:
+    """The arguments of the first run that counts, but for those that tell where a core is."""
+    plan = front.plans.get(entry)
+    functions = plan.reached if plan is not None else [front.resolved.functions[entry]]
+    names = {v.name for f in functions for v in f.args if not told_by(v)}
+    runs = explored.valid[:1]
+    return {s.name: v for r in runs for s, v in r.noted.symbols.items() if s.name in names}
 
 
 def _is_open(front: Front, entry: str, args: Mapping[str, Any], first: Followed) -> bool:

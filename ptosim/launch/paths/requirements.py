@@ -364,7 +364,8 @@ def _planes(entry: str, symbols: Sequence[Symbol], met: Met) -> Iterator[Require
             terms = {moved: 1, **{s: -slope for s, slope in slopes.items() if slope}}
             kept = sorted(terms, key=lambda s: s.name)
             low, high = (None, constant) if sign > 0 else (constant, None)
-            broken = _broken(kept, others, met) or _beyond(moved, sign, found)
+            of_kept = {s: terms[s] for s in kept}
+            broken = _broken(of_kept, sign, constant, others, met) or _beyond(moved, sign, found)
             named = {s.name: terms[s] for s in kept}
             if named[kept[0].name] < 0:  # written with its first symbol as it is
                 named = {name: -count for name, count in named.items()}
@@ -449,11 +450,16 @@ def _beyond(moved: Symbol, sign: int, plane: _Plane) -> dict[str, int]:
     return {moved.name: edge + sign, **{s.name: v for s, v in values.items()}}
 
 
-def _broken(symbols: Sequence[Symbol], others: Sequence[Symbol], met: Met) -> dict[str, int]:
-    rest = {s: _usual(s) for s in others if s not in symbols}
+def _broken(
+    terms: Mapping[Symbol, int], sign: int, constant: int, others: Sequence[Symbol], met: Met
+) -> dict[str, int]:
+    """Small values that are on the wrong side of this edge, and break the bound."""
+    rest = {s: _usual(s) for s in others if s not in terms}
     values = (1, 0, 2, 3, 9, 17, 100, 1000)
-    for tried in islice(product(values, repeat=len(symbols)), _ASKED):
-        pairs: dict[Symbol, int] = dict(zip(symbols, tried, strict=True))
-        if all(_is_allowed(s, v) for s, v in pairs.items()) and met({**rest, **pairs}) is False:
+    for tried in islice(product(values, repeat=len(terms)), _ASKED):
+        pairs: dict[Symbol, int] = dict(zip(terms, tried, strict=True))
+        total = sum(count * pairs[s] for s, count in terms.items())
+        is_out = (total - constant) * sign > 0 and all(_is_allowed(s, v) for s, v in pairs.items())
+        if is_out and met({**rest, **pairs}) is False:
             return {s.name: v for s, v in pairs.items()}
     return {}
