@@ -1,8 +1,9 @@
-"""`ptosim calibrate --from TABLE… -o board.toml`"""
+"""`ptosim calibrate TABLE… -o board.toml`, `ptosim calibrate --kit DIR`"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
@@ -12,17 +13,22 @@ from ptosim.ground.isa.overlay import overlay_text
 from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
+from ptosim.launch.analysis.calibrate.boards import read_launches
 from ptosim.launch.analysis.calibrate.calibration import calibrate
 from ptosim.launch.analysis.calibrate.kernels import Kernel
+from ptosim.launch.analysis.calibrate.kit import write_kit
 from ptosim.launch.cost import chosen_table
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import READING, group, inputs, option, several, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.views.calibration import calibration_report, notes
-from ptosim.views.report import Report
+from ptosim.views.report import Report, Section
+from ptosim.views.text import Text
 
-_EPILOG = """TABLE is op_summary_*.csv (msprof), PipeUtilization.csv or trace.json (msopprof). Rows
+_EPILOG = """--kit DIR writes small kernels, a table of launches of them and a script that fills it in: the
+table with its times is a TABLE, and tells what HBM, L2, a launch and the ways of a core take. Or
+TABLE is op_summary_*.csv (msprof), PipeUtilization.csv or trace.json (msopprof). Rows
 of tile operations (OP Type TADD, …, with shapes and types) are compared by the time of their
 pipe, rows of kernels through the programs they were made of: --program FILE.pto (--arg,
 --block-num). Every third point of an operation is held out of the fit; figures that the points do
@@ -33,10 +39,12 @@ not determine keep their values. `ptosim cost FILE --costs board.toml` takes wha
     "calibrate",
     group(
         "calibration",
+        option("given", nargs="*", metavar="TABLE", help="what a profiler wrote, or a filled kit"),
         option(
-            "--from", dest="tables", nargs="+", action="extend", required=True, metavar="TABLE",
-            help="what a profiler wrote",
+            "--from", dest="tables", nargs="+", action="extend", default=[], metavar="TABLE",
+            help="the same",
         ),
+        option("--kit", metavar="DIR", help="write the calibration kit of the chip into DIR"),
         switch("--check", help="compare only: no figure is changed, nothing written"),
         several("--program", "FILE", "the program of a kernel in the tables"),
         option("--costs", metavar="FILE", help="start from the figures of a board"),
@@ -52,17 +60,43 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Compare, refit, and write the overlay."""
     if options.check and options.overlay:
         raise UsageError("--check compares only: it writes no -o")
-    kernels, table = _prepared(options)
+    tables = [*options.given, *options.tables]
+    if options.kit is not None:
+        if tables or options.overlay or options.check:
+            raise UsageError("--kit writes the kit only: give its table, when it has times, alone")
+        return _kit(options.kit, _prepared(options, [])[1])
+    if not tables:
+        raise UsageError("give a TABLE of your board, or --kit DIR to write the kernels for one")
+    kernels, table = _prepared(options, tables)
     with terminal.busy("comparing"):
-        found = calibrate(options.tables, table, kernels, check=options.check)
+        found = calibrate(tables, table, kernels, check=options.check)
     if options.overlay:
+        if not found.changed:
+            raise UsageError(
+                "PTO7524: no figure is changed, so there is no overlay to write",
+                help="without -o the report says why each figure stays",
+            )
         path = Path(options.overlay)
         write_file(path, overlay_text(found.overlay(path.name), table, notes(found)))
     return calibration_report(found)
 
 
-def _prepared(options: argparse.Namespace) -> tuple[list[Kernel], CostTable]:
-    """The kernels, and the figures of the chip that they are for."""
+def _kit(folder: str, table: CostTable) -> Report:
+    names = write_kit(folder, table)
+    programs = len(names) - 2
+    text = (
+        f"{folder}: {programs} programs for the {table.chip}, {names[0]} with the launches to time, "
+        f"{names[1]} that fills it in with a launcher of yours\n"
+        f"then: ptosim calibrate {Path(folder) / names[0]} -o board.toml"
+    )
+    return Report([Section("", [Text(text)])], lambda: {"folder": folder, "files": names})
+
+
+def _prepared(
+    options: argparse.Namespace, tables: Sequence[str]
+) -> tuple[list[Kernel], CostTable]:
+    """The kernels, and the figures of the chip that they are for: the one of a filled kit, if no
+    other is named."""
     target = launching.targets(options.target)
     if len(target) > 1:
         raise UsageError("--target takes one chip here: a table is of one board")
@@ -71,6 +105,9 @@ def _prepared(options: argparse.Namespace) -> tuple[list[Kernel], CostTable]:
         for file in options.program
     ]
     chips = {k.program.front.chip for k in kernels}
+    if not target[0]:
+        kits = filter(None, map(read_launches, tables))
+        chips |= {check_target_word(k.chip).chip or k.chip for k in kits if k.chip}
     if len(chips) > 1:
         raise UsageError(f"the programs are for {' and '.join(sorted(chips))}; give one --target")
     named = check_target_word(target[0] or DEFAULT_TARGET)

@@ -29,6 +29,11 @@ def _parts(found: Calibration) -> list[Part]:
     parts.append(_errors(found))
     if not found.is_check:
         parts += _figures(found)
+    if found.outliers:
+        columns = ("launch that is left out", ">measured us", ">predicted us", "where")
+        rows = [(o.label, f"{o.measured:,.2f}", f"{o.predicted:,.2f}", o.place)
+                for o in found.outliers]  # fmt: skip
+        parts.append(table("rows that are off by more than four deviations", columns, rows))
     if found.unmatched:
         rows = [(u.what, u.count, u.reason) for u in found.unmatched]
         parts.append(table("not compared", ("what", ">rows", "why"), rows, shown=24))
@@ -104,6 +109,7 @@ def _fields(found: Calibration) -> dict[str, object]:
         "check": found.is_check,
         "families": [_rounded(f) for f in found.families()],
         "figures": [_refit(r) for r in found.refits],
+        "outliers": [asdict(o) for o in found.outliers],
         "not_compared": [asdict(u) for u in found.unmatched],
         "unknown_columns": {f.name: list(f.unknown) for f in found.files},
     }

@@ -18,6 +18,13 @@ from ptosim.ground.isa.overlay import Overlay
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OperandDef, Role, Variant
 from ptosim.ground.records import dataclass, replace
+from ptosim.launch.analysis.calibrate.boards import (
+    LaunchRow,
+    Outlier,
+    fitted_launches,
+    launch_rows,
+    read_launches,
+)
 from ptosim.launch.analysis.calibrate.fit import Point, Refit, joined, operation, refit, split
 from ptosim.launch.analysis.calibrate.kernels import Kernel
 from ptosim.launch.analysis.calibrate.profiler import (
@@ -282,6 +289,9 @@ class Calibration:
     unmatched: tuple[Unmatched, ...]
     refits: tuple[Refit, ...]
     is_check: bool
+    launches: tuple[LaunchRow, ...] = ()
+    outliers: tuple[Outlier, ...] = ()
+    tables: tuple[str, ...] = ()
 
     @property
     def changed(self) -> list[Refit]:
@@ -291,12 +301,14 @@ class Calibration:
     @property
     def source(self) -> str:
         """Where the figures come from, for the overlay and the reports that use it."""
-        listed = ", ".join(f"{f.name} ({len(f.readings)} rows)" for f in self.files)
-        return f"{listed}: {len(self.points) + len(self.aside)} points"
+        read = [f"{f.name} ({len(f.readings)} rows)" for f in self.files]
+        listed = ", ".join((*read, *self.tables))
+        count = len(self.points) + len(self.aside) + len(self.launches)
+        return f"{listed}: {count} points"
 
     def families(self) -> list[FamilyError]:
         """Return the errors by family."""
-        every = (*self.points, *self.aside)
+        every = (*self.points, *self.aside, *map(_point_of, self.launches))
         names = sorted({p.family for p in every})
         return [self._family(name, every) for name in names] + [self._family("all", every)]
 
@@ -345,19 +357,34 @@ def calibrate(
     """Return what profiler files say of the figures of a table. With `check` nothing is refitted.
     Raises UsageError for files that cannot be read (PTO7522), or of which nothing can be compared
     (PTO7523)."""
-    files = [read_profile(path, table.mhz) for path in paths]
+    tables = {path: found for path in paths if (found := read_launches(path)) is not None}
+    files = [read_profile(path, table.mhz) for path in paths if path not in tables]
+    launches = [row for found in tables.values() for row in launch_rows(found, table)]
     readings = [r for file in files for r in file.readings]
     points, unmatched = match(readings, kernels, table)
-    if not points:
-        reasons = "; ".join(f"{u.what}: {u.reason}" for u in unmatched[:3]) or "it has no rows"
+    if not points and not launches:
+        names = ", ".join([*(f.name for f in files), *(f.path.name for f in tables.values())])
+        reasons = "; ".join(f"{u.what}: {u.reason}" for u in unmatched[:3])
+        reasons = reasons or ("no row has a time (us)" if tables else "it has no rows")
         raise UsageError(
-            f"PTO7523: nothing in {', '.join(f.name for f in files)} can be compared: {reasons}",
+            f"PTO7523: nothing in {names} can be compared: {reasons}",
             help="rows of tile operations need an OP Type such as TADD with shapes and types; rows "
-            "of kernels need --program FILE.pto",
+            "of kernels need --program FILE.pto; those of a kit their time in microseconds",
         )
     learned, aside = (points, []) if check else split(points)
     fitted, refits = (table, []) if check else refit(table, learned, aside)
+    outliers: list[Outlier] = []
+    if launches and not check:
+        fitted, more, outliers = fitted_launches(fitted, launches)
+        refits = sorted([*refits, *more], key=lambda r: (bool(r.reason), r.key))
     return Calibration(
         tuple(files), table, fitted, tuple(learned), tuple(aside), tuple(unmatched),
-        tuple(refits), check,
+        tuple(refits), check, tuple(launches), tuple(outliers),
+        tuple(f"{f.path.name} ({len(f.rows)} launches)" for f in tables.values()),
     )  # fmt: skip
+
+
+def _point_of(row: LaunchRow) -> Point:
+    """A launch as a point that is compared: its time with the figures of a table."""
+    family = f"launch {Path(row.program).stem}"
+    return Point(family, row.label, "launch", row.measured, row.predicted, 1, teaches=False)

@@ -94,12 +94,13 @@ class _Watched(dict[str, float]):
 def figures_of(point: Point, table: CostTable) -> frozenset[str]:
     """Return the full names of the numbers that a prediction reads, by the rows that own them."""
     found: set[str] = set()
-    rows = {name: _watched(row, found) for name, row in table.rows.items()}
+    rows = {name: watched(row, found) for name, row in table.rows.items()}
     point.predict(replace(table, rows=rows))
     return frozenset(table.owner(key) for key in found)
 
 
-def _watched(row: CostRow, found: set[str]) -> CostRow:
+def watched(row: CostRow, found: set[str]) -> CostRow:
+    """Return a row that adds the full name of every number that is read."""
     values = _Watched(row.values, lambda number: found.add(f"{row.name}.{number}"))
     return replace(row, values=values)
 
