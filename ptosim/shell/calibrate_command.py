@@ -92,9 +92,7 @@ def _kit(folder: str, table: CostTable) -> Report:
     return Report([Section("", [Text(text)])], lambda: {"folder": folder, "files": names})
 
 
-def _prepared(
-    options: argparse.Namespace, tables: Sequence[str]
-) -> tuple[list[Kernel], CostTable]:
+def _prepared(options: argparse.Namespace, tables: Sequence[str]) -> tuple[list[Kernel], CostTable]:
     """The kernels, and the figures of the chip that they are for: the one of a filled kit, if no
     other is named."""
     target = launching.targets(options.target)

@@ -1,8 +1,8 @@
 """Whole launches against a board: HBM, L2, the head of a launch and the ways of a core, from their
 times.
 
-A launch's time is `launch_times` of its cycles and footprint, so figures of the chip's memory and of
-the launch are tried without timing the program again. Figures of a core's own ways change its
+A launch's time is `launch_times` of its cycles and footprint, so figures of the chip's memory and
+of the launch are tried without timing the program again. Figures of a core's own ways change its
 cycles: how strongly, each launch is timed twice for. All are fitted together, as factors, to the
 logarithms of times, with Huber's loss, so that one row that is off does not move the others, and
 the figures at the start as a weak prior. What is then beyond `FAR` scaled deviations is named and
@@ -125,7 +125,7 @@ class LaunchRow:
         """Return the time with the figures of a table, and so many times its cycles."""
         self._known.table = table
         self._known.cycles = self.report.cycles * times
-        found: LaunchTimes = launch_times(cast(CostReport, self._known))
+        found: LaunchTimes = launch_times(cast("CostReport", self._known))
         return getattr(found, self.meaning).us
 
     def predicted(self, table: CostTable) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
@@ -57,7 +57,7 @@ def write_kit(folder: str | Path, table: CostTable) -> list[str]:
     if path.exists():
         raise UsageError(f"{path} is there already: its times would be lost; give another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {name: text for name, text in programs().items()}
+    texts = programs()
     used = dict.fromkeys(row.program for row in rows)
     for name in used:
         write_file(folder / name, texts[name])
@@ -133,9 +133,9 @@ def kit_rows(table: CostTable) -> Iterator[Row]:
 def _elementwise(kind: str, arrays: int, blocks: int, share: float, l2: int) -> Row:
     each = 2 * 4 * WIDTH * 4  # bytes of a round: two tiles
     rounds = max(round(share * l2 / (arrays * blocks * each)), 1)
-    names = ("x", "y", "z")[:arrays] if kind != "sum" else ("x", "y")
+    names: Sequence[str] = ("x", "y", "z")[:arrays] if kind != "sum" else ("x", "y")
     size = rounds * each * blocks
-    sizes = dict.fromkeys(names, size)
+    sizes: dict[str, int] = dict.fromkeys(names, size)
     if kind == "sum":
         sizes["y"] = 4 * WIDTH * 4 * blocks
     return Row(f"{kind}.pto", blocks, {"rounds": rounds}, f"{kind} of {share:g} x L2", sizes)
