@@ -26,13 +26,13 @@ from ptosim.views.calibration import calibration_report, notes
 from ptosim.views.report import Report, Section
 from ptosim.views.text import Text
 
-_EPILOG = """--kit DIR writes small kernels, a table of launches of them and a script that fills it in: the
+_EPILOG = """--kit DIR writes small kernels, a table of launches and a script that fills it in: the
 table with its times is a TABLE, and tells what HBM, L2, a launch and the ways of a core take. Or
-TABLE is op_summary_*.csv (msprof), PipeUtilization.csv or trace.json (msopprof). Rows
-of tile operations (OP Type TADD, …, with shapes and types) are compared by the time of their
-pipe, rows of kernels through the programs they were made of: --program FILE.pto (--arg,
---block-num). Every third point of an operation is held out of the fit; figures that the points do
-not determine keep their values. `ptosim cost FILE --costs board.toml` takes what -o writes."""
+TABLE is op_summary_*.csv (msprof), PipeUtilization.csv or trace.json (msopprof). Rows of tile
+operations (OP Type TADD, …, with shapes and types) are compared by the time of their pipe, rows of
+kernels through the programs they were made of: --program FILE.pto (--arg, --block-num). Every third
+point of an operation is held out of the fit; figures that the points do not determine keep their
+values. `ptosim cost FILE --costs board.toml` takes what -o writes."""
 
 
 @command(
@@ -85,8 +85,8 @@ def _kit(folder: str, table: CostTable) -> Report:
     names = write_kit(folder, table)
     programs = len(names) - 2
     text = (
-        f"{folder}: {programs} programs for the {table.chip}, {names[0]} with the launches to time, "
-        f"{names[1]} that fills it in with a launcher of yours\n"
+        f"{folder}: {programs} programs for the {table.chip}, {names[0]} with the launches to "
+        f"time, {names[1]} that fills it in with a launcher of yours\n"
         f"then: ptosim calibrate {Path(folder) / names[0]} -o board.toml"
     )
     return Report([Section("", [Text(text)])], lambda: {"folder": folder, "files": names})

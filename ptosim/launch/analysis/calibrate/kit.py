@@ -87,33 +87,50 @@ def kit_rows(table: CostTable) -> Iterator[Row]:
     L2, the head, the cube's paths, then the ways to UB."""
     cube, vector = machine(table.chip).cores
     l2 = int(table["machine.l2"]["mib"]) * MIB
+    yield from _memory(vector, l2)
+    yield from _heads(vector, l2)
+    yield from _products(cube)
+    yield from _ways(vector)
+
+
+def _memory(vector: int, l2: int) -> Iterator[Row]:
+    """Kinds of traffic at shares of L2, warm and cold."""
     for kind, (arrays, _) in KINDS.items():
         shares = SHARES[:-1] if kind == "scale" else SHARES
         yield from (_elementwise(kind, arrays, vector, share, l2) for share in shares)
     for kind, (arrays, _) in KINDS.items():
         for share in (0.5, 1):
             yield _elementwise(kind, arrays, vector, share, l2)._replace(start="cold")
+
+
+def _heads(vector: int, l2: int) -> Iterator[Row]:
+    """What a launch takes before its first instruction, by what the time is of."""
+    empty = Row("empty.pto", vector, {"rounds": 1}, "an empty kernel", {"x": 1 << 16})
     for meaning in ("device", "back_to_back"):
         for blocks in sorted({*_SOME, vector // 2, vector}):
-            yield Row("empty.pto", blocks, {"rounds": 1}, "an empty kernel", {"x": 1 << 16},
-                      meaning=meaning)  # fmt: skip
-        yield from (
-            _elementwise("copy", 2, vector, share, l2)._replace(meaning=meaning)
-            for share in (0.25, 4)
-            if meaning != "device"
-        )
-    yield Row("empty.pto", vector, {"rounds": 1}, "an empty kernel", {"x": 1 << 16}, meaning="wall")
+            yield empty._replace(blocks=blocks, meaning=meaning)
+    for share in (0.25, 4):
+        yield _elementwise("copy", 2, vector, share, l2)._replace(meaning="back_to_back")
+    yield empty._replace(meaning="wall")
+
+
+def _products(cube: int) -> Iterator[Row]:
+    """Products below and above L2, and drains of the accumulator alone."""
     for blocks in (1, 2, min(8, cube), cube):
         yield Row("drain_16x16.pto", blocks, {"rounds": 1}, "hardly more than a launch",
                   {"x": 1 << 17, "y": 1 << 17, "out": 1024})  # fmt: skip
         for depth in (128, *DEPTHS):
             yield _product(blocks, depth, 1, blocks)
-    rows, columns = grid(cube)
+    columns = grid(cube)[1]
     yield _product(cube, 4096, 192, 8 * columns, "above L2, row by row")
     yield _product(cube, 4096, 192, columns, "above L2, in columns of blocks")
     for m, n in DRAINS:
         yield Row(f"drain_{m}x{n}.pto", 1, {"rounds": 64}, f"64 drains of {m}x{n}",
                   {"x": 1 << 17, "y": 1 << 17, "out": m * n * 4})  # fmt: skip
+
+
+def _ways(vector: int) -> Iterator[Row]:
+    """Pieces of many sizes, and rows at many strides, on the way to UB."""
     for kib in PIECES:
         for blocks in (1, vector) if kib in (2, 16, 64) else (1,):
             rounds = 1024 // kib
