@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ptosim.tools.search.judge import judge
     from ptosim.tools.search.sweep import sweep
     from ptosim.tools.search.tune_ask import tune
-    from ptosim.tools.testing.kernel import assert_clean, kernel
+    from ptosim.tools.testing.plugin import assert_clean, kernel
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
@@ -59,9 +59,9 @@ _PUBLIC = {
     "ChainResult": "ptosim.launch.chain.runner",
     "Program": "ptosim.debug.program",
     "Result": "ptosim.launch.results",
-    "kernel": "ptosim.tools.testing.kernel",
+    "kernel": "ptosim.tools.testing.plugin",
     "tune": "ptosim.tools.search.tune_ask",
-    "assert_clean": "ptosim.tools.testing.kernel",
+    "assert_clean": "ptosim.tools.testing.plugin",
     "judge": "ptosim.tools.search.judge",
     "sweep": "ptosim.tools.search.sweep",
     "CostReport": "ptosim.time.report.totals",

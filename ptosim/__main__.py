@@ -8,7 +8,7 @@ import _signal  # pyright: ignore[reportMissingImports]
 import os
 import sys
 
-from ptosim.ground import collector
+from ptosim.ground import processes
 
 INTERRUPTED = 130
 
@@ -25,7 +25,7 @@ def console() -> None:
     server = os.environ.get("PTOSIM_SERVER")
     if server and (code := _served(server)) is not None:
         sys.exit(code)
-    collector.at_start()
+    processes.at_start()
     from ptosim.shell.main import console as command
 
     command()

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from typing import Any
 
 from ptosim.debug.reading import Place
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule

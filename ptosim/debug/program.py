@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.limits import Limits, within
+from ptosim.launch.description import kept_arguments
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import Args, RunOptions
+from ptosim.launch.prepared import Args, RunOptions
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sidecar import kept_arguments
 
 if TYPE_CHECKING:
     from ptosim.debug.session import Debugger

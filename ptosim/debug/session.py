@@ -25,25 +25,24 @@ from ptosim.debug.reading import (
     element_place,
     read_buffer,
     read_bytes,
+    read_register,
     read_tile,
     read_view,
 )
-from ptosim.debug.registers import read_register
-from ptosim.debug.stops import Breakpoint, Points, Stop
+from ptosim.debug.stops import Breakpoint, Points, Stop, watch
 from ptosim.debug.walker import Walker
-from ptosim.debug.watches import watch
 from ptosim.debug.writes import Write, WriteIndex
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.limits import NO_LIMITS, Limits, within
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
+from ptosim.launch.prepared import RunOptions
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer

@@ -18,7 +18,7 @@ from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.limits import Limits, within
-from ptosim.views import json_text
+from ptosim.views import text as json_text
 from ptosim.views.text import Text
 
 PROMPT = "(ptosim) "

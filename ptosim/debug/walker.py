@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ptosim.debug.checkpoints import Checkpoint, Checkpoints, make_checkpoint
-from ptosim.engine.core.bound import Bound, Region
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Bound, Inst, Region
 from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import BudgetError, Trap

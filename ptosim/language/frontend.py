@@ -9,14 +9,13 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule, Settings
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
-from ptosim.ground.isa.targets import DEFAULT_TARGET, machine
-from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.isa.targets import DEFAULT_TARGET, machine, unit_rules
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.resolve import resolve
 from ptosim.language.bind.unknown import syntax_of_coming
 from ptosim.language.place.cores import Plan, peer_functions, plans, reached_functions
-from ptosim.language.place.sections import write as write_inferred
+from ptosim.language.place.scopes import write as write_inferred
 from ptosim.language.syntax.balance import missing_bracket
 from ptosim.language.syntax.parser import parse
 from ptosim.language.targets import (
@@ -27,6 +26,7 @@ from ptosim.language.targets import (
     targets_of_modules,
 )
 from ptosim.language.toolchains import CHOICES, settings_of
+from ptosim.language.verify.attributes import MICRO_CODE, VIRTUAL_CODE
 from ptosim.language.verify.checks import (
     fifo_pairs,
     functions,
@@ -35,12 +35,10 @@ from ptosim.language.verify.checks import (
     shapes,
     simt,
     simt_fragments,
-    streams,
     units,
-    unlowered,
     virtual,
 )
-from ptosim.language.verify.other_target import MICRO_CODE, VIRTUAL_CODE
+from ptosim.language.verify.checks import functions as streams
 from ptosim.language.verify.structure import ask_all
 from ptosim.language.verify.verify import verify
 
@@ -234,7 +232,7 @@ def _check(
         sink.extend(ask_all(resolved, level, CODED))
         refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}
         if not options.dump:
-            sink.extend(unlowered.unlowered(resolved, refused))
+            sink.extend(virtual.unlowered(resolved, refused))
     if source.is_cpp:
         _as_the_headers_see_it(sink)
     if others:

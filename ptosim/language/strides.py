@@ -10,8 +10,8 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source
-from ptosim.language.promises import BLOCK, told_by
-from ptosim.machine.effects.operands import named_values
+from ptosim.language.toolchains import BLOCK, told_by
+from ptosim.machine.effects.account import named_values
 from ptosim.machine.effects.storage import MAX_STEPS, operand_value
 
 LINE = 64

@@ -16,8 +16,8 @@ from ptosim.ground.isa.targets import (
     known_words,
     target_of_device,
     target_of_word,
+    unit_rules,
 )
-from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 

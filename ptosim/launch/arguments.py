@@ -4,11 +4,12 @@ memory it is."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ptosim.engine.core.bound import DecodedProgram
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
@@ -23,9 +24,11 @@ from ptosim.ground.ir.types import (
     TileType,
     VectorType,
 )
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.whole_numbers import MOST_BITS, whole
+from ptosim.language.toolchains import BLOCK, BLOCKS, LANE, told_by
 from ptosim.launch.generated import LazyArray
+from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
 from ptosim.ops.scalar.numbers import rounder, wrap
 from ptosim.ops.tile.quant_casts import uniform
@@ -367,3 +370,41 @@ def shared_parts(arrays: Mapping[str, Any]) -> dict[str, Part]:
 def _parts(number: int, group: Sequence[tuple[int, int, str]], end: int) -> dict[str, Part]:
     low = group[0][0]
     return {name: Part(number, end - low, start - low) for start, _, name in group}
+
+
+# Arguments that tell a core where it runs: nobody has to give them.
+
+_OF_CORE = {
+    BLOCK: (SLOT_BLOCK, "the number of each block"),
+    BLOCKS: (SLOT_BLOCK_NUM, "the number of blocks"),
+    LANE: (SLOT_SUBBLOCK, "the number of each vector core in its cluster"),
+}
+
+
+class Told(NamedTuple):
+    """The slots of arguments with the slots that tell a core the same, and, by name, what is in
+    them in words."""
+
+    slots: dict[int, int]
+    words: dict[str, str]
+
+    def fill(self, core: Core) -> None:
+        """Give a core what it is told."""
+        for slot, own in self.slots.items():
+            core.slots[slot] = core.slots[own]
+
+
+def told_arguments(
+    launched: Sequence[Function], program: DecodedProgram, given: Collection[str]
+) -> Told:
+    """Return which arguments of functions tell a core where it runs, but for those that the caller
+    gives (`name`, or `name@rank`)."""
+    names = {name.partition("@")[0] for name in given}
+    found = Told({}, {})
+    for value in (v for f in launched for v in f.args if v.name not in names):
+        told = told_by(value)
+        if told:
+            own, words = _OF_CORE[told]
+            found.slots[program.slots[value]] = own
+            found.words[value.name] = words
+    return found

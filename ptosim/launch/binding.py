@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.records import DecodedProgram
+from ptosim.engine.core.bound import DecodedProgram
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.ir.core import Value
@@ -19,14 +19,13 @@ from ptosim.ground.records import NamedTuple
 from ptosim.launch import arguments, generated, results
 from ptosim.launch.extents import Needed, missing_scalars, needed_elements, squeezed
 from ptosim.launch.generated import LazyArray, is_lazy
-from ptosim.launch.options import NORMAL, RunOptions
-from ptosim.launch.prepared import Prepared
+from ptosim.launch.prepared import NORMAL, Prepared, RunOptions
 from ptosim.launch.results import Unmade
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import LARGE, Origin
 from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
-from ptosim.machine.tile_values import store_tile
+from ptosim.machine.tile import store_tile
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.scalar.global_views import default_value, memref_view

@@ -6,15 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ptosim.ground.collector import keep
+from ptosim.ground.processes import keep
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.launch.options import NORMAL, Redraw, RunOptions
+from ptosim.launch.array_files import parse_argument
+from ptosim.launch.description import (
+    OPTIONS,
+    Sidecar,
+    kept_arguments,
+    kept_expectations,
+    sidecar_of,
+)
+from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sidecar import OPTIONS, Sidecar, kept_arguments, kept_expectations, sidecar_of
 from ptosim.launch.sources import open_source, source_path, split_part
 from ptosim.launch.tolerance import Tolerance
-from ptosim.launch.values import parse_argument
 
 _RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")
 

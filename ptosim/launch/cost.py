@@ -9,9 +9,8 @@ from os import PathLike
 from pathlib import Path
 from textwrap import fill
 
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.bound import Bound, Depth, Inst
 from ptosim.engine.core.host import Host
-from ptosim.engine.core.records import Depth, Inst
 from ptosim.engine.core.symbolic import Undecided, is_unplaced
 from ptosim.engine.period.loops import NotFollowed
 from ptosim.engine.timed.shapes import Shapes
@@ -26,10 +25,8 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.language.frontend import Front
 from ptosim.language.same_blocks import difference
 from ptosim.launch.binding import RunShapeBinding, ShapeBinding
-from ptosim.launch.costing import all_blocks, bridge_of, in_waves, report_of
-from ptosim.launch.launch import Extent, Launch
-from ptosim.launch.options import Args, RunOptions
-from ptosim.launch.prepared import Prepared, prepare
+from ptosim.launch.launch import Extent, Launch, all_blocks, bridge_of, in_waves, report_of
+from ptosim.launch.prepared import Args, Prepared, RunOptions, prepare
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks

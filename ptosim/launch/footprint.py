@@ -22,9 +22,8 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
-from ptosim.language.global_reads import global_windows, loops_around
-from ptosim.language.promises import BLOCK, told_by
-from ptosim.language.same_blocks import roots_of
+from ptosim.language.same_blocks import global_windows, loops_around, roots_of
+from ptosim.language.toolchains import BLOCK, told_by
 from ptosim.machine.affine import now
 from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.time.report.footprint import Footprint

@@ -23,10 +23,9 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import DType, MemRefType, PackedDType, PtrType, TileType
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.generated import CHUNK, LazyArray, is_lazy, random_array
-from ptosim.launch.options import NORMAL, Redraw, RunOptions
-from ptosim.machine.effects.operands import READ, WRITTEN, named_values
-from ptosim.machine.numbers.codes import decode_table
-from ptosim.machine.numbers.formats import FORMATS, lookup
+from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
+from ptosim.machine.effects.account import READ, WRITTEN, named_values
+from ptosim.machine.numbers.formats import FORMATS, decode_table, lookup
 from ptosim.machine.pages import PAGE
 from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes, to_bytes
 

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.pace import ProgramOrder
+from ptosim.engine.watch.clocks import Clocks
 from ptosim.engine.watch.definedness import Definedness
+from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
-from ptosim.engine.watch.reset import begin_again
+from ptosim.engine.watch.shadow import ORIGIN, Atom, Shadow
 from ptosim.ground.errors import BudgetError, LimitError, PtosimError, Trap
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.processes import Turns, can_fork, forked
@@ -28,15 +30,52 @@ from ptosim.language.frontend import Front
 from ptosim.language.place.cores import has_abstract
 from ptosim.launch.cost import cost_of_run
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import Args, RunOptions
-from ptosim.launch.prepared import Prepared, prepare
+from ptosim.launch.prepared import Args, Prepared, RunOptions, prepare
 from ptosim.launch.results import Result
 from ptosim.machine.core import SLOT_BLOCK, MachineState, restore, snapshot
-from ptosim.machine.effects.intervals import EMPTY, contains, meeting, union
+from ptosim.machine.effects.ranges import EMPTY, contains, meeting, union
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import WORD, Change, Overlay, apply, publish, shared_contents
 from ptosim.machine.pages import PAGE
 from ptosim.time.report.totals import CostReport
+
+# Sanitizers at the beginning of the next block on the same cores: what they know of memory, clocks
+# and flags is as at the start; what they have bound and reported stays.
+
+
+def begin_again(monitor: Monitor) -> None:
+    """Forget what the operations of a block did."""
+    _clocks(monitor.clocks)
+    monitor.notices.forget()
+    for shadow in monitor.shadows.values():
+        _shadow(shadow)
+    monitor.begin_again()
+
+
+def _clocks(clocks: Clocks) -> None:
+    for agent in clocks.agents.values():
+        agent.clock = clocks.fresh(agent)
+        agent.count = 0
+        agent.seen = None
+        agent.pending.clear()
+    clocks.forget()
+
+
+def _shadow(shadow: Shadow) -> None:
+    if shadow.is_global:  # the next block cuts it in other places
+        shadow.forget()
+        return
+    for atom in shadow.atoms:
+        _atom(atom, shadow.at_first)
+
+
+def _atom(atom: Atom, defined: int) -> None:
+    atom.defined = defined
+    atom.write = ORIGIN
+    atom.reads = {}
+    atom.owner = atom.lost = None
+    atom.taken = False
+
 
 # The blocks of a launch one after the other on the same cores.
 #

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ptosim.engine.core.records import Kind
+from ptosim.engine.core.bound import Kind
 from ptosim.engine.core.schedule import numbers
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import Trap
 from ptosim.ground.source import Span
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
+from ptosim.launch.prepared import RunOptions
 from ptosim.launch.results import Changed, Result, Schedules
 
 Pairs = set[tuple[int, int, int, int]]

@@ -10,8 +10,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.files import is_file, read_text, write_file
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.records import NamedTuple
-from ptosim.launch.description import read_description
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import read_description, sidecar_of
 
 FIRST = "new"
 """The folder of the programs that new ones are made from."""

@@ -5,6 +5,7 @@ arguments hold them as ml_dtypes types."""
 
 from __future__ import annotations
 
+import random
 from functools import lru_cache
 
 import ml_dtypes
@@ -101,3 +102,33 @@ def _from_codes(codes: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype.array == "int4":  # ml_dtypes sign-extends into the byte
         codes = np.where(codes > 7, codes | 0xF0, codes).astype(np.uint8)
     return codes.view(kind) if kind != np.uint8 else codes
+
+
+# A memory space: bytes with an address range.
+
+POISON = 0xFF
+"""Fill byte of memory that nothing has written: NaN in every float format, -1 in integers."""
+
+
+class MemorySpace:
+    """The bytes of one space of one core. Never resized: NumPy views point into it."""
+
+    __slots__ = ("data", "name", "size")
+
+    def __init__(self, name: str, size: int, uninit: str, seed: int) -> None:
+        self.name = name
+        self.size = size
+        if uninit == "zero":
+            self.data = bytearray(size)
+        elif uninit == "random":
+            self.data = bytearray(random.Random(f"{seed}|{name}").randbytes(size))
+        else:
+            self.data = bytearray([POISON]) * size
+
+    def snapshot(self) -> bytes:
+        """Return a copy of the bytes."""
+        return bytes(self.data)
+
+    def restore(self, data: bytes | bytearray) -> None:
+        """Put a snapshot back."""
+        self.data[:] = data

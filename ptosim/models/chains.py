@@ -13,7 +13,7 @@ from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.records import dataclass, replace
 from ptosim.language.build import Typed, Words
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Storage
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 
 RINT = {"rmode": "#pto<round_mode RINT>"}

@@ -17,7 +17,7 @@ from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.quant.inverse import dequantize
-from ptosim.machine.quant.storage import Storage, storage
+from ptosim.machine.quant.parameters import Storage, storage
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.models import chains, kernel_runner, kernels
 from ptosim.models.kernel_builder import KernelBuilder

@@ -15,7 +15,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Module
 from ptosim.ground.records import dataclass, field
 from ptosim.language.frontend import FrontOptions, check_module
-from ptosim.machine.quant.storage import Storage, as_bytes
+from ptosim.machine.quant.parameters import Storage, as_bytes
 from ptosim.models import kernels
 from ptosim.models.chains import Parameter, unsupported
 from ptosim.models.kernel_builder import KernelBuilder, TileValue, module

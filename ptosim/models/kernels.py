@@ -12,8 +12,7 @@ from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
 from ptosim.machine.numbers.fixpipe import word_of_scale
 from ptosim.machine.quant.granularity import check_blocks, normal_axis, spread
-from ptosim.machine.quant.parameters import fp19
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Storage, fp19
 from ptosim.models import chains, requant
 from ptosim.models.chains import Affine
 from ptosim.models.kernel_builder import KernelBuilder, TileValue

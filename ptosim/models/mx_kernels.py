@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.models import chains, kernel_runner
 from ptosim.models.explore import GROUP, microscaling

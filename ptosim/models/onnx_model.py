@@ -14,7 +14,7 @@ from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.quant.storage import as_bytes, storage
+from ptosim.machine.quant.parameters import as_bytes, storage
 from ptosim.models.quant.onnx.schema import Attributes
 
 if TYPE_CHECKING:

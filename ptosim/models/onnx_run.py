@@ -15,10 +15,9 @@ from ptosim.models.fusion import programs as fused
 from ptosim.models.fusion.groups import Fusion, Group, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.fusion.programs import statement_in
-from ptosim.models.host_ops import MOVES, move
 from ptosim.models.kernel_runner import KernelRunner, Ran, Shared
 from ptosim.models.onnx_model import Graph, GraphNode
-from ptosim.models.onnx_nodes import OPERATORS, Lowering
+from ptosim.models.onnx_nodes import MOVES, OPERATORS, Lowering, move
 from ptosim.models.quant import diff
 from ptosim.models.quant.onnx.ops import evaluate, node_of, positions
 from ptosim.models.quant.onnx.rules import check_node, refuse_errors

@@ -13,8 +13,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.quant.parameters import fp19
-from ptosim.machine.quant.storage import Storage, storage
+from ptosim.machine.quant.parameters import Storage, fp19, storage
 from ptosim.models import kernels, requant
 from ptosim.models.chains import Parameter
 from ptosim.models.kernel_builder import KernelBuilder, TileValue

@@ -13,7 +13,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
-from ptosim.ground.isa.dtypes import dtype, dtypes
+from ptosim.ground.isa.enums import dtype, dtypes
 from ptosim.ground.records import replace
 from ptosim.language.build import Builder
 from ptosim.machine.quant.mlir.types import UniformType, float_array

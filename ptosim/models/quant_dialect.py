@@ -21,10 +21,9 @@ from ptosim.language.build import Builder, Typed, renamed, text_of
 from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.language.rewrite.edits import Edit, edited, indent_of
 from ptosim.language.rewrite.forms import convert
-from ptosim.language.syntax.type_parts import quantised
+from ptosim.language.syntax.tile_types import quantised
 from ptosim.machine.quant.fake_quant import fake_quant_type
-from ptosim.machine.quant.mlir.passes import find, rewritten
-from ptosim.machine.quant.mlir.semantics import storage_of
+from ptosim.machine.quant.mlir.passes import find, rewritten, storage_of
 from ptosim.machine.quant.mlir.types import QuantType, UniformType
 from ptosim.models import chains
 from ptosim.models.chains import Affine

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Storage
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.kernels import Matrix
 from ptosim.models.quant import diff

@@ -7,7 +7,7 @@ scale by scale, bias and post-operation in f32, reciprocal, zero point before ro
 from __future__ import annotations
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Storage
 from ptosim.models import chains
 from ptosim.models.chains import Affine, Parameter, apply
 from ptosim.models.kernel_builder import KernelBuilder, TileValue

@@ -9,17 +9,15 @@ from functools import reduce
 
 import numpy as np
 
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.bound import Bound, Inst
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.verify.checks.quantised import root_of
 from ptosim.machine.core import Core
-from ptosim.machine.tile import TileRef
-from ptosim.machine.tile_values import load_tile
+from ptosim.machine.tile import TileRef, load_tile
 from ptosim.models.quant.statistics import Statistics, statistics
 
 REF = "quant.stats_ref"

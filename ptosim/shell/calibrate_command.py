@@ -15,7 +15,7 @@ from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
 from ptosim.launch.analysis.calibrate.boards import read_launches
 from ptosim.launch.analysis.calibrate.calibration import calibrate
-from ptosim.launch.analysis.calibrate.kernels import Kernel
+from ptosim.launch.analysis.calibrate.fit import Kernel
 from ptosim.launch.analysis.calibrate.kit import write_kit
 from ptosim.launch.cost import chosen_table
 from ptosim.shell import launching

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
-from ptosim.launch import values
+from ptosim.launch import array_files
 from ptosim.launch.chain import chain as chains
 from ptosim.launch.chain.file import ChainFile, read_chain
 from ptosim.launch.chain.runner import ChainResult, run_chain
@@ -16,7 +16,7 @@ from ptosim.launch.compare import Comparison
 from ptosim.launch.sources import described
 from ptosim.shell import launching
 from ptosim.shell.terminal import Terminal, write_file
-from ptosim.views import outcome
+from ptosim.views import run_report
 from ptosim.views.chain_report import chain_report
 from ptosim.views.report import Ending
 
@@ -32,15 +32,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     _refuse(options)
     file = read_chain(described(options.chain))
     given = launching.pairs(options.arg)
-    outputs = [values.split(pair, "--out") for pair in options.out]
+    outputs = [array_files.split(pair, "--out") for pair in options.out]
     for _, path in outputs:
-        values.check_writable(path)
+        array_files.check_writable(path)
     expect = launching.pairs(options.expect, "--expect")
     _check_names(file, [*given, *expect, *(name for name, _ in outputs)])
     chain, results = _results(options, file, given, expect, terminal)
     for name, path in outputs:
         array = results[-1].buffers[name]
-        write_file(Path(path), values.file_bytes(path, array, values.dtype_like(array)))
+        write_file(Path(path), array_files.file_bytes(path, array, array_files.dtype_like(array)))
     findings = _findings(results)
     report = chain_report(chain, results, findings)
     report.ending = _ending(options, results, findings)
@@ -69,7 +69,7 @@ def _results(
     choices |= {"legacy": options.legacy, "switches": launching.switches(options.set)}
     targets = [t for t in launching.targets(options.target) if t] or list(file.targets)
     loaded = [chains.of_file(file, target, **choices) for target in targets]
-    wanted = {name: values.parse_expectation(spec) for name, spec in expect.items()}
+    wanted = {name: array_files.parse_expectation(spec) for name, spec in expect.items()}
     results = []
     for chain in loaded:
         with terminal.busy(f"running on {chain.target}", file.count, "launches"):
@@ -119,13 +119,13 @@ def _ending(
     for result in results:
         compared += [*result.comparisons, *(c for s in result.stages for c in s.comparisons)]
     bad = [d for d in findings if launching.fails([d], launching.threshold(options))]
-    wrong = outcome.differences(compared)
+    wrong = run_report.differences(compared)
     if wrong:
         return Ending(False, wrong, _stage_of(results))
     if bad:
-        return Ending(False, outcome.found(bad), launching.cure(options, bad))
+        return Ending(False, run_report.found(bad), launching.cure(options, bad))
     launches = sum(result.launches for result in results)
-    return Ending(True, f"{launches:,} launches: {outcome.equal(compared)}")
+    return Ending(True, f"{launches:,} launches: {run_report.equal(compared)}")
 
 
 def _stage_of(results: Sequence[ChainResult]) -> str:

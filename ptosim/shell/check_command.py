@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.collector import keep
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import (
     Known,
@@ -24,12 +23,13 @@ from ptosim.ground.errors import BudgetError, PtosimError, UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
+from ptosim.ground.processes import keep
 from ptosim.ground.progress import Progress, part_done, watched
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
-from ptosim.launch.options import available_cores
-from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.description import Sidecar, sidecar_of
+from ptosim.launch.prepared import available_cores
 from ptosim.launch.sources import files_of, open_file, parts, source_path
 from ptosim.shell import launching
 from ptosim.shell.command import command
@@ -373,8 +373,8 @@ def _file(
 def _arguments(options: argparse.Namespace) -> dict[str, object]:
     if not options.arg:
         return {}
+    from ptosim.launch.array_files import parse_spec
     from ptosim.launch.paths.facts import as_assumption
-    from ptosim.launch.values import parse_spec
 
     return {
         name: spec if as_assumption(name, spec) else parse_spec(spec)

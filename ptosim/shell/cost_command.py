@@ -27,7 +27,7 @@ from ptosim.shell.terminal import Terminal, trace_text, write_file
 from ptosim.time.report.totals import CostReport
 from ptosim.views.cost_report import cost_report
 from ptosim.views.cost_tables import BY, VIEWS
-from ptosim.views.known import Known, Timed
+from ptosim.views.program_page import Known, Timed
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),

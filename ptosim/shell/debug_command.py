@@ -75,7 +75,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 def _expect(session: Debugger, options: argparse.Namespace) -> None:
     """Stop where the run writes something else than is expected of its outputs."""
     from ptosim.debug.expected import expect
-    from ptosim.launch import values
+    from ptosim.launch import array_files as values
 
     near = None if options.bitexact else launching.tolerance(options)
     for pair in options.expect:

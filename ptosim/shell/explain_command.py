@@ -194,13 +194,13 @@ def help_(options: argparse.Namespace, terminal: Terminal) -> Report:
 def _searched(topic: str) -> Report:
     """The section whose heading has the words and where there are more, or every place of the text.
     Raises UsageError if the manual has them nowhere."""
-    from ptosim.views import manual, manual_search
+    from ptosim.views import manual
 
-    headed = manual_search.headed(topic)
+    headed = manual.headed(topic)
     if headed:
         first, *others = headed
         where = [f"`ptosim help {first.page}` has this section"]
-        where += [f"`ptosim help {s.page}`: {s.title}" for s in others[: manual_search.SHOWN]]
+        where += [f"`ptosim help {s.page}`: {s.title}" for s in others[: manual.SHOWN]]
         text = f"{first.text}\n" + "".join(f"- {line}\n" for line in where)
     else:
         text = _places(topic)
@@ -209,16 +209,16 @@ def _searched(topic: str) -> Report:
 
 
 def _places(topic: str) -> str:
-    from ptosim.views import manual_search
+    from ptosim.views import manual
 
-    places = manual_search.mentioned(topic)
+    places = manual.mentioned(topic)
     if not places:
         similar = _similar(topic)
         raise UsageError(
             f"the manual has nothing on `{topic}`",
             help=f"did you mean {similar}?" if similar else "`ptosim help` lists the pages",
         )
-    shown = places[: manual_search.SHOWN]
+    shown = places[: manual.SHOWN]
     lines = [f"# {topic}", "", f"No heading is about it. Lines with it: {len(places)}.", ""]
     lines += [f"- `ptosim help {p.page}`, {p.title}, line {p.line}: {p.text}" for p in shown]
     rest = len(places) - len(shown)
@@ -231,14 +231,14 @@ _CODE = re.compile(r"(?i)pto\d+")
 def _similar(topic: str) -> str:
     """Names that are near, of the kind that the word looks like: a code, a switch, or a page, a
     command, a word of a heading; an operation only if it is very near."""
-    from ptosim.views import manual, manual_search
+    from ptosim.views import manual
 
     word = topic.lower()
     if _CODE.fullmatch(topic):
         return _listed(difflib.get_close_matches(topic.upper(), catalog(), n=3))
     if "." in word:
         return _listed(difflib.get_close_matches(word, [*switches(), *_operations()], n=3))
-    words = [*manual.topics(), *manual_search.heading_words()]
+    words = [*manual.topics(), *manual.heading_words()]
     close = difflib.get_close_matches(word, words, n=3, cutoff=0.75)
     close += difflib.get_close_matches(word, _operations(), n=2, cutoff=0.8)
     return _listed(list(dict.fromkeys(close))[:3])

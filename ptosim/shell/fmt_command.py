@@ -19,7 +19,7 @@ from ptosim.language.lint import directions
 from ptosim.language.rewrite.forms import to_date
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.launch.sources import by_part, open_file, source_path
 from ptosim.shell import launching
 from ptosim.shell.command import command

@@ -15,8 +15,8 @@ from ptosim.shell.command import command
 from ptosim.shell.options import from_one, from_zero, group, option, switch
 from ptosim.shell.streams import write_out
 from ptosim.shell.terminal import Terminal, write_file
-from ptosim.views.json_text import line
 from ptosim.views.report import Ending
+from ptosim.views.text import line
 
 if TYPE_CHECKING:
     from ptosim.tools.search.judge import Verdict

@@ -73,10 +73,10 @@ def again(options: argparse.Namespace, command: str, *words: str, **others: obje
 
 def ending(problem: ProgramError, options: argparse.Namespace) -> Ending:
     """Return the last line of a run that a fault of its program ended."""
-    from ptosim.views import outcome
+    from ptosim.views import run_report
     from ptosim.views.report import Ending
 
-    told = outcome.found([d for d in problem.diagnostics if d.is_error] or problem.diagnostics)
+    told = run_report.found([d for d in problem.diagnostics if d.is_error] or problem.diagnostics)
     if isinstance(problem, Trap) and options.file is not None:
         return Ending(False, f"stopped: {told}", again(options, "debug") + " -ex continue")
     word = "stopped" if isinstance(problem, Trap) else "rejected"
@@ -119,7 +119,7 @@ def limits_of(options: argparse.Namespace) -> Limits:
 
 def pairs(texts: Iterable[str], name: str = "--arg") -> dict[str, str]:
     """Return what `NAME=VALUE` options give by name."""
-    from ptosim.launch.values import split
+    from ptosim.launch.array_files import split
 
     return dict(split(text, name) for text in texts)
 
@@ -185,24 +185,24 @@ def dumps_of(texts: Iterable[str]) -> list[Dump]:
 
 def _dump(text: str) -> Dump:
     from ptosim.engine.core.dump import Dump
-    from ptosim.launch import values
+    from ptosim.launch import array_files
 
     request, equals, file = text.partition("=")
     name, at, place = request.partition("@")
     if not at or not name.strip("% ") or not place.strip() or (equals and not file):
         raise UsageError(f"--dump takes VALUE@OP[=FILE], not `{text}`")
     if equals:
-        values.check_writable(file)
+        array_files.check_writable(file)
     return Dump(name.strip().lstrip("%"), place.strip().removeprefix("pto."), file or None)
 
 
 def write_dumps(dumps: Iterable[Dump]) -> None:
     """Write the dumps that name a file: .npy as an array, .bin as bytes, row-major."""
-    from ptosim.launch import values
+    from ptosim.launch import array_files
 
     for dump in dumps:
         if dump.array is None:
             raise UsageError(f"--dump {dump.title}: the run never reached that operation")
         if dump.file is not None:
-            raw = values.file_bytes(dump.file, dump.array, values.dtype_like(dump.array))
+            raw = array_files.file_bytes(dump.file, dump.array, array_files.dtype_like(dump.array))
             write_file(Path(dump.file), raw)

@@ -10,10 +10,7 @@ from ptosim.ground.files import read_text
 from ptosim.shell.command import command
 from ptosim.shell.options import option, switch
 from ptosim.shell.terminal import Terminal
-from ptosim.tools.lessons.checking import verdict
-from ptosim.tools.lessons.course import Lesson, lesson, lessons
-from ptosim.tools.lessons.learner import Learner
-from ptosim.tools.lessons.notebook import write_notebooks
+from ptosim.tools.lessons.course import Learner, Lesson, lesson, lessons, verdict, write_notebooks
 from ptosim.views import manual
 from ptosim.views.report import Line, Report, Verbatim, one_section
 

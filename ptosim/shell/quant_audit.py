@@ -79,14 +79,13 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
 
 
 def _prices(step: Step, line: Line) -> Mapping[str, int | None]:
-    from ptosim.models.audit.price import prices
+    from ptosim.models.audit.findings import prices
 
     return prices(step, line, TARGETS)
 
 
 def _of_model(options: argparse.Namespace) -> _Audited:
-    from ptosim.models.audit.findings import faults_of
-    from ptosim.models.audit.model import audit_model
+    from ptosim.models.audit.findings import audit_model, faults_of
     from ptosim.models.conversion import source
 
     graph, _ = source.load_quantised(options.file, _given(options))
@@ -119,7 +118,7 @@ def _data(
 
 def _given(options: argparse.Namespace) -> dict[str, np.ndarray]:
     """The samples, or the arguments."""
-    from ptosim.launch.values import parse_spec
+    from ptosim.launch.array_files import parse_spec
     from ptosim.models.conversion import source
 
     if options.calibration:
@@ -297,8 +296,8 @@ class _Row:
 
 def _causes(rows: Sequence[_Row]) -> list[Lanes]:
     """A bar for each step and system: the share of its elements that differ, by cause."""
-    from ptosim.views.charts.axis import Axis
     from ptosim.views.charts.lanes import Lane, Lanes
+    from ptosim.views.charts.marks import Axis
 
     shown = [row for row in rows if any(row.causes.values())]
     if not shown:

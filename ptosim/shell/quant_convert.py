@@ -12,8 +12,8 @@ import numpy as np
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.whole_numbers import whole
-from ptosim.launch.values import check_writable, split
-from ptosim.machine.quant.storage import storage
+from ptosim.launch.array_files import check_writable, split
+from ptosim.machine.quant.parameters import storage
 from ptosim.models.quant.calibration import METHODS, PERCENTILE
 from ptosim.models.quant.scaled import Affine, FixedPoint
 from ptosim.shell import launching

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ptosim.ground.errors import UsageError
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models.quant.diff import (
     Difference,
     Example,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ptosim.ground.isa.targets import machine
-from ptosim.launch.options import available_cores
+from ptosim.launch.prepared import available_cores
 from ptosim.models.explore import FORMATS as FORMATS_TRIED
 from ptosim.models.explore import Candidate, explore
 from ptosim.shell import launching

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground import toml_text
+from ptosim.ground import files
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.source import with_line_feeds
 from ptosim.ground.whole_numbers import whole
 from ptosim.machine.quant.granularity import along
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models import plan, reorder
 from ptosim.models.emit import write_programs
 from ptosim.models.plan import Convolution, Form, Plan, Task
@@ -121,7 +121,7 @@ _KEYS = {option.dest: option for option in (*_PLAN, *_CONVOLUTION.options, *_WRI
 def _read(options: argparse.Namespace) -> None:
     """Take options from the file; those of the command line were parsed before and are replaced."""
     try:
-        table = toml_text.read(with_line_feeds(read_text(Path(options.task))))
+        table = files.read(with_line_feeds(read_text(Path(options.task))))
     except ValueError as problem:  # ValueError: no TOML, or a number of many digits
         raise UsageError(f"{options.task}: {problem}") from problem
     for key, value in table.items():

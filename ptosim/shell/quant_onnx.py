@@ -10,7 +10,7 @@ import numpy as np
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple
-from ptosim.launch.values import parse_spec, split
+from ptosim.launch.array_files import parse_spec, split
 from ptosim.models import onnx_model, onnx_run
 from ptosim.models.conversion.source import hosts_work, is_quantised, load_quantised
 from ptosim.models.onnx_run import Line, Outcome

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.launch.values import check_writable, dtype_like, file_bytes, parse_spec
+from ptosim.launch.array_files import check_writable, dtype_like, file_bytes, parse_spec
+from ptosim.machine.quant.parameters import Storage
 from ptosim.machine.quant.quantize import as_array
-from ptosim.machine.quant.storage import Storage
 from ptosim.shell.command import commands
 from ptosim.shell.options import option
 from ptosim.shell.terminal import write_file

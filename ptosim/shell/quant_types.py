@@ -11,7 +11,7 @@ from ptosim.ground.source import Source, Span
 from ptosim.launch.sources import open_source
 from ptosim.machine.quant.mlir.passes import Found, find, normalized
 from ptosim.machine.quant.mlir.types import QuantType, UniformType
-from ptosim.machine.quant.schemes import Scheme, scheme, schemes
+from ptosim.machine.quant.parameters import Scheme, scheme, schemes
 from ptosim.shell.command import command
 from ptosim.shell.options import option
 from ptosim.shell.terminal import Terminal

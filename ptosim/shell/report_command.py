@@ -13,7 +13,7 @@ from ptosim.ground.errors import ProgramError, Trap, UsageError
 from ptosim.language.frontend import Front
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
-from ptosim.launch.options import available_cores
+from ptosim.launch.prepared import available_cores
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import open_source
@@ -24,8 +24,7 @@ from ptosim.shell.terminal import Terminal
 from ptosim.tools.api import check_source
 from ptosim.views.cost_report import to_json as cost_json
 from ptosim.views.header import header, header_line
-from ptosim.views.known import Known, Timed
-from ptosim.views.program_page import sections
+from ptosim.views.program_page import Known, Timed, sections
 from ptosim.views.report import Report
 from ptosim.views.run_report import Ran, values
 from ptosim.views.run_report import to_json as run_json

@@ -10,12 +10,12 @@ from typing import Any
 from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dumper
 from ptosim.ground.errors import Trap, UsageError
-from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.nearest import nearest
-from ptosim.launch import values
+from ptosim.launch import array_files
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
-from ptosim.launch.options import available_cores
+from ptosim.launch.prepared import available_cores
 from ptosim.launch.results import Result
 from ptosim.launch.tolerance import Tolerance
 from ptosim.shell import launching
@@ -36,7 +36,7 @@ from ptosim.shell.options import (
     switch,
 )
 from ptosim.shell.terminal import Terminal, trace_text, write_file
-from ptosim.views import outcome
+from ptosim.views import run_report as outcome
 from ptosim.views.report import Ending
 from ptosim.views.run_report import Ran, run_report
 
@@ -205,8 +205,8 @@ def expectations(options: argparse.Namespace, choices: Choices) -> dict[str, tup
     expected = choices.expected()
     chosen = Tolerance() if options.bitexact else launching.tolerance(options)
     for pair in options.expect:
-        name, spec = values.split(pair, "--expect")
-        expected[name] = (values.parse_expectation(spec), chosen)
+        name, spec = array_files.split(pair, "--expect")
+        expected[name] = (array_files.parse_expectation(spec), chosen)
     return expected
 
 
@@ -233,8 +233,8 @@ def _outputs_wanted(
     types = {a.name: a.dtype for a in program.signature(entry)}
     wanted: dict[str, tuple[str, str]] = {}
     for pair in options.out:
-        name, path = values.split(pair, "--out")
-        values.check_writable(path)
+        name, path = array_files.split(pair, "--out")
+        array_files.check_writable(path)
         wanted[name] = (path, types.get(name, ""))
     return wanted
 
@@ -250,7 +250,9 @@ def _write_outputs(
         if name not in result.outputs:
             raise _no_output(name, result.outputs)
         array = result.outputs[name]
-        raw = dtypes().get(element) or values.dtype_like(array)  # of a quantised type: as it looks
-        write_file(Path(path), values.file_bytes(path, array, raw))
+        raw = dtypes().get(element) or array_files.dtype_like(
+            array
+        )  # of a quantised type: as it looks
+        write_file(Path(path), array_files.file_bytes(path, array, raw))
         if array.dtype.kind == "V" and path.endswith(".npy"):
             terminal.remark(f"{path} holds the bits of {array.dtype}: NumPy has no such type")

@@ -49,10 +49,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
 
 def _data() -> Check:
     start = time.perf_counter()
-    from ptosim.ops.base import families
+    from ptosim.ops.base import functions
     from ptosim.ops.base.functions import KERNELS, VALUES
 
-    families.load_all()
+    functions.load_all()
 
     names = isa().names()
     known = {n.partition(":")[0] for n in (*KERNELS, *VALUES)}

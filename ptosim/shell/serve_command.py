@@ -70,11 +70,11 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _warm_up() -> None:
     """Load what commands load, by running some, and the functions of every operation."""
-    from ptosim.ops.base import families
+    from ptosim.ops.base import functions
     from ptosim.shell.main import main
     from ptosim.tools import verdicts
 
-    families.load_all()
+    functions.load_all()
     installed()  # that of now, whose code is the one that is loaded
     verdicts.ENABLED = False  # a check that is only remembered loads nothing
     with open(os.devnull, "w", encoding="utf-8") as nowhere:

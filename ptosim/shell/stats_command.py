@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.bound import Bound, Inst
 from ptosim.engine.core.dump import Dump, Dumper
-from ptosim.engine.core.records import Inst
 from ptosim.ground.errors import UsageError
 from ptosim.machine.core import Core
 from ptosim.models.statistics import Point, Points, points, written

@@ -14,7 +14,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import Limits
 from ptosim.ground.whole_numbers import number_in
 from ptosim.language.targets import check_target_word
-from ptosim.launch import values
+from ptosim.launch import array_files
 from ptosim.launch.sources import described
 from ptosim.shell import launching
 from ptosim.shell.command import command
@@ -37,15 +37,14 @@ from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.engines import engine_of
 from ptosim.tools.search.pareto import Change, changes, read_rows
 from ptosim.tools.search.point import Row, examine
-from ptosim.tools.search.point_recipe import Recipe
+from ptosim.tools.search.request import Recipe
 from ptosim.tools.search.source import maker_of
 from ptosim.tools.search.space import Space, values_of
 from ptosim.tools.search.store import Store, default_store
 from ptosim.tools.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
 from ptosim.views import sweep_report
 from ptosim.views.header import header, header_line
-from ptosim.views.known import Known, Timed
-from ptosim.views.program_page import sections
+from ptosim.views.program_page import Known, Timed, sections
 from ptosim.views.render import render
 from ptosim.views.report import Ending, Report, Room
 
@@ -301,7 +300,7 @@ def _here(given: dict[str, str] | None) -> dict[str, str] | None:
 
 
 def _absolute(spec: str) -> str:
-    head, _ = values.in_file(spec)
+    head, _ = array_files.in_file(spec)
     return str(Path(head).absolute()) + spec[len(head) :] if head else spec
 
 

@@ -200,7 +200,7 @@ def paged(text: str) -> bool:
 
 def trace_text(events: list[dict[str, object]]) -> str:
     """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
-    from ptosim.views.json_text import line
+    from ptosim.views.text import line
 
     body = ",\n".join(map(line, events))
     return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'

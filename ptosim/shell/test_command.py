@@ -10,7 +10,7 @@ from pathlib import Path
 from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
-from ptosim.launch.options import available_cores
+from ptosim.launch.prepared import available_cores
 from ptosim.shell.command import command
 from ptosim.shell.options import jobs, option, switch
 from ptosim.shell.terminal import Terminal

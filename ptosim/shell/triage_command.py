@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.launch import values
+from ptosim.launch import array_files
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import LAUNCH, group, option, program, tolerance
@@ -61,7 +61,7 @@ def _arrays(given: Sequence[str]) -> dict[str, Any]:
     for word in given:
         name, equals, spec = word.partition("=")
         if equals:
-            found[name.strip().lstrip("%")] = values.parse_expectation(spec)
+            found[name.strip().lstrip("%")] = array_files.parse_expectation(spec)
         elif word.endswith(".npz"):
             found.update(load_arrays(Path(word)))
         else:

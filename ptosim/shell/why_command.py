@@ -13,7 +13,7 @@ from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import EXPECT, LAUNCH, group, option, program
 from ptosim.shell.terminal import Terminal
-from ptosim.views import outcome
+from ptosim.views import run_report
 from ptosim.views.report import Ending, Line, Part, Report, Section
 from ptosim.views.text import Text
 
@@ -121,7 +121,7 @@ def _nothing(
         )
     return Report(
         [], lambda: {"element": None, "expected": [c.to_dict() for c in compared]},
-        heads=[_head(session)], ending=Ending(True, outcome.equal(compared)),
+        heads=[_head(session)], ending=Ending(True, run_report.equal(compared)),
     )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def _report(
     compared: Sequence[Comparison],
     wanted: Any,
 ) -> Report:
-    wrong, cause = outcome.differences(compared), story.cause
+    wrong, cause = run_report.differences(compared), story.cause
     is_wrong = cause is not None or bool(wrong)
     told = f"{story.element} is {story.got}"
     told += f", expected {wanted}" if wanted is not None else ""

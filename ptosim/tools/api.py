@@ -16,9 +16,9 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
 from ptosim.language.verify.structure import ask_profile
-from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.sources import parts, path_of, read_source, the_only
-from ptosim.ops.lower.logical.spills import spills
+from ptosim.ops.lower.logical.pressure import spills
 
 if TYPE_CHECKING:
     from ptosim.debug.program import Program
@@ -271,8 +271,7 @@ def _follow(
 ) -> None:
     """Add what following the entries brings out, and one note on what could not be followed. Of
     several entries each takes the arguments that it has."""
-    from ptosim.launch.block_races import races_of_blocks
-    from ptosim.launch.dry_run import BUDGET, follow, left_open
+    from ptosim.launch.dry_run import BUDGET, follow, left_open, races_of_blocks
     from ptosim.launch.paths.verdict import not_covered
 
     taken = {name: {a.name for a in program.signature(name)} for name in entries}
@@ -322,7 +321,7 @@ def _paths(
     how: _Paths,
 ) -> None:
     """Add what following an entry along its paths brings out."""
-    from ptosim.launch.paths.entry import paths_of
+    from ptosim.launch.paths.verdict import paths_of
 
     known = {_fault(d) for d in checked.findings}
     first = outcomes[name]

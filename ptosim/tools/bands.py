@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.profiles import make_profile, switches

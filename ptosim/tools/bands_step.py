@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.ground.ir.types import DType
 from ptosim.machine.core import Core
-from ptosim.machine.effects.operands import READ, WRITTEN, bound_values
+from ptosim.machine.effects.account import READ, WRITTEN, bound_values
 from ptosim.machine.storage import argument_dtype
-from ptosim.machine.tile import TileRef
-from ptosim.machine.tile_values import load_tile, store_tile
+from ptosim.machine.tile import TileRef, load_tile, store_tile
 from ptosim.machine.values import GmView
 from ptosim.tools.bands_rules import (
     COLUMN_SUMS,

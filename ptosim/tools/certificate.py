@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.ir.types import ScalarType
@@ -28,7 +28,7 @@ from ptosim.launch.generated import random_scalar
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import effects_of
-from ptosim.machine.effects.touch import Touch
+from ptosim.machine.effects.storage import Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.tools.certificate_rules import (

@@ -137,8 +137,8 @@ def _sentence(row: ChainRow, target: str, cell: Cell) -> str:
 
 def figures(chain: Chain, rejected: Mapping[str, str]) -> tuple[str, Sequence[SectionPart]]:
     """Return the section of a page: its title; a timeline and the tables with its reasons."""
-    from ptosim.views.charts.axis import Axis
     from ptosim.views.charts.lanes import Lane, Lanes
+    from ptosim.views.charts.marks import Axis
 
     longest = max(chain.microseconds.values(), default=0)
     axis = Axis("microseconds of one execution", 0, max(longest, 1e-6), "us")

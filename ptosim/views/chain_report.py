@@ -117,8 +117,8 @@ def _time(cycles: int | None, microseconds: float | None) -> list[object]:
 
 def _picture(results: Sequence[ChainResult]) -> list[Figure]:
     """A lane for each stage on each target: one after the other, in microseconds."""
-    from ptosim.views.charts.axis import Axis
     from ptosim.views.charts.lanes import Lane, Lanes, Span
+    from ptosim.views.charts.marks import Axis
 
     timed = [r for r in results if r.microseconds is not None]
     if not timed:
@@ -141,8 +141,7 @@ def _picture(results: Sequence[ChainResult]) -> list[Figure]:
 
 def _kernels(results: Sequence[ChainResult]) -> list[Section]:
     """Each kernel once, by the stage that launches it first: its text and its timelines."""
-    from ptosim.views.known import Known, Timed
-    from ptosim.views.program_page import program
+    from ptosim.views.program_page import Known, Timed, program
 
     found: dict[str, tuple[list[str], list[Timed], list[Diagnostic]]] = {}
     for result in results:

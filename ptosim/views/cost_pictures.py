@@ -14,11 +14,10 @@ from ptosim.time.report.equal_cores import Alike, alike_cores
 from ptosim.time.report.roofline import Roof
 from ptosim.time.report.spans import Busy, LineUse, busy_spans, line_uses
 from ptosim.time.report.totals import CostReport
-from ptosim.views.charts.axis import Axis, around
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.lanes import Lane, Lanes, Span
 from ptosim.views.charts.listing import Beside, Listing, Remark
-from ptosim.views.charts.marks import OTHERS, SERIES, Line, Mark, Point, Points
+from ptosim.views.charts.marks import OTHERS, SERIES, Axis, Line, Mark, Point, Points, around
 
 CORES = 16
 """Cores with a timeline of their own; of more the rest is counted."""

@@ -16,7 +16,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
 from ptosim.ground.source import Span
 from ptosim.ground.version import __version__
 from ptosim.views.frames import count_line, render
-from ptosim.views.json_text import document
+from ptosim.views.text import document
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from ptosim.ground.records import dataclass
 from ptosim.launch.analysis.memory_map import Buffer, SpaceMap
-from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.lanes import Lane, Lanes, Span, room_of
-from ptosim.views.charts.marks import SERIES, Box, Boxes, Line, Mark, Point, Points, Rule
+from ptosim.views.charts.marks import SERIES, Axis, Box, Boxes, Line, Mark, Point, Points, Rule
 from ptosim.views.table import bytes_text
 
 _ADDRESS = 5.0

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.views.charts.axis import Axis, around
 from ptosim.views.charts.chart import Chart
-from ptosim.views.charts.marks import Bars, Cells, Mark, Point, Points
+from ptosim.views.charts.marks import Axis, Bars, Cells, Mark, Point, Points, around
 from ptosim.views.report import Pair, Part, Section
 from ptosim.views.text import Text
 

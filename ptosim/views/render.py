@@ -313,7 +313,7 @@ def fragment(sections: Iterable[Section]) -> str:
 
 
 def _json(report: Report) -> str:
-    from ptosim.views.json_text import document
+    from ptosim.views.text import document
 
     return document(report.fields() if report.fields is not None else _of_findings(report))
 
@@ -324,7 +324,7 @@ def _of_findings(report: Report) -> dict[str, object]:
 
 
 def _json_lines(report: Report) -> str:
-    from ptosim.views.json_text import lines_of
+    from ptosim.views.text import lines_of
 
     found = report.findings
     return lines_of([*found.shown, *([{"omitted": found.omitted}] if found.omitted else [])])

@@ -15,13 +15,23 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.ground.version import __version__
-from ptosim.views.charts.axis import Axis, around, short_text
 from ptosim.views.charts.chart import Chart
-from ptosim.views.charts.marks import SIDE, Cells, Drawn, Key, Mark, Point, Points, bright
-from ptosim.views.json_text import lines_of
+from ptosim.views.charts.marks import (
+    SIDE,
+    Axis,
+    Cells,
+    Drawn,
+    Key,
+    Mark,
+    Point,
+    Points,
+    around,
+    bright,
+    short_text,
+)
 from ptosim.views.report import Pair, Part, Records, Report, Section
 from ptosim.views.table import Column, Table, bytes_text, number, table
-from ptosim.views.text import Text
+from ptosim.views.text import Text, lines_of
 
 Row = Mapping[str, Any]
 FIGURES = ("cycles", "us", "ub_bytes", "gm_bytes")

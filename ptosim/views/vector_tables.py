@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptosim.time.laws.window import Executed
+from ptosim.time.laws.region import Executed
 from ptosim.time.report.timeline import Block, Placed, RegionUse
 from ptosim.time.report.totals import CostReport
 from ptosim.views.table import SHOWN, Part, Table, table

@@ -9,8 +9,7 @@ import numpy as np
 import ptosim
 from ptosim.time.laws.cost import Cost, Stage
 from ptosim.time.pipes.model import TimingModel
-from ptosim.time.pipes.sites import Site
-from ptosim.time.pipes.steps import PIPE_INDEX, Step
+from ptosim.time.pipes.steps import PIPE_INDEX, Site, Step
 from tests.bench.programs import add_loop, flag_loop, stream_loop, without_flags
 from tests.bench.timing import Figure, best, calibration, peak_megabytes
 

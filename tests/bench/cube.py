@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 import ptosim
-from ptosim.machine.numbers.blas import multiply
-from ptosim.machine.numbers.exact_sums import exact_product
+from ptosim.machine.numbers.exact_sums import exact_product, multiply
 from tests.bench.timing import Figure, best_wall, each
 from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel

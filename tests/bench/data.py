@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import ptosim
-from ptosim.launch import options as launch_options
+from ptosim.launch import prepared as launch_options
 from tests.bench.timing import Figure, calibration, used
 from tests.support.paths import PROGRAMS
 

@@ -11,7 +11,7 @@ from types import FrameType
 import ptosim
 from ptosim.ground.isa.data import programs_directory
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
+from ptosim.launch.prepared import RunOptions
 from tests.bench.timing import Figure
 
 ROOT = Path(ptosim.__file__).parent

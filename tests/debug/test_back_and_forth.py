@@ -18,10 +18,10 @@ from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.session import Debugger
 from ptosim.debug.tables import clock
 from ptosim.debug.walker import Walker
-from ptosim.launch import values
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch import array_files
+from ptosim.launch.description import sidecar_of
 from ptosim.time.period import folds
-from ptosim.time.pipes import signals
+from ptosim.time.pipes import timers
 from tests.debug.helpers import PROGRAMS
 from tests.ops.semantics.test_sync import A2A3, X, mixed, program
 from tests.shell.programs import TILE
@@ -128,7 +128,7 @@ def test_every_position_of_a_program_from_both_sides(name):
 
 def test_signals_whose_events_became_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way back finds an event again where only its time was kept, and the way forward too."""
-    monkeypatch.setattr(signals, "MANY", 8)
+    monkeypatch.setattr(timers, "MANY", 8)
     loaded, given = soak_program("signals"), soak_arguments("signals", 12)
     forwards = Walker(loaded.debug(given).launch)
     states = [state(forwards)]
@@ -186,7 +186,7 @@ def test_time_is_that_of_a_plain_run(name):
     beside = sidecar_of(path)
     assert beside is not None
     program = ptosim.load(path, target="a5", level=beside.options.get("level"))
-    args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+    args = {n: array_files.parse_spec(s, beside.folder) for n, s in beside.args.items()}
     plain = program.run(args).cost.model
     walker = Walker(program.debug(args).launch, Checkpoints(kept=8))
     walker.goto(1 << 40)

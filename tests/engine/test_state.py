@@ -11,7 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
+from ptosim.launch.prepared import RunOptions
 from ptosim.machine.core import MachineState
 from tests.ops.semantics.test_sync import SET, WAIT, X, mixed, program
 from tests.shell.programs import TILE

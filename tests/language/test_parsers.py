@@ -24,9 +24,8 @@ from ptosim.ground.errors import PtosimError
 from ptosim.ground.source import Source
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
-from ptosim.launch.array_files import load_npy, load_npz
-from ptosim.launch.sidecar import sidecar_of
-from ptosim.launch.values import parse_spec
+from ptosim.launch.array_files import load_npy, load_npz, parse_spec
+from ptosim.launch.description import sidecar_of
 from ptosim.machine.quant.mlir.passes import find
 from tests.fuzz.mutations import NUMBERS, STRANGE
 

@@ -24,9 +24,9 @@ from ptosim.language.frontend import FrontOptions
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
 from ptosim.launch.analysis.insert_sync.write import rewritten
-from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.array_files import parse_spec
+from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.sources import source_path
-from ptosim.launch.values import parse_spec
 from ptosim.ops.lower.program import expand
 from tests.fuzz.generated import generated
 from tests.support.shipped import on_one_device

@@ -11,7 +11,7 @@ import pytest
 import ptosim
 from ptosim.ground.errors import DescriptionError
 from ptosim.launch.compare import compare
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.launch.tolerance import Tolerance
 
 TYPES = [("bf16", ml_dtypes.bfloat16), ("f8E4M3FN", ml_dtypes.float8_e4m3fn)]

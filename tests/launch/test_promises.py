@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.language.promises import promises_of
+from ptosim.language.toolchains import promises_of
 
 NUMBERS = """module attributes {pto.target_arch = "a5"} {
   func.func @k(%out: !pto.ptr<i32>, %n: index, %rows: index,

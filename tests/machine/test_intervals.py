@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.machine.effects.intervals import contains, intervals, meeting, union
-from ptosim.machine.effects.strided import Strided
+from ptosim.machine.effects.ranges import contains, intervals, meeting, union
+from ptosim.machine.effects.storage import Strided
 
 
 def numbers(rows: np.ndarray) -> set[int]:

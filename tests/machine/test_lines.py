@@ -9,7 +9,7 @@ import pytest
 
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.machine.core import LINE, Machine
-from ptosim.ops.move.boxes import in_lines
+from ptosim.ops.move.transfer import in_lines
 
 
 @pytest.mark.parametrize("target_order", list(itertools.permutations(range(3))))

@@ -8,7 +8,7 @@ import pytest
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, PtrType
-from ptosim.language.syntax.types import parse_type
+from ptosim.language.syntax.parser import parse_type
 from ptosim.launch.arguments import array_argument
 from ptosim.launch.generated import random_array
 from ptosim.machine.storage import from_bytes, to_bytes

@@ -11,8 +11,7 @@ import pytest
 import ptosim
 from ptosim.ground.source import Source
 from ptosim.language.rewrite.strip_quant import stripped_signatures
-from ptosim.machine.quant.mlir.passes import find, normalized, rewritten
-from ptosim.machine.quant.mlir.semantics import qcast
+from ptosim.machine.quant.mlir.passes import find, normalized, qcast, rewritten
 from ptosim.models.quant_dialect import stored_word
 from tests.ops.conformance.data import document
 

@@ -11,8 +11,8 @@ import pytest
 import ptosim
 from ptosim.ground.source import Source
 from ptosim.language.rewrite.strip_quant import stripped_signatures
-from ptosim.machine.quant.mlir.parser import parse_type
-from ptosim.machine.quant.mlir.semantics import dcast, is_computed, qcast
+from ptosim.machine.quant.mlir.passes import dcast, is_computed, qcast
+from ptosim.machine.quant.mlir.readers import parse_type
 from tests.oracle import quant as oracle
 
 AXIS = "!quant.uniform<i8:f32:1, {2.0, 3.0}>"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.ops.base import families
+from ptosim.ops.base import functions
 from ptosim.ops.base.functions import EVENTS, HOMES, KERNELS, STATE, SUPPORT, VALUES, VECTORS
-from ptosim.ops.simt.table import LANE_OPS
+from ptosim.ops.simt.frame import LANE_OPS
 
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded():
     """Everything is loaded: what is asked is where it came from."""
-    families.load_all()
+    functions.load_all()
 
 
 def test_whatever_has_a_function_has_a_home():

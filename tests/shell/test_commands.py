@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 
 from ptosim.launch.choices import Choices
-from ptosim.launch.options import RunOptions
-from ptosim.launch.sidecar import OPTIONS
+from ptosim.launch.description import OPTIONS
+from ptosim.launch.prepared import RunOptions
 from ptosim.shell import command, launching, main, options
 from ptosim.shell.options import LAUNCH, group, option, program
 from ptosim.views.report import Report, one_section

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.isa.examples import Example, example_of
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import EXECUTED, Status

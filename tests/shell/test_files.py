@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.launch.values import parse_spec
+from ptosim.launch.array_files import parse_spec
 
 PROGRAM = "%y = pto.tneg %x : !pto.tile<16x64xf32> -> !pto.tile<16x64xf32>\n"
 

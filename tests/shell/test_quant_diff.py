@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from ptosim.machine.quant.schemes import schemes
+from ptosim.machine.quant.parameters import schemes
 
 X = np.float32([[0.5, 1.5, 2.5, 3.0], [-0.5, 100.0, -7.25, 0.0]])
 

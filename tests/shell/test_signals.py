@@ -35,7 +35,7 @@ AFTER = AT_IMPORT.replace(
 """Half a second after a module is loaded that comes late."""
 IN_RUN = """
 import os, runpy, sys
-from ptosim.engine.core.meter import Meter
+from ptosim.engine.core.host import Meter
 
 def look(self, executed, place, look=Meter.look):
     look(self, executed, place)

@@ -12,7 +12,7 @@ from ptosim.ground.diagnostics.model import Severity, Sink
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.language.syntax.parser import parse
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.launch.sources import source_path
 from ptosim.shell import diff_command
 from tests.support.shipped import on_one_device

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from ptosim.ground.isa.data import programs_directory
-from ptosim.launch.values import in_file
+from ptosim.launch.array_files import in_file
 from ptosim.shell.main import main
 from tests.fuzz import kinds
 from tests.fuzz.case import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.machine.quant.storage import Storage, narrow_integers
+from ptosim.machine.quant.parameters import Storage, narrow_integers
 
 
 def _codes(values: np.ndarray) -> np.ndarray:

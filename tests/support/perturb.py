@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.bound import Bound, Moved
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Bound, Inst, Moved
 from ptosim.engine.watch.options import parse
 from ptosim.ground.errors import PtosimError
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import REGISTER, Effects, effects_of
-from ptosim.machine.effects.intervals import intervals
-from ptosim.machine.effects.strided import touched_bytes
-from ptosim.machine.effects.touch import Touch
-from ptosim.ops.base.faults import OpFault
+from ptosim.machine.effects.ranges import intervals
+from ptosim.machine.effects.storage import Touch, touched_bytes
+from ptosim.ops.base.binding import OpFault
 
 CONTENTS = 8
 """Contents of the other bytes under which one byte may matter."""

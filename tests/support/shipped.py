@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.launch.sources import shipped_names, source_path
 
 

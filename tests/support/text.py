@@ -21,7 +21,7 @@ import ptosim
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.rows import isa
-from ptosim.language.syntax.types import parse_type
+from ptosim.language.syntax.parser import parse_type
 from ptosim.language.verify.checks.shapes import misaligned
 
 _OPERATION = re.compile(r"(?<![\w!#.])pto\.[\w.]*\w")

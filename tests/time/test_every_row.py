@@ -9,8 +9,8 @@ from ptosim.ground.isa.costs import cost_entries, cost_table, vector_entries, wi
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import EXECUTED, OpDef, Status
 from ptosim.time.laws.estimate import LAWS
-from ptosim.time.laws.instructions import timed
 from ptosim.time.laws.shapes import VectorStep
+from ptosim.time.laws.vector_times import timed
 
 TIMED = EXECUTED | {Status.TIMING_ONLY}
 IN_A_REGION = frozenset(("loads", "stores"))
@@ -72,6 +72,6 @@ def test_vector_instructions_have_figures():
 
 def test_a_vector_instruction_without_a_row_is_refused(monkeypatch):
     entries = {name: e for name, e in vector_entries().items() if name != "vadd"}
-    monkeypatch.setattr("ptosim.time.laws.instructions.vector_entries", lambda: entries)
+    monkeypatch.setattr("ptosim.time.laws.vector_times.vector_entries", lambda: entries)
     with pytest.raises(IsaDataError, match=r"no row of \[vector\] has vadd"):
         timed(VectorStep("vadd", 32, 1), cost_table("a5"))

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.engine.core import meter
+from ptosim.engine.core import host
 from ptosim.launch.results import Result
 from ptosim.time.laws.cost import Cost, Stage
 from ptosim.time.period import folds
-from ptosim.time.pipes import signals
+from ptosim.time.pipes import timers
 from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.records import Records
-from ptosim.time.pipes.sites import Site
-from ptosim.time.pipes.steps import Step
+from ptosim.time.pipes.steps import Site, Step
 from ptosim.time.pipes.timers import CoreTimer
 from tests.soak.programs import arguments, program
 from tests.time.loops import Loops
@@ -32,8 +31,8 @@ def _both(
     for few in (1 << 60, least):
         monkeypatch.setattr(folds, "LEAST", few)
         monkeypatch.setattr(folds, "MANY_WAITS", few)
-        monkeypatch.setattr(meter, "UNTIMED", least)
-        monkeypatch.setattr(meter, "LONGEST", least)
+        monkeypatch.setattr(host, "UNTIMED", least)
+        monkeypatch.setattr(host, "LONGEST", least)
         found.append(loaded.run(given, block_num=blocks, sanitize="none"))
     return found[0], found[1]
 
@@ -100,10 +99,10 @@ def test_values_of_signals_are_columns_with_periods(monkeypatch: pytest.MonkeyPa
     kept = []
     monkeypatch.setattr(folds, "LEAST_GIVEN", 1 << 60)
     for many, least in ((1 << 60, 1 << 60), (16, 1 << 60), (16, 300)):
-        monkeypatch.setattr(signals, "MANY", many)
+        monkeypatch.setattr(timers, "MANY", many)
         monkeypatch.setattr(folds, "LEAST_GIVEN", least)
-        monkeypatch.setattr(meter, "UNTIMED", 500)
-        monkeypatch.setattr(meter, "LONGEST", 500)
+        monkeypatch.setattr(host, "UNTIMED", 500)
+        monkeypatch.setattr(host, "LONGEST", 500)
         result = program("signals").run(arguments("signals", 1000), sanitize="none")
         assert result.cost is not None
         kept.append((result.cycles, result.cost.to_dict(), result.cost.model))

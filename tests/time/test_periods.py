@@ -11,7 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.engine.period import heads
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.machine.affine import ENDLESS, Affine, Horizon, now
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.pipes.steps import PIPES

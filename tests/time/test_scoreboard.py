@@ -8,11 +8,9 @@ import pytest
 
 from ptosim.time.laws.cost import Cost, Stage
 from ptosim.time.pipes import last_uses as places
-from ptosim.time.pipes.fast import issuer, ordered_issuer
+from ptosim.time.pipes.fast import DataOrder, issuer, ordered_issuer
 from ptosim.time.pipes.model import TimingModel
-from ptosim.time.pipes.order import DataOrder
-from ptosim.time.pipes.sites import Site
-from ptosim.time.pipes.steps import PIPE_INDEX, Step
+from ptosim.time.pipes.steps import PIPE_INDEX, Site, Step
 from tests.oracle.scoreboard import Act, makespan, ordered_makespan
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import GIB, cost_table
-from ptosim.language.global_reads import global_reads
+from ptosim.language.same_blocks import global_reads
 
 HEAD = """module attributes {pto.target_arch = "a3"} {
 func.func @f(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index) {

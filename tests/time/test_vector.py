@@ -10,8 +10,8 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import cost_table
-from ptosim.time.laws.instructions import timed
 from ptosim.time.laws.shapes import VectorStep
+from ptosim.time.laws.vector_times import timed
 from ptosim.time.report.totals import CostReport
 from tests.support.micro import kernel
 

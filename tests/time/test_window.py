@@ -11,9 +11,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import cost_table
-from ptosim.time.laws import window
+from ptosim.time.laws import region
+from ptosim.time.laws.region import out_of_order
 from ptosim.time.laws.shapes import VectorStep
-from ptosim.time.laws.window import out_of_order
 from tests.accuracy import vector_functions
 from tests.accuracy.window import both
 from tests.support.paths import PROGRAMS
@@ -132,7 +132,7 @@ def test_leaving_periods_out_changes_nothing(name, monkeypatch):
     """Loops of up to 512 iterations, and nests of up to 64 rows, executed whole."""
     chosen = [loop for loop in vector_functions.loops() if loop.name == name][-3:]
     short = [out_of_order(loop.steps, TABLE) for loop in chosen]
-    monkeypatch.setattr(window._Repeats, "skip", lambda self: None)
+    monkeypatch.setattr(region._Repeats, "skip", lambda self: None)
     for loop, found in zip(chosen, short, strict=True):
         whole = out_of_order(loop.steps, TABLE)
         assert (found.cycles, found.delays) == (whole.cycles, whole.delays)
@@ -162,7 +162,7 @@ def test_cycles_in_which_nothing_goes_on_are_left_out(figures, monkeypatch):
     ]
     found = []
     for patience in (10**9, 0, 7):
-        monkeypatch.setattr(window, "PATIENCE", patience)
+        monkeypatch.setattr(region, "PATIENCE", patience)
         found.append([out_of_order(steps, table) for steps in regions])
     assert found[1:] == found[:1] * 2
 
@@ -191,7 +191,7 @@ def test_leaving_out_iterations_inside_a_round_changes_nothing(name, loads, monk
     """Found in each round, and then in rounds that are alike."""
     steps = nest(name, 7, 150, loads=loads)
     whole = out_of_order(steps, TABLE)
-    monkeypatch.setattr(window, "LONG", 2)
+    monkeypatch.setattr(region, "LONG", 2)
     found = out_of_order(steps, TABLE)
     assert (found.cycles, found.delays) == (whole.cycles, whole.delays)
     assert len(found.executions) < len(whole.executions)  # or nothing was left out

@@ -8,8 +8,7 @@ import re
 import pytest
 
 from ptosim.shell.main import main
-from ptosim.tools.lessons.checking import verdict
-from ptosim.tools.lessons.course import Lesson, lessons
+from ptosim.tools.lessons.course import Lesson, lessons, verdict
 from ptosim.views import manual
 from ptosim.views.render import text_of_parts
 from ptosim.views.report import Room

@@ -10,12 +10,21 @@ import re
 import numpy as np
 import pytest
 
-from ptosim.views.charts.axis import Axis, around, short_text
 from ptosim.views.charts.chart import Chart, place
 from ptosim.views.charts.lanes import MOST, Lane, Lanes, Span
 from ptosim.views.charts.listing import MOST as MOST_LINES
 from ptosim.views.charts.listing import Beside, Listing, Remark
-from ptosim.views.charts.marks import Bars, Cells, Line, Point, Points, Rule
+from ptosim.views.charts.marks import (
+    Axis,
+    Bars,
+    Cells,
+    Line,
+    Point,
+    Points,
+    Rule,
+    around,
+    short_text,
+)
 from ptosim.views.charts.page import page
 from ptosim.views.table import bytes_text, table
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ptosim.ground.diagnostics.model import finding
-from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.chart import Chart
+from ptosim.views.charts.marks import Axis
 from ptosim.views.charts.marks import Line as Curve
 from ptosim.views.render import FORMS, fragment, render
 from ptosim.views.report import (

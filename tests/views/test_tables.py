@@ -195,7 +195,7 @@ def test_names_of_equal_cores(names, joined):
 
 def test_names_that_an_option_takes_are_whole(cli, monkeypatch):
     """`--scheme` takes the name as it is shown."""
-    from ptosim.machine.quant.schemes import schemes
+    from ptosim.machine.quant.parameters import schemes
 
     monkeypatch.setenv("COLUMNS", "80")
     shown = [line.split()[0] for line in cli("quant", "schemes").out.splitlines() if line.strip()]

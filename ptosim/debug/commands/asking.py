@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from pathlib import Path
 
@@ -10,14 +11,56 @@ import numpy as np
 from ptosim.debug import expected
 from ptosim.debug.commands.table import command
 from ptosim.debug.expressions import Expression, text_of
+from ptosim.debug.reading import Reading, element_place, unwritten
+from ptosim.debug.session import Debugger
 from ptosim.debug.shell import Shell
 from ptosim.debug.tables import origin
 from ptosim.debug.tables import quantisation as quant
-from ptosim.debug.unwritten import never_written
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
-from ptosim.ground.user_code import of_the_caller
-from ptosim.launch import values
+from ptosim.ground.installed import of_the_caller
+from ptosim.launch import array_files
+
+# Which elements of a tile nothing has written: what a value that is printed may not be.
+
+_NAME = re.compile(r"%[\w$.#-]+$")
+_MOST = 64
+"""Elements of a type that has no bits of its own for it that are looked up one by one."""
+
+
+def never_written(session: Debugger, text: str) -> str:
+    """Return a line on the elements of `%x` that nothing has written; "" where all are, or the text
+    is no tile by itself."""
+    name = text.strip().partition("[")[0]
+    if _NAME.match(name) is None or session.launch.options.uninit != "poison":
+        return ""
+    reading = session.reading(name)
+    if reading.kind != "tile" or not reading.codes.size:
+        return ""
+    blank = _blank(session, reading)
+    if not blank.any():
+        return ""
+    count, first = int(blank.sum()), ", ".join(map(str, np.argwhere(blank)[0]))
+    if count == blank.size:
+        return f"nothing has written {name}: what is shown is no value of the program"
+    return f"never written: {count:,} of {blank.size:,} elements of {name}, first at [{first}]"
+
+
+def _blank(session: Debugger, reading: Reading) -> np.ndarray:
+    """Elements whose bits are those of fresh memory; where a value may have them, those of them
+    that no operation wrote."""
+    found = unwritten(reading, "poison")
+    codes = np.ascontiguousarray(reading.codes)
+    if found.any() or codes.dtype.itemsize * 8 != reading.dtype.bits:
+        return found
+    raw = codes.view(f"u{codes.dtype.itemsize}")
+    candidates = np.argwhere(raw == np.iinfo(raw.dtype).max)
+    if reading.numbers.dtype.kind == "f" or len(candidates) > _MOST:
+        return found
+    for index in map(tuple, candidates):
+        place = element_place(session.core, reading, index)
+        found[index] = session.writes.last_write(place).event is None
+    return found
 
 
 @command("print", "asking", "print EXPR", "p", example="print abs(%x).max()", completes="values")
@@ -37,8 +80,8 @@ def expect_(shell: Shell, args: str) -> None:
     if not args:
         shell.show(expected.table(shell.session))
         return
-    name, spec = values.split(args, "expect")
-    point = expected.expect(shell.session, name, values.parse_expectation(spec))
+    name, spec = array_files.split(args, "expect")
+    point = expected.expect(shell.session, name, array_files.parse_expectation(spec))
     shell.say(f"watchpoint {point.number}: {point.describe()}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ptosim.debug.commands.table import command
 from ptosim.debug.names import number
-from ptosim.debug.registers import lanes_sheet
+from ptosim.debug.reading import lanes_sheet
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.shell import Shell

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ptosim.debug.commands.table import command
 from ptosim.debug.names import number
 from ptosim.debug.shell import Shell
-from ptosim.debug.stops import Breakpoint
-from ptosim.debug.watches import FILTERS, catch
+from ptosim.debug.stops import FILTERS, Breakpoint, catch
 from ptosim.ground.errors import UsageError
 
 _BREAK_USAGE = "break LINE|OP|PIPE|@FUNCTION|pc N|CODE [core N] [if CONDITION]"

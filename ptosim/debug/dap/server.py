@@ -9,15 +9,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
-from ptosim.debug.dap.points import Breaker, Cancelled, Launched, PointRequests
-from ptosim.debug.dap.state import StateRequests
+from ptosim.debug.dap.points import Breaker, Cancelled, Launched, PointRequests, StateRequests
 from ptosim.debug.dap.variables import Variables
 from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, Pieces, read_message
 from ptosim.debug.session import Debugger, session_of
 from ptosim.debug.sheet import rendered
 from ptosim.debug.shell import Shell
-from ptosim.debug.stops import Stop
-from ptosim.debug.watches import FILTERS
+from ptosim.debug.stops import FILTERS, Stop
 from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import NO_LIMITS, Limits

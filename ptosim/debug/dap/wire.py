@@ -6,7 +6,7 @@ import json
 import threading
 from typing import Any, BinaryIO
 
-from ptosim.views import json_text
+from ptosim.views import text as json_text
 
 Message = dict[str, Any]
 

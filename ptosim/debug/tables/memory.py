@@ -12,11 +12,10 @@ from ptosim.debug.reading import Place, numbers_of, read_bytes
 from ptosim.debug.session import NO_TIMING, Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.tiles import live_tiles
-from ptosim.engine.core.bound import Bound, Region
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Bound, Inst, Region
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, ScalarType
-from ptosim.ground.isa.dtypes import plain_dtypes
+from ptosim.ground.isa.enums import plain_dtypes
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 from ptosim.machine.storage import unpack_nibbles, view_dtype

@@ -12,9 +12,9 @@ from ptosim.debug.reading import Reading, read_buffer, read_tile, shape_text, un
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.writes import tiles_of
-from ptosim.engine.core.records import Kind
+from ptosim.engine.core.bound import Kind
 from ptosim.ground.errors import UsageError
-from ptosim.machine.space import POISON
+from ptosim.machine.storage import POISON
 from ptosim.machine.tile import Tile, TileRef
 
 ROWS = 16

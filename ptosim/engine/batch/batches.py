@@ -15,11 +15,11 @@ from typing import Any
 
 from ptosim.engine.batch.steps import KNOWN, Values, of_last_round
 from ptosim.engine.batch.trace import FAULTS, Loop, Trace, follow, operand_slots
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.types import PtrType, ScalarType
 from ptosim.machine.core import Core
-from ptosim.ops.micro.rows import as_rows
+from ptosim.ops.micro.context import as_rows
 
 FEWEST = 8
 """Rounds that are worth a batch."""

@@ -13,7 +13,7 @@ from ptosim.machine.logical import LogicalMask
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import Mask, VectorWindow
-from ptosim.ops.micro.rows import Computed
+from ptosim.ops.micro.context import Computed
 
 KNOWN = frozenset((int, bool, Pointer, Mask, LogicalMask, TileRef, GmView))
 """Values that are looked at before rounds are executed; all others are only copied."""

@@ -36,13 +36,13 @@ from ptosim.engine.batch.steps import (
     window,
     with_number,
 )
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.binding import OpFault
-from ptosim.ops.micro.rows import Computed, Counted, Known, Load, Rows, Store, as_rows
+from ptosim.ops.micro.context import Computed, Counted, Known, Load, Rows, Store, as_rows
 from ptosim.ops.scalar.numbers import LARGEST, OF_MANY, ScalarFault, is_small
 
 MOST_STEPS = 400

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ptosim.engine.core import runners
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule

@@ -11,8 +11,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from ptosim.engine.core import runners
+from ptosim.engine.core.bound import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.control_flow import ControlFlow, in_effect
-from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.slots import Slots
 from ptosim.engine.simt.launch import Launches
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
@@ -20,7 +20,7 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
 from ptosim.ground.isa.costs import vector_entries
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.enums import dtype
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import EXECUTED, Status
 from ptosim.ground.records import dataclass, field
@@ -32,12 +32,11 @@ from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
-from ptosim.ops.base import families
+from ptosim.ops.base import functions as families
 from ptosim.ops.base.context import ValueContext
 from ptosim.ops.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
-from ptosim.ops.micro.context import VectorContext
+from ptosim.ops.micro.context import VectorContext, instruction
 from ptosim.ops.micro.hazards import RegionPlace
-from ptosim.ops.micro.reach import instruction
 from ptosim.ops.scalar import numbers, tensors
 from ptosim.ops.vmi.mask_readings import has_dropped
 

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.bound import Bound, Inst
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import Inst
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.whole_numbers import whole
 from ptosim.machine.core import Core
-from ptosim.machine.tile import TileRef
-from ptosim.machine.tile_values import load_tile
+from ptosim.machine.tile import TileRef, load_tile
 
 
 @dataclass(slots=True)

@@ -11,15 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.batch.batches import Batches
-from ptosim.engine.core.binder import Binder
-from ptosim.engine.core.bound import Bound, Region
-from ptosim.engine.core.domain import Numbers
-from ptosim.engine.core.execute import executing, is_executing
-from ptosim.engine.core.meter import UNLIMITED, Meter
-from ptosim.engine.core.observers import Listener, Timing, listeners
-from ptosim.engine.core.pace import ProgramOrder
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.engine.core.retire import Retirement
+from ptosim.engine.core.binder import Binder, Listener, Timing, listeners
+from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Region
+from ptosim.engine.core.execute import Numbers, executing, is_executing
+from ptosim.engine.core.host import UNLIMITED, Meter
+from ptosim.engine.core.pace import ProgramOrder, Retirement
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule

@@ -16,10 +16,9 @@ from collections.abc import Collection, Iterable
 from random import Random
 from typing import Any
 
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.bound import Bound, Inst, Kind
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.pace import deadlock, queued
-from ptosim.engine.core.records import Inst, Kind
 from ptosim.machine.core import Core
 from ptosim.ops.base.orders import WITHIN_CORE
 

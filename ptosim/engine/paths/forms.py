@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ptosim.ground.isa.dtypes import DType
+from ptosim.ground.isa.enums import DType
 from ptosim.ground.records import NamedTuple
 
 INDEX, COUNT, ARGUMENT, DATA = "index", "count", "argument", "data"

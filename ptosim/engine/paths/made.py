@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.engine.paths.forms import Env, Form, value_of
 from ptosim.ground.diagnostics.model import Severity, Sink
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.isa.dtypes import DType
+from ptosim.ground.isa.enums import DType
 from ptosim.ops.scalar.numbers import word_of
 
 _PROBE = 12_345

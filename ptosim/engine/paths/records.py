@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.engine.paths.forms import Assignment, Env, Form, NoRound, Symbol
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.unknown import NeedsValue

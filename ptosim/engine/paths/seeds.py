@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM

@@ -11,10 +11,9 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.host import Fault, Host
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.core.symbolic import Unknowns
 from ptosim.engine.paths.forms import (

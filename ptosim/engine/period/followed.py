@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.period.heads import MOST_ROUNDS, NEVER, SOON, START, Head, bounds_of, heads_of
 from ptosim.engine.period.state import (
@@ -45,7 +45,7 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.machine.affine import NO_LINE, Horizon, Opaque, later, moves, now
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
-from ptosim.time.period.finder import Finder
+from ptosim.time.period.folds import Finder
 
 LEAST_PERIODS = 2
 """Periods that have to be left out for it to pay."""

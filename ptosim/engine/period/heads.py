@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.affine import now
 from ptosim.machine.core import Core
-from ptosim.time.period.finder import Finder
+from ptosim.time.period.folds import Finder
 
 MOST_ROUNDS = 24
 """Rounds of the longest period that is looked for."""

@@ -16,8 +16,8 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.host import Host
-from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.period.heads import MOST_ROUNDS, NEVER, SOON, START, Head, bounds_of, heads_of
 from ptosim.engine.period.state import (
     State,
@@ -51,7 +51,7 @@ from ptosim.machine.affine import (
 )
 from ptosim.machine.core import Core
 from ptosim.ops.base.functions import EVENTS
-from ptosim.time.period.finder import Finder
+from ptosim.time.period.folds import Finder
 from ptosim.time.period.probe import ProbedOrder
 from ptosim.time.pipes.records import Repeat
 from ptosim.time.pipes.state import Walk, Writing

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
 from ptosim.ground.records import dataclass
 from ptosim.machine.affine import (

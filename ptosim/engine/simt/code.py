@@ -28,9 +28,8 @@ from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
-from ptosim.ops.base.faults import OpFault
-from ptosim.ops.simt.frame import Frame, Run
-from ptosim.ops.simt.table import LANE_OPS, LaneContext, uniform
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.simt.frame import LANE_OPS, Frame, LaneContext, Run, uniform
 
 Refuse = Callable[[Diagnostic], None]
 

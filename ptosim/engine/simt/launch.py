@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.engine.core.bound import Kind
 from ptosim.engine.core.control_flow import without_body
-from ptosim.engine.core.records import Kind
 from ptosim.engine.simt.code import Compiler, SimtCode
 from ptosim.engine.simt.record import Recorder
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -18,17 +18,15 @@ from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import PtrType
 from ptosim.ground.records import dataclass
-from ptosim.machine.core import Core
+from ptosim.machine.core import LAUNCH_REGISTERS, MAX_THREADS, Core
 from ptosim.machine.effects.account import Effects, Reached
-from ptosim.machine.effects.strided import runs_of
-from ptosim.machine.simt import LAUNCH_REGISTERS, MAX_THREADS
+from ptosim.machine.effects.storage import runs_of
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import Commit
 from ptosim.ops.simt.arithmetic import MixedPointers
-from ptosim.ops.simt.frame import Frame
+from ptosim.ops.simt.frame import Frame, uniform
 from ptosim.ops.simt.memory import LaneMemory
-from ptosim.ops.simt.table import uniform
-from ptosim.time.laws.instructions import SimtWork
+from ptosim.time.laws.vector_times import SimtWork
 
 if TYPE_CHECKING:
     from ptosim.engine.core.decode import Decoder

@@ -20,8 +20,7 @@ from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Fence, FifoUse, Notify, Pop, Signals
 from ptosim.time.laws.cost import Cost
 from ptosim.time.pipes.model import TimingModel
-from ptosim.time.pipes.sites import Site
-from ptosim.time.pipes.steps import PIPE_INDEX, Flag, S, Step
+from ptosim.time.pipes.steps import PIPE_INDEX, Flag, S, Site, Step
 
 _MEMORY = {"vector": "vec", "cube": "mat"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import CostTable, cost_entries
 from ptosim.ground.isa.schema import Role
-from ptosim.machine.effects.operands import READ, roles
+from ptosim.machine.effects.account import READ, roles
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.engine.core.bound import Bound
-from ptosim.engine.core.domain import Numbers
-from ptosim.engine.core.execute import execute
+from ptosim.engine.core.bound import Bound, Inst, Kind
+from ptosim.engine.core.execute import Numbers, execute
 from ptosim.engine.core.host import Fault, Host
-from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import Unknowns, is_unplaced
 from ptosim.engine.period.loops import Loops, NotFollowed, Pause
 from ptosim.engine.timed.events import is_fifo

@@ -17,12 +17,12 @@ from functools import cached_property
 from math import inf, prod
 from typing import Any
 
-from ptosim.engine.core.records import DecodedProgram, Inst
+from ptosim.engine.core.bound import DecodedProgram, Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import GIB, CostTable
-from ptosim.language.global_reads import Read, global_reads, loops_around, working_set
+from ptosim.language.same_blocks import Read, global_reads, loops_around, working_set
 from ptosim.machine.affine import now
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import GmView

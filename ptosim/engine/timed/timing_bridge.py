@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.core.bound import Moved
+from ptosim.engine.core.bound import DecodedProgram, Inst, Kind, Moved
 from ptosim.engine.core.host import Host
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.events import (
     begin_waves,
@@ -32,7 +31,7 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
-from ptosim.language.verify.checks.unlowered import reason
+from ptosim.language.verify.checks.virtual import reason
 from ptosim.machine.affine import NO_LINE, moves
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
@@ -42,19 +41,17 @@ from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.time.laws.cost import Cost, Stage
-from ptosim.time.laws.instructions import launch_cost
 from ptosim.time.laws.region import region_cost
 from ptosim.time.laws.shapes import VectorWork
+from ptosim.time.laws.vector_times import launch_cost
 from ptosim.time.period.folds import fold, fold_signals
-from ptosim.time.pipes.fast import issuer, ordered_issuer
+from ptosim.time.pipes.fast import DataOrder, issuer, ordered_issuer
 from ptosim.time.pipes.model import TimingModel
-from ptosim.time.pipes.order import DataOrder
-from ptosim.time.pipes.sites import Loop, Site, loops_of
 from ptosim.time.pipes.state import Archive, restore, save
-from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Issued, Step
+from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Issued, Loop, Site, Step, loops_of
 
 if TYPE_CHECKING:
-    from ptosim.engine.timed.logical_regions import LogicalRegion
+    from ptosim.engine.timed.regions import LogicalRegion
     from ptosim.ops.lower.logical.program import Lowered
 
 # How late a pipe is on the way of data: a flag to an earlier pipe hands a buffer back.
@@ -203,7 +200,7 @@ class TimingBridge:
         if inst.op is None or not has_logical(inst.op.walk()[1:]):
             return None
         # Most programs have none, and what lowers them are twenty modules.
-        from ptosim.engine.timed.logical_regions import LogicalRegion
+        from ptosim.engine.timed.regions import LogicalRegion
         from ptosim.ops.lower.logical.program import Lowered
         from ptosim.ops.lower.logical.scope import NotLowered
 

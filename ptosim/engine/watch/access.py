@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.shadow import Footprint, Shadow
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED, HIDDEN, Bound, Effects, Reached, effects_of
-from ptosim.machine.effects.storage import allocation_of
-from ptosim.machine.effects.strided import Strided, touched_bytes
-from ptosim.machine.effects.touch import Touch
+from ptosim.machine.effects.storage import Strided, Touch, allocation_of, touched_bytes
 from ptosim.machine.values import Memory
 
 Shadows = Callable[[Core, Memory], Shadow]

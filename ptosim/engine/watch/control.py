@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.watch.report import Reporter
 from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core
-from ptosim.machine.effects.row import access_entry
+from ptosim.machine.effects.account import access_entry
 
 _READERS = ("M", "FIX")
 """Pipes whose operations go by the register: the cube and its output path."""

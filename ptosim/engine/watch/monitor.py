@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ptosim.engine.core.bound import Bound, Moved
+from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Moved
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.watch.access import Access, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.definedness import Passed, copier
-from ptosim.engine.watch.lines import ScalarLines
+from ptosim.engine.watch.lines import ScalarLines, Staged
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
 from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Shadow, shadow_of
-from ptosim.engine.watch.staged import Staged
 from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operand, Operation, Value
@@ -39,8 +37,8 @@ from ptosim.machine.effects.account import (
     acts_on_memory,
     effects_of_action,
     reached_by,
+    source_pipe,
 )
-from ptosim.machine.effects.row import source_pipe
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Pop, Push, SetFlag, WaitFlag

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.clocks import Agent, Clock, Clocks, joined, with_count
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.report import FlagKey, Reporter
@@ -14,7 +14,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.row import library_events
+from ptosim.machine.effects.account import library_events
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import (
     Barrier,

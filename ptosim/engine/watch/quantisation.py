@@ -14,10 +14,10 @@ import numpy as np
 from ptosim.ground.isa.conversions import conversion, saturation
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.numbers.fixpipe import scale_of
-from ptosim.machine.space import POISON
+from ptosim.machine.storage import POISON
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding
-from ptosim.ops.cube.fixpipe import is_scaled, scalar_scale
+from ptosim.ops.cube.outward import is_scaled, scalar_scale
 
 Check = Callable[[], None]
 _UNDEFINED = int.from_bytes(bytes([POISON]) * 4, "little")

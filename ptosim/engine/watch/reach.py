@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.bound import Bound, Moved
+from ptosim.engine.core.bound import Bound, Inst, Kind, Moved
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.watch.lines import LINE
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import Effects, acts_on_memory, effects_of, effects_of_action
-from ptosim.machine.effects.intervals import intervals, union
-from ptosim.machine.effects.strided import Strided, touched_bytes
-from ptosim.machine.effects.touch import Touch
+from ptosim.machine.effects.ranges import intervals, union
+from ptosim.machine.effects.storage import Strided, Touch, touched_bytes
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Barrier, Notify, SetFlag, Signals, WaitFlag
 

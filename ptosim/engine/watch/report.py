@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import EVERY, Clocks
 from ptosim.engine.watch.repair import Nesting, Repairs
@@ -17,8 +17,14 @@ from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
-from ptosim.machine.effects.operands import written_name
+from ptosim.machine.effects.account import (
+    CLOBBERED,
+    HIDDEN,
+    PADDING,
+    REGISTER,
+    SCRATCHED,
+    written_name,
+)
 
 FlagKey = tuple[int, str, str, int]
 """A flag of a core: the core, the pipes that set and wait for it, its event id."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
@@ -19,8 +19,7 @@ from ptosim.ground.isa.alignment import Alignment, alignment_of
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED
-from ptosim.machine.effects.storage import allocation_of
-from ptosim.machine.effects.strided import Strided, runs_of
+from ptosim.machine.effects.storage import Strided, allocation_of, runs_of
 from ptosim.machine.vector import VectorWindow
 
 if TYPE_CHECKING:

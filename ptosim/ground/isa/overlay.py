@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ptosim.ground import toml_text
+from ptosim.ground import files
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_bytes
 from ptosim.ground.isa.costs import Accuracy, CostTable
@@ -98,7 +98,7 @@ def read_overlay(path: str | Path) -> Overlay:
     """Return the overlay in a file. Raises UsageError (PTO7520) for what is no overlay."""
     path = Path(path)
     try:
-        content = toml_text.read(with_line_feeds(read_bytes(path).decode("utf-8-sig")))
+        content = files.read(with_line_feeds(read_bytes(path).decode("utf-8-sig")))
     except ValueError as problem:  # no UTF-8, no TOML, or a number of thousands of digits
         raise UsageError(f"PTO7520: {path} is no cost overlay: {problem}", help=_HELP) from problem
     try:

@@ -26,9 +26,9 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
-from ptosim.language.bind.blocks import dominated, labels_of
-from ptosim.language.syntax.type_parts import DatedPart
-from ptosim.language.syntax.types import ParsedType, parse_type
+from ptosim.language.bind.units import dominated, labels_of
+from ptosim.language.syntax.parser import ParsedType, parse_type
+from ptosim.language.syntax.tile_types import DatedPart
 
 
 def compatible(actual: Type, declared: Type) -> bool:

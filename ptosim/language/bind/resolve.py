@@ -18,20 +18,19 @@ from ptosim.ground.ir.types import (
     ViewType,
 )
 from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.enums import dtype
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.records import replace
 from ptosim.ground.source import Span
 from ptosim.ground.whole_numbers import whole
 from ptosim.language.bind import bind
-from ptosim.language.bind.listed import Listed, take_meaning
 from ptosim.language.bind.names import compatible, named_results, type_difference
 from ptosim.language.bind.structured import WITHOUT_OPERAND_LISTS, Structured
 from ptosim.language.bind.units import declare, entries_of, symbol_of
 from ptosim.language.bind.unknown import unknown_operation
-from ptosim.language.bind.written import Written, collect
-from ptosim.language.syntax.types import parse_type
+from ptosim.language.bind.written import Listed, Written, collect, take_meaning
+from ptosim.language.syntax.parser import parse_type
 from ptosim.language.verify.rule_views import attribute, condition_holds
 
 _MAX_RESULTS = 1024

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Label
-from ptosim.ground.ir.attributes import Dense, attribute_of, token_value
+from ptosim.ground.ir.attributes import LITERALS, Dense, attribute_of, token_value
 from ptosim.ground.ir.core import Block, Jump, Node, Operand, Operation, Tok
-from ptosim.ground.ir.dense import LITERALS
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.enums import dtype
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Span
-from ptosim.language.bind.blocks import jumps
 from ptosim.language.bind.names import Naming, compatible
+from ptosim.language.bind.units import jumps
 
 WITHOUT_OPERAND_LISTS = frozenset(("arith.constant", "pto.fusion_region", "pto.yield"))
 """Operations with a handler of their own whatever the form in which they are written."""

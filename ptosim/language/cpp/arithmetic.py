@@ -8,7 +8,6 @@ import operator
 from typing import Any
 
 from ptosim.language.build import Typed
-from ptosim.language.cpp.errors import CppError
 from ptosim.language.cpp.kinds import (
     BOOL,
     DOUBLE,
@@ -28,7 +27,7 @@ from ptosim.language.cpp.kinds import (
     number,
     wrap,
 )
-from ptosim.language.cpp.state import State
+from ptosim.language.cpp.state import CppError, State
 
 _BYTES = frozenset(SCALARS[n] for n in ("void", "uint8_t", "int8_t"))
 """What a pointer to says nothing about its elements: the first cast of an argument does."""

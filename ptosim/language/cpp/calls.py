@@ -17,9 +17,9 @@ from ptosim.language.cpp.declared import (
     inner,
     name_node,
     named,
+    spread,
     text,
 )
-from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.kinds import (
     BOOL,
     SCALARS,
@@ -40,8 +40,7 @@ from ptosim.language.cpp.kinds import (
 )
 from ptosim.language.cpp.loops import Loops
 from ptosim.language.cpp.names import is_type
-from ptosim.language.cpp.packs import spread
-from ptosim.language.cpp.state import DEEPEST, Scope
+from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
 from ptosim.language.cpp.statements import Frame
 from ptosim.language.cpp.templates import SILENT, param_name
 

@@ -9,7 +9,6 @@ from ptosim.ground.ir.core import Node
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.language.build import Typed
-from ptosim.language.cpp.errors import CppError
 from ptosim.language.cpp.forms import attribute, table
 from ptosim.language.cpp.kinds import (
     BOOL,
@@ -23,6 +22,7 @@ from ptosim.language.cpp.kinds import (
     Struct,
     Tile,
 )
+from ptosim.language.cpp.state import CppError
 
 GROUP = "ParallelGroup"
 _MOST_TILES = 2

@@ -7,9 +7,8 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.language.cpp.declared import Declared, Overloads, field_of, name_node, named, text
-from ptosim.language.cpp.errors import CppError, needs_extra
 from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar
-from ptosim.language.cpp.state import Scope
+from ptosim.language.cpp.state import CppError, Scope, needs_extra
 
 
 def parser() -> Any:

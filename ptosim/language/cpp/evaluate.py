@@ -9,8 +9,7 @@ from typing import Any
 from ptosim.ground.records import dataclass
 from ptosim.language.cpp import library
 from ptosim.language.cpp.arithmetic import literal
-from ptosim.language.cpp.declared import Declared, Overloads, field_of, named, text
-from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
+from ptosim.language.cpp.declared import Declared, Overloads, field_of, fold, named, pack_in, text
 from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
@@ -40,7 +39,7 @@ from ptosim.language.cpp.kinds import (
     wrap,
 )
 from ptosim.language.cpp.names import Names, is_type
-from ptosim.language.cpp.packs import fold, pack_in
+from ptosim.language.cpp.state import CppError, NeedsConstant, refused
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"

@@ -8,7 +8,6 @@ from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.language.build import Typed
 from ptosim.language.cpp.communication import communicate, is_communication
 from ptosim.language.cpp.declared import text
-from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.forms import Matched, attribute, match, raw, row_of, silent, table
 from ptosim.language.cpp.kinds import (
     BOOL,
@@ -29,6 +28,7 @@ from ptosim.language.cpp.kinds import (
     Tile,
     number,
 )
+from ptosim.language.cpp.state import CppError, refused
 from ptosim.language.cpp.sync import Sync
 
 _GRID = {"get_block_idx": "get_block_idx", "get_block_num": "get_block_num",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ptosim.language.cpp.errors import CppError, NeedsConstant
 from ptosim.language.cpp.kinds import (
     BOOL,
     FLOAT,
@@ -27,6 +26,7 @@ from ptosim.language.cpp.kinds import (
     bits_of,
     number,
 )
+from ptosim.language.cpp.state import CppError, NeedsConstant
 
 ENUMS = frozenset(
     [

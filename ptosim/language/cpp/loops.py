@@ -11,7 +11,6 @@ from ptosim.ground.ir.core import Block, Region
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import field_of, inner, name_node, named, text
-from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
 from ptosim.language.cpp.kinds import (
     BOOL,
     UNKNOWN,
@@ -23,6 +22,7 @@ from ptosim.language.cpp.kinds import (
     Scalar,
     wrap,
 )
+from ptosim.language.cpp.state import CppError, NeedsConstant, refused
 from ptosim.language.cpp.statements import Round, Statements
 
 MOST_ROUNDS = 100_000

@@ -10,10 +10,10 @@ from ptosim.language.cpp.declared import (
     Overloads,
     field_of,
     named,
+    spread,
     struct_name,
     text,
 )
-from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
@@ -35,8 +35,7 @@ from ptosim.language.cpp.kinds import (
     TileType,
     number,
 )
-from ptosim.language.cpp.packs import spread
-from ptosim.language.cpp.state import Scope
+from ptosim.language.cpp.state import CppError, Scope, refused
 from ptosim.language.cpp.templates import SILENT, Templates
 
 _TYPES = (Scalar, Pointer, TileType, Dims, GlobalType, EventType, PipeType, ArrayType, Named, Enum,

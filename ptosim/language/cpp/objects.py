@@ -6,7 +6,6 @@ from typing import Any
 
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import field_of, has_word, named, text
-from ptosim.language.cpp.errors import CppError, NeedsConstant, refused
 from ptosim.language.cpp.evaluate import Expressions, Extent
 from ptosim.language.cpp.kinds import (
     BOOL,
@@ -36,6 +35,7 @@ from ptosim.language.cpp.kinds import (
     TileType,
     number,
 )
+from ptosim.language.cpp.state import CppError, NeedsConstant, refused
 
 _COPIED = (Tile, Global, DimsValue, Event, Struct)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
-from ptosim.language.cpp.errors import CppError, needs_extra
+from ptosim.language.cpp.state import CppError, needs_extra
 
 MARKERS = frozenset(
     [

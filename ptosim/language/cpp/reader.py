@@ -19,11 +19,10 @@ from ptosim.language.cpp.declared import (
     named,
 )
 from ptosim.language.cpp.entries import FFTS, argument_of, chosen, found_entry, launches, parser
-from ptosim.language.cpp.errors import REFUSED, CppError
 from ptosim.language.cpp.instructions import Instructions
 from ptosim.language.cpp.kinds import Cell, Num
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
-from ptosim.language.cpp.state import Scope
+from ptosim.language.cpp.state import REFUSED, CppError, Scope
 from ptosim.language.cpp.sync import PEER
 
 

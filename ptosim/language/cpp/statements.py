@@ -20,7 +20,6 @@ from ptosim.language.cpp.declared import (
     named,
     text,
 )
-from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.kinds import (
     BOOL,
     SCALARS,
@@ -36,6 +35,7 @@ from ptosim.language.cpp.kinds import (
     Tile,
 )
 from ptosim.language.cpp.objects import Objects
+from ptosim.language.cpp.state import CppError, refused
 
 
 @dataclass(slots=True, eq=False)

@@ -10,13 +10,13 @@ from ptosim.language.cpp.declared import (
     Declared,
     Overloads,
     field_of,
+    fields_of,
     has_word,
     inner,
     name_node,
     named,
     text,
 )
-from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.kinds import (
     SCALARS,
     Address,
@@ -38,8 +38,7 @@ from ptosim.language.cpp.kinds import (
     Viewed,
     number,
 )
-from ptosim.language.cpp.layouts import fields_of
-from ptosim.language.cpp.state import Scope
+from ptosim.language.cpp.state import CppError, Scope, refused
 from ptosim.language.cpp.templates import param_name
 
 _REFERENCE = Named("reference")

@@ -8,7 +8,6 @@ from typing import Any
 from ptosim.ground.ir.core import Node
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import text
-from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.forms import pipes_of_ops
 from ptosim.language.cpp.kinds import (
     INT,
@@ -26,6 +25,7 @@ from ptosim.language.cpp.kinds import (
     Tile,
     number,
 )
+from ptosim.language.cpp.state import CppError, refused
 from ptosim.language.cpp.structs import Structs
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")

@@ -16,9 +16,8 @@ from ptosim.language.cpp.declared import (
     named,
     text,
 )
-from ptosim.language.cpp.errors import CppError, refused
 from ptosim.language.cpp.kinds import Member, Num, Pointer, Scalar, StructType
-from ptosim.language.cpp.state import Scope
+from ptosim.language.cpp.state import CppError, Scope, refused
 
 SILENT = frozenset(("std", "pto", "comm", "cce", "kernel_utils", "pto_comm"))
 """Namespaces of the libraries: their names are built in."""

@@ -17,15 +17,12 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, MultiTileType, TileType
 from ptosim.ground.isa.schema import OpDef, ScratchDef
-from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
-from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine, unit_rules
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
-from ptosim.language.place.liveness import Lifetime, lifetimes
-from ptosim.language.place.reuse import Buffer, pack
+from ptosim.language.place.reuse import Buffer, Lifetime, lifetimes, pack
 from ptosim.language.verify.rule_views import environment, evaluate
-from ptosim.machine.effects.operands import named_values
-from ptosim.machine.effects.row import is_uncounted
+from ptosim.machine.effects.account import is_uncounted, named_values
 
 # What is wrong with an address that the program gives a tile.
 

@@ -13,10 +13,10 @@ from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType, DType, TileType, Type
-from ptosim.ground.isa.dtypes import dtype, dtypes
+from ptosim.ground.isa.enums import dtype, dtypes
 from ptosim.language.bind.resolve import resolve
 from ptosim.language.frontend import Front
-from ptosim.language.place.sections import write as write_inferred
+from ptosim.language.place.scopes import write as write_inferred
 from ptosim.language.syntax.parser import parse
 from ptosim.language.verify.verify import verify
 from ptosim.machine.storage import argument_dtype

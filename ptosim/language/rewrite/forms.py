@@ -26,9 +26,8 @@ from ptosim.ground.source import Source
 from ptosim.language.bind.names import for_target
 from ptosim.language.bind.resolve import resolve
 from ptosim.language.frontend import FrontOptions, run_frontend
-from ptosim.language.syntax.parser import parse
+from ptosim.language.syntax.parser import parse, parse_type
 from ptosim.language.syntax.printer import print_module
-from ptosim.language.syntax.types import parse_type
 from ptosim.language.targets import check_target_word
 
 # How types are written in a program, so that what is rewritten is written the same way again.

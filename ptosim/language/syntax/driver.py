@@ -11,10 +11,9 @@ from ptosim.ground.isa.cache import cached
 from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
-from ptosim.language.syntax import tables
+from ptosim.language.syntax import scanner as tables
 from ptosim.language.syntax.balance import MAX_DEPTH, TOO_DEEP, closing, too_deep
-from ptosim.language.syntax.scanner import END, UNKNOWN, Scanner
-from ptosim.language.syntax.tables import Rule, Tables
+from ptosim.language.syntax.scanner import END, UNKNOWN, Rule, Scanner, Tables
 
 MAX_SYNTAX_ERRORS = 50
 

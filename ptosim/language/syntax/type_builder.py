@@ -29,11 +29,11 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.ground.isa.dtypes import dtype_dates, dtypes
+from ptosim.ground.isa.enums import dtype_dates, dtypes
 from ptosim.language.syntax import tile_types
-from ptosim.language.syntax.tile_types import Fields
-from ptosim.language.syntax.type_parts import (
+from ptosim.language.syntax.tile_types import (
     DatedPart,
+    Fields,
     TypeFault,
     builtin,
     dim,

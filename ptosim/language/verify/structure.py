@@ -16,7 +16,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.dates import holds
-from ptosim.ground.isa.expr import compile_expr
+from ptosim.ground.isa.schema import compile_expr
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
 from ptosim.language.verify.operands import operand_span

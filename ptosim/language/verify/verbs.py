@@ -24,8 +24,7 @@ from ptosim.ground.ir.types import (
     ViewType,
 )
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.targets import machine
-from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.isa.targets import machine, unit_rules
 from ptosim.ground.records import NamedTuple
 from ptosim.language.bind.names import compatible
 from ptosim.language.bind.units import mark_of
@@ -52,8 +51,8 @@ from ptosim.language.verify.checks.simt import is_for_threads
 from ptosim.language.verify.checks.virtual import VERBS as OF_VECTORS
 from ptosim.language.verify.checks.virtual import names_vectors
 from ptosim.language.verify.operands import constant
+from ptosim.machine.core import MAX_THREADS
 from ptosim.machine.effects.storage import operand_value, root_of
-from ptosim.machine.simt import MAX_THREADS
 
 HELPER = "pto.tileop.helper"
 """Marks the body of one tile operation, a function that is called as one."""

@@ -21,14 +21,22 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
 )
-from ptosim.ground.isa.expr import compile_expr
-from ptosim.ground.isa.schema import ConstraintDef, OpDef, Status, Variant
-from ptosim.ground.isa.targets import architecture
-from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.isa.schema import ConstraintDef, OpDef, Status, Variant, compile_expr
+from ptosim.ground.isa.targets import architecture, unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.clauses import is_complete
-from ptosim.language.verify.attributes import legacy_spelling, notes_on_attributes, wrong_attributes
-from ptosim.language.verify.elements import operand_labels, rule_source, wrong_elements
+from ptosim.language.verify.attributes import (
+    MICRO_CODE,
+    VIRTUAL_CODE,
+    absent,
+    legacy_spelling,
+    notes_on_attributes,
+    only_executed_there,
+    operand_labels,
+    rule_source,
+    wrong_attributes,
+    wrong_elements,
+)
 from ptosim.language.verify.operands import (
     check_commas,
     check_form,
@@ -37,12 +45,6 @@ from ptosim.language.verify.operands import (
     check_type_lists,
     check_words,
     operand_span,
-)
-from ptosim.language.verify.other_target import (
-    MICRO_CODE,
-    VIRTUAL_CODE,
-    absent,
-    only_executed_there,
 )
 from ptosim.language.verify.rule_views import CALLS, OperandView, environment, evaluate, holds
 from ptosim.language.verify.rules import PREDICATES, Fault, low_precision_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.profiles import Profile
@@ -21,14 +21,13 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front
 from ptosim.language.place.cores import has_abstract, peer_functions, reached_functions
-from ptosim.language.place.liveness import lifetimes
 from ptosim.language.place.planner import Placed, place
+from ptosim.language.place.reuse import lifetimes
 from ptosim.language.rewrite import abstract
 from ptosim.launch import arguments
 from ptosim.launch.dry_run import follow
 from ptosim.machine.core import Core
-from ptosim.machine.effects.operands import bound_values
-from ptosim.machine.effects.row import is_inert
+from ptosim.machine.effects.account import bound_values, is_inert
 from ptosim.machine.tile import TileRef
 from ptosim.time.report import trace
 from ptosim.time.report.totals import CostReport

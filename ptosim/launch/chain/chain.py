@@ -19,7 +19,7 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.source import Span
 from ptosim.ground.whole_numbers import MOST_BITS
 from ptosim.language.place.cores import peer_functions
-from ptosim.launch import values
+from ptosim.launch import array_files as values
 from ptosim.launch.arguments import Alias, array_argument, scalar_argument
 from ptosim.launch.chain.file import ChainFile, KernelEntry, LaunchEntry, read_chain
 from ptosim.launch.chain.ledger import Stage
@@ -27,8 +27,7 @@ from ptosim.launch.choices import Choices
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import described
 from ptosim.launch.tolerance import Tolerance
-from ptosim.machine.space import POISON
-from ptosim.machine.storage import native
+from ptosim.machine.storage import POISON, native
 
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,

@@ -32,6 +32,7 @@ from typing import Any
 
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
+from ptosim.launch.array_files import beside
 from ptosim.launch.description import (
     COUNT,
     LEVEL,
@@ -48,7 +49,6 @@ from ptosim.launch.description import (
     read_description,
 )
 from ptosim.launch.tolerance import Tolerance
-from ptosim.launch.values import beside
 
 SCHEMA = 1
 MAX_LAUNCHES = 100_000

@@ -23,7 +23,7 @@ from ptosim.launch.chain.chain import Bound, Chain
 from ptosim.launch.chain.ledger import BufferUse, Ledger
 from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
+from ptosim.launch.prepared import RunOptions
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.tolerance import Tolerance
 from ptosim.machine.storage import from_bytes, to_bytes

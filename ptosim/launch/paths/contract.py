@@ -11,9 +11,8 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.language.frontend import Front
-from ptosim.language.global_reads import global_windows
-from ptosim.language.promises import promises_of, tells_core
-from ptosim.language.same_blocks import roots_of
+from ptosim.language.same_blocks import global_windows, roots_of
+from ptosim.language.toolchains import promises_of, tells_core
 from ptosim.launch.dry_run import BUDGET, follow
 from ptosim.launch.paths.requirements import Requirement
 

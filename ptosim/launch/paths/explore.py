@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.core.records import Inst
+from ptosim.engine.core.bound import Inst
 from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Assignment, Symbol, range_of
 from ptosim.engine.paths.records import Decision, Limit, Noted
 from ptosim.engine.paths.watch import ROUNDS, Paths, Void
@@ -14,12 +14,11 @@ from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
-from ptosim.language import promises
+from ptosim.language import toolchains
 from ptosim.language.frontend import Front
-from ptosim.language.promises import MOST_BLOCKS, promises_of
+from ptosim.language.toolchains import MOST_BLOCKS, promises_of
 from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
 from ptosim.launch.paths.solve import (
     Space,
     facts_of_symbols,
@@ -27,7 +26,7 @@ from ptosim.launch.paths.solve import (
     is_forced,
     meeting,
 )
-from ptosim.launch.prepared import Prepared, prepare
+from ptosim.launch.prepared import Prepared, RunOptions, prepare
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
 
 if TYPE_CHECKING:
@@ -258,7 +257,7 @@ class _Search:
                     self.found.open.append(decision)
 
 
-_KINDS = {promises.INDEX: INDEX, promises.COUNT: COUNT}
+_KINDS = {toolchains.INDEX: INDEX, toolchains.COUNT: COUNT}
 _RANKS = ("rank", "rank_id")
 """Names of the number of a device: 0 always occurs."""
 
@@ -285,9 +284,9 @@ def argument_symbols(
             low, high = range_of(type_.dtype)
             low = 0 if kind == INDEX else low if promise.low is None else promise.low
             high = min(high, high if promise.high is None else promise.high)
-            if blocks is not None and promise.tells in (promises.BLOCK, promises.BLOCKS):
-                high = blocks - (promise.tells == promises.BLOCK)
-                low = high if promise.tells == promises.BLOCKS else low
+            if blocks is not None and promise.tells in (toolchains.BLOCK, toolchains.BLOCKS):
+                high = blocks - (promise.tells == toolchains.BLOCK)
+                low = high if promise.tells == toolchains.BLOCKS else low
             default = 0 if kind == INDEX else max(low, 1)
             found[value.name] = Symbol(value.name, kind, low, high, default, promise.below)
     return found

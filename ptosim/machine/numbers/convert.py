@@ -26,8 +26,7 @@ from functools import partial
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.numbers.codes import decode_table, encoder
-from ptosim.machine.numbers.formats import lookup, require
+from ptosim.machine.numbers.formats import decode_table, encoder, lookup, require
 from ptosim.machine.numbers.integers import (
     clamp_int,
     float_to_int,

@@ -17,9 +17,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from ptosim.machine.numbers.codes import decode_table
 from ptosim.machine.numbers.convert import Conversion
-from ptosim.machine.numbers.formats import Format, lookup, require
+from ptosim.machine.numbers.formats import Format, decode_table, lookup, require
 from ptosim.machine.numbers.rounding import MODES, to_integral
 
 _FP4 = frozenset({"f4E2M1FN", "f4E1M2FN"})

@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.numbers.codes import encode
-from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.formats import encode, lookup
 from ptosim.machine.numbers.rounding import narrow
 
 _SCALE = np.uint64(0xFFFFE000)

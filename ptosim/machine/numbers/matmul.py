@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.machine.numbers.blas import multiply
-from ptosim.machine.numbers.codes import decode
-from ptosim.machine.numbers.exact_sums import exact_product
-from ptosim.machine.numbers.formats import lookup, require
+from ptosim.machine.numbers.exact_sums import exact_product, multiply
+from ptosim.machine.numbers.formats import decode, lookup, require
 
 ORDERS = ("exact", "f64", "sequential", "blocks")
 BLOCK = 16

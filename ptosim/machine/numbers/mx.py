@@ -21,9 +21,8 @@ from functools import cache
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.numbers.codes import encoder
-from ptosim.machine.numbers.formats import BF16, lookup, require
-from ptosim.machine.numbers.stochastic import round_stochastically
+from ptosim.machine.numbers.formats import BF16, encoder, lookup, require
+from ptosim.machine.numbers.rounding import round_stochastically
 
 GROUP = 32
 

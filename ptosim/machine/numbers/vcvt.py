@@ -14,8 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from ptosim.machine.numbers.codes import decode_table, encoder
-from ptosim.machine.numbers.formats import Format, lookup
+from ptosim.machine.numbers.formats import Format, decode_table, encoder, lookup
 from ptosim.machine.numbers.integers import clamp_int, float_to_int, float_to_low_bits, wrap_int
 from ptosim.machine.numbers.rounding import narrow, odd_float, to_integral
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.machine.quant.mlir.semantics import dcast, qcast
+from ptosim.machine.quant.mlir.passes import dcast, qcast
 from ptosim.machine.quant.mlir.types import StorageSpec, UniformType
 
 _EPSILON = 2.0**-52

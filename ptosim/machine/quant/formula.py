@@ -14,9 +14,7 @@ import numpy as np
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers.rounding import to_integral
 from ptosim.machine.quant.granularity import Cover, part_of, pieces
-from ptosim.machine.quant.parameters import Narrow, Parameters, narrowed, wrap
-from ptosim.machine.quant.schemes import Scheme
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Narrow, Parameters, Scheme, Storage, narrowed, wrap
 
 Apply = Callable[[np.ndarray, Parameters], np.ndarray]
 

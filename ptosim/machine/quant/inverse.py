@@ -15,15 +15,19 @@ from ptosim.machine.quant.parameters import (
     EXTENDED,
     FLOATS,
     TF32,
+    ElementType,
     Narrow,
+    Scheme,
+    Storage,
     float_name,
+    integer_storage,
     narrowed,
+    of_array,
+    storage,
     wrap,
 )
+from ptosim.machine.quant.parameters import scheme as scheme_of
 from ptosim.machine.quant.quantize import as_array
-from ptosim.machine.quant.schemes import Scheme
-from ptosim.machine.quant.schemes import scheme as scheme_of
-from ptosim.machine.quant.storage import ElementType, Storage, integer_storage, of_array, storage
 
 
 def dequantize(

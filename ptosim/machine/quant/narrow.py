@@ -11,9 +11,7 @@ import numpy as np
 
 from ptosim.machine.quant import formula
 from ptosim.machine.quant.granularity import Cover
-from ptosim.machine.quant.parameters import Parameters
-from ptosim.machine.quant.schemes import Scheme
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Parameters, Scheme, Storage
 
 
 def quantize(

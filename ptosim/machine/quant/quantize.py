@@ -13,17 +13,20 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.quant import formula
 from ptosim.machine.quant import narrow as floats
 from ptosim.machine.quant.granularity import Cover, check_alike, covering, spread
-from ptosim.machine.quant.parameters import FLOATS, Parameters, float_name, prepare
-from ptosim.machine.quant.schemes import Scheme
-from ptosim.machine.quant.schemes import scheme as scheme_of
-from ptosim.machine.quant.storage import (
+from ptosim.machine.quant.parameters import (
+    FLOATS,
     ElementType,
+    Parameters,
+    Scheme,
     Storage,
     as_bytes,
+    float_name,
     narrow_integers,
     of_array,
+    prepare,
     storage,
 )
+from ptosim.machine.quant.parameters import scheme as scheme_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ptosim.ground.records import replace
-from ptosim.machine.quant.schemes import Scheme
+from ptosim.machine.quant.parameters import Scheme
 from ptosim.models.audit.faults import Fault
 from ptosim.models.quant.diff import Setting
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.bound import Bound, Inst
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Operation
@@ -20,20 +19,17 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core
 from ptosim.machine.numbers.fixpipe import scale_of
-from ptosim.machine.quant.mlir.semantics import storage_of
+from ptosim.machine.quant.mlir.passes import storage_of
 from ptosim.machine.quant.mlir.types import UniformType, float_array
-from ptosim.machine.quant.schemes import Scheme, scheme
-from ptosim.machine.quant.storage import storage
-from ptosim.machine.tile import TileRef
-from ptosim.machine.tile_values import load_tile
+from ptosim.machine.quant.parameters import Scheme, scheme, storage
+from ptosim.machine.tile import TileRef, load_tile
 from ptosim.models.audit.data import find_in_step, worst
 from ptosim.models.audit.faults import Fault
 from ptosim.models.audit.steps import REAL, SUMS, Step
 from ptosim.models.quant.diff import Setting
 from ptosim.ops.base.binding import Binding
-from ptosim.ops.cube import fixpipe
-from ptosim.ops.tile.quant_casts import element, uniform
-from ptosim.ops.tile.quantize import parameters
+from ptosim.ops.cube import outward
+from ptosim.ops.tile.quant_casts import element, parameters, uniform
 
 # -- what values went through before ---------------------------------------------------------------
 
@@ -405,7 +401,7 @@ class _Watch:
 
     def _fixpipe(self, core: Core, op: Operation, binding: Binding) -> None:
         dtype = _destination(binding)
-        words = fixpipe.words_of(binding, False, dtype)
+        words = outward.words_of(binding, False, dtype)
         if words is None:
             return
         self._step(op, SUMS, "fixpipe")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.storage import as_bytes
+from ptosim.machine.quant.parameters import as_bytes
 from ptosim.models.onnx_model import Graph, GraphNode
 
 MOVES = frozenset(

@@ -9,7 +9,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.quant.schemes import Scheme, scheme, schemes
+from ptosim.machine.quant.parameters import Scheme, scheme, schemes
 from ptosim.models.quant import diff
 from ptosim.models.quant.causes import Verdict, judge, parts_that_differ
 from ptosim.models.quant.diff import Setting

@@ -10,8 +10,7 @@ import numpy as np
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UnsupportedError
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.quant.schemes import scheme
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import scheme, storage
 from ptosim.models import onnx_model, onnx_run
 from ptosim.models.conversion import plan as plans
 from ptosim.models.conversion.plan import Layer, Plan

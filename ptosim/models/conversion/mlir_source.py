@@ -17,9 +17,8 @@ import numpy as np
 from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.errors import ProgramError, UnsupportedError, rejected
 from ptosim.ground.files import read_text
-from ptosim.ground.ir.attributes import attr_value, numbers
+from ptosim.ground.ir.attributes import LITERALS, attr_value, dense_of, numbers
 from ptosim.ground.ir.core import Attr, Node, Operation, Tok
-from ptosim.ground.ir.dense import LITERALS, dense_of
 from ptosim.ground.limits import current
 from ptosim.ground.source import Source
 from ptosim.language.syntax.parser import parse

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ptosim.ground.records import dataclass, field
-from ptosim.models import host_ops
+from ptosim.models import onnx_nodes
 from ptosim.models.explore import GROUP
 from ptosim.models.fusion.groups import PRODUCTS
 from ptosim.models.onnx_model import Graph, GraphNode
 
-_MOVES = frozenset(host_ops.MOVES) - {"Constant", "Concat"}
+_MOVES = frozenset(onnx_nodes.MOVES) - {"Constant", "Concat"}
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.mlir.cursor import float_text
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models.conversion.convert import Conversion, Error, Row
 from ptosim.models.conversion.speed import costs_of, headline, reasons, sizes
 from ptosim.models.emit import write_layers

@@ -17,8 +17,8 @@ from ptosim.ground.errors import DescriptionError, ProgramError, UnsupportedErro
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.array_files import load_npz
 from ptosim.launch.choices import Choices
-from ptosim.machine.quant.storage import of_array
-from ptosim.models import host_ops, onnx_model
+from ptosim.machine.quant.parameters import of_array
+from ptosim.models import onnx_model, onnx_nodes
 from ptosim.models.conversion import mlir_source
 from ptosim.models.front import blocks, folding, recurrent, rewrites, runtime_operators, shapes
 from ptosim.models.front.folding import QUANTISING
@@ -328,7 +328,7 @@ def hosts_work(graph: Graph) -> list[onnx_model.GraphNode]:
     floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
     types = {v.name: v.type.tensor_type.elem_type for v in (*values.value_info, *values.output)}
     whole = {n for n, t in types.items() if t and t not in floats}
-    kept = (*host_ops.MOVES, *QUANTISING)
+    kept = (*onnx_nodes.MOVES, *QUANTISING)
     found = []
     for node in graph.nodes:
         if not node.is_standard or node.op in kept:

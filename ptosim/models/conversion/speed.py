@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.storage import of_array
+from ptosim.machine.quant.parameters import of_array
 from ptosim.models.conversion.convert import Conversion, Measures, Quantised, Trial, in_float
 from ptosim.models.fusion.groups import Group
 from ptosim.models.fusion.mx import MxStep

@@ -13,9 +13,8 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers.mx import quantizer
+from ptosim.machine.quant.parameters import Storage, scheme, storage
 from ptosim.machine.quant.quantize import quantize_array
-from ptosim.machine.quant.schemes import scheme
-from ptosim.machine.quant.storage import Storage, storage
 from ptosim.models import onnx_model
 from ptosim.models.conversion.plan import Layer, Plan
 from ptosim.models.explore import GROUP

@@ -14,12 +14,12 @@ import numpy as np
 
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.inverse import dequantize
-from ptosim.models import host_ops
+from ptosim.models import onnx_nodes
 from ptosim.models.fusion.mx import MxStep, product_step, quantise_step
 from ptosim.models.onnx_model import Graph, GraphNode
 
 PRODUCTS = ("MatMul", "Gemm", "Conv")
-_MOVES = frozenset(host_ops.MOVES) - {"Constant", "Concat"}
+_MOVES = frozenset(onnx_nodes.MOVES) - {"Constant", "Concat"}
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
@@ -198,7 +198,7 @@ class _Finder:
         if node is None or node.op not in ("DequantizeLinear", "Constant", "Identity"):
             return None
         if node.op == "Constant":
-            return host_ops.constant(node.attrs)
+            return onnx_nodes.constant(node.attrs)
         held = self.constant(node.inputs[0])
         if held is None or node.op == "Identity":
             return held

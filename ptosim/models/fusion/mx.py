@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.storage import of_array, storage
+from ptosim.machine.quant.parameters import of_array, storage
 from ptosim.models import mx_kernels
 from ptosim.models.explore import GROUP
 from ptosim.models.kernel_runner import KernelRunner

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.storage import Storage, storage
-from ptosim.models import chains, depthwise, host_ops, kernels
+from ptosim.machine.quant.parameters import Storage, storage
+from ptosim.models import chains, depthwise, kernels, onnx_nodes
 from ptosim.models.chains import Affine, Parameter
 from ptosim.models.fusion.groups import Group, Scaled
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
@@ -40,7 +40,7 @@ def run(low: Lowering, group: Group, env: Mapping[str, np.ndarray], opset: int) 
         made = _product(low, group, a, b, residual, opset)
     for node in group.moves:
         given = [made, *(env.get(n) for n in node.inputs[1:])]
-        made = host_ops.move(_plain(node, given, opset), given)[0]
+        made = onnx_nodes.move(_plain(node, given, opset), given)[0]
     return made
 
 
@@ -49,7 +49,7 @@ def moved(operand: Scaled, env: Mapping[str, np.ndarray], opset: int) -> np.ndar
     codes = env[operand.name]
     for node in operand.moves:
         given = [codes, *(env.get(n) for n in node.inputs[1:])]
-        codes = host_ops.move(_plain(node, given, opset), given)[0]
+        codes = onnx_nodes.move(_plain(node, given, opset), given)[0]
     return codes
 
 

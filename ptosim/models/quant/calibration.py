@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Storage
 
 METHODS = ("minmax", "percentile", "entropy", "mse")
 PERCENTILE = 99.99

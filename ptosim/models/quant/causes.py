@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.machine.quant.schemes import Scheme
+from ptosim.machine.quant.parameters import Scheme
 from ptosim.models.quant import diff
 from ptosim.models.quant.diff import Setting
 

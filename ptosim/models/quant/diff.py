@@ -16,9 +16,8 @@ from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.granularity import PIECE, check_alike, covering, normal_axis, spread
 from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.parameters import Scheme, Storage, scheme, schemes, storage
 from ptosim.machine.quant.quantize import Options, Traced, explain, quantize_array
-from ptosim.machine.quant.schemes import Scheme, scheme, schemes
-from ptosim.machine.quant.storage import Storage, storage
 
 # -- distances -------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.parameters import ElementType, storage
 from ptosim.machine.quant.quantize import as_array, quantize
-from ptosim.machine.quant.storage import ElementType, storage
 
 _MOST = 2.0**63
 

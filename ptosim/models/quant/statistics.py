@@ -13,7 +13,7 @@ from ptosim.machine.quant.fake_quant import fake_quant_type
 from ptosim.machine.quant.granularity import PIECE, normal_axis, pieces
 from ptosim.machine.quant.mlir.cursor import float_text
 from ptosim.machine.quant.mlir.types import UniformType
-from ptosim.machine.quant.storage import Storage
+from ptosim.machine.quant.parameters import Storage
 
 
 @dataclass(slots=True)

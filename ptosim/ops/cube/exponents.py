@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.machine.layout import round_up
-from ptosim.machine.space import POISON
+from ptosim.machine.storage import POISON
 from ptosim.ops.base.binding import Binding, OpFault, flat_bytes, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
 

@@ -23,8 +23,7 @@ from ptosim.ground.records import replace
 from ptosim.machine.numbers.matmul import operand, product, scaled
 from ptosim.machine.numbers.rounding import keep_mantissa
 from ptosim.machine.tile import Tile, tile_ref
-from ptosim.ops.base.binding import Binding, OpFault
-from ptosim.ops.base.faults import check_place
+from ptosim.ops.base.binding import Binding, OpFault, check_place
 from ptosim.ops.base.functions import Commit, kernel, nothing
 
 Reader = Callable[[], np.ndarray]

@@ -12,11 +12,10 @@ from functools import partial
 import numpy as np
 
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault, owned_tile
-from ptosim.ops.base.faults import check_window
+from ptosim.ops.base.binding import Binding, OpFault, check_window, owned_tile
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.cube.outward import accumulator_to_ub, accumulator_window, halves
-from ptosim.ops.move.boxes import copy_window, extent
+from ptosim.ops.move.transfer import copy_window, extent
 
 # -- of vec tiles ----------------------------------------------------------------------------------
 

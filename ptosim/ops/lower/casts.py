@@ -10,8 +10,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.conversions import conversion, conversion_name, saturation
 from ptosim.ground.records import dataclass
 from ptosim.ops.lower import fp4
-from ptosim.ops.lower.expansions import expansion
-from ptosim.ops.lower.operands import NotExpandable, TileUse, row_major, tile, valid
+from ptosim.ops.lower.operands import NotExpandable, TileUse, expansion, row_major, tile, valid
 from ptosim.ops.lower.writer import MASK, Writer, bits, vreg
 
 _LETTERS = {

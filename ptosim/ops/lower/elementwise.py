@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ops.lower.expansions import expansion
-from ptosim.ops.lower.operands import NotExpandable, TileUse, row_major, tile, valid
+from ptosim.ops.lower.operands import NotExpandable, TileUse, expansion, row_major, tile, valid
 from ptosim.ops.lower.writer import Writer, bits, vreg
 
 Table = dict[str, tuple[str, str]]

@@ -10,9 +10,8 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
 from ptosim.ops.lower import fp4
-from ptosim.ops.lower.expansions import expansion
 from ptosim.ops.lower.int8 import int8
-from ptosim.ops.lower.operands import NotExpandable, TileUse, tile, valid, word
+from ptosim.ops.lower.operands import NotExpandable, TileUse, expansion, tile, valid, word
 from ptosim.ops.lower.writer import Writer
 
 GROUP = 32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
@@ -98,3 +98,21 @@ def word(op: Operation, name: str) -> object:
         return None
     value = attr_value(attr)
     return value.member if isinstance(value, Enum) else value
+
+
+# Which operations have an expansion.
+
+Maker = Callable[[Operation, Writer], None]
+EXPANSIONS: dict[str, Maker] = {}
+
+
+def expansion(*names: str) -> Callable[[Maker], Maker]:
+    """Register the function that writes the region of operations. It raises `NotExpandable` with
+    the reason where the vector unit has no instructions that give the same bytes."""
+
+    def register(maker: Maker) -> Maker:
+        for name in names:
+            EXPANSIONS[name] = maker
+        return maker
+
+    return register

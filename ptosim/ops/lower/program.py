@@ -16,11 +16,10 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.edits import Edit, edited, indent_of
 from ptosim.ops.lower import casts as convert
 from ptosim.ops.lower import elementwise, mx, rows
-from ptosim.ops.lower.expansions import EXPANSIONS
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.ops.lower.logical.physical import VIEWS
 from ptosim.ops.lower.logical.program import replacements
-from ptosim.ops.lower.operands import NotExpandable, whole_types
+from ptosim.ops.lower.operands import EXPANSIONS, NotExpandable, whole_types
 from ptosim.ops.lower.writer import Writer
 
 TARGET = "a5"

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ops.lower.elementwise import PAIRS, of_two
-from ptosim.ops.lower.expansions import expansion
-from ptosim.ops.lower.operands import NotExpandable, TileUse, row_major, tile, valid
+from ptosim.ops.lower.operands import NotExpandable, TileUse, expansion, row_major, tile, valid
 from ptosim.ops.lower.writer import Writer, bits, vreg
 
 SUMS = {"pto.trowsum": ("vcadd", "f32")}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ptosim.ground.ir.core import Node, Operation, Value
 from ptosim.ground.ir.types import REGISTER_BYTES, TileType
 from ptosim.ground.isa.conversions import lane_conversion
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.enums import dtype
 from ptosim.language.build import Builder, Item, Typed, Words
 
 VREG_BITS = 8 * REGISTER_BYTES

@@ -17,7 +17,7 @@ from ptosim.ground.ir.types import MemRefType, PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
-from ptosim.ops.base.faults import outside_space
+from ptosim.ops.base.binding import outside_space
 from ptosim.ops.micro.context import VectorContext
 from ptosim.ops.micro.hazards import STORE_LOAD, stores
 

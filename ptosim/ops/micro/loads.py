@@ -16,12 +16,11 @@ from ptosim.machine.core import Core
 from ptosim.machine.numbers.lanes import unsigned
 from ptosim.machine.values import Pointer, near
 from ptosim.machine.vector import PAGE_BITS, Align
-from ptosim.ops.base.faults import outside_space
+from ptosim.ops.base.binding import outside_space
 from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.access import Address, address, check, element_bytes, loader
-from ptosim.ops.micro.context import Run, VectorContext
+from ptosim.ops.micro.context import Load, Run, VectorContext, with_rows
 from ptosim.ops.micro.hazards import STORE_LOAD, loads
-from ptosim.ops.micro.rows import Load, with_rows
 
 Reader = Callable[[Core, int], bytearray]
 Spread = Callable[[np.ndarray], np.ndarray]

@@ -13,24 +13,27 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.machine.effects.touch import Level
+from ptosim.machine.effects.storage import Level
 from ptosim.machine.numbers.fixpipe import Activation, clipped, fixed, whole, word_of_scale
 from ptosim.machine.numbers.formats import FORMATS
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.values import Pointer
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.micro.blocks import elem, read_accumulator, reads_accumulator, require_accumulator
 from ptosim.ops.micro.dma import read_bytes, refuse_many, write_bytes
 from ptosim.ops.micro.modes import StoreMode
 from ptosim.ops.micro.pointers import (
     Place,
+    elem,
     flag,
     holds,
     place,
     place_of,
+    read_accumulator,
     reads,
+    reads_accumulator,
     require,
+    require_accumulator,
     word,
     writes,
 )

@@ -19,9 +19,8 @@ from ptosim.machine.values import near
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.access import address, check, write
-from ptosim.ops.micro.context import Run, VectorContext
+from ptosim.ops.micro.context import Run, Store, VectorContext, bytes_of, with_rows
 from ptosim.ops.micro.loads import BLOCK, block_addresses, lane_addresses
-from ptosim.ops.micro.rows import Store, bytes_of, with_rows
 
 Narrow = Callable[[np.ndarray], np.ndarray]
 

@@ -27,8 +27,7 @@ from ptosim.machine.vector import (
 from ptosim.ops.base.context import constant
 from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.access import Address, address, element_bytes, loader, write
-from ptosim.ops.micro.context import Run, VectorContext
-from ptosim.ops.micro.rows import Counted, Known, Load, Store, with_rows
+from ptosim.ops.micro.context import Counted, Known, Load, Run, Store, VectorContext, with_rows
 
 # Predicates: patterns, counts, logic, rearrangement.
 #

@@ -15,7 +15,7 @@ from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
 from ptosim.ops.base.functions import Commit, kernel
 from ptosim.ops.cube.outward import check_atomic
-from ptosim.ops.tile import arithmetic
+from ptosim.ops.tile import elementwise
 
 _COMBINE = {"Sum": "add", "Max": "max", "Min": "min"}
 
@@ -87,7 +87,7 @@ def reduce(op: Binding) -> Commit:
     root = op.attr("root")
     order = [root, *(i for i in range(len(members)) if i != root)]
     sources = [members[i].array().view(numbers) for i in order]
-    combine = arithmetic.word(op, _COMBINE[op.attr("reduceOp")], numbers)
+    combine = elementwise.word(op, _COMBINE[op.attr("reduceOp")], numbers)
     target = dst.array().view(numbers)
 
     def fold() -> None:

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import BLOCK_BITS
-from ptosim.machine.space import POISON
-from ptosim.machine.storage import pack_nibbles, view_dtype
+from ptosim.machine.storage import POISON, pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.cube.outward import check_atomic, store_accumulator
-from ptosim.ops.move.boxes import in_lines
 from ptosim.ops.move.transfer import (
     PACKED_TABLES,
     SCALE_TABLES,
@@ -23,6 +21,7 @@ from ptosim.ops.move.transfer import (
     check_widths,
     from_logical,
     gm_window,
+    in_lines,
     inside,
     is_matched,
     logical_sizes,

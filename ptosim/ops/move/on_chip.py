@@ -12,7 +12,7 @@ from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault, owned_tile, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.cube.outward import accumulator_to_tile
-from ptosim.ops.move.boxes import copy_window, extent
+from ptosim.ops.move.transfer import copy_window, extent
 
 _BIAS_SOURCES = {
     "a2a3": {"f32": ("f32", "f16"), "i32": ("i32",)},

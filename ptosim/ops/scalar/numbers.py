@@ -21,8 +21,11 @@ import numpy as np
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType
 from ptosim.machine.affine import Affine
+from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, SLOT_SUBBLOCK_NUM
 from ptosim.machine.numbers.lanes import COMPARISONS, of_numbers
 from ptosim.machine.numbers.rounding import multiply_add
+from ptosim.ops.base.context import Action, ValueContext, computed
+from ptosim.ops.base.functions import value
 
 Function = Callable[..., Any]
 Maker = Callable[[DType, DType], Function]
@@ -393,3 +396,19 @@ OF_MANY: dict[str, Callable[..., Numbers | None]] = {
     "arith.index_cast": np.positive,
 }  # fmt: skip
 """Functions of small numbers by the name of the operation; None where one is not computed here."""
+
+
+# Operations that ask where the program runs.
+
+_SLOTS = {
+    "pto.get_block_idx": SLOT_BLOCK,
+    "pto.get_block_num": SLOT_BLOCK_NUM,
+    "pto.get_subblock_idx": SLOT_SUBBLOCK,
+    "pto.get_subblock_num": SLOT_SUBBLOCK_NUM,
+}
+
+
+@value(*_SLOTS)
+def launch_index(ctx: ValueContext) -> Action:
+    """Index and number of the core and of its vector sub-block."""
+    return computed(lambda number: number, [_SLOTS[ctx.op.name]], ctx.result)

@@ -16,8 +16,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.machine.core import Core
-from ptosim.machine.numbers.codes import decode
-from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.formats import decode, lookup
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, tile_array, typed_scalar

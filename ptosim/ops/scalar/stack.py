@@ -15,8 +15,7 @@ import numpy as np
 from ptosim.ground.ir.core import Operand
 from ptosim.ground.ir.types import DType, LocalArrayType, ScalarType, StructType
 from ptosim.machine.core import Core
-from ptosim.machine.space import POISON
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.storage import POISON, view_dtype
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import Cells
 from ptosim.ops.base.binding import OpFault

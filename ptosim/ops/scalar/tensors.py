@@ -17,7 +17,7 @@ from ptosim.machine.storage import argument_dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.ops.scalar.numbers import ScalarFault, rounder
 from ptosim.ops.simt import arithmetic
-from ptosim.ops.simt.table import LANE_OPS, LaneContext
+from ptosim.ops.simt.frame import LANE_OPS, LaneContext
 
 _REGISTERED = arithmetic.__name__
 """The module that has the functions."""

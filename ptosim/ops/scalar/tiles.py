@@ -16,8 +16,8 @@ from ptosim.machine.core import Core
 from ptosim.machine.layout import Layout
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown
+from ptosim.ops.base.binding import OpFault, check_place, check_valid, check_window
 from ptosim.ops.base.context import Action, ValueContext, computed
-from ptosim.ops.base.faults import OpFault, check_place, check_valid, check_window
 from ptosim.ops.base.functions import value
 from ptosim.ops.scalar.global_views import partition_view
 

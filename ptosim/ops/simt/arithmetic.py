@@ -11,8 +11,18 @@ import numpy as np
 from ptosim.ground.ir.types import DType
 from ptosim.machine.numbers.lanes import COMPARISONS, high_half, is_float, of
 from ptosim.ops.scalar.numbers import ARITHMETIC, DIVIDES
-from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
-from ptosim.ops.simt.table import LaneContext, computed, element_type, lane_dtype, lanes
+from ptosim.ops.simt.frame import (
+    Frame,
+    LaneContext,
+    LanePtr,
+    Lanes,
+    PrivatePtr,
+    Run,
+    computed,
+    element_type,
+    lane_dtype,
+    lanes,
+)
 
 Function = Callable[..., Any]
 

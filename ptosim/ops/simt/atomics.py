@@ -10,11 +10,10 @@ import numpy as np
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers.lanes import of
-from ptosim.ops.base.faults import OpFault
+from ptosim.ops.base.binding import OpFault
 from ptosim.ops.simt.arithmetic import extreme
-from ptosim.ops.simt.frame import Frame, Lanes, Run
+from ptosim.ops.simt.frame import Frame, LaneContext, Lanes, Run, lanes
 from ptosim.ops.simt.memory import Element, element_of
-from ptosim.ops.simt.table import LaneContext, lanes
 
 Update = Callable[[Lanes, Lanes], Lanes]
 """From old values and operands to new values, lane by lane."""

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.machine.core import WARP
 from ptosim.machine.numbers.lanes import of
-from ptosim.machine.simt import WARP
 from ptosim.ops.simt.arithmetic import as_signed, as_unsigned
-from ptosim.ops.simt.frame import Frame, Lanes, Run
-from ptosim.ops.simt.table import LaneContext, lanes
+from ptosim.ops.simt.frame import Frame, LaneContext, Lanes, Run, lanes
 
 # Of values by warp as rows, and of who takes part: the value of every lane.
 Together = Callable[[Lanes, Lanes], Lanes]

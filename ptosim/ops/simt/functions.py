@@ -11,16 +11,14 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType, PackedDType, ScalarType, Type, VectorType
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.machine.numbers.codes import decode_table, encoder
-from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.formats import decode_table, encoder, lookup
 from ptosim.machine.numbers.lanes import high_half, of
 from ptosim.machine.numbers.rounding import multiply_add, to_integral
 from ptosim.machine.numbers.vcvt import MODES, vector_conversion
 from ptosim.machine.storage import view_dtype
 from ptosim.ops.scalar.numbers import FLOAT_FUNCTIONS
 from ptosim.ops.simt.arithmetic import as_signed, as_unsigned
-from ptosim.ops.simt.frame import Lanes, Run
-from ptosim.ops.simt.table import LaneContext, lane_dtype, lanes
+from ptosim.ops.simt.frame import LaneContext, Lanes, Run, lane_dtype, lanes
 
 
 @lanes("pto.mulhi")

@@ -12,11 +12,18 @@ from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.gm import addresses
 from ptosim.machine.storage import view_dtype
-from ptosim.ops.base.faults import OpFault
-from ptosim.ops.simt.frame import Frame, LanePtr, Lanes, Run
-from ptosim.ops.simt.history import Access, History, Written
-from ptosim.ops.simt.table import LaneContext, computed, element_type, lanes
-from ptosim.ops.simt.tracks import Conflict, Ids, Where, run_of
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.simt.frame import (
+    Frame,
+    LaneContext,
+    LanePtr,
+    Lanes,
+    Run,
+    computed,
+    element_type,
+    lanes,
+)
+from ptosim.ops.simt.tracks import Access, Conflict, History, Ids, Where, Written, run_of
 
 _U64 = np.dtype(np.uint64)
 _MOST_RUNS = 64

@@ -12,12 +12,21 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.limits import current
 from ptosim.machine.core import Core
-from ptosim.machine.space import POISON
+from ptosim.machine.storage import POISON
 from ptosim.machine.values import Fragment
 from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
-from ptosim.ops.simt.frame import Frame, Lanes, PrivatePtr, Run
-from ptosim.ops.simt.table import LaneContext, element_type, lane_dtype, lanes, width_of
+from ptosim.ops.simt.frame import (
+    Frame,
+    LaneContext,
+    Lanes,
+    PrivatePtr,
+    Run,
+    element_type,
+    lane_dtype,
+    lanes,
+    width_of,
+)
 
 PERSISTENT = "pto.persistent"
 

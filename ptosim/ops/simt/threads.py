@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, SLOT_SUBBLOCK_NUM
-from ptosim.ops.simt.frame import Frame, Lanes, Run
-from ptosim.ops.simt.table import LaneContext, lanes
+from ptosim.ops.simt.frame import Frame, LaneContext, Lanes, Run, lanes
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 

@@ -16,8 +16,7 @@ import numpy as np
 from ptosim.ground.ir.types import TileType
 from ptosim.machine.fifo import PipeEnd, Share
 from ptosim.machine.tile import Tile, TileRef, tile_ref
-from ptosim.ops.base.binding import Binding, OpFault
-from ptosim.ops.base.faults import check_valid
+from ptosim.ops.base.binding import Binding, OpFault, check_valid
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.base.orders import FifoUse, Free, Pop, Push
 from ptosim.ops.sync import fifo_views

@@ -17,7 +17,7 @@ from ptosim.ground.isa.conversions import (
 )
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.layout import round_up
-from ptosim.machine.numbers import affine
+from ptosim.machine.numbers import integers
 from ptosim.machine.numbers.convert import Conversion, converter
 from ptosim.machine.numbers.cpu_model import cpu_converter
 from ptosim.machine.numbers.formats import lookup
@@ -185,7 +185,7 @@ def tdequant(op: Binding) -> Commit:
         surplus = op.region("dst", rows, min(round_up(cols, 64), dst.cols))[:, cols:]
 
     def dequantize() -> None:
-        result = affine.dequantize(codes, scale(), offset())
+        result = integers.dequantize(codes, scale(), offset())
         if surplus is not None:
             surplus.view(np.uint32).fill(0xFFFFFFFF)
         values[...] = result

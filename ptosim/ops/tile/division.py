@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.machine.numbers.elementwise import floor_modulo
 from ptosim.machine.numbers.integers import float_to_int
+from ptosim.machine.numbers.transcendental import floor_modulo
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.functions import Commit, Kernel, kernel
-from ptosim.ops.tile.arithmetic import Function, divide, stored
-from ptosim.ops.tile.elementwise import elementwise
+from ptosim.ops.tile.elementwise import Function, divide, elementwise, stored
 
 _IMAGES = {np.dtype(np.int32): np.float32, np.dtype(np.int16): np.float16}
 _FORMATS = {np.dtype(np.int32): "i32", np.dtype(np.int16): "i16"}

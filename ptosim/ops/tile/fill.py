@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ptosim.ground.ir.types import DType, TileType
-from ptosim.machine.numbers.stochastic import counter_words, philox4x32
+from ptosim.machine.numbers.rounding import counter_words, philox4x32
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, typed_scalar
 from ptosim.ops.base.functions import Commit, kernel

@@ -24,7 +24,7 @@ from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import Binding, OpFault, tile_array, typed_scalar
 from ptosim.ops.base.functions import Commit, kernel
-from ptosim.ops.tile.index_checks import check_range, warn_shared
+from ptosim.ops.tile.tables import check_range, warn_shared
 
 _BLOCK = 32
 

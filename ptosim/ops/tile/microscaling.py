@@ -10,7 +10,7 @@ from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers.mx import quantizer
-from ptosim.machine.numbers.stochastic import noise
+from ptosim.machine.numbers.rounding import noise
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.functions import Commit, kernel, support, written_type

@@ -16,8 +16,7 @@ import numpy as np
 
 from ptosim.machine.layout import round_up
 from ptosim.machine.numbers.mx import GROUP, MxResult
-from ptosim.machine.space import POISON
-from ptosim.machine.storage import pack_nibbles
+from ptosim.machine.storage import POISON, pack_nibbles
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault, flat_bytes, tile_array
 

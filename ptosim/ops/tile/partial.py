@@ -19,7 +19,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.functions import Commit, Kernel, kernel
-from ptosim.ops.tile.arithmetic import word
+from ptosim.ops.tile.elementwise import word
 from ptosim.ops.tile.fill import pattern
 
 Combine = Callable[[list[np.ndarray], list[np.ndarray]], Any]

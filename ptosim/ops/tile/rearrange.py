@@ -9,7 +9,7 @@ import numpy as np
 
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.tile.index_checks import warn_shared
+from ptosim.ops.tile.tables import warn_shared
 
 
 @kernel("pto.tconcat")

@@ -13,14 +13,11 @@ from math import prod
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.space import POISON
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.storage import POISON, view_dtype
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, GmAccess, OpFault, flat_bytes
-from ptosim.ops.base.faults import check_elements
+from ptosim.ops.base.binding import Binding, GmAccess, OpFault, check_elements, flat_bytes
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.tile.index_checks import MODES, unsigned
-from ptosim.ops.tile.tables import check_used, combination, store_in_order
+from ptosim.ops.tile.tables import MODES, check_used, combination, store_in_order, unsigned
 
 Array = np.ndarray
 

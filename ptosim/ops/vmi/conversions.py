@@ -17,8 +17,7 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.logical import lane_dtype
-from ptosim.machine.numbers.codes import decode_table
-from ptosim.machine.numbers.formats import BF16
+from ptosim.machine.numbers.formats import BF16, decode_table
 from ptosim.machine.numbers.integers import float_to_int, float_to_low_bits
 from ptosim.machine.numbers.rounding import narrow
 from ptosim.machine.numbers.vcvt import MODES

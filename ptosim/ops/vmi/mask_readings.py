@@ -19,7 +19,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, Twofold
 from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.vector import VectorWindow
-from ptosim.ops.base.faults import OpFault
+from ptosim.ops.base.binding import OpFault
 
 if TYPE_CHECKING:
     from ptosim.ops.vmi.context import LogicalContext

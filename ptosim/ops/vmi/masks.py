@@ -12,7 +12,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, first_lanes
 from ptosim.machine.numbers.lanes import COMPARISONS, unsigned
 from ptosim.ops.base.context import constant
-from ptosim.ops.micro.rows import Counted, with_rows
+from ptosim.ops.micro.context import Counted, with_rows
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
 
 
@@ -85,7 +85,7 @@ def plt(ctx: LogicalContext) -> Run:
 @logical("constant_mask")
 def constant_mask(ctx: LogicalContext) -> Run:
     """A mask of the text."""
-    from ptosim.ops.vmi.producers import dense
+    from ptosim.ops.vmi.context import dense
 
     return constant(LogicalMask(dense(ctx).astype(np.bool_)), ctx["dst"])
 

@@ -22,9 +22,9 @@ from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, near
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
-from ptosim.ops.base.faults import OpFault, outside_space
+from ptosim.ops.base.binding import OpFault, outside_space
+from ptosim.ops.micro.context import MOST_OF_ENTRY
 from ptosim.ops.micro.hazards import STORE_LOAD, stores, unordered_places
-from ptosim.ops.micro.rows import MOST_OF_ENTRY
 from ptosim.ops.vmi.context import LogicalContext
 
 Address = Callable[[list], int]

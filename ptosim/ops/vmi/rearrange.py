@@ -7,8 +7,7 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers.lanes import unsigned
-from ptosim.ops.vmi.context import Function, LogicalContext, Run, logical
-from ptosim.ops.vmi.producers import register_lanes
+from ptosim.ops.vmi.context import Function, LogicalContext, Run, logical, register_lanes
 
 
 @logical("vintlv", drops=True)

@@ -21,8 +21,7 @@ from ptosim.machine.numbers.formats import BF16
 from ptosim.machine.numbers.lanes import is_float, unsigned
 from ptosim.machine.numbers.rounding import narrow
 from ptosim.ops.base.functions import support
-from ptosim.ops.vmi.context import LogicalContext, Run, logical
-from ptosim.ops.vmi.producers import groups, register_lanes
+from ptosim.ops.vmi.context import LogicalContext, Run, groups, logical, register_lanes
 
 Total = Callable[[np.ndarray], np.ndarray]
 """From rows of numbers to one number for each."""

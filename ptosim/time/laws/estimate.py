@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.costs import CostTable, cost_entries
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.enums import dtype
 from ptosim.ground.records import replace
 from ptosim.time.laws import casts as convert
-from ptosim.time.laws import cube, functions, micro, repeats, spread, transfer
+from ptosim.time.laws import functions, repeats, tquant, transfer
 from ptosim.time.laws import tquant as quant
-from ptosim.time.laws.cost import NO_LAW, NOTHING, Cost, Stage
+from ptosim.time.laws.cost import NO_LAW, NOTHING, Cost, Request, Stage
 from ptosim.time.laws.functions import Body, Function, Nest, frame_stage, loop_stages
-from ptosim.time.laws.request import Request
 from ptosim.time.laws.shapes import OpShape, TileShape
 
 
@@ -117,18 +116,18 @@ _BOTH: dict[str, Law] = {
     "move": transfer.move,
     "fifo": transfer.fifo,
     "remote": transfer.remote,
-    "product": cube.product,
-    "register": cube.register,
-    "sync": cube.sync,
+    "product": functions.product,
+    "register": functions.register,
+    "sync": functions.sync,
     "sequence": sequence,
-    "micro_copy": micro.copy,
-    "micro_fractals": micro.fractals,
-    "micro_load": micro.load,
-    "micro_scales": micro.scales,
-    "micro_fill": micro.fill,
-    "micro_fixpipe": micro.fixpipe,
-    "micro_product": micro.product,
-    "micro_sort": micro.sort,
+    "micro_copy": tquant.copy,
+    "micro_fractals": tquant.fractals,
+    "micro_load": tquant.load,
+    "micro_scales": tquant.scales,
+    "micro_fill": tquant.fill,
+    "micro_fixpipe": tquant.fixpipe,
+    "micro_product": tquant.product,
+    "micro_sort": tquant.sort,
 }
 
 LAWS: dict[str, dict[str, Law]] = {
@@ -138,12 +137,12 @@ LAWS: dict[str, dict[str, Law]] = {
         "flat": repeats.flat,
         "scalar": repeats.scalar,
         "by_rows": repeats.by_rows,
-        "row_broadcast": spread.row_broadcast,
+        "row_broadcast": functions.row_broadcast,
         "rows": repeats.rows,
         "columns": repeats.columns,
         "gather": repeats.gather,
         "convert": convert.convert_repeats,
-        "micro_repeats": micro.repeats,
+        "micro_repeats": tquant.repeats,
         "quant": quant.quant_repeats,
     },
     "a5": {

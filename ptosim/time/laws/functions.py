@@ -15,10 +15,12 @@ import itertools
 from collections.abc import Sequence
 from math import ceil
 
+from ptosim.ground.ir.types import BLOCK_BYTES, MAX_REPEATS
 from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence, vector_units
+from ptosim.ground.isa.enums import DType
 from ptosim.ground.records import dataclass
-from ptosim.time.laws.cost import Cost, Stage
-from ptosim.time.laws.request import Request
+from ptosim.time.laws.cost import Cost, Request, Stage
+from ptosim.time.laws.repeats import chain, instruction_stage, row_by_row
 from ptosim.time.laws.shapes import TileShape
 
 PAIR = 2
@@ -367,3 +369,102 @@ def select(request: Request) -> Cost:
     confidence = lowest_confidence((line.confidence, by_row.confidence))
     stages = [frame_stage(timing), Stage("vsel", loop, repeats * rows, confidence)]
     return request.cost(stages)
+
+
+# The cube: blocks of 16 x 16 results and 32 bytes of K, and the registers around it.
+
+BLOCK = 16
+
+
+def product(request: Request) -> Cost:
+    """M x K by K x N of tiles."""
+    lhs, rhs = request.shape.tile("lhs"), request.shape.tile("rhs")
+    assert lhs is not None
+    assert rhs is not None
+    return blocks(request, lhs.dtype, lhs.rows, lhs.cols, rhs.cols)
+
+
+def blocks(request: Request, dtype: DType, rows: int, deep: int, cols: int) -> Cost:
+    """Return the cost of a product whose left operand has rows x deep elements; dimensions are
+    rounded up to blocks."""
+    row = request.table.find(f"cube.product.{_kind(dtype)}", "cube.product")
+    k_block = BLOCK_BYTES * 8 // max(dtype.bits, 8)
+    m, k, n = _up(rows, BLOCK), _up(deep, k_block), _up(cols, BLOCK)
+    count = (m // BLOCK) * (k // k_block) * (n // BLOCK)
+    stages = [
+        Stage("start", row["start"], 1, row.confidence),
+        Stage("blocks", m * k * n / row["macs"], count, row.confidence),
+    ]
+    return request.cost(stages, latency=row["start"], work=2 * rows * deep * cols)
+
+
+def _kind(dtype: DType) -> str:
+    if dtype.bits == 32:
+        return "f32"
+    return {8: "8bit", 4: "4bit"}.get(dtype.bits, "16bit")
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def register(request: Request) -> Cost:
+    """A register of a unit is set."""
+    row = request.table["cube.register"]
+    return request.cost([Stage("register", row["cycles"], 1, row.confidence)], work=0)
+
+
+def sync(request: Request) -> Cost:
+    """Synchronisation itself: what it waits for is the pipes' time."""
+    return request.cost([], work=0)
+
+
+# A2/A3: a tile meets a value for each of its rows.
+#
+# A value goes to a block of 32 bytes (vbrcb), then the rows meet their blocks: column by column,
+# one instruction for each repeat of a row and a masked one for what is left over; row by row in
+# count mode where rows are fewer than the repeats of one, or lie more than 255 blocks apart. The
+# scratch takes the values of 240 rows: more go in several passes, each with start-ups of its own
+# (pto-isa headers of TROWEXPAND* and TQUANT).
+
+PASS_ROWS = 240
+"""Rows whose values are spread in one pass."""
+
+_BLOCKS = 8
+"""Values that one repeat of vbrcb spreads."""
+
+
+def row_broadcast(request: Request) -> Cost:
+    """A value for each row: spread, combined with the rows, then what follows row by row."""
+    tile, first = request.domain, request.stages[0]
+    stages = spread_and_combine(request, first, first, tile)
+    return chain(request, [*stages, *row_by_row(request, tile, request.stages[1:])])
+
+
+def spread_and_combine(
+    request: Request, name: str, instruction: str, tile: TileShape
+) -> list[Stage]:
+    """Return the stages of all passes, in their order; `name` is that of combining."""
+    spread = request.table["instruction.vbrcb"]
+    row = request.instruction(instruction, tile)
+    what = name.rpartition(" ")[2] if " " in name else "value"
+    stages: list[Stage] = []
+    for start in range(0, max(tile.rows, 1), PASS_ROWS):
+        part = TileShape(tile.type, min(tile.rows - start, PASS_ROWS), tile.cols)
+        blocks = -(-part.rows // _BLOCKS)
+        stages += [
+            instruction_stage(f"spread the {what}", spread, blocks, tile),
+            _combine(request, name, row, part),
+        ]
+    return stages
+
+
+def _combine(request: Request, name: str, row: CostRow, part: TileShape) -> Stage:
+    whole, rest = divmod(part.cols, part.lanes)
+    repeats = part.rows * part.row_repeats
+    masked = request.table["repeat.masked"]["cycles"]
+    distance = part.type.cols * part.bits // 8
+    if whole > part.rows or distance > MAX_REPEATS * BLOCK_BYTES:
+        return instruction_stage(name, row, repeats, part, masked * part.rows, part.rows)
+    extra = masked if rest else 0
+    return instruction_stage(name, row, repeats, part, extra, whole + bool(rest))

@@ -17,8 +17,7 @@ from math import ceil
 
 from ptosim.ground.ir.types import MAX_REPEATS
 from ptosim.ground.isa.costs import CostRow
-from ptosim.time.laws.cost import Cost, Stage
-from ptosim.time.laws.request import Request
+from ptosim.time.laws.cost import Cost, Request, Stage
 from ptosim.time.laws.shapes import TileShape
 
 HALF_LANES = 64

@@ -7,9 +7,8 @@ the latency of a transfer overlaps with the transfer after it on the same pipe.
 from __future__ import annotations
 
 from ptosim.ground.isa.costs import CostRow
-from ptosim.time.laws.cost import Cost, Movement, Stage
-from ptosim.time.laws.cube import BLOCK
-from ptosim.time.laws.request import Request
+from ptosim.time.laws.cost import Cost, Movement, Request, Stage
+from ptosim.time.laws.functions import BLOCK
 from ptosim.time.laws.shapes import TileShape, ViewShape
 
 

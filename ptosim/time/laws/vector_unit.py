@@ -17,8 +17,7 @@ from heapq import heappop, heappush
 from math import ceil
 
 from ptosim.time.laws.shapes import VectorStep
-from ptosim.time.laws.vector_rounds import Cursor
-from ptosim.time.laws.vector_times import BARRIER, Pipeline
+from ptosim.time.laws.vector_times import BARRIER, Cursor, Pipeline
 
 _REGISTER, _PLACE = 0, 1
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.affine import Affine, later, settled, step_of
+from ptosim.time.pipes.fast import DataOrder
 from ptosim.time.pipes.last_uses import HELD, Far, Further, Given, Series
-from ptosim.time.pipes.order import DataOrder
 from ptosim.time.pipes.steps import Issued
 
 

@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
-from ptosim.time.pipes.signals import SignalTimes
 from ptosim.time.pipes.steps import Flag, Step
-from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.pipes.timers import CoreTimer, SignalTimes
 
 # Bandwidth that all cores share: transfers placed in the order of their starts.
 #

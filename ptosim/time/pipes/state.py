@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ptosim.ground.records import NamedTuple
+from ptosim.time.pipes.fast import DataOrder
 from ptosim.time.pipes.last_uses import HELD, Cells, Far, Given
 from ptosim.time.pipes.model import TimingModel
-from ptosim.time.pipes.order import DataOrder
 from ptosim.time.pipes.records import Records
-from ptosim.time.pipes.signals import SignalRecords
 from ptosim.time.pipes.steps import Flag, Step
-from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.pipes.timers import CoreTimer, SignalRecords
 
 Archive = dict[Any, Records]
 """Records as many as they ever were, by core or signal."""

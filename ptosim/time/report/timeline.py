@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
-from ptosim.time.laws.instructions import Timed, timed
-from ptosim.time.laws.region import chains, handed_on_by, recurrences
+from ptosim.time.laws.region import Executed, chains, handed_on_by, out_of_order, recurrences
 from ptosim.time.laws.shapes import Registers, VectorStep, VectorWork
-from ptosim.time.laws.window import Executed, out_of_order
+from ptosim.time.laws.vector_times import Timed, timed
 from ptosim.time.pipes.steps import Step
 
 SHOWN_ITERATIONS = 3

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ptosim.ground.isa.rows import isa
-from ptosim.tools.lsp.names import Kind, Made
-from ptosim.tools.lsp.scope import Scope
-from ptosim.tools.lsp.statements import WORD, operation_of, results_of
+from ptosim.tools.lsp.names import WORD, Kind, Made, operation_of, results_of
+from ptosim.tools.lsp.predict import Scope
 
 TYPES = ("function", "parameter", "variable", "type", "macro", "comment", "string", "number",
          "keyword", "property", "label", "enumMember")  # fmt: skip

@@ -19,10 +19,8 @@ from ptosim.ground.records import dataclass
 from ptosim.language.bind.bind import describe
 from ptosim.language.syntax.tile_types import TILE_KEYS
 from ptosim.tools.lsp.document import Document
-from ptosim.tools.lsp.names import Kind
-from ptosim.tools.lsp.predict import Rest, filled, lines_of, rests, values_for
-from ptosim.tools.lsp.scope import Scope
-from ptosim.tools.lsp.statements import Piece, operation_of, pieces, results_of
+from ptosim.tools.lsp.names import Kind, Piece, operation_of, pieces, results_of
+from ptosim.tools.lsp.predict import Rest, Scope, filled, lines_of, rests, values_for
 
 MOST = 50
 """So many items at once: more are not read by anyone."""

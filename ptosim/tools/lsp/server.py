@@ -27,8 +27,8 @@ from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.tools.lsp.document import Document, Settings, settings_of
 from ptosim.tools.lsp.edits import Places
+from ptosim.tools.lsp.predict import Scope
 from ptosim.tools.lsp.resting import Resting
-from ptosim.tools.lsp.scope import Scope
 
 # -- messages --------------------------------------------------------------------------------------
 

@@ -14,11 +14,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from ptosim.ground import collector
+from ptosim.ground import processes
 from ptosim.ground.errors import UsageError
 from ptosim.ground.processes import OF_BLAS
-from ptosim.tools.search.source import missing_extra
-from ptosim.tools.search.work import AHEAD, Lost, Work
+from ptosim.tools.search.source import AHEAD, Lost, Work, missing_extra
 
 Job = TypeVar("Job")
 ORPHAN = 1.0
@@ -141,7 +140,7 @@ def _begin() -> None:
     """Ctrl-C is for the process that asks; it ends the others. Where it is killed itself, nobody
     tells them."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    collector.seldom()
+    processes.seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.version import __version__
-from ptosim.tools.search.source import missing_extra
-from ptosim.tools.search.work import AHEAD, Lost, Work
+from ptosim.tools.search.source import AHEAD, Lost, Work, missing_extra
 
 PATIENCE = 15
 """Seconds that a scheduler, and the first of its workers, may take to answer."""

@@ -18,13 +18,13 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import refuse_device
 from ptosim.ground.isa.costs import GIB
-from ptosim.ground.isa.dtypes import plain_dtypes
+from ptosim.ground.isa.enums import plain_dtypes
 from ptosim.ground.limits import UNTRUSTED, Limits
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.whole_numbers import whole
 from ptosim.language.place.cores import peer_functions
 from ptosim.launch.hard import drawn
-from ptosim.launch.options import NORMAL, Redraw
+from ptosim.launch.prepared import NORMAL, Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.totals import CostReport
 from ptosim.tools.search import point
@@ -32,7 +32,7 @@ from ptosim.tools.search.engines import Workers, engine_of
 from ptosim.tools.search.judge_jobs import Candidate, Expression, read_jobs
 from ptosim.tools.search.point import DONE, cost, hazards, judging, load_text
 from ptosim.tools.search.request import Refused, Request, refused_by
-from ptosim.tools.search.work import Lost
+from ptosim.tools.search.source import Lost
 
 # -- the runs --------------------------------------------------------------------------------------
 

@@ -14,18 +14,18 @@ import numpy as np
 from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import LimitError, Trap, UsageError
+from ptosim.ground.installed import of_the_caller
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.records import dataclass, field
-from ptosim.ground.user_code import of_the_caller
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.launch.array_files import beside, parse_argument, parse_expectation
 from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import read_source
 from ptosim.launch.tolerance import Tolerance
-from ptosim.launch.values import beside, parse_argument, parse_expectation
 from ptosim.tools.search.request import Refused, Request, line_of, refused_by
 from ptosim.tools.search.source import function_of
 

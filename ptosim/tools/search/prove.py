@@ -18,7 +18,7 @@ from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.launch.analysis.differences import hard_data
-from ptosim.launch.options import Redraw
+from ptosim.launch.prepared import Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.machine.storage import has_numbers

@@ -12,7 +12,7 @@ import numpy as np
 from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.space import MemorySpace
+from ptosim.machine.storage import MemorySpace
 from ptosim.machine.tile import Tile, TileRef
 
 # -- hashes ----------------------------------------------------------------------------------------

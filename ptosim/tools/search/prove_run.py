@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.records import Inst, Kind
-from ptosim.ground.records import dataclass
+from ptosim.engine.core.bound import Inst, Kind
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Reached, effects_of
-from ptosim.machine.effects.strided import Strided
-from ptosim.machine.effects.touch import Touch
+from ptosim.machine.effects.storage import Strided, Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
-from ptosim.tools.search.prove_account import Bytes, Told, try_account
 from ptosim.tools.search.prove_memory import (
     Elements,
     HashedMemory,
@@ -26,6 +24,73 @@ from ptosim.tools.search.prove_memory import (
     constant,
 )
 from ptosim.tools.search.prove_ops import HANDLES, SILENT, Step, covers_nothing, is_move, rule_of
+
+# What a rule of the proof says of an operation, held against the function of the operation.
+#
+# The function is executed twice: on memory as it is, and with every byte that the rule does not
+# read as its complement. Neither time may a byte change that the rule does not name as written, and
+# what is written must be the same both times. So an effect cannot hide behind bytes that happen to
+# hold what it writes, nor a result depend on bytes that are not said to be read.
+
+Bytes = tuple[Place, np.ndarray]
+"""A memory and numbers of bytes in it."""
+
+
+class Told(NamedTuple):
+    """The bytes that an operation reads, writes, and leaves without a meaning."""
+
+    read: list[Bytes]
+    written: list[Bytes]
+    spoiled: list[Bytes]
+
+
+def try_account(
+    memory: HashedMemory, core: Core, told: Told, function: Callable[[], object]
+) -> None:
+    """Execute the function of an operation on two contents; memory is left as it was. Raises
+    Unprovable where it does something else than what was told."""
+    places = [("gm", number) for number in range(len(memory.buffers))]
+    places += [memory.space(core, name) for name in core.spaces]
+    actual = {place: memory.of(place).actual for place in places}
+    kept = {place: content.copy() for place, content in actual.items()}
+    left: list[dict[Place, np.ndarray]] = []
+    try:
+        for complement in (False, True):
+            begun = _begun(kept, told.read) if complement else kept
+            for place, content in begun.items():
+                actual[place][:] = content
+            function()
+            left.append({p: c.copy() for p, c in actual.items()})
+            _refuse_others(begun, left[-1], [*told.written, *told.spoiled])
+    finally:
+        for place, content in kept.items():
+            actual[place][:] = content
+    for place, numbers in told.written:
+        for where, spoiled in told.spoiled:
+            numbers = np.setdiff1d(numbers, spoiled) if where == place else numbers
+        if not np.array_equal(left[0][place][numbers], left[1][place][numbers]):
+            raise Unprovable("depends on bytes that the rules do not name")
+
+
+def _begun(kept: dict[Place, np.ndarray], read: list[Bytes]) -> dict[Place, np.ndarray]:
+    made = {place: ~content for place, content in kept.items()}
+    for place, numbers in read:
+        made[place][numbers] = kept[place][numbers]
+    return made
+
+
+def _refuse_others(
+    begun: dict[Place, np.ndarray], left: dict[Place, np.ndarray], written: list[Bytes]
+) -> None:
+    for place, content in begun.items():
+        changed = content != left[place]
+        for where, numbers in written:
+            if where == place:
+                changed[numbers] = False
+        if changed.any():
+            name = "global memory" if place[0] == "gm" else place[0]
+            raise Unprovable(f"changes bytes of {name} that the rules do not name")
+
 
 # Moves as tables: which byte goes where, found by moving numbers of bytes.
 #

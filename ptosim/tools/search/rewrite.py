@@ -16,8 +16,8 @@ from ptosim.ground.source import Source
 from ptosim.language.build import Builder
 from ptosim.language.frontend import Front, FrontOptions
 from ptosim.language.rewrite.edits import Edit, before, edited, indent_of, loop_head
+from ptosim.launch.description import Sidecar
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sidecar import Sidecar
 from ptosim.time.report.totals import CostReport
 from ptosim.tools.search.prove import FOR_ALL, REFUSED, UNEQUAL, Launched, Proof, prove, same_values
 from ptosim.tools.search.rewrite_buffers import double_buffered
@@ -263,7 +263,7 @@ def _compared(program: LoadedProgram, changed: Source, launch: Launch) -> str:
 
 def launch_args(sidecar: Sidecar | None) -> Mapping[str, Any] | None:
     """Return the arguments that a sidecar keeps, None if there is none."""
-    from ptosim.launch.sidecar import kept_arguments
+    from ptosim.launch.description import kept_arguments
 
     return kept_arguments(sidecar) if sidecar is not None else None
 

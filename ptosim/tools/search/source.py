@@ -17,9 +17,10 @@ from ptosim.ground.confined import little_memory
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.files import is_file, read_text
+from ptosim.ground.installed import of_the_caller
 from ptosim.ground.limits import current
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, with_line_feeds
-from ptosim.ground.user_code import of_the_caller
 from ptosim.language.syntax.parser import parse
 from ptosim.launch.sources import read_source, source_path
 from ptosim.tools.search.space import Space
@@ -248,3 +249,19 @@ def _failed(name: str, problem: Exception) -> MakeError:
     place = getattr(problem, "lineno", None)
     where = f"{name}:{place}" if isinstance(place, int) else name
     return MakeError(f"PTO7603: {where} raises {type(problem).__name__}: {reason}")
+
+
+# What all that works on jobs agrees on: a job, how many are handed out, one that was lost.
+
+Work = Callable[[Any], Any]
+AHEAD = 2
+"""Jobs of each worker that are handed out before results come back: none of them waits, and a
+space of millions of points is never in memory. What loky's queue has no room for (twice the workers
+and one more) it could not forget when it is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What is known of a job whose process ended twice."""
+
+    reason: str = "PTO7611: the process that worked on it ended, and so did another one"

@@ -23,7 +23,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.cache import cache_directory
 from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.version import __version__
-from ptosim.launch.values import beside, in_file
+from ptosim.launch.array_files import beside, in_file
 from ptosim.tools.search.pareto import row_in
 from ptosim.tools.search.point import Row
 from ptosim.tools.search.request import Request

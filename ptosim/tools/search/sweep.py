@@ -18,12 +18,10 @@ from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.engines import Workers, engine_of
 from ptosim.tools.search.pareto import front_of
 from ptosim.tools.search.point import Row, evaluate, refused_row
-from ptosim.tools.search.point_recipe import Recipe, read_recipe
-from ptosim.tools.search.request import Request
-from ptosim.tools.search.source import MakeError, Maker, maker_of
+from ptosim.tools.search.request import Recipe, Request, read_recipe
+from ptosim.tools.search.source import Lost, MakeError, Maker, maker_of
 from ptosim.tools.search.space import Params, Space, space_of
 from ptosim.tools.search.store import Store, key_of
-from ptosim.tools.search.work import Lost
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,12 +15,11 @@ import numpy as np
 from ptosim.ground.errors import BudgetError, PtosimError, Trap, UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass, field, replace
+from ptosim.launch.description import kept_arguments
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sidecar import kept_arguments
 from ptosim.time.report.totals import CostReport
 from ptosim.tools.search.point import arguments, load_text
-from ptosim.tools.search.point_recipe import Recipe
 from ptosim.tools.search.prove import (
     EQUAL,
     FOR_ALL,
@@ -33,7 +32,7 @@ from ptosim.tools.search.prove import (
     run_with,
     same_values,
 )
-from ptosim.tools.search.request import Refused
+from ptosim.tools.search.request import Recipe, Refused
 from ptosim.tools.search.rewrite import REWRITES, Launch, applied
 from ptosim.tools.search.source import MakeError, Maker
 from ptosim.tools.search.space import Params, Space

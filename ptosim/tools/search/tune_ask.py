@@ -11,7 +11,7 @@ from ptosim.ground.records import replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import described, open_source, source_path, split_part
 from ptosim.tools.api import load
-from ptosim.tools.search.point_recipe import Recipe, read_recipe
+from ptosim.tools.search.request import Recipe, read_recipe
 from ptosim.tools.search.rewrite import Launch
 from ptosim.tools.search.source import maker_of
 from ptosim.tools.search.space import Space, space_of

@@ -21,12 +21,11 @@ from ptosim.ground.files import write_file
 from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass, field
 from ptosim.language.frontend import FrontOptions, run_frontend
-from ptosim.launch.array_files import BROKEN
+from ptosim.launch.array_files import BROKEN, beside, in_file
 from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.results import Result
-from ptosim.launch.sidecar import Sidecar, sidecar_of
 from ptosim.launch.sources import read_source
-from ptosim.launch.values import beside, in_file
 from ptosim.tools.api import check_source
 from ptosim.views.frames import plain, render_all
 

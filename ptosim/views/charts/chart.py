@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.views.charts.axis import Axis, Tick
-from ptosim.views.charts.marks import SIDE, Key, Mark, Points
+from ptosim.views.charts.marks import SIDE, Axis, Key, Mark, Points, Tick
 
 HEIGHT = 240
 """Pixels of a picture, unless it is asked for others."""

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from html import escape
 
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.chart import legend, said, tick_labels
-from ptosim.views.charts.marks import Key, colour
-from ptosim.views.json_text import line as json_line
+from ptosim.views.charts.marks import Axis, Key, colour
+from ptosim.views.text import line as json_line
 
 _CHARACTER, _WIDEST = 0.52, 15.0
 """Ems of a character of a name, and of the longest name."""

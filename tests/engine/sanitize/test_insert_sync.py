@@ -12,9 +12,9 @@ import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
-from ptosim.launch import values
+from ptosim.launch import array_files
 from ptosim.launch.analysis.insert_sync.write import rewritten
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.launch.sources import source_path
 from ptosim.shell.main import main
 from tests.engine.sanitize.test_micro import (
@@ -67,7 +67,7 @@ def run(source, beside, target: str, **options):
     loaded = ptosim.load(
         source, target=target, profile=defaults.get("profile", "hw"), sync=options.pop("sync", None)
     )
-    args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+    args = {n: array_files.parse_spec(s, beside.folder) for n, s in beside.args.items()}
     keep = {k: defaults[k] for k in ("entry", "block_num", "seed") if k in defaults}
     return loaded.run(args, **keep, **options)
 

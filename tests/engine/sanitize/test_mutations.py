@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.engine.core.records import Kind
+from ptosim.engine.core.bound import Kind
 from ptosim.engine.watch.access import access_of
 from ptosim.engine.watch.shadow import Shadow
 from ptosim.ground.diagnostics.model import Sink
@@ -27,15 +27,15 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
-from ptosim.launch import values
+from ptosim.launch import array_files
 from ptosim.launch.analysis.insert_sync.write import rewritten
+from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sidecar import Sidecar, sidecar_of
 from ptosim.launch.sources import source_path
 from ptosim.machine.core import CUBE_SPACES
 from ptosim.machine.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
-from ptosim.machine.effects.strided import tile_bytes
+from ptosim.machine.effects.storage import tile_bytes
 from ptosim.tools.api import check_source
 from tests.ops.semantics.test_sync import X, mixed, program
 from tests.oracle.ordering import Access, Event, Ordering, conflicts
@@ -243,7 +243,7 @@ def shipped() -> Iterator[Made]:
 
 
 def _shipped(name: str, target: str, beside: Sidecar) -> Case:
-    args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+    args = {n: array_files.parse_spec(s, beside.folder) for n, s in beside.args.items()}
     level = beside.options.get("level")
     text = source_path(f"@{name}").read_text(encoding="utf-8")
     flagged = synchronised(text, target, level)

@@ -10,8 +10,8 @@ import ptosim
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions, run_frontend
-from ptosim.language.place.liveness import lifetimes
 from ptosim.language.place.planner import Placement, place
+from ptosim.language.place.reuse import lifetimes
 
 HEAD = """module attributes {pto.target_arch = "a3"} {
   func.func @k(%n: index, %cond: i1) {

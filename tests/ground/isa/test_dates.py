@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa import announced as module
-from ptosim.ground.isa.announced import Coming, coming
 from ptosim.ground.isa.dates import DATES, at_date, check_date, holds
 from ptosim.ground.isa.rows import _dates, _make, _Row, isa
 from ptosim.ground.isa.schema import OpDef
+from ptosim.language.bind import unknown as module
+from ptosim.language.bind.unknown import Coming, coming
 
 APRIL, AUGUST = DATES[:2]
 

@@ -10,7 +10,7 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
-from ptosim.language.bind.blocks import dominated
+from ptosim.language.bind.units import dominated
 from ptosim.language.syntax.parser import parse
 from ptosim.tools.api import check_source
 

@@ -6,9 +6,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
-from ptosim.ground.isa import announced
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.source import Source
+from ptosim.language.bind import unknown
 from ptosim.language.frontend import FrontOptions
 from ptosim.language.rewrite.forms import to_date
 
@@ -65,8 +65,8 @@ def test_legacy_reads_what_the_date_does_not() -> None:
 @pytest.fixture
 def name_to_come(monkeypatch) -> str:
     """A name that August has and that has no row."""
-    known = announced.Coming("tile operations", AUGUST)
-    monkeypatch.setattr(announced, "_names", lambda: ({"tlater": known}, {}))
+    known = unknown.Coming("tile operations", AUGUST)
+    monkeypatch.setattr(unknown, "_names", lambda: ({"tlater": known}, {}))
     return "pto.tlater"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import ptosim
-from ptosim.language.place.liveness import _united
+from ptosim.language.place.reuse import _united
 from ptosim.launch.analysis.insert_sync import planner
 from ptosim.launch.analysis.insert_sync.planner import Touch
 from ptosim.machine.effects import storage

@@ -7,8 +7,7 @@ import random
 import pytest
 
 from ptosim.language.place import reuse
-from ptosim.language.place.liveness import Lifetime
-from ptosim.language.place.reuse import Buffer, Ranges, Reuse
+from ptosim.language.place.reuse import Buffer, Lifetime, Ranges, Reuse
 
 
 def pairwise(buffers, capacity, taken, level):

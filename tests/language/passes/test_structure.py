@@ -12,8 +12,8 @@ from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.isa.dates import DATES
-from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.rows import known_traits
+from ptosim.ground.isa.schema import compile_expr
 from ptosim.ground.source import Source
 from ptosim.language.frontend import CODED, FrontOptions, run_frontend
 from ptosim.language.verify.structure import WALKS, checks

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.ground.isa.announced import coming
+from ptosim.language.bind.unknown import coming
 
 PROGRAM = """module attributes {pto.target_arch = "a5"} {
   func.func private @g(%a: i32) -> i32 {

@@ -8,7 +8,7 @@ from ptosim.ground.ir.attributes import Dense, Enum, attr_value
 from ptosim.ground.ir.types import VectorType
 from ptosim.ground.isa.enums import enums
 from ptosim.language.bind.structured import constant_value
-from ptosim.language.syntax.types import parse_type
+from ptosim.language.syntax.parser import parse_type
 from ptosim.tools.api import check
 from tests.language.syntax.helpers import only_op
 

@@ -12,7 +12,7 @@ from ptosim.ground.source import Source
 from ptosim.language.build import Builder, Typed, as_module, renamed, text_of
 from ptosim.language.frontend import FrontOptions, check_module
 from ptosim.language.syntax.parser import parse
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models import explore, kernels
 from ptosim.models.kernel_builder import module
 

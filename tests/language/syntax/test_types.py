@@ -16,7 +16,7 @@ from ptosim.ground.ir.types import (
     ViewType,
     VRegType,
 )
-from ptosim.language.syntax.types import parse_type
+from ptosim.language.syntax.parser import parse_type
 
 
 def test_tile_defaults_of_the_compact_form():

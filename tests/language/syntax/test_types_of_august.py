@@ -21,7 +21,7 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.language.syntax.types import parse_type
+from ptosim.language.syntax.parser import parse_type
 from ptosim.tools.api import check
 
 ACCEPTED = {

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
+from ptosim.launch.prepared import RunOptions
 from ptosim.launch.sources import shipped, shipped_names
 
 PAGE = [name for name in shipped_names() if name.startswith("page/")]

@@ -14,8 +14,8 @@ import pytest
 import ptosim
 from ptosim.engine.watch import reach
 from ptosim.launch import cost as cost_of_launches
-from ptosim.launch import options as launch_options
 from ptosim.launch import parallel
+from ptosim.launch import prepared as launch_options
 from ptosim.launch.choices import Choices
 from ptosim.machine.effects.account import Effects
 from tests.launch.programs.expected import PROGRAMS

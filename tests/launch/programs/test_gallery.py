@@ -7,8 +7,8 @@ import pytest
 
 import ptosim
 from ptosim.ground.source import Source
-from ptosim.launch import values
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch import array_files
+from ptosim.launch.description import sidecar_of
 from ptosim.launch.sources import source_path
 from ptosim.tools.api import check_source
 from ptosim.views.manual import pages
@@ -43,7 +43,7 @@ def findings(name: str) -> list:
     path = source_path(f"@broken/{name}")
     beside = sidecar_of(path)
     assert beside is not None
-    args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+    args = {n: array_files.parse_spec(s, beside.folder) for n, s in beside.args.items()}
     if "PTO5301" in beside.codes:
         source = Source(str(path), path.read_text(encoding="utf-8"))
         return check_source(source, beside.targets[0], redundant=True).findings

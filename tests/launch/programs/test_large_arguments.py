@@ -14,7 +14,7 @@ import pytest
 import ptosim
 from ptosim.launch import generated
 from ptosim.launch.launch import Launch
-from ptosim.launch.options import RunOptions
+from ptosim.launch.prepared import RunOptions
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import LARGE, PAGE, Kept, Pages
 
@@ -128,7 +128,7 @@ def test_pages_tell_whether_they_changed():
 
 
 def test_generated_data_do_not_depend_on_the_chunks(monkeypatch):
-    from ptosim.ground.isa.dtypes import dtype
+    from ptosim.ground.isa.enums import dtype
 
     for name in ("f32", "i8", "ui8", "bf16"):
         made = []

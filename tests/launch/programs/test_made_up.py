@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.dtypes import dtype
-from ptosim.launch import values
+from ptosim.ground.isa.enums import dtype
+from ptosim.launch import array_files
 from ptosim.launch.generated import LazyArray, random_pages
 from ptosim.machine.pages import LARGE, PAGE, Pages
 from tests.launch.programs.test_large_arguments import COLS, WINDOW
@@ -69,7 +69,7 @@ def test_pages_of_every_width(name):
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_spec_is_the_sequence_of_its_seed(backwards):
     """What NumPy's generator gives, wherever one begins to read."""
-    lazy = values.parse_argument("randn:bf16:1100x2048:9")
+    lazy = array_files.parse_argument("randn:bf16:1100x2048:9")
     assert isinstance(lazy, LazyArray)
     plain = np.random.default_rng(9).standard_normal(1100 * 2048).astype(np.float32)
     expected = plain.astype(ml_dtypes.bfloat16)
@@ -80,13 +80,13 @@ def test_a_spec_is_the_sequence_of_its_seed(backwards):
         end = start + PAGE
         assert pages.memory[start:end].tobytes() == expected.view(np.uint8)[start:end].tobytes()
     np.testing.assert_array_equal(np.asarray(lazy).reshape(-1), expected)
-    assert isinstance(values.parse_argument("randn:bf16:16x16:9"), np.ndarray)
+    assert isinstance(array_files.parse_argument("randn:bf16:16x16:9"), np.ndarray)
 
 
 def test_a_spec_as_an_argument_is_like_its_array():
     program = far()
-    lazy = {**SCALARS, "x": values.parse_argument("randn:f32:4096x1024:7")}
-    whole = {**SCALARS, "x": values.parse_spec("randn:f32:4096x1024:7")}
+    lazy = {**SCALARS, "x": array_files.parse_argument("randn:f32:4096x1024:7")}
+    whole = {**SCALARS, "x": array_files.parse_spec("randn:f32:4096x1024:7")}
     one, two = program.run(lazy).outputs, program.run(whole).outputs
     np.testing.assert_array_equal(one["y"], two["y"])
     np.testing.assert_array_equal(one["x"], two["x"])

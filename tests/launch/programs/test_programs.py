@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ptosim.ground.diagnostics.catalog import catalog
-from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.sources import shipped_names
 from ptosim.shell.main import main
 from tests.launch.programs.expected import MAKERS, PROGRAMS, path_of

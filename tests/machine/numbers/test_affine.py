@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ptosim.machine.numbers.affine import dequantize, half_image, quantize_int8
+from ptosim.machine.numbers.integers import dequantize, half_image, quantize_int8
 from tests.machine.numbers.helpers import array, from_patterns, hexes, patterns_of
 from tests.oracle import groups
 from tests.oracle import numerics as oracle

@@ -11,7 +11,7 @@ import pytest
 
 from ptosim.ground import processes
 from ptosim.ground.errors import UsageError
-from ptosim.machine.numbers import blas
+from ptosim.machine.numbers import exact_sums
 
 SHAPES = [(128, 128, 128), (1, 4095, 300), (300, 4095, 1), (65, 1000, 67), (4095, 64, 4)]
 
@@ -34,7 +34,7 @@ class Library:
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     monkeypatch.delenv(processes.VARIABLE, raising=False)
-    kept = (processes.wanted_threads, blas._libraries)
+    kept = (processes.wanted_threads, exact_sums._libraries)
     for function in kept:
         function.cache_clear()
     yield
@@ -51,10 +51,10 @@ def factors(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 def test_pieces_are_the_whole(shape, monkeypatch):
     left, right = factors(*shape)
     expected = left.astype(np.int64) @ right.astype(np.int64)  # not a product of BLAS
-    monkeypatch.setattr(blas, "_libraries", lambda: None)
-    np.testing.assert_array_equal(blas.multiply(left, right), expected)
+    monkeypatch.setattr(exact_sums, "_libraries", lambda: None)
+    np.testing.assert_array_equal(exact_sums.multiply(left, right), expected)
     out = np.empty_like(expected, np.float64)
-    assert blas.multiply(left, right, out) is out
+    assert exact_sums.multiply(left, right, out) is out
     np.testing.assert_array_equal(out, expected)
 
 
@@ -68,10 +68,10 @@ def test_no_piece_is_large_enough_to_be_divided(shape, monkeypatch):
         return plain(left, right, out=out)
 
     left, right = factors(*shape)
-    monkeypatch.setattr(blas, "_libraries", lambda: None)
+    monkeypatch.setattr(exact_sums, "_libraries", lambda: None)
     monkeypatch.setattr(np, "matmul", watched)
-    blas.multiply(left, right)
-    assert max(sizes) <= blas.UNDIVIDED
+    exact_sums.multiply(left, right)
+    assert max(sizes) <= exact_sums.UNDIVIDED
 
 
 @pytest.mark.parametrize(
@@ -80,24 +80,24 @@ def test_no_piece_is_large_enough_to_be_divided(shape, monkeypatch):
 def test_threads_are_set_around_a_product(wanted, had, told, monkeypatch):
     library = Library(had)
     monkeypatch.setenv(processes.VARIABLE, wanted)
-    monkeypatch.setattr(blas, "_libraries", lambda: (library,))
-    blas.multiply(*factors(128, 128, 128))
+    monkeypatch.setattr(exact_sums, "_libraries", lambda: (library,))
+    exact_sums.multiply(*factors(128, 128, 128))
     assert library.set_to == told
     assert library.number == had
 
 
 def test_a_product_that_fails_leaves_the_threads(monkeypatch):
     library = Library(8)
-    monkeypatch.setattr(blas, "_libraries", lambda: (library,))
+    monkeypatch.setattr(exact_sums, "_libraries", lambda: (library,))
     with pytest.raises(ValueError, match="mismatch"):
-        blas.multiply(np.ones((128, 128)), np.ones((129, 128)))
+        exact_sums.multiply(np.ones((128, 128)), np.ones((129, 128)))
     assert library.number == 8
 
 
 def test_the_threads_of_numpy_stay_the_callers():
     control = pytest.importorskip("threadpoolctl").ThreadpoolController()
     before = [c.get_num_threads() for c in control.lib_controllers]
-    blas.multiply(*factors(256, 256, 256))
+    exact_sums.multiply(*factors(256, 256, 256))
     assert [c.get_num_threads() for c in control.lib_controllers] == before
 
 

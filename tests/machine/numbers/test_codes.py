@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ptosim.machine.numbers.codes import decode, encode, encoder
+from ptosim.machine.numbers.formats import decode, encode, encoder
 from tests.machine.numbers.helpers import array, f32_probes, f32_values, from_patterns, hexes
 from tests.oracle import numerics as oracle
 

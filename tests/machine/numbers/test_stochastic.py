@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ptosim.machine.numbers import mx
-from ptosim.machine.numbers.codes import encode
-from ptosim.machine.numbers.stochastic import noise, round_stochastically
+from ptosim.machine.numbers.formats import encode
+from ptosim.machine.numbers.rounding import noise, round_stochastically
 from tests.machine.numbers.helpers import hexes
 from tests.oracle import numerics as oracle
 

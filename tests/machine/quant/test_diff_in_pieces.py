@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models.quant import diff, statistics
 from ptosim.models.quant.diff import Setting, compare
 

@@ -10,9 +10,8 @@ import pytest
 from ptosim.ground.errors import UsageError
 from ptosim.machine.quant.granularity import PIECE, covering, pieces
 from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.parameters import schemes, storage
 from ptosim.machine.quant.quantize import quantize
-from ptosim.machine.quant.schemes import schemes
-from ptosim.machine.quant.storage import storage
 
 rng = np.random.default_rng(23)
 

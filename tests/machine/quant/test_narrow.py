@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.parameters import storage
 from ptosim.machine.quant.quantize import quantize
-from ptosim.machine.quant.storage import storage
 from tests.oracle import quant as oracle
 
 

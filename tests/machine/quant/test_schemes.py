@@ -10,9 +10,8 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
+from ptosim.machine.quant.parameters import scheme, schemes, storage
 from ptosim.machine.quant.quantize import explain, quantize
-from ptosim.machine.quant.schemes import scheme, schemes
-from ptosim.machine.quant.storage import storage
 from tests.oracle import quant as oracle
 
 pytestmark = pytest.mark.sampled(12)

@@ -9,8 +9,8 @@ import pytest
 
 from ptosim.machine.quant.granularity import PIECE
 from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.parameters import schemes
 from ptosim.machine.quant.quantize import quantize
-from ptosim.machine.quant.schemes import schemes
 
 COUNT = 8 * PIECE
 LIMIT = 4 * PIECE * 8 + 200_000

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ptosim.ground.isa.data import read_toml
-from ptosim.machine.quant.schemes import scheme, schemes
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import scheme, schemes, storage
 from ptosim.models.quant.causes import CAUSES, exchanged, judge, parts_that_differ
 from ptosim.models.quant.diff import Setting
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from ptosim.models.audit.model import audit_model
+from ptosim.models.audit.findings import audit_model
 from ptosim.models.onnx_model import feeds, graph_of
 from tests.models.lower.models import model, multilayer, one
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.machine.quant.schemes import scheme
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import scheme, storage
 from ptosim.models import kernels
-from ptosim.models.audit.price import function_of, prices
+from ptosim.models.audit.findings import function_of, prices
 from ptosim.models.audit.program import audit_program
 from ptosim.models.audit.steps import REAL, Step
 from ptosim.models.kernel_builder import module

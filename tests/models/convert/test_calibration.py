@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import UsageError
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models.fusion.programs import significant_bits
 from ptosim.models.quant.calibration import affine, clipped_share, limits, shortened, symmetric
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptosim.machine.quant.parameters import storage
 from ptosim.machine.quant.quantize import quantize
-from ptosim.machine.quant.storage import storage
 from ptosim.models import plan
 from ptosim.models.quant.onednn.attributes import Attributes
 from ptosim.models.quant.onednn.primitives import Values

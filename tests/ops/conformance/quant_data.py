@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from tests.ops.conformance.data import COMPARED, arrays
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ptosim.machine.numbers.affine import dequantize, quantize_int8
 from ptosim.machine.numbers.convert import TARGETS, converter, pairs
 from ptosim.machine.numbers.cpu_model import cpu_converter
 from ptosim.machine.numbers.formats import lookup
+from ptosim.machine.numbers.integers import dequantize, quantize_int8
 from ptosim.machine.numbers.mx import quantizer
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles
 from tests.ops.conformance.data import NAMES, arrays, files, stem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models.quant.integer_ops import matmul_int32
 from ptosim.models.quant.onednn.attributes import Attributes
 from ptosim.models.quant.onednn.primitives import Values, convolution, matmul

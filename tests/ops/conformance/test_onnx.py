@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ptosim.machine.quant.parameters import storage
 from ptosim.machine.quant.quantize import quantize
-from ptosim.machine.quant.storage import storage
 from ptosim.models.quant.onnx.ops import evaluate
 from ptosim.models.quant.onnx.rules import check_node
 from ptosim.models.quant.onnx.schema import Input, Node

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.launch import values
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch import array_files
+from ptosim.launch.description import sidecar_of
 from tests.launch.programs.test_programs import PROGRAMS
 from tests.ops.micro.data import masks, registers
 from tests.support.micro import Lanes, in_ub, kernel, module, run
@@ -120,7 +120,7 @@ def test_what_memory_held_before_does_not_matter(name):
     program = ptosim.load(path)
     found = []
     for uninit in ("zero", "poison", "random"):
-        args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+        args = {n: array_files.parse_spec(s, beside.folder) for n, s in beside.args.items()}
         outputs = program.run(args, uninit=uninit, timing=False).outputs
         found.append({n: a.tobytes() for n, a in outputs.items()})
     assert found[0] == found[1] == found[2]

@@ -370,7 +370,7 @@ def test_blocks_have_fifos_of_their_own():
 def test_state_of_a_fifo_is_restored():
     """A snapshot in the middle of a transfer, and the same end from there."""
     from ptosim.launch.launch import Launch
-    from ptosim.launch.options import RunOptions
+    from ptosim.launch.prepared import RunOptions
 
     program = ptosim.load(pushing("a5", 6, 6, 6).text())
     options = RunOptions(uninit="zero")

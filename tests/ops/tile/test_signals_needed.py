@@ -8,8 +8,8 @@ import re
 import pytest
 
 import ptosim
-from ptosim.launch.sidecar import sidecar_of
-from ptosim.launch.values import parse_spec
+from ptosim.launch.array_files import parse_spec
+from ptosim.launch.description import sidecar_of
 from tests.launch.programs.expected import PROGRAMS
 
 NAMES = ("model/expert_dispatch", "model/linear_relu", "model/linear_int8")

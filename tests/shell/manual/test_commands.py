@@ -11,7 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import Severity
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.shell.main import main
 from tests.launch.programs.expected import PROGRAMS
 from tests.shell.manual.pages import PROMPT, README, ROOT, Transcript, blocks, texts, transcripts

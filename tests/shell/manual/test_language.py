@@ -12,7 +12,7 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.enums import dtype
 from ptosim.machine.layout import tile_layout
 from ptosim.views import manual
 from tests.shell.manual.pages import blocks

@@ -14,7 +14,7 @@ from ptosim.ground.errors import PtosimError
 from ptosim.shell import main as assembler
 from ptosim.shell import main as command_line
 from ptosim.shell.quant_options import SUBCOMMANDS
-from ptosim.views import manual, manual_search
+from ptosim.views import manual
 from ptosim.views.render import text_of_parts
 from ptosim.views.report import Room
 from tests.shell.manual.pages import README, ROOT, blocks, inline, texts
@@ -188,7 +188,7 @@ class TestHelp:
         assert re.search(r"ptosim help \w+, .*line \d+:", out)
 
     def test_a_place_that_is_named_is_there(self):
-        for place in manual_search.mentioned("flag"):
+        for place in manual.mentioned("flag"):
             line = manual.pages()[place.page].splitlines()[place.line - 1]
             assert "flag" in line.lower()
 

@@ -11,7 +11,7 @@ from ptosim.launch.sources import open_source, shipped_names
 from ptosim.tools.lsp import colours, completion, edits, hover, outline, refactor
 from ptosim.tools.lsp.document import Document, Price, Settings
 from ptosim.tools.lsp.names import Kind
-from ptosim.tools.lsp.scope import Scope
+from ptosim.tools.lsp.predict import Scope
 
 TEXT = """// Adds two tiles.
 !tile = !pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>

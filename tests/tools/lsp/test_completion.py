@@ -12,8 +12,8 @@ from ptosim.ground.isa.rows import isa
 from ptosim.launch.sources import open_source, shipped_names
 from ptosim.tools.lsp.completion import MOST, Offer, offers_at, signature_at
 from ptosim.tools.lsp.document import Document, Settings
-from ptosim.tools.lsp.scope import Scope
-from ptosim.tools.lsp.statements import Piece, pieces
+from ptosim.tools.lsp.names import Piece, pieces
+from ptosim.tools.lsp.predict import Scope
 
 KERNEL = """module attributes {pto.target_arch = "a5"} {
   func.func @k(%x: !pto.ptr<f32>) {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ptosim.launch.values import parse_spec
+from ptosim.launch.array_files import parse_spec
 
 ROWS, COLUMNS = 32, 64
 ARGS = {"x": "randn:f32:32x64:1", "y": "randn:f32:32x64:2", "z": "zeros:f32:32x64"}

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.isa.data import programs_directory
-from ptosim.launch.sidecar import Sidecar, sidecar_of
+from ptosim.launch.description import Sidecar, sidecar_of
 
 SHIPPED = [
     pytest.param(path, kept, id=path.stem)

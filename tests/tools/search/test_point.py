@@ -13,8 +13,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import programs_directory
 from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.point import evaluate
-from ptosim.tools.search.point_recipe import read_recipe
-from ptosim.tools.search.request import Request
+from ptosim.tools.search.request import Request, read_recipe
 from ptosim.tools.search.source import Function, MakeError, maker_of
 from ptosim.tools.search.space import space_of
 

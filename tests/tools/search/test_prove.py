@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import ptosim
-from ptosim.launch.values import parse_argument
+from ptosim.launch.array_files import parse_argument
 from ptosim.tools.search.prove import Followed, Launched, compare, follow, prove
 from ptosim.tools.search.prove_memory import Unprovable
 from tests.support.paths import DATA, PROGRAMS

@@ -11,8 +11,8 @@ import pytest
 
 import ptosim
 from ptosim.tools.search.prove import EQUAL, REFUSED, Launched, Proof, prove
-from ptosim.tools.search.prove_account import Bytes, Told, try_account
 from ptosim.tools.search.prove_memory import Hashed, Unprovable
+from ptosim.tools.search.prove_run import Bytes, Told, try_account
 from tests.support.text import Kernel
 
 TARGETS = ["a2a3", "a5"]

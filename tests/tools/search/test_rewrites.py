@@ -12,7 +12,7 @@ import ptosim
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
-from ptosim.launch.sidecar import sidecar_of
+from ptosim.launch.description import sidecar_of
 from ptosim.tools.search.prove import prove
 from ptosim.tools.search.rewrite import (
     REWRITES,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptosim.ground.errors import DescriptionError, UsageError
-from ptosim.tools.search.point_recipe import read_recipe
+from ptosim.tools.search.request import read_recipe
 from ptosim.tools.search.space import evaluate, read_space, space_of
 
 HERE = {"TM": 64, "TN": 48, "name": "nz"}

@@ -19,8 +19,8 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import programs_directory
 from ptosim.tools.search.engines import InProcess, Processes
 from ptosim.tools.search.pareto import changes, front_of, goals_of
+from ptosim.tools.search.source import Lost
 from ptosim.tools.search.sweep import Sweep
-from ptosim.tools.search.work import Lost
 from tests.support.paths import TREE
 
 ROOT = TREE

@@ -13,7 +13,7 @@ from ptosim.ground.ir.attributes import attribute_of, number_of
 from ptosim.ground.ir.core import Operation, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.isa.targets import unit_rules
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.verify.checks.fifos import SLOTS, End, Key, ends_of, owner, row

@@ -13,7 +13,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.machine.effects.row import access_entry
+from ptosim.machine.effects.account import access_entry
 
 Dims = tuple[int | None, ...]
 
@@ -142,7 +142,7 @@ def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
     name = op.attributes.get("scheme")
     if not isinstance(name, str):
         return  # there is none, or it is reported already
-    from ptosim.machine.quant.schemes import schemes
+    from ptosim.machine.quant.parameters import schemes
 
     if name not in schemes():
         yield finding(
@@ -168,7 +168,7 @@ def _container(type_: Type) -> Any:
 
 
 def _element(dtype: Any) -> Any:
-    from ptosim.machine.quant.mlir.parser import parse_type
+    from ptosim.machine.quant.mlir.readers import parse_type
     from ptosim.machine.quant.mlir.types import Builtin
 
     return parse_type(dtype.name).element if dtype.kind == "quant" else Builtin(dtype.name)

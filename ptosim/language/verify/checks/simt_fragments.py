@@ -10,11 +10,11 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
-from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.isa.targets import unit_rules
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.bind.units import mark_of
-from ptosim.machine.simt import SLOTS
+from ptosim.machine.core import SLOTS
 
 CODE = "PTO2220"
 PERSISTENT = "pto.persistent"

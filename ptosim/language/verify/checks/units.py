@@ -9,9 +9,9 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import Enum, attribute_of
 from ptosim.ground.ir.core import Attr, Operation
 from ptosim.ground.ir.program import LOGICAL_NAME, Function, ResolvedModule, Unit
-from ptosim.ground.isa.units import WordRule, unit_rules
+from ptosim.ground.isa.targets import WordRule, unit_rules
 from ptosim.ground.source import Source, Span
-from ptosim.language.place.sections import Segment, covered, escaping, infers, segments
+from ptosim.language.place.scopes import Segment, covered, escaping, infers, segments
 from ptosim.language.place.sides import CUBE, OPEN, VECTOR, votes
 
 

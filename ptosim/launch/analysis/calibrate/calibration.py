@@ -13,7 +13,7 @@ from typing import Any
 from ptosim.ground.errors import IsaDataError, UsageError
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.costs import Accuracy, CostEntry, CostTable, cost_entries
-from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.enums import dtype
 from ptosim.ground.isa.overlay import Overlay
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OperandDef, Role, Variant
@@ -25,8 +25,15 @@ from ptosim.launch.analysis.calibrate.boards import (
     launch_rows,
     read_launches,
 )
-from ptosim.launch.analysis.calibrate.fit import Point, Refit, joined, operation, refit, split
-from ptosim.launch.analysis.calibrate.kernels import Kernel
+from ptosim.launch.analysis.calibrate.fit import (
+    Kernel,
+    Point,
+    Refit,
+    joined,
+    operation,
+    refit,
+    split,
+)
 from ptosim.launch.analysis.calibrate.profiler import (
     OP_SUMMARY,
     TRACE,

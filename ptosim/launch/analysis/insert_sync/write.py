@@ -9,7 +9,7 @@ from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MultiTileType, TileType
-from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.granularity import along
+from ptosim.machine.quant.parameters import ElementType, Storage, scheme, storage
 from ptosim.machine.quant.quantize import as_array, quantize_array
-from ptosim.machine.quant.schemes import scheme
-from ptosim.machine.quant.storage import ElementType, Storage, storage
 from ptosim.models.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.models.quant.onednn.attributes import Attributes, Mask
 

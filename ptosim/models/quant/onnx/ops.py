@@ -15,9 +15,8 @@ from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.machine.quant.granularity import along, covering
 from ptosim.machine.quant.inverse import dequantize
+from ptosim.machine.quant.parameters import as_bytes, of_array, scheme, storage
 from ptosim.machine.quant.quantize import Options, quantize_array
-from ptosim.machine.quant.schemes import scheme
-from ptosim.machine.quant.storage import as_bytes, of_array, storage
 from ptosim.models.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.models.quant.onnx.rules import check_node, dtype_word, output_type, refuse_errors
 from ptosim.models.quant.onnx.schema import Attributes, Input, Node

@@ -13,7 +13,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError
-from ptosim.machine.quant.storage import storage
+from ptosim.machine.quant.parameters import storage
 from ptosim.models.quant.onnx.schema import Input, Node, Version, version, versions
 
 

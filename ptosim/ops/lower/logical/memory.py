@@ -8,8 +8,7 @@ from ptosim.ops.lower.logical import names
 from ptosim.ops.lower.logical.emitter import bits_of, refuse, vector_type
 from ptosim.ops.lower.logical.lowering import Lowering, lowers
 from ptosim.ops.lower.logical.masks import First, exact, is_full, predicates
-from ptosim.ops.lower.logical.places import Place, loaded, stored_as_it_is
-from ptosim.ops.lower.logical.rows import load_rows, store_rows
+from ptosim.ops.lower.logical.rows import Place, load_rows, loaded, store_rows, stored_as_it_is
 from ptosim.ops.lower.logical.values import Held, in_layout
 
 # -- loads -----------------------------------------------------------------------------------------

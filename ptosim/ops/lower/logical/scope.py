@@ -12,7 +12,7 @@ from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout
 from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.ground.records import dataclass, field
 from ptosim.language.build import Builder, copied
-from ptosim.language.verify.checks.unlowered import reason as unlowered
+from ptosim.language.verify.checks.virtual import reason as unlowered
 from ptosim.ops.lower.logical import (
     elementwise,
     groups,
