@@ -13,7 +13,7 @@ from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source, Span
 from ptosim.language.strides import block_overlaps, factor, shared_lines
-from ptosim.machine.effects.account import named_values
+from ptosim.machine.effects.row import named_values
 from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of
 
 

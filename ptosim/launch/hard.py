@@ -24,7 +24,7 @@ from ptosim.ground.ir.types import DType, MemRefType, PackedDType, PtrType, Tile
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.generated import CHUNK, LazyArray, is_lazy, random_array
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
-from ptosim.machine.effects.account import READ, WRITTEN, named_values
+from ptosim.machine.effects.row import READ, WRITTEN, named_values
 from ptosim.machine.numbers.formats import FORMATS, decode_table, lookup
 from ptosim.machine.pages import PAGE
 from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes, to_bytes

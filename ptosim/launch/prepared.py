@@ -7,7 +7,6 @@ Every launch goes this way, whatever is asked of it:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,13 +106,6 @@ def wants(options: RunOptions, observers: Sequence[Any]) -> bool:
     fewest = 2 if options.jobs > 1 else FEWEST
     in_turn = options.commit == "program" and not options.schedule
     return count >= fewest and in_turn and not observers
-
-
-def available_cores() -> int:
-    """Return how many cores of the machine this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

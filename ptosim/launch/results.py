@@ -15,7 +15,7 @@ from ptosim.ground.ir.types import ScalarType, TileType, VectorType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.notebook import Shown
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.effects.account import named_values
+from ptosim.machine.effects.row import named_values
 from ptosim.machine.storage import argument_dtype
 
 

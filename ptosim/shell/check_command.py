@@ -29,13 +29,13 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.launch.description import Sidecar, sidecar_of
-from ptosim.launch.prepared import available_cores
 from ptosim.launch.sources import files_of, open_file, parts, source_path
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
     FAIL_ON,
     THRESHOLDS,
+    available_cores,
     from_one,
     group,
     jobs,

@@ -6,6 +6,7 @@ An option is data: its names, what argparse is told of it. `every` has those of 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -349,3 +350,10 @@ def every() -> Iterator[Option]:
     phases = (*program(), *LAUNCH, INPUTS, jobs(""), *tolerance(""), LIMITS, *TRACE, *FAIL_ON)
     for each in (*phases, *output(("text",)), CACHE):
         yield from each.options if isinstance(each, Group) else (each,)
+
+
+def available_cores() -> int:
+    """Return how many cores of the machine this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

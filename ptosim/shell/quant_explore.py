@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 
 from ptosim.ground.isa.targets import machine
-from ptosim.launch.prepared import available_cores
 from ptosim.models.explore import FORMATS as FORMATS_TRIED
 from ptosim.models.explore import Candidate, explore
 from ptosim.shell import launching
 from ptosim.shell import quant_options as given
 from ptosim.shell.command import command
-from ptosim.shell.options import jobs, option
+from ptosim.shell.options import available_cores, jobs, option
 from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Report, Section
 from ptosim.views.table import Table, table

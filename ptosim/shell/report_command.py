@@ -13,13 +13,12 @@ from ptosim.ground.errors import ProgramError, Trap, UsageError
 from ptosim.language.frontend import Front
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
-from ptosim.launch.prepared import available_cores
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import open_source
 from ptosim.shell import launching
 from ptosim.shell.command import command
-from ptosim.shell.options import FAIL_ON, LAUNCH, group, jobs, program
+from ptosim.shell.options import FAIL_ON, LAUNCH, available_cores, group, jobs, program
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.api import check_source
 from ptosim.views.cost_report import to_json as cost_json

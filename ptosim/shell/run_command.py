@@ -15,7 +15,6 @@ from ptosim.ground.nearest import nearest
 from ptosim.launch import array_files
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
-from ptosim.launch.prepared import available_cores
 from ptosim.launch.results import Result
 from ptosim.launch.tolerance import Tolerance
 from ptosim.shell import launching
@@ -26,6 +25,7 @@ from ptosim.shell.options import (
     INPUTS,
     LAUNCH,
     TRACE,
+    available_cores,
     from_one,
     from_zero,
     group,

@@ -10,9 +10,8 @@ from pathlib import Path
 from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
-from ptosim.launch.prepared import available_cores
 from ptosim.shell.command import command
-from ptosim.shell.options import jobs, option, switch
+from ptosim.shell.options import available_cores, jobs, option, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.testing.cases import Case, Outcome, Runner, cases_of, programs_in, without_sidecar
 from ptosim.views.report import Ending, Report, Verbatim, one_section

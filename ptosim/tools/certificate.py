@@ -28,7 +28,7 @@ from ptosim.launch.generated import random_scalar
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import effects_of
-from ptosim.machine.effects.storage import Touch
+from ptosim.machine.effects.strided import Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.tools.certificate_rules import (

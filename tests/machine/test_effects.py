@@ -9,15 +9,11 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.machine.core import Cluster, Core
-from ptosim.machine.effects.account import (
-    acts_on_memory,
-    effects_of_action,
-    named_values,
-    role_of,
-    written_name,
-)
+from ptosim.machine.effects.account import acts_on_memory, effects_of_action
 from ptosim.machine.effects.ranges import storage_ranges
-from ptosim.machine.effects.storage import Strided, Touch, allocation_of, argument_of, root_of
+from ptosim.machine.effects.row import named_values, role_of, written_name
+from ptosim.machine.effects.storage import allocation_of, argument_of, root_of
+from ptosim.machine.effects.strided import Strided, Touch
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.values import Pointer
 from tests.support.micro import kernel

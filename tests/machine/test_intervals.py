@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ptosim.machine.effects.ranges import contains, intervals, meeting, union
-from ptosim.machine.effects.storage import Strided
+from ptosim.machine.effects.strided import Strided
 
 
 def numbers(rows: np.ndarray) -> set[int]:

@@ -123,7 +123,7 @@ def test_a_place_in_another_text_is_not_kept():
     mine = finding("PTO1001", "here", Span(source, 0, 1))
     theirs = finding("PTO1001", "there", Span(other, 0, 1))
     choices = verdicts.Choices("a5", "a5", "a5", "2026-08", 2, "auto", ())
-    kept = verdicts.Verdict([mine], [mine], "", False, choices, [], [])
+    kept = verdicts.Verdict([mine], [mine], "", False, choices, [], [], [])
     assert verdicts.to_plain(kept, source) is not None
     assert verdicts.to_plain(kept._replace(findings=[mine, theirs]), source) is None
     odd = finding("PTO1001", "odd", Span(source, 0, 1), context={"what": object()})

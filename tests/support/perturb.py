@@ -17,7 +17,7 @@ from ptosim.ground.errors import PtosimError
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import REGISTER, Effects, effects_of
 from ptosim.machine.effects.ranges import intervals
-from ptosim.machine.effects.storage import Touch, touched_bytes
+from ptosim.machine.effects.strided import Touch, touched_bytes
 from ptosim.ops.base.binding import OpFault
 
 CONTENTS = 8

@@ -230,8 +230,9 @@ def test_one_block_tells_nothing(tmp_path, cli):
     table = write(tmp_path / "PipeUtilization.csv", hidden_blocks(1))
     told = cli("calibrate", "--from", table, "-o", tmp_path / "board.toml", "--target", "910b1",
                "--program", f"@{KERNEL}")  # fmt: skip
-    assert told.code == 0, told.err
-    assert not tomllib.loads((tmp_path / "board.toml").read_text())["figure"]
+    assert told.code == 2
+    assert "PTO7524: no figure is changed" in told.err
+    assert not (tmp_path / "board.toml").exists()
 
 
 def test_a_trace_tells_the_figures_that_made_it(board, tmp_path, cli):

@@ -17,7 +17,7 @@ from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.ground.source import Source
 from ptosim.machine.affine import NO_LINE, now
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import access_entry
+from ptosim.machine.effects.row import access_entry
 from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer

@@ -9,7 +9,7 @@ from ptosim.engine.core.bound import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import CostTable, cost_entries
 from ptosim.ground.isa.schema import Role
-from ptosim.machine.effects.account import READ, roles
+from ptosim.machine.effects.row import READ, roles
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer

@@ -11,7 +11,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED, HIDDEN, Bound, Effects, Reached, effects_of
-from ptosim.machine.effects.storage import Strided, Touch, allocation_of, touched_bytes
+from ptosim.machine.effects.storage import allocation_of
+from ptosim.machine.effects.strided import Strided, Touch, touched_bytes
 from ptosim.machine.values import Memory
 
 Shadows = Callable[[Core, Memory], Shadow]

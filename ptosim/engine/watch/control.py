@@ -10,7 +10,7 @@ from ptosim.engine.watch.report import Reporter
 from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import access_entry
+from ptosim.machine.effects.row import access_entry
 
 _READERS = ("M", "FIX")
 """Pipes whose operations go by the register: the cube and its output path."""

@@ -19,7 +19,7 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.effects.account import DEFINED, TAINTED
 from ptosim.machine.effects.ranges import EMPTY, intervals
-from ptosim.machine.effects.storage import MAX_RUNS, Touch, runs_of
+from ptosim.machine.effects.strided import MAX_RUNS, Touch, runs_of
 from ptosim.ops.base.binding import Binding
 
 MOST_BYTES = 1 << 22

@@ -37,8 +37,8 @@ from ptosim.machine.effects.account import (
     acts_on_memory,
     effects_of_action,
     reached_by,
-    source_pipe,
 )
+from ptosim.machine.effects.row import source_pipe
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Pop, Push, SetFlag, WaitFlag

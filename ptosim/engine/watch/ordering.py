@@ -14,7 +14,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import library_events
+from ptosim.machine.effects.row import library_events
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import (
     Barrier,

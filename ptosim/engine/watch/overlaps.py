@@ -19,7 +19,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.effects.account import HIDDEN, access_entry, role_of, uses_scratch, written_name
+from ptosim.machine.effects.account import HIDDEN
+from ptosim.machine.effects.row import access_entry, role_of, uses_scratch, written_name
 from ptosim.machine.tile import TileRef
 
 # Whether an operation that works in steps writes bytes that a later step of it still has to read.

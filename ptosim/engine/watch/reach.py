@@ -19,7 +19,7 @@ from ptosim.ground.records import replace
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import Effects, acts_on_memory, effects_of, effects_of_action
 from ptosim.machine.effects.ranges import intervals, union
-from ptosim.machine.effects.storage import Strided, Touch, touched_bytes
+from ptosim.machine.effects.strided import Strided, Touch, touched_bytes
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Barrier, Notify, SetFlag, Signals, WaitFlag
 

@@ -17,14 +17,8 @@ from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import (
-    CLOBBERED,
-    HIDDEN,
-    PADDING,
-    REGISTER,
-    SCRATCHED,
-    written_name,
-)
+from ptosim.machine.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
+from ptosim.machine.effects.row import written_name
 
 FlagKey = tuple[int, str, str, int]
 """A flag of a core: the core, the pipes that set and wait for it, its event id."""

@@ -22,7 +22,7 @@ from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.effects.account import DEFINED
-from ptosim.machine.effects.storage import Strided
+from ptosim.machine.effects.strided import Strided
 
 EXECUTIONS = -1
 """Owner of a count of executions; other owners are the numbers of agents."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.effects.storage import Strided
+from ptosim.machine.effects.strided import Strided
 
 UNIT = 32
 REGION = 4 << 20

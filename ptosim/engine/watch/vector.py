@@ -19,7 +19,8 @@ from ptosim.ground.isa.alignment import Alignment, alignment_of
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED
-from ptosim.machine.effects.storage import Strided, allocation_of, runs_of
+from ptosim.machine.effects.storage import allocation_of
+from ptosim.machine.effects.strided import Strided, runs_of
 from ptosim.machine.vector import VectorWindow
 
 if TYPE_CHECKING:

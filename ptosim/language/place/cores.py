@@ -18,7 +18,7 @@ from ptosim.language.place.planner import Placement, place
 from ptosim.language.place.sides import queue_of
 from ptosim.language.verify.operands import constant, operand_span
 from ptosim.language.verify.rule_views import environment, holds
-from ptosim.machine.effects.account import access_entry
+from ptosim.machine.effects.row import access_entry
 from ptosim.machine.effects.storage import operand_value, slot_of
 
 # Operands of one operation that must not share bytes, wherever they are: the assembler's planner

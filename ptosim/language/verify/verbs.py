@@ -51,8 +51,8 @@ from ptosim.language.verify.checks.simt import is_for_threads
 from ptosim.language.verify.checks.virtual import VERBS as OF_VECTORS
 from ptosim.language.verify.checks.virtual import names_vectors
 from ptosim.language.verify.operands import constant
-from ptosim.machine.core import MAX_THREADS
 from ptosim.machine.effects.storage import operand_value, root_of
+from ptosim.machine.simt import MAX_THREADS
 
 HELPER = "pto.tileop.helper"
 """Marks the body of one tile operation, a function that is called as one."""

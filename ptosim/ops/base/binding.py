@@ -22,7 +22,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.effects.account import Effects
-from ptosim.machine.effects.storage import Beyond, Touch, Touches, Window, strided
+from ptosim.machine.effects.strided import Beyond, Touch, Touches, Window, strided
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.machine.effects.storage import Level
+from ptosim.machine.effects.strided import Level
 from ptosim.machine.numbers.fixpipe import Activation, clipped, fixed, whole, word_of_scale
 from ptosim.machine.numbers.formats import FORMATS
 from ptosim.machine.storage import pack_nibbles, view_dtype

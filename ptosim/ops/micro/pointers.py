@@ -11,7 +11,7 @@ import numpy as np
 from ptosim.ground.ir.types import BLOCK_BITS, DType, PackedDType
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.storage import Level, Touch, Touches
+from ptosim.machine.effects.strided import Level, Touch, Touches
 from ptosim.machine.gm import byte_steps
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.machine.core import WARP
 from ptosim.machine.numbers.lanes import of
+from ptosim.machine.simt import WARP
 from ptosim.ops.simt.arithmetic import as_signed, as_unsigned
 from ptosim.ops.simt.frame import Frame, LaneContext, Lanes, Run, lanes
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.core import Operand, Operation
-from ptosim.machine.core import LAUNCH_REGISTERS, Core
+from ptosim.machine.core import Core
+from ptosim.machine.simt import LAUNCH_REGISTERS
 from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
 from ptosim.ops.simt.frame import LANE_OPS, Frame, LaneContext, uniform

@@ -11,7 +11,7 @@ from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Reached, effects_of
-from ptosim.machine.effects.storage import Strided, Touch
+from ptosim.machine.effects.strided import Strided, Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding

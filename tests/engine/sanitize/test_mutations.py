@@ -35,7 +35,7 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import source_path
 from ptosim.machine.core import CUBE_SPACES
 from ptosim.machine.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
-from ptosim.machine.effects.storage import tile_bytes
+from ptosim.machine.effects.strided import tile_bytes
 from ptosim.tools.api import check_source
 from tests.ops.semantics.test_sync import X, mixed, program
 from tests.oracle.ordering import Access, Event, Ordering, conflicts

@@ -8,7 +8,7 @@ import pytest
 from ptosim.engine.watch import shadow
 from ptosim.engine.watch.shadow import Shadow, WideShadow, shadow_of
 from ptosim.machine.effects.account import DEFINED, UNDEFINED
-from ptosim.machine.effects.storage import Strided
+from ptosim.machine.effects.strided import Strided
 
 SIZE = 1 << 16
 

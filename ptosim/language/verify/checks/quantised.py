@@ -13,7 +13,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.machine.effects.account import access_entry
+from ptosim.machine.effects.row import access_entry
 
 Dims = tuple[int | None, ...]
 

@@ -14,7 +14,7 @@ from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
 from ptosim.language.place.sides import SIMT
-from ptosim.machine.core import MAX_THREADS
+from ptosim.machine.simt import MAX_THREADS
 
 ENTRY = "pto.simt_entry"
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
