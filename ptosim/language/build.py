@@ -66,7 +66,9 @@ class Builder:
 
     def tok(self, text: str, kind: str = "") -> Tok:
         """Return a token; of which terminal it is, its first characters say."""
-        if not kind:
+        if not kind and text[:1] == "%":
+            kind = "SSA"
+        elif not kind:
             found = _WORDS.match(text)
             kind = found.lastgroup or "BARE_ID" if found is not None else "BARE_ID"
         return Tok(kind, text, self.at)

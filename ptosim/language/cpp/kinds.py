@@ -5,6 +5,7 @@ A number is known (`const`) or a value of the program that is made (`name`)."""
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.records import dataclass, field
@@ -132,13 +133,7 @@ class TileType:
     @property
     def ir(self) -> str:
         """The type as the program has it."""
-        v_row, v_col = ("?" if v < 0 else str(v) for v in (self.v_row, self.v_col))
-        compact = f", compact={_COMPACT[self.compact]}" if self.compact != "null" else ""
-        return (
-            f"!pto.tile_buf<loc={self.loc}, dtype={self.dtype.ir}, rows={self.rows}, "
-            f"cols={self.cols}, v_row={v_row}, v_col={v_col}, blayout={self.blayout}, "
-            f"slayout={self.slayout}, fractal={self.fractal}, pad={self.pad}{compact}>"
-        )
+        return _tile_text(self)
 
     @property
     def box(self) -> tuple[int, int]:
@@ -156,6 +151,17 @@ class TileType:
     def bytes(self) -> int:
         """Bytes of the whole tile."""
         return self.rows * self.cols * _element_bits(self.dtype) // 8
+
+
+@lru_cache(maxsize=512)
+def _tile_text(tile: TileType) -> str:
+    v_row, v_col = ("?" if v < 0 else str(v) for v in (tile.v_row, tile.v_col))
+    compact = f", compact={_COMPACT[tile.compact]}" if tile.compact != "null" else ""
+    return (
+        f"!pto.tile_buf<loc={tile.loc}, dtype={tile.dtype.ir}, rows={tile.rows}, "
+        f"cols={tile.cols}, v_row={v_row}, v_col={v_col}, blayout={tile.blayout}, "
+        f"slayout={tile.slayout}, fractal={tile.fractal}, pad={tile.pad}{compact}>"
+    )
 
 
 _COMPACT = {"null": 0, "normal": 1, "row_plus_one": 2, "row_aligned_padding": 3}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ptosim.ground.records import dataclass, field
@@ -79,10 +80,14 @@ class Expanded:
     """Where `__global__` was, in the text."""
     marks: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
+    runs: set[int] = field(default_factory=set)
+    """Which of the marks begin plain lines, whose characters are as far apart as in the file."""
 
     def place(self, offset: int) -> int:
         """Return the place in the file of a character of the text."""
         at = bisect_right(self.marks, offset) - 1
+        if at in self.runs:
+            return self.places[at] + offset - self.marks[at]
         return self.places[at] if at >= 0 else 0
 
 
@@ -100,9 +105,10 @@ def expand(
     words.update(defines or {})
     for name, value in words.items():
         reader.define(f"{name} {value}")
+    folded = _Folded(source.text, reader.macros)
     try:
-        reader.parse(source.text, source.name)
-        return _Writer(source, reader).written()
+        reader.parse(folded.text, source.name)
+        return _Writer(source, reader, folded).written()
     except (IndexError, AttributeError, TypeError, ValueError):  # of the package, on broken lines
         raise CppError(0, "the preprocessor cannot read the directives of this file") from None
 
@@ -169,6 +175,91 @@ def _line_start(source: Source, line: int) -> int:
     return starts[min(max(line, 1), len(starts)) - 1]
 
 
+class _Folded:
+    """A text with its plain lines taken out: those in which nothing is to be expanded or marked.
+    A name stands for each run of them, so that the preprocessor decides whether they are read, and
+    need not see the words in them. Lines keep their numbers."""
+
+    def __init__(self, text: str, macros: Iterable[str]) -> None:
+        self.runs: dict[str, tuple[int, str]] = {}
+        """By its name the place of a run, and its text without comments."""
+        text = _BREAKS.sub(" ", text)
+        self.text = text if _WHOLE.search(text) else self._folded(text, macros)
+        self.starts = [0, *accumulate(len(line.rstrip()) + 1 for line in self.text.split("\n"))]
+        """Where its lines begin as the preprocessor sees them, without blanks at their ends."""
+
+    def _folded(self, text: str, macros: Iterable[str]) -> str:
+        special = _special({*macros, *_DEFINED.findall(text), *_WORDS})
+        out: list[str] = []
+        run: list[str] = []
+        at = start = 0
+        following = _Following()
+        for line in text.split("\n"):
+            code, slashes, comment = line.partition("//")
+            is_plain = not following and not special(code)
+            if is_plain and "\\" not in comment and "*/" not in comment:
+                start = start if run else at
+                run.append(code + " " * (len(line) - len(code)) if slashes else line)
+            else:
+                self._close(run, start, out)
+                out.append(line)
+                following.after(line)
+            at += len(line) + 1
+        self._close(run, start, out)
+        return "\n".join(out)
+
+    def _close(self, run: list[str], start: int, out: list[str]) -> None:
+        if not run:
+            return
+        name = f"{_RUN}{len(self.runs)}"
+        self.runs[name] = (start, "\n".join(run))
+        out.append(name + "\n" * (len(run) - 1))
+        run.clear()
+
+    def place(self, token: Any, starts: Sequence[int]) -> int:
+        """Return the place in the file of a token, whose lines begin at `starts`."""
+        line = token.lineno - 1
+        return starts[line] + token.lexpos - self.starts[line]
+
+
+class _Following:
+    """Is the next line part of what is on the lines before: a directive, a comment, a macro's
+    use?"""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.goes_on = self.in_comment = False
+
+    def __bool__(self) -> bool:
+        return self.goes_on
+
+    def after(self, line: str) -> None:
+        """Take a line that is not plain."""
+        if not self.goes_on:
+            self.depth = 0
+        if self.in_comment or "/*" in line:
+            self.in_comment = line.rfind("*/") <= line.rfind("/*")
+        self.depth += line.count("(") - line.count(")")
+        last = line.rstrip()[-1:]
+        self.goes_on = (
+            self.in_comment or self.depth > 0 or not last or last in "\\/" or last.isidentifier()
+        )
+
+
+def _special(names: Iterable[str]) -> Callable[[str], Any]:
+    """Return what finds a character or name for which the preprocessor must see a line."""
+    words = "|".join(map(re.escape, names))
+    return re.compile(rf"[#\"'\\]|/\*|<<<|>>>|[^\x00-\x7f]|\b(?:{words})\b").search
+
+
+_RUN = "__ptosim_run_"
+_WHOLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"|\bR"|\?\?/|%:|' + _RUN, re.MULTILINE)
+"""Texts that are not folded: others are read into them, or lines may be parts of what is no code."""
+_DEFINED = re.compile(r"\bdefine[ \t\\]*\n?[ \t]*(\w+)")
+_BREAKS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What the preprocessor takes for ends of lines, and nobody else."""
+_WORDS = frozenset((*MARKERS, KERNEL, _VECTOR_SCOPE, "__LINE__", "__FILE__", "__COUNTER__"))
+
 _TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}()]*>)?\s*::)")
 """`typename A::B` in an expression, whose grammar has no such word: it says nothing there."""
 
@@ -176,8 +267,8 @@ _TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}(
 class _Writer:
     """Writes the tokens that are left, and notes where each comes from."""
 
-    def __init__(self, source: Source, reader: Any) -> None:
-        self.source, self.reader = source, reader
+    def __init__(self, source: Source, reader: Any, folded: _Folded) -> None:
+        self.source, self.reader, self.folded = source, reader, folded
         self.out: list[str] = []
         self.length = 0
         self.made = Expanded(source, "")
@@ -225,6 +316,9 @@ class _Writer:
 
     def _token(self, token: Any) -> None:
         value = token.value
+        if value in self.folded.runs:
+            self._run(*self.folded.runs[value])
+            return
         if self._swallow and value.strip():
             self._swallow = False
             self._write("," if value == "(" else value, token)
@@ -241,11 +335,22 @@ class _Writer:
             value = " "
         self._write(value, token)
 
+    def _run(self, start: int, text: str) -> None:
+        """Write plain lines."""
+        if self._swallow and text.strip():
+            self._swallow = False
+            text = re.sub(r"\A(\s*)\(", r"\1,", text)
+        self.at = start
+        self.made.runs.add(len(self.made.marks))
+        self._append(text)
+
     def _write(self, value: str, token: Any) -> None:
         self._place(token)
+        self._append(value if value.isascii() else value.encode("ascii", "replace").decode())
+
+    def _append(self, plain: str) -> None:
         self.made.marks.append(self.length)
         self.made.places.append(self.at)
-        plain = value if value.isascii() else value.encode("ascii", "replace").decode()
         self.out.append(plain)
         self.length += len(plain)
 
@@ -260,14 +365,18 @@ class _Writer:
         """Find a token in the file: where it is written, or the use of the macro it is from."""
         if not self._is_own(getattr(token, "source", None) or self.source.name):
             return
-        text, at = self.source.text, token.lexpos
-        is_written = not getattr(token, "expanded_from", None) and text.startswith(token.value, at)
-        starts = self.source._starts()
-        line = token.lineno
-        if is_written and starts[line - 1] <= at < [*starts[line : line + 1], at + 1][0]:
+        text, line, starts = self.source.text, token.lineno, self.source._starts()
+        if line > len(starts):
+            return
+        at = self.folded.place(token, starts)
+        end = starts[line] if line < len(starts) else len(text) + 1
+        if text.startswith(token.value, at) and at < end and not _is_expanded(token):
             self.at = at
             return
-        start = _line_start(self.source, token.lineno)
-        if not start <= self.at < start + len(self.source.line_text(token.lineno)) + 1:
-            line = self.source.line_text(token.lineno)
-            self.at = start + len(line) - len(line.lstrip())
+        start = starts[line - 1]
+        if not start <= self.at < end:
+            self.at = start + len(text[start:end]) - len(text[start:end].lstrip())
+
+
+def _is_expanded(token: Any) -> bool:
+    return bool(getattr(token, "expanded_from", None))

@@ -24,6 +24,7 @@ from ptosim.language.cpp.kinds import Cell, Num
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import REFUSED, CppError, Scope
 from ptosim.language.cpp.sync import PEER
+from ptosim.language.syntax.parser import no_collection
 
 
 @dataclass(slots=True)
@@ -53,7 +54,8 @@ def read(
     deepest = sys.getrecursionlimit()
     sys.setrecursionlimit(max(deepest, _FRAMES))
     try:
-        made = _read(source, arch, entry, defines, problem, parameters)
+        with no_collection():
+            made = _read(source, arch, entry, defines, problem, parameters)
     except CppError as fault:
         _report(fault, source, None, sink)
         return None
@@ -364,16 +366,15 @@ def _is_pure(op: Operation) -> bool:
 
 def _tokens(op: Operation) -> list[Tok]:
     found: list[Tok] = []
-    waiting: list[Any] = [op.ins, op.outs, op.items, op.clauses]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Tok):
+    waiting: list[Any] = [*op.ins, *op.outs, *op.items, *op.clauses]
+    for part in waiting:  # grows while it is followed
+        if part.__class__ is Tok:
             if part.type == "SSA":
                 found.append(part)
         elif isinstance(part, Node):
-            waiting.append(part.parts)
+            waiting += part.parts
         elif isinstance(part, (list, tuple)):
-            waiting.extend(part)
+            waiting += part
     return found
 
 

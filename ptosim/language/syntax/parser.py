@@ -305,7 +305,7 @@ def parse(source: Source, sink: Sink) -> Module:
         if line_form
         else ProgramScanner(front.tables)
     )
-    with front.lock, _no_collection():
+    with front.lock, no_collection():
         front.builder.begin()
         ops, skipped = front.driver.parse(source, scanner, sink)
         aliases = front.builder.aliases
@@ -342,7 +342,7 @@ def _alias_text(module: Module, value: Tok, sink: Sink) -> str:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Building a program only allocates; the cycle collector would walk it over and over (a third
     of the time for 10,000 lines)."""
     enabled = gc.isenabled()
