@@ -342,6 +342,7 @@ class Calls(Loops):
         )
         self.calls.append((function.name, node.start_byte))
         before, self.scope = self.scope, scope
+        deep, self.deep = self.deep, 0
         self.static += is_static
         try:
             self.bind(parameters(function.node), values, scope, node)
@@ -349,7 +350,7 @@ class Calls(Loops):
             return self._followed(body, type_, function.name, node)
         finally:
             self.static -= is_static
-            self.scope = before
+            self.scope, self.deep = before, deep
             self.calls.pop()
 
     def _returned(self, function: Declared) -> Any:

@@ -39,7 +39,7 @@ from ptosim.language.cpp.kinds import (
     wrap,
 )
 from ptosim.language.cpp.names import Names, is_type
-from ptosim.language.cpp.state import CppError, NeedsConstant, refused
+from ptosim.language.cpp.state import DEEPEST, MOST_VALUES, CppError, NeedsConstant, refused
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
@@ -74,14 +74,21 @@ class Expressions(Names):
                 "write it with what the manual page `From C++` lists",
             )
         self.deep += 1
+        self.values += 1
         try:
-            if self.deep > 400:
+            if self.deep > DEEPEST:
                 raise CppError(node, "the expression is nested too deeply")
+            if self.values > MOST_VALUES:
+                raise CppError(
+                    node,
+                    f"more than {MOST_VALUES:,} expressions are evaluated before the run",
+                    "a loop without an end?",
+                )
             return self.taken(handler(node), node)
         finally:
             self.deep -= 1
 
-    deep = 0
+    values = 0
 
     def taken(self, value: Any, node: Any) -> Any:
         """Return what is in a cell or an element of memory."""

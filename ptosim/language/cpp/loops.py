@@ -17,6 +17,7 @@ from ptosim.language.cpp.kinds import (
     Array,
     ArrayType,
     Cell,
+    Journal,
     Num,
     Pointer,
     Scalar,
@@ -136,9 +137,8 @@ class Loops(Statements):
         if rounds == 1:
             return self._unrolled(node, condition, update, body)
         try:
-            carried = self._written(node, counted, body)
-            if carried is not None:
-                return self._for(node, counted, body, carried)
+            if self._counted_loop(node, counted, body):
+                return None
         except NeedsConstant:
             if rounds is None:
                 raise
@@ -166,14 +166,16 @@ class Loops(Statements):
                     "a loop without an end?",
                 )
             self.step(node)
-            self.rounds.append(self._round())
-            self.execute(body)
-            left = self.left_loop()
-            self.rounds.pop()
+            mark, before = len(self.journal.entries), self.journal.count
+            left = self._followed_round(body)
             if self.known(left, node, "whether the loop is left"):
                 return
             if update is not None:
                 self.ev(update) if update.type == "comma_expression" else self.lv(update)
+            if _is_unchanged(self.journal, mark, before):
+                raise CppError(
+                    node, "the loop has no end: a round changes nothing", "change its condition"
+                )
 
     # -- counted loops -----------------------------------------------------------------------------
 
@@ -225,45 +227,82 @@ class Loops(Statements):
         step = self.num(self.ev(right), right)
         return step if not step.is_known or step.const > 0 else None
 
-    def _written(self, node: Any, counted: _Counted, body: Any) -> list[Cell] | None:
-        """Return the variables that a round changes; None if it leaves the loop, or changes the
-        counter."""
+    def _counted_loop(self, node: Any, counted: _Counted, body: Any) -> bool:
+        """Append the loop, with the variables that a round changes carried; False if a round leaves
+        the loop or changes the counter. What is changed shows when a round is followed; what was
+        when the loop was followed for the one around it is asked first, so that loops in loops are
+        not followed again and again."""
         if self.unrolling.get((node.id, self.scope.label)):
             raise NeedsConstant(node, "unrolled before")
-        known: list[Cell] = []
-        for _ in range(20):
-            found = self._tried(node, counted, body, known)
-            if found is None:
-                return None
-            if len(found) == len(known):
-                return known
-            known = found
+        before = self.journal.count
+        with self._outermost():
+            guess = self._carried(node, before)
+            if guess and self._done(node, counted, body, guess, exact=True) is True:
+                return True
+            known: list[Cell] = []
+            for _ in range(20):
+                found = self._done(node, counted, body, known)
+                if found is True or found is None:
+                    return bool(found)
+                known = found
         raise CppError(node, "what the loop changes cannot be followed")
 
-    def _tried(
-        self, node: Any, counted: _Counted, body: Any, known: list[Cell]
-    ) -> list[Cell] | None:
-        """Follow a round with what is known to change, and undo it."""
-        mark = len(self.journal.entries)
-        before = self.journal.count
+    @contextmanager
+    def _outermost(self) -> Iterator[None]:
+        """What loops carried is known as long as one around them is followed."""
+        outer, self.in_counted = self.in_counted, True
+        if not outer:
+            self.made_before = self.journal.count
         try:
-            with self.apart(), self.unchanged():
-                self._enter(counted.cell, known)
-                start = len(self.journal.entries)
-                counter = counted.cell.value
-                self.rounds.append(self._round())
-                try:
-                    self.execute(body)
-                    left = self.left_loop()
-                finally:
-                    self.rounds.pop()
-                if not left.is_known or left.const or counted.cell.value is not counter:
-                    return None
-                written = self.journal.written(start, before)
+            yield
         finally:
-            self.journal.undo(mark)
-        found = {id(c): c for c in (*known, *written) if c is not counted.cell}
-        return list(found.values())
+            self.in_counted = outer
+            if not outer:
+                self.carried_before.clear()
+
+    in_counted = False
+    made_before = 0
+
+    def _loop_key(self, node: Any) -> Any:
+        return (node.id, *self.calls)
+
+    def _carried(self, node: Any, before: int) -> list[Cell]:
+        """Return the variables that this loop carried when it was followed last. One that is
+        declared in the loop around it is another one now: it was made at the same distance."""
+        last, cells = self.carried_before.get(self._loop_key(node), (0, ()))
+        here: dict[int, Cell] = {}
+        scope: Any = self.scope if any(c.serial > self.made_before for c in cells) else None
+        while scope is not None and scope is not self.everything:
+            held = (c for c in scope.names.values() if isinstance(c, Cell))
+            here.update((c.serial - before, c) for c in held)
+            scope = scope.parent
+        found = [
+            c if c.serial <= self.made_before else here.get(c.serial - last) for c in cells
+        ]
+        return [c for c in found if c is not None] if None not in found else []
+
+    def _done(
+        self, node: Any, counted: _Counted, body: Any, known: list[Cell], *, exact: bool = False
+    ) -> list[Cell] | bool | None:
+        """Append the loop with what is known to change. True if a round changes nothing else
+        (`exact`: and all of it); else it is undone, and what changes is returned, or None as the
+        loop is none that counts."""
+        mark, before, ops = len(self.journal.entries), self.journal.count, self.make.ops
+        length, cached = len(ops), len(self.cache)
+        found: list[Cell] | bool | None = None
+        try:
+            with self.unchanged():
+                found = self._for(node, counted, body, known, exact=exact)
+        finally:
+            self.make.ops = ops
+            if found is not True:
+                self.journal.undo(mark)
+                del ops[length:]
+                while len(self.cache) > cached:
+                    self.cache.popitem()
+        if found is True:
+            self.carried_before[self._loop_key(node)] = (before, known)
+        return found
 
     def _enter(self, counter: Cell, known: list[Cell]) -> None:
         """At the begin of a round, variables that it changes have values of the run."""
@@ -276,7 +315,10 @@ class Loops(Statements):
             return UNKNOWN
         return Num(cell.type or cell.value.type, None, self.fresh())
 
-    def _for(self, node: Any, counted: _Counted, body: Any, known: list[Cell]) -> None:
+    def _for(
+        self, node: Any, counted: _Counted, body: Any, known: list[Cell], *, exact: bool
+    ) -> list[Cell] | bool | None:
+        before = self.journal.count
         self.here(node)
         type_ = counted.cell.type
         bounds = [self.typed(self.cast(n, type_, node)).name
@@ -284,16 +326,21 @@ class Loops(Statements):
         hard = [c for c in known if not c.soft and isinstance(c.value, Num)]
         starts = [self.typed(self.cast(c.value, c.type or c.value.type, node)) for c in hard]
         self._enter(counted.cell, known)
+        counter, entered = counted.cell.value, len(self.journal.entries)
         inside = [c.value for c in hard]
         args = [(Typed(n.name, n.type.value), s.name) for n, s in zip(inside, starts, strict=True)]
         results = [self.fresh() for _ in hard]
         around = self.make.ops
-        with self.make.loop(counted.cell.value.name, bounds, args, results), self.cached():
+        with self.make.loop(counter.name, bounds, args, results), self.cached():
             if type_.value != "index":
                 around[-1].types = self.make.types([type_.value])
-            self.rounds.append(self._round())
-            self.execute(body)
-            self.rounds.pop()
+            left = self._followed_round(body)
+            if not left.is_known or left.const or counted.cell.value is not counter:
+                return None
+            written = [c for c in self.journal.written(entered, before) if c is not counted.cell]
+            every = {id(c): c for c in (*known, *written)}
+            if len(every) > len(known) or (exact and len(written) < len(known)):
+                return list(every.values())
             if hard:
                 self.make.typed(
                     "scf.yield",
@@ -305,6 +352,16 @@ class Loops(Statements):
             if cell not in hard:
                 cell.set(UNKNOWN)
         counted.cell.set(UNKNOWN if counted.rounds() is None else self._after(counted))
+        return True
+
+    def _followed_round(self, body: Any) -> Num:
+        """Follow the body, and return whether it leaves the loop."""
+        self.rounds.append(self._round())
+        try:
+            self.execute(body)
+            return self.left_loop()
+        finally:
+            self.rounds.pop()
 
     def _ended(self, cell: Cell, value: Num, node: Any) -> Typed:
         return self.typed(self.cast(self.num(cell.value, node), value.type, node))
@@ -403,3 +460,14 @@ class Loops(Statements):
         op.regions = [*op.regions, Region([Block([], args)])]
         op.end = op.regions[-1].end = self.make.at
         return self.make.into(op.regions[-1].blocks[0].ops)
+
+
+def _is_unchanged(journal: Journal, mark: int, before: int) -> bool:
+    """Is in the cells that were there before what was in them at a mark?"""
+    oldest: dict[int, tuple[Any, Any]] = {}
+    for cell, old in journal.entries[mark:]:
+        if cell is None:
+            return False
+        if cell.serial <= before:
+            oldest.setdefault(id(cell), (cell.value, old))
+    return all(now is old or now == old for now, old in oldest.values())

@@ -254,7 +254,7 @@ def _special(names: Iterable[str]) -> Callable[[str], Any]:
 
 _RUN = "__ptosim_run_"
 _WHOLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"|\bR"|\?\?/|%:|' + _RUN, re.MULTILINE)
-"""Texts that are not folded: others are read into them, or lines may be parts of what is no code."""
+"""Texts that are not folded: others are read into them, or lines may be in what is no code."""
 _DEFINED = re.compile(r"\bdefine[ \t\\]*\n?[ \t]*(\w+)")
 _BREAKS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What the preprocessor takes for ends of lines, and nobody else."""

@@ -91,7 +91,7 @@ def _word_at(whole: str, at: int) -> int:
     return max(len(found.group()), 1) if found is not None else 1
 
 
-_FRAMES = 12_000
+_FRAMES = 30_000
 """Frames of Python that calls in calls may take: they are limited by `DEEPEST` before."""
 
 

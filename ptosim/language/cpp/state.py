@@ -47,9 +47,11 @@ def needs_extra() -> UsageError:
 
 MOST_OPERATIONS = 400_000
 """Operations of one kernel after everything was unrolled."""
-MOST_STEPS = 500_000
+MOST_STEPS = 250_000
 """Statements and calls of one elaboration."""
-DEEPEST = 100
+MOST_VALUES = 2_000_000
+"""Expressions that are evaluated in one elaboration."""
+DEEPEST = 400
 """Calls in calls."""
 
 

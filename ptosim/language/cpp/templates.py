@@ -17,7 +17,7 @@ from ptosim.language.cpp.declared import (
     text,
 )
 from ptosim.language.cpp.kinds import Member, Num, Pointer, Scalar, StructType
-from ptosim.language.cpp.state import CppError, Scope, refused
+from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
 
 SILENT = frozenset(("std", "pto", "comm", "cce", "kernel_utils", "pto_comm"))
 """Namespaces of the libraries: their names are built in."""
@@ -51,8 +51,9 @@ class Templates(Arithmetic):
         if depth > 20_000:
             raise CppError(node, f"`{found.name}` has more than 20,000 instantiations")
         self.depth += 1
+        deep, self.deep = self.deep, 0
         try:
-            if self.depth > 150:
+            if self.depth > DEEPEST:
                 raise CppError(
                     node,
                     f"templates are nested too deeply at `{found.name}`",
@@ -64,9 +65,10 @@ class Templates(Arithmetic):
             raise
         finally:
             self.depth -= 1
+            self.deep = deep
         return found.made[key]
 
-    depth = 0
+    depth = deep = 0
 
     def _instance(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
         target, params, bound = self._chosen(found, args, node)

@@ -38,6 +38,24 @@ def _kernel(body: str, before: str = "", params: str = "") -> str:
 _PLUS = {
     "struct": ("P p; p.s = 3.0f; TADDS(b, a, p.s * p.n);", 6, "struct P { float s; int n = 2; };"),
     "lambda": ("auto f = [&](float v) { TADDS(b, a, v); }; f(4.0f);", 4, ""),
+    "300 deep": (  # compilers allow 512
+        "TADDS(b, a, (float)(f(300) + S<300>::v));",
+        600,
+        "constexpr int f(int n) { return n <= 0 ? 0 : f(n - 1) + 1; }"
+        "template <int N> struct S { static constexpr int v = S<N - 1>::v + 1; };"
+        "template <> struct S<0> { static constexpr int v = 0; };",
+    ),
+    "ten loops": (  # each is not followed anew for each of those around it: 59,049 times
+        "int t = 0;"
+        + "".join(
+            f"for (int i{i} = 0; i{i} < 2; i{i}++) {{ int s{i} = i{i}; s{i}++; t += s{i};"
+            for i in range(10)
+        )
+        + "}" * 10
+        + "TADDS(b, a, (float)t);",
+        sum(3 * 2 ** (i) for i in range(10)),
+        "",
+    ),
     "specialised": (
         "TADDS(b, a, S<float>::v);",
         2,
@@ -139,9 +157,11 @@ def test_macros_without_end_are_told() -> None:
     ("text", "words"),
     [
         ("AICORE void k(__gm__ *y) { }", "has no kernel"),
-        ("AICORE void k(__gm__ float *y) { for (;;) { } }", "rounds before the run"),
+        ("AICORE void k(__gm__ float *y) { for (;;) { } }", "a round changes nothing"),
+        ("AICORE void k(__gm__ float *y) { int n = 1; while (n > 0) { int m = n; m++; } }",
+         "a round changes nothing"),
         ("constexpr int f(int n) { while (true) { n++; } return n; }\n"
-         "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "rounds before the run"),
+         "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "statements are executed"),
         ("template <int N> struct S { static constexpr int v = S<N + 1>::v; };\n"
          "AICORE void k(__gm__ float *y) { y[0] = S<0>::v; }", "nested too deeply"),
     ],
