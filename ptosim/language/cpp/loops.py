@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from ptosim.ground.ir.core import Block, Region
 from ptosim.ground.records import dataclass
@@ -283,13 +283,13 @@ class Loops(Statements):
 
     def _done(
         self, node: Any, counted: _Counted, body: Any, known: list[Cell], *, exact: bool = False
-    ) -> list[Cell] | bool | None:
+    ) -> list[Cell] | Literal[True] | None:
         """Append the loop with what is known to change. True if a round changes nothing else
         (`exact`: and all of it); else it is undone, and what changes is returned, or None as the
         loop is none that counts."""
         mark, before, ops = len(self.journal.entries), self.journal.count, self.make.ops
         length, cached = len(ops), len(self.cache)
-        found: list[Cell] | bool | None = None
+        found: list[Cell] | Literal[True] | None = None
         try:
             with self.unchanged():
                 found = self._for(node, counted, body, known, exact=exact)
@@ -317,7 +317,7 @@ class Loops(Statements):
 
     def _for(
         self, node: Any, counted: _Counted, body: Any, known: list[Cell], *, exact: bool
-    ) -> list[Cell] | bool | None:
+    ) -> list[Cell] | Literal[True] | None:
         before = self.journal.count
         self.here(node)
         type_ = counted.cell.type

@@ -66,7 +66,7 @@ CORES = {
 SIMULATOR = "__CPU_SIM"
 """What is predefined for the profile `cpu`, in the place of an architecture."""
 CORE_WORDS = frozenset(word for words in CORES.values() for word in words)
-MOST_TOKENS = 4_000_000
+MOST_TOKENS = 2_000_000
 """Tokens of a file after its macros were expanded, and of all expansions on the way."""
 
 
