@@ -33,6 +33,8 @@ class Source:
     text: str
     part: str = ""
     around: tuple[str, str] = ("", "")
+    reached: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    """By which calls places of a C++ text are reached, the innermost first, in words."""
     _line_starts: list[int] | None = field(default=None, repr=False)
     _is_cpp: bool | None = field(default=None, repr=False)
 

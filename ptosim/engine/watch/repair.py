@@ -147,7 +147,8 @@ class Repairs:
         number = self._free_id(source, target)
         if number is None:
             return self._barrier(second, "ALL")
-        give, take = (_flag(word, source, target, number) for word in ("set", "wait"))
+        make = _cpp_flag if self._source.is_cpp else _flag
+        give, take = (make(word, source, target, number) for word in ("set", "wait"))
         places = self._places(first, second)
         if places is None:
             return Repair(
@@ -159,7 +160,8 @@ class Repairs:
     def _barrier(self, second: Operation, pipe: str) -> Repair:
         from ptosim.language.build import Builder, text_of  # most programs need no repair
 
-        barrier = text_of([Builder().barrier(pipe)])
+        is_cpp = self._source.is_cpp
+        barrier = f"pipe_barrier(PIPE_{pipe});" if is_cpp else text_of([Builder().barrier(pipe)])
         return Repair(
             f"insert `{barrier}` before line {self._line(second)}",
             (self._before(second, barrier),),
@@ -233,6 +235,10 @@ class Repairs:
         from ptosim.language.rewrite.edits import indent_of
 
         return indent_of(self._source.text, op.start)
+
+
+def _cpp_flag(word: str, source: str, target: str, number: int) -> str:
+    return f"{word}_flag(PIPE_{source}, PIPE_{target}, EVENT_ID{number});"
 
 
 def _flag(word: str, source: str, target: str, number: int) -> str:

@@ -252,6 +252,9 @@ def finding(
 
     How bad it is, the catalogue says. Raises IsaDataError for a code that it does not have."""
     primary = (Label(span, label),) if span is not None else ()
+    if span is not None and span.source.is_cpp:
+        notes = (*notes, *span.source.reached.get(span.start, ()))
+        fixes = ()  # they are texts of assembly
     numbers = _standing(code).boards
     if numbers:
         help = "; ".join((*((help,) if help else ()), board_numbers(numbers)))

@@ -42,7 +42,7 @@ from ptosim.language.cpp.loops import Loops
 from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
 from ptosim.language.cpp.statements import Frame
-from ptosim.language.cpp.templates import SILENT, param_name
+from ptosim.language.cpp.templates import SILENT, instance_name, param_name
 
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "dynamic_cast"))
 _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": math.log2,
@@ -340,7 +340,7 @@ class Calls(Loops):
         is_static = has_word(function.node, "constexpr", "consteval") and all(
             map(_is_known, values)
         )
-        self.calls.append((function.name, node.start_byte))
+        self.calls.append((instance_name(function, scope), node.start_byte))
         before, self.scope = self.scope, scope
         deep, self.deep = self.deep, 0
         self.static += is_static

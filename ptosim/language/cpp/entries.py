@@ -131,15 +131,23 @@ FFTS = "ffts"
 """In the name of an argument: the base address of flags, which a launch here does not need."""
 
 
-def argument_of(follower: Any, param: Any, names: list[str]) -> Any:
+def _is_stream(word: str, function: Declared) -> bool:
+    """Is a parameter of a launch wrapper only the third word of launches?"""
+    body = text(field_of(function.node, "body"))
+    launch = rf"__launch__\((?:[^()]|\([^()]*\))*?,\s*{re.escape(word)}\s*\)"
+    others, count = re.subn(launch, "", body)
+    return count > 0 and re.search(rf"\b{re.escape(word)}\b", others) is None
+
+
+def argument_of(follower: Any, param: Any, names: list[str], function: Declared) -> Any:
     """Return the value of a parameter of the entry: a value of the program."""
     declarator = field_of(param, "declarator")
     type_ = follower.declared_type(field_of(param, "type"), declarator)
     name = name_node(declarator)
     word = text(name) if name is not None else f"arg{len(names)}"
-    if (type_ == Pointer(SCALARS["void"]) and "stream" in word.lower()) or text(
-        field_of(param, "type")
-    ) in _STREAMS:
+    is_open = type_ == Pointer(SCALARS["void"])
+    is_stream = is_open and ("stream" in word.lower() or _is_stream(word, function))
+    if is_stream or text(field_of(param, "type")) in _STREAMS:
         return Num(Pointer(SCALARS["void"]), 0)
     if not isinstance(type_, (Scalar, Pointer)):
         raise CppError(

@@ -81,9 +81,15 @@ def _report(fault: CppError, source: Source, follower: Any, sink: Sink) -> None:
 
 
 def _reached_by(follower: Any, source: Source) -> list[str]:
-    """By which calls a place is reached, the innermost first."""
-    lines = [(n, source.line_column(follower.place(at))[0]) for n, at in follower.calls]
-    return [f"in {name}, called at line {line}" for name, line in reversed(lines)]
+    """By which calls the place that is followed is reached, the innermost first."""
+    return _told_calls(follower, source, follower.calls)
+
+
+def _told_calls(follower: Any, source: Source, calls: Sequence[tuple[str, int]]) -> list[str]:
+    """Say calls in words; that of the entry where its template arguments say something."""
+    told = [(n, at) for i, (n, at) in enumerate(calls) if i or n.endswith(">")]
+    lines = [(n, source.line_column(follower.place(at))[0]) for n, at in told]
+    return [f"in {name} at line {line}" for name, line in reversed(lines)]
 
 
 def _word_at(whole: str, at: int) -> int:
@@ -216,14 +222,22 @@ def _followed(follower: Follower, file: _File, name: str) -> _Followed:
     follower.make.at = follower.place(function.node.start_byte)
     before, follower.scope = follower.scope, scope
     names: list[str] = []
-    values = [argument_of(follower, p, names) for p in parameters(function.node)]
+    values = [argument_of(follower, p, names, function) for p in parameters(function.node)]
     follower.scope = before
     follower.arguments_open = set(names)
-    follower.follow(function, scope, values, function.node)
+    follower.follow(function, scope, values, _instantiated(file, name) or function.node)
     args = [_Arg(n, follower.argument_types[n]) for n in names]
     ops = _alive([*follower.constants.values(), *follower.make.ops])
     return _Followed(
         follower, _without_ffts(args, ops), ops, follower.place(function.node.start_byte)
+    )
+
+
+def _instantiated(file: _File, name: str) -> Any:
+    """Return where an entry is instantiated explicitly, None if it is not."""
+    plain = "".join(name.split())
+    return next(
+        (i.node for i in file.collector.instantiations if "".join(i.name.split()) == plain), None
     )
 
 
@@ -261,6 +275,7 @@ def _module(source: Source, file: _File, parts: list[_Followed], name: str) -> C
         function.attrs = make.attrs({"pto.kernel_kind": f"#pto.kernel_kind<{kind}>"})
     function.end = len(source.text)
     _measure(module, source)
+    _note_calls(source, busy)
     ordered = any(p.follower.orders for p in busy)
     return CppModule(module, symbol, _blocks(first), orders=ordered)
 
@@ -279,6 +294,7 @@ def _pair(source: Source, parts: Sequence[_Followed], args: list[Any]) -> CppMod
     module = Module(source)
     module.ops = make.ops
     _measure(module, source)
+    _note_calls(source, parts)
     return CppModule(module, f"{PEER}cube", _blocks(parts[0]), orders=True)
 
 
@@ -321,6 +337,15 @@ def _kind(parts: Sequence[_Followed]) -> str | None:
     if part.core is not None and not (part.uses_cube and part.uses_vector):
         return part.core
     return "cube" if part.uses_cube and not part.uses_vector else None
+
+
+def _note_calls(source: Source, parts: Sequence[_Followed]) -> None:
+    """Findings say by which calls their place is reached."""
+    for part in parts:
+        for at, calls in part.follower.reached.items():
+            told = _told_calls(part.follower, source, calls)
+            if told:
+                source.reached[at] = tuple(told[:8])
 
 
 def _measure(module: Module, source: Source) -> None:

@@ -92,6 +92,7 @@ class State:
         self.count = 0
         self.steps = 0
         self.calls: list[tuple[str, int]] = []
+        self.reached: dict[int, tuple[tuple[str, int], ...]] = {}
         self.pinned: list[int] = []
         self.warnings: list[tuple[int, str, str]] = []
         self.cache: dict[Any, Any] = {}
@@ -121,7 +122,9 @@ class State:
 
     def here(self, node: Any) -> None:
         """Say where what is made next is written."""
-        self.make.at = self.place(node.start_byte)
+        self.make.at = at = self.place(node.start_byte)
+        if self.calls and at not in self.reached:
+            self.reached[at] = tuple(self.calls)
 
     def step(self, node: Any) -> None:
         """Count a statement; raises CppError where there are too many."""

@@ -270,6 +270,22 @@ def _words(node: Any) -> set[str]:
     return found
 
 
+def instance_name(function: Declared, scope: Scope) -> str:
+    """Return a function with its template arguments: `add<float, 64>`."""
+    if not function.params:
+        return function.name
+    args = (scope.names.get(param_name(p)) for p in function.params)
+    return f"{function.name}<{', '.join(map(_told_argument, args))}>"
+
+
+def _told_argument(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(_told_argument, value))
+    if isinstance(value, Num) and value.is_known:
+        return str(value.const).lower()
+    return getattr(value, "name", None) or type(value).__name__.removesuffix("Type")
+
+
 def _key(args: Any) -> Any:
     """Arguments as what tells instances apart."""
     return tuple(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import re
 import numpy as np
 import pytest
 
@@ -70,3 +71,40 @@ def test_a_file_for_the_simulator_has_its_macros_and_needs_no_flags(target: str)
     result = program.run({"y": np.zeros_like(_X), "x": _X})
     np.testing.assert_array_equal(result.outputs["y"], _X + 1)
     assert not [d for d in result.findings if d.is_error]
+
+
+_NESTED = """#include <pto/pto-inst.hpp>
+using namespace pto;
+template <typename X> AICORE void twice(X &y, X &x) {
+  TADD(y, x, x);
+}
+#define TWICE(y, x) twice(y, x);
+template <typename E, int N> __global__ AICORE void k(__gm__ E *a, __gm__ E *o) {
+  using T = Tile<TileType::Vec, E, 16, N>;
+  T x, y; TASSIGN(x, 0); TASSIGN(y, 0x1000);
+  GlobalTensor<E, Shape<1, 1, 1, 16, N>, Stride<1, 1, 1, N, 1>> ga(a), go(o);
+  TLOAD(x, ga);
+  TWICE(y, x)
+  TSTORE(go, y);
+}
+template <typename E> void launch(E *a, E *o, void *s) { k<E, 64><<<2, nullptr, s>>>(a, o); }
+template void launch<float>(float *, float *, void *);
+"""
+
+
+def test_findings_say_by_which_calls_their_place_is_reached_and_what_to_write_in_cpp() -> None:
+    """Inside templates and macros the line is that of the text, with the calls that lead there."""
+    found = ptosim.check(_NESTED, entry="launch<float>", target="a5", filename="k.cpp")
+    race = next(d for d in found if d.code == "PTO5201")
+    assert race.span is not None
+    assert race.span.line == 4
+    calls = [n for n in race.notes if n.startswith("in ")]
+    assert calls[1:] == ["in k<float, 64> at line 15", "in launch<float> at line 16"]
+    assert re.fullmatch(r"in twice<.*> at line 12", calls[0])
+    assert "`set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);` after line 11" in (race.help or "")
+    assert not any(d.fixes for d in found)  # edits are of assembly
+
+
+def test_a_stream_is_no_argument_whatever_it_is_called() -> None:
+    program = ptosim.load(_NESTED, entry="launch<float>", target="a5", filename="k.cpp")
+    assert [a.name for a in program.signature()] == ["a", "o"]
