@@ -276,9 +276,7 @@ class Loops(Statements):
             held = (c for c in scope.names.values() if isinstance(c, Cell))
             here.update((c.serial - before, c) for c in held)
             scope = scope.parent
-        found = [
-            c if c.serial <= self.made_before else here.get(c.serial - last) for c in cells
-        ]
+        found = [c if c.serial <= self.made_before else here.get(c.serial - last) for c in cells]
         return [c for c in found if c is not None] if None not in found else []
 
     def _done(
