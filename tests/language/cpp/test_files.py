@@ -5,10 +5,10 @@ further arguments. Values are those of C++, not of the reader."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-import re
 import numpy as np
 import pytest
 
