@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ptosim.ground.diagnostics.model import OLD_SPELLING_READ, Diagnostic, Sink, finding
 from ptosim.ground.errors import UsageError
@@ -113,15 +113,17 @@ class Front:
         return machine(self.chip).label
 
 
-def run_frontend(source: Source, options: FrontOptions) -> Front:
-    """Parse and check a source. Findings are in the result's sink; raises UsageError for options
-    that mean nothing."""
+def run_frontend(
+    source: Source, options: FrontOptions, read: Callable[[Source, Sink], Module] = parse
+) -> Front:
+    """Parse and check a source, which `read` reads. Findings are in the result's sink; raises
+    UsageError for options that mean nothing."""
     _refuse_unknown(options)
     date = check_date(options.compat or DEFAULT_DATE)
     sink = Sink(date=date, reads_old=options.legacy)
     if source.is_cpp:
         return _from_cpp(source, options, sink)
-    module = parse(source, sink)
+    module = read(source, sink)
     if sink.has_errors:
         return _unreadable(module, source, options, sink, date)
     return check_module(module, options, sink)

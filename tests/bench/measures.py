@@ -16,7 +16,7 @@ from ptosim.launch.sources import open_source
 from ptosim.ops.lower.program import expand
 from tests.bench import clock, cube, data, engine, growth, moving, quant, simt, steady
 from tests.bench.debugger import debugger
-from tests.bench.editor import edits
+from tests.bench.editor import edits, typing
 from tests.bench.programs import (
     add_loop,
     check_kernel,
@@ -201,6 +201,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "debugger": debugger,
     "walk": walk,
     "editor": edits,
+    "keys": typing,
     "simt": simt.threads,
     **engine.ALL,
     **data.ALL,

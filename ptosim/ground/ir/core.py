@@ -268,11 +268,57 @@ TOO_LONG, REFUSED = "!too_long<>", "!refused<>"
 """What stands for a longer type, and for one that names an alias which was refused for that."""
 
 
+class Kept:
+    """What the last check of a module found out about its operations, for the next one after a few
+    lines of the text were changed: an operation that names the same values as before has the same
+    operands, and breaks no other rule."""
+
+    def __init__(self) -> None:
+        self.chip = ""
+        self.uses: dict[Operation, tuple[list[tuple[str, Value, Type, Any]], list[Tok]]] = {}
+        """Of operations without a finding: the values that they name, with type and constant as
+        they were when the operands were bound, and the types."""
+        self.before = self.uses  # those of the check before, as far as they hold
+        self.same: set[Operation] = set()  # bound as before
+        self.clean: set[Operation] = set()  # without a finding of the rules
+        self.facts: Mapping[str, object] = {}  # what the rules were asked with
+        self.values: dict[tuple[int, str], Value] = {}  # all of them, by their places and names
+        self.places: dict[Operation, list[Any]] = {}  # whatever in an operation has a place
+        self.queues: dict[Operation, tuple[str, Passes | None]] = {}
+        self.is_whole = True  # all of the text could be read
+        self.hole: tuple[int, int] | None = None  # what could not, if it is in one place
+        self._is_next = False
+
+    def renew(self, module: Module) -> None:
+        """The text of the module was changed, and its operations have their new places."""
+        self._is_next = True
+        self.values, queues, self.queues = {}, self.queues, {}
+        for op in module.walk():
+            op.queue, op.passes, op.scratch = "", None, None
+            if op in queues:
+                self.queues[op] = queues[op]
+            made = [v for region in op.regions for block in region.blocks for v in block.values]
+            self.values.update(((v.start, v.name), v) for v in (*op.results, *made))
+
+    def forget(self, op: Operation) -> None:
+        """An operation is bound anew."""
+        if op.definition is not None:
+            op.bound, op.results, op.result_values, op.jumps = {}, (), {}, ()
+            self.places.pop(op, None)
+
+    def begin(self, chip: str) -> None:
+        """A check begins; the first one for the chip of the one before can go by that."""
+        is_next = self._is_next and chip == self.chip
+        self.before = self.uses if is_next else {}
+        self.values = self.values if is_next else {}
+        self.chip, self.uses, self.same, self._is_next = chip, {}, set(), False
+
+
 class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""
 
     __slots__ = (
-        "aliases", "attr_aliases", "comments", "kind", "ops", "repeated", "skipped_names",
+        "aliases", "attr_aliases", "comments", "kept", "kind", "ops", "repeated", "skipped_names",
         "source", "type_aliases",
     )  # fmt: skip
 
@@ -286,6 +332,7 @@ class Module:
         self.comments: list[Tok] = []
         self.repeated: list[Tok] = []  # keys that their dictionary has before
         self.skipped_names: set[str] = set()  # results of statements with a syntax error
+        self.kept: Kept | None = None  # of a text that is checked again and again
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""

@@ -94,6 +94,11 @@ class Scope:
         self._hints = _HINTS
         self._skipped = skipped
         self.open_world: list[Value] | None = None
+        self.noted: list[tuple[str, Value, Type, Any]] | None = (
+            None  # what is used, where somebody wants to know
+        )
+        self.known: Mapping[tuple[int, str], Value] = {}
+        """Values of an earlier check, by places and names: the same ones stay the same objects."""
 
     def enter(self, taken: dict[str, Value] | None = None) -> None:
         """Begin a region or a block; `taken` are the names that the blocks of a region define
@@ -123,7 +128,20 @@ class Scope:
 
     def define(self, name: str, type_: Type, owner: Operation | None, start: int) -> Value:
         """Make a value visible; a name that is visible already is an error."""
-        value = Value(name, type_, owner, start)
+        value = self.known.get((start, name))
+        if value is None:
+            value = Value(name, type_, owner, start)
+        else:
+            value.type, value.owner, value.uses = type_, owner, 0
+            value.const, value.is_argument = None, False
+        return self._put(name, start, value)
+
+    def keep(self, value: Value) -> None:
+        """Make a value of an earlier check visible as it was."""
+        value.uses = 0
+        self._put(value.name, value.start, value)
+
+    def _put(self, name: str, start: int, value: Value) -> Value:
         previous = self._values.get(name)
         if previous is None and self._taken and name in self._taken[-1]:
             self._sink.emit(self._redefined(name, start, self._taken[-1][name]))
@@ -141,6 +159,11 @@ class Scope:
         """True if a name is visible."""
         return name in self._values
 
+    def still(self, name: str, value: Value, type_: Type, const: Any) -> bool:
+        """True if a name means a value, which has a type and a constant."""
+        is_it = self._values.get(name) is value
+        return is_it and value.type == type_ and value.const == const
+
     def alias(self, name: str, value: Value) -> None:
         """Make a visible value known under another name too."""
         self._values[name] = value
@@ -155,6 +178,9 @@ class Scope:
         if value is None:
             value = self._unknown(name, tok, declared)
         value.uses += 1
+        if self.noted is not None:
+            known = name if name in self._values else name[:-2]
+            self.noted.append((known, value, value.type, value.const))
         return value
 
     def _unknown(self, name: str, tok: Tok, declared: Type | None) -> Value:
@@ -238,6 +264,8 @@ class Naming(ABC):
         self.date = date
         self._spelled: dict[str, Type] = {}  # types by their text, those without a finding
         self._misused: set[tuple[Value, Type]] = set()  # uses that were reported
+        self.misuses = 0  # all of them
+        self._types: list[Tok] = []  # those of the operation whose uses are noted
         self.module = module
         self.source = module.source
         self.sink = sink
@@ -288,6 +316,7 @@ class Naming(ABC):
     def _report_use(self, value: Value, declared: Type, tok: Tok) -> None:
         """Report a use that says another type than the definition. Uses that say the same wrong
         type have one cause, and one finding."""
+        self.misuses += 1
         if (value, declared) in self._misused:
             return
         self._misused.add((value, declared))
@@ -310,6 +339,8 @@ class Naming(ABC):
     def type_of(self, tok: Any) -> Type:
         """Return the type that a token spells, for the target; reports a wrong or old spelling."""
         text = tok.value
+        if self.scope.noted is not None:
+            self._types.append(tok)
         known = self._spelled.get(text)
         if known is not None:
             return known

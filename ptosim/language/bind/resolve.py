@@ -72,11 +72,15 @@ class _Resolver(Listed, Structured):
         super().__init__(module, target, sink, types, date)
         self.isa = isa(date)
         self.reads_all = False
+        self.kept = module.kept
         self._function: Function | None = None
         self._handlers = {"module": self._module, "func.func": self._func, **self._structured}
 
     def run(self) -> ResolvedModule:
         resolved = self.resolved
+        if self.kept is not None:
+            self.kept.begin(resolved.chip)
+            self.scope.known = self.kept.values
         self.units = declare(resolved, self.type_of, self.sink)
         if self.module.kind == "snippet":
             self._snippet()
@@ -194,6 +198,40 @@ class _Resolver(Listed, Structured):
             self._operation(op)
 
     def _operation(self, op: Operation) -> None:
+        kept = self.kept
+        if kept is None or op.name in ("module", "func.func"):
+            self._anew(op)
+            return
+        if op in kept.before and self._is_as_before(op, *kept.before[op]):
+            kept.uses[op] = kept.before[op]
+            kept.same.add(op)
+            return
+        kept.forget(op)
+        count = len(self.sink), self.misuses
+        is_plain = not op.regions and op.form != "core" and op.name not in self._handlers
+        self.scope.noted, self._types = [] if is_plain else None, []
+        self._anew(op)
+        noted, self.scope.noted = self.scope.noted, None
+        if noted is None or op.regions or "launches" in op.traits:
+            return
+        is_known = not any(isinstance(type_, ErrorType) for _, _, type_, _ in noted)
+        if is_known and count == (len(self.sink), self.misuses):
+            kept.uses[op] = noted, self._types
+
+    def _is_as_before(self, op: Operation, uses: list[Any], types: list[Tok]) -> bool:
+        """Leave an operation as it was bound before, if it names the same values."""
+        function = self._function.op if self._function else None
+        if op.function is not function or not all(self.scope.still(*use) for use in uses):
+            return False
+        for tok in types:
+            self.type_of(tok)  # whose spelling a message can repeat
+        for _, value, _, _ in uses:
+            value.uses += 1
+        for value in op.results:
+            self.scope.keep(value)
+        return True
+
+    def _anew(self, op: Operation) -> None:
         op.function = self._function.op if self._function else None
         if self.module.attr_aliases:
             self._attribute_aliases(op.attrs.values())

@@ -186,9 +186,15 @@ def plan(resolved: ResolvedModule, name: str) -> Plan:
     found = Sink()
     placement = place(resolved, reached, found)
     found.extend(shared_bytes(resolved, reached, placement))
+    kept = resolved.module.kept
     for op in (op for function in reached for op in function.ops if op.definition is not None):
+        if kept is not None and op in kept.same and op in kept.queues:
+            op.queue, op.passes = kept.queues[op]
+            continue
         op.queue = queue_of(op, resolved.target)
         op.passes = _passes_of(op, resolved.target, resolved.date)
+        if kept is not None:
+            kept.queues[op] = op.queue, op.passes
     return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))
 
 

@@ -115,13 +115,31 @@ _ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike 
 def verify(resolved: ResolvedModule, sink: Sink) -> None:
     """Check every operation of a module against its row; findings go to `sink`."""
     checker = _Verifier(resolved)
+    known = _known(resolved)
+    clean: set[Operation] = set()
     for op in resolved.ops:
-        if op.definition is not None:
-            begin = len(checker.found)
+        if op in known:
+            clean.add(op)
+        elif op.definition is not None:
+            found, begin = checker.found, len(checker.found)
             checker.check(op, op.definition)
-            _silence_kept(checker.found, begin, op, sink)
+            if checker.found is found and len(found) == begin:
+                clean.add(op)
+            else:
+                _silence_kept(checker.found, begin, op, sink)
+    if resolved.module.kept is not None:
+        resolved.module.kept.clean = clean
     # What cannot be read stops the assembler's parser, before any operation is verified.
     sink.extend(sorted(checker.found, key=lambda found: found.code not in _UNREADABLE))
+
+
+def _known(resolved: ResolvedModule) -> set[Operation]:
+    """The operations that are as they were when the rules were asked before, and broke none."""
+    kept, facts = resolved.module.kept, resolved.settings.facts
+    if kept is None:
+        return set()
+    is_known, kept.facts = kept.facts == facts, facts
+    return kept.clean & kept.same if is_known else set()
 
 
 _UNREADABLE = ("PTO1028", "PTO2004")

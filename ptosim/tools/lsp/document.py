@@ -13,6 +13,8 @@ from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.cures.offer import with_cures
+from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.syntax.reread import reader
 from ptosim.tools.api import Checked, check_source
 from ptosim.tools.lsp.names import Names
 
@@ -59,12 +61,16 @@ class Measured:
 
 
 class Document:
-    """One version of a text with what the check says of it. Reading it never raises."""
+    """One version of a text with what the check says of it. Reading it never raises. One that is
+    made of the version `before`, which must not be used any more, is checked where it differs."""
 
-    def __init__(self, name: str, text: str, settings: Settings) -> None:
+    def __init__(
+        self, name: str, text: str, settings: Settings, before: Document | None = None
+    ) -> None:
         self.source = Source(name, text)
         self.settings = settings
-        self.checked = _checked(self.source, settings, dry_run=False)
+        is_of_it = before is not None and before.settings == settings
+        self.checked = _read(self.source, settings, before if is_of_it else None)
         self.measured: Measured | None = None
 
     @property
@@ -139,6 +145,17 @@ class Document:
         except PtosimError:
             pass  # a limit: what is known stays
         return found
+
+
+def _read(source: Source, settings: Settings, before: Document | None) -> Checked:
+    """Check what the text says, of the version before only what was changed since."""
+    options = FrontOptions(settings.target, settings.level, settings.sync, settings.compat)
+    read = reader(before.checked.front.module if before is not None else None)
+    try:
+        front = run_frontend(source, options, read)
+    except PtosimError:  # a setting that means nothing: the program's own choices hold
+        front = run_frontend(source, FrontOptions(), reader(None))
+    return Checked(front, list(front.sink))
 
 
 def _checked(source: Source, settings: Settings, *, dry_run: bool | None) -> Checked:

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 from urllib.parse import unquote, urlparse
@@ -201,7 +202,11 @@ class PtoServer(LanguageServer):
         known = self._documents.get(uri)
         if known is None or known[0] != text.version or known[1] != text.source:
             programs = texts(_name(uri), text.source)
-            made = [Document(_name(uri), program, self.settings) for program in programs]
+            before = known[2] if known is not None and len(known[2]) == len(programs) else ()
+            made = [
+                Document(_name(uri), program, self.settings, old)
+                for program, old in zip_longest(programs, before)
+            ]
             known = (text.version, text.source, made)
             self._documents[uri] = known
         return known[2]
