@@ -4,7 +4,7 @@ kinds of a cluster, or one core with everything), and where their tiles are."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import number_of
@@ -19,7 +19,7 @@ from ptosim.language.place.sides import queue_of
 from ptosim.language.verify.operands import constant, operand_span
 from ptosim.language.verify.rule_views import environment, holds
 from ptosim.machine.effects.row import access_entry
-from ptosim.machine.effects.storage import operand_value, slot_of
+from ptosim.machine.effects.storage import operand_value, root_of, slot_of
 
 # Operands of one operation that must not share bytes, wherever they are: the assembler's planner
 # refuses a placement in which they do, the program's own addresses too.
@@ -78,6 +78,20 @@ def _of(
             help=f"give %{other.name} storage of its own",
         )
         return
+
+
+def sharing(value: Value, others: Iterable[Value], placement: Placement) -> list[Value]:
+    """Return the values whose bytes are also bytes of a value, itself among them, as far as places
+    are known before the run; of one whose place is not, the names and windows of its storage."""
+    root, mine = root_of(value), _place(value, placement)
+
+    def is_shared(other: Value) -> bool:
+        theirs = _place(other, placement) if mine is not None else None
+        if mine is None or theirs is None:
+            return root_of(other) is root
+        return _meet(mine, theirs)
+
+    return [other for other in others if is_shared(other)]
 
 
 def _place(value: Value, placement: Placement) -> _Place | None:

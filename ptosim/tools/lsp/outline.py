@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import Function
 from ptosim.ground.records import dataclass, field
 from ptosim.tools.lsp.document import Document
 
@@ -38,18 +39,21 @@ def symbols(document: Document) -> list[Symbol]:
     """Return the functions of a program with the tiles and views that they make."""
     found = []
     for function in document.resolved.functions.values():
-        if function.implicit:
-            continue
-        op = function.op
-        at = max(document.text.find(f"@{function.symbol}", op.start), op.start)
-        detail = (
-            "entry" if function.name in document.resolved.entries else function.kernel_kind or ""
-        )
-        name_end = min(at + len(function.symbol) + 1, op.end)
-        symbol = Symbol(f"@{function.symbol}", detail, "function", op.start, op.end, at, name_end)
-        symbol.children = list(_made(document, function.ops[1:]))
-        found.append(symbol)
+        if not function.implicit:
+            symbol = symbol_of(document, function)
+            symbol.children = list(_made(document, function.ops[1:]))
+            found.append(symbol)
     return found
+
+
+def symbol_of(document: Document, function: Function) -> Symbol:
+    """Return a function without what it makes."""
+    op = function.op
+    at = max(document.text.find(f"@{function.symbol}", op.start), op.start)
+    is_entry = function.name in document.resolved.entries
+    detail = "entry" if is_entry else function.kernel_kind or ""
+    name_end = min(at + len(function.symbol) + 1, op.end)
+    return Symbol(f"@{function.symbol}", detail, "function", op.start, op.end, at, name_end)
 
 
 def _made(document: Document, ops: list[Operation]) -> Iterator[Symbol]:

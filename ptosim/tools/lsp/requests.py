@@ -8,9 +8,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from ptosim.ground.errors import PtosimError
+from ptosim.ground.ir.program import Function
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import isa
-from ptosim.tools.lsp import colours, edits, outline, refactor
+from ptosim.tools.lsp import colours, edits, outline, refactor, relations
 from ptosim.tools.lsp.completion import MOST, Offer, offers_at, signature_at
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.edits import Places
@@ -18,6 +19,7 @@ from ptosim.tools.lsp.hover import WIDTH
 from ptosim.tools.lsp.hover import hints as hints_between
 from ptosim.tools.lsp.hover import hover as hovered
 from ptosim.tools.lsp.names import Kind, Word
+from ptosim.tools.lsp.relations import Way
 from ptosim.tools.lsp.server import EVENTS, PtoServer, diagnostic
 from ptosim.views.operations import card
 
@@ -62,21 +64,115 @@ def definition(ls: PtoServer, params: types.DefinitionParams) -> types.Location 
 
 
 def references(ls: PtoServer, params: types.ReferenceParams) -> list[types.Location]:
-    """Where a name is used."""
+    """Where a name is used; of a tile where its bytes are, by any name; of an event who gives and
+    who awaits it."""
     document, places = _asked(ls, params)
-    words = _uses(document, places.offset(params.position))
-    if not params.context.include_declaration:
-        words = words[1:]
-    return [_location(params, places, word) for word in words]
+    offset = places.offset(params.position)
+    found = relations.events(document, offset)
+    if not found:
+        found = relations.storage(document, offset) or _mentions(document, offset)
+        found = found if params.context.include_declaration else found[1:]
+    uri = params.text_document.uri
+    return [types.Location(uri, places.range(one.start, one.end)) for one in found]
+
+
+_WAYS = {
+    Way.WRITES: types.DocumentHighlightKind.Write,
+    Way.BOTH: types.DocumentHighlightKind.Write,
+    Way.READS: types.DocumentHighlightKind.Read,
+    Way.NAMES: types.DocumentHighlightKind.Text,
+}
 
 
 def highlights(
     ls: PtoServer, params: types.DocumentHighlightParams
 ) -> list[types.DocumentHighlight]:
-    """The same name elsewhere on the screen."""
+    """The same elsewhere on the screen, and whether it is read or written there."""
     document, places = _asked(ls, params)
-    words = _uses(document, places.offset(params.position))
-    return [types.DocumentHighlight(places.range(w.start, w.end)) for w in words]
+    offset = places.offset(params.position)
+    found = relations.events(document, offset) or relations.storage(document, offset)
+    return [
+        types.DocumentHighlight(places.range(one.start, one.end), _WAYS[one.way])
+        for one in found or _mentions(document, offset)
+    ]
+
+
+def _mentions(document: Document, offset: int) -> list[relations.Place]:
+    return [relations.Place(w.start, w.end, Way.NAMES) for w in _uses(document, offset)]
+
+
+def prepare_calls(
+    ls: PtoServer, params: types.CallHierarchyPrepareParams
+) -> list[types.CallHierarchyItem] | None:
+    """The function at a place, whose callers and callees are asked for next."""
+    document, places = _asked(ls, params)
+    found = relations.function_at(document, places.offset(params.position))
+    uri = params.text_document.uri
+    return None if found is None else [_function_item(document, found, places, uri)]
+
+
+def incoming(
+    ls: PtoServer, params: types.CallHierarchyIncomingCallsParams
+) -> list[types.CallHierarchyIncomingCall]:
+    """Who calls a function."""
+    document, places, name = _of_item(ls, params.item)
+    return [
+        types.CallHierarchyIncomingCall(
+            _function_item(document, call.function, places, params.item.uri),
+            [places.range(op.start, op.end) for op in call.places],
+        )
+        for call in relations.callers(document, name)
+    ]
+
+
+def outgoing(
+    ls: PtoServer, params: types.CallHierarchyOutgoingCallsParams
+) -> list[types.CallHierarchyOutgoingCall]:
+    """Whom a function calls."""
+    document, places, name = _of_item(ls, params.item)
+    return [
+        types.CallHierarchyOutgoingCall(
+            _function_item(document, call.function, places, params.item.uri),
+            [places.range(op.start, op.end) for op in call.places],
+        )
+        for call in relations.callees(document, name)
+    ]
+
+
+def _of_item(ls: PtoServer, item: types.CallHierarchyItem) -> tuple[Document, Places, str]:
+    document = ls.document(item.uri, item.selection_range.start)
+    return document, ls.places(item.uri), item.data if isinstance(item.data, str) else ""
+
+
+def _function_item(
+    document: Document, function: Function, places: Places, uri: str
+) -> types.CallHierarchyItem:
+    one = outline.symbol_of(document, function)
+    return types.CallHierarchyItem(
+        one.name, types.SymbolKind.Function, uri, places.range(one.start, one.end),
+        places.range(one.name_start, one.name_end), detail=one.detail or None, data=function.name,
+    )  # fmt: skip
+
+
+def memory(ls: PtoServer, params: Any) -> list[dict[str, Any]]:
+    """The memories at a place (`ptosim/memory`): of each its bytes and what is in it."""
+    try:
+        uri = str(params.textDocument.uri)
+        position = types.Position(int(params.position.line), int(params.position.character))
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise JsonRpcInvalidParams("expected `textDocument` and `position`") from problem
+    document, places = ls.document(uri, position), ls.places(uri)
+    return [
+        {
+            "space": space.name, "bytes": space.limit, "used": space.used,
+            "tiles": [
+                {"name": t.name, "start": t.start, "bytes": t.bytes, "alive": t.alive,
+                 "line": places.position(t.at).line}
+                for t in space.tiles
+            ],
+        }
+        for space in relations.memory(document, places.offset(position))
+    ]  # fmt: skip
 
 
 def prepare_rename(ls: PtoServer, params: types.PrepareRenameParams) -> types.Range | None:
@@ -320,6 +416,10 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (types.TEXT_DOCUMENT_DEFINITION, definition, None),
     (types.TEXT_DOCUMENT_REFERENCES, references, None),
     (types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, highlights, None),
+    (types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY, prepare_calls, None),
+    (types.CALL_HIERARCHY_INCOMING_CALLS, incoming, None),
+    (types.CALL_HIERARCHY_OUTGOING_CALLS, outgoing, None),
+    ("ptosim/memory", memory, None),
     (types.TEXT_DOCUMENT_PREPARE_RENAME, prepare_rename, None),
     (types.TEXT_DOCUMENT_RENAME, rename, types.RenameOptions(prepare_provider=True)),
     (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols, None),
