@@ -88,6 +88,12 @@ class Source:
         line = bisect_right(starts, min(max(offset, 0), len(self.text)))
         return line, offset - starts[line - 1] + 1
 
+    def line_start(self, line: int) -> int:
+        """Return the offset of the first character of a 1-based line, the end of the text beyond
+        the last one."""
+        starts = self._starts()
+        return starts[line - 1] if 1 <= line <= len(starts) else len(self.text)
+
     def line_text(self, line: int) -> str:
         """Return the text of a 1-based line without its line end; '' beyond the last line."""
         starts = self._starts()

@@ -22,6 +22,10 @@ SECONDS = 5.0
 """How long a resting text is followed and priced."""
 
 
+HINTS = frozenset(("addresses", "sizes", "types", "pipes", "cycles"))
+"""What can be shown beside the text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an editor chooses for a folder; None leaves it to the program."""
@@ -30,17 +34,23 @@ class Settings:
     level: int | None = None
     sync: str | None = None
     compat: str | None = None
-    hints: bool = True
+    hints: frozenset[str] = HINTS
 
 
-_KINDS = {"target": str, "level": int, "sync": str, "compat": str, "hints": bool}
+_KINDS = {"target": str, "level": int, "sync": str, "compat": str}
 
 
 def settings_of(given: object) -> Settings:
     """Return the settings among what an editor sends; what is unknown, or of another kind than it
-    should be, is left alone."""
-    own = given.items() if isinstance(given, Mapping) else ()
-    return Settings(**{n: v for n, v in own if type(v) is _KINDS.get(n)})
+    should be, is left alone. Hints are all (true), none (false), or those of a list."""
+    own = dict(given) if isinstance(given, Mapping) else {}
+    found = {n: v for n, v in own.items() if n in _KINDS and type(v) is _KINDS[n]}
+    hints = own.get("hints")
+    if isinstance(hints, bool):
+        found["hints"] = HINTS if hints else frozenset()
+    if isinstance(hints, list):
+        found["hints"] = HINTS.intersection(word for word in hints if isinstance(word, str))
+    return Settings(**found)
 
 
 @dataclass(frozen=True, slots=True)

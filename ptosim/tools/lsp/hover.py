@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.types import TileType
+from ptosim.ground.ir.types import ErrorType, ScalarType, TileType
 from ptosim.tools.lsp.document import Document, Price
 from ptosim.tools.lsp.names import Kind, Made, Word, innermost
 from ptosim.views.operations import card
@@ -99,20 +99,46 @@ def _function(document: Document, made: Made) -> str:
 
 
 def hints(document: Document, begin: int, end: int) -> list[tuple[int, str]]:
-    """Return offsets and short texts between two offsets."""
+    """Return offsets and short texts between two offsets, of the kinds that the settings name."""
     first, last = (document.source.line_column(at)[0] for at in (begin, end))
-    return sorted([*_addresses(document, begin, end), *_times(document, first, last)])
+    named = (*_tiles_beside(document), *_types_beside(document, first, last))
+    found = [one for one in named if begin <= one[0] <= end]
+    return sorted([*found, *_times(document, first, last)])
 
 
-def _addresses(document: Document, begin: int, end: int) -> Iterator[tuple[int, str]]:
-    for value, (space, start, _) in document.addresses.items():
-        if begin <= value.start <= end:
-            yield value.start + len(value.name) + 1, f" {space} {start:#x}".replace("  ", " ")
+def _tiles_beside(document: Document) -> Iterator[tuple[int, str]]:
+    """Address and bytes of each tile, after its name."""
+    shown = document.settings.hints
+    for value, (space, start, size) in document.addresses.items():
+        parts = [f"{space} {start:#x}".strip()] if "addresses" in shown else []
+        parts += [f"{size:,} bytes"] if "sizes" in shown and size else []
+        if parts:
+            yield value.start + len(value.name) + 1, f" {', '.join(parts)}"
+
+
+def _types_beside(document: Document, first: int, last: int) -> Iterator[tuple[int, str]]:
+    """The types of results that their statements do not write."""
+    lines = range(first, last + 1) if "types" in document.settings.hints else ()
+    for op in (op for line in lines for op in document.ops_by_line.get(line, ())):
+        written = document.text[op.name_end : op.end]
+        for value in op.results if not op.regions and _has_names(op) else ():
+            is_known = not isinstance(value.type, ErrorType)
+            is_plain = isinstance(value.type, ScalarType) and str(value.type) not in written
+            if is_known and (is_plain or ":" not in written):
+                yield value.start + len(value.name.partition("#")[0]) + 1, f": {value.type}"
+
+
+def _has_names(op: Operation) -> bool:
+    """Whether the results of an operation have names, each its own."""
+    return all(count == 1 for _, count, _ in op.result_tokens) and bool(op.result_tokens)
 
 
 def _times(document: Document, first: int, last: int) -> Iterator[tuple[int, str]]:
+    shown = document.settings.hints
     for line in range(first, last + 1):
-        text = " · ".join(filter(None, [*_pipes(document, line), _cycles_beside(document, line)]))
+        pipes = _pipes(document, line) if "pipes" in shown else []
+        cycles = _cycles_beside(document, line) if "cycles" in shown else ""
+        text = " · ".join(filter(None, [*pipes, cycles]))
         if text:
             yield _end_of(document, line), f"  {text}"
 
@@ -135,5 +161,5 @@ def _cycles_beside(document: Document, line: int) -> str:
 
 
 def _end_of(document: Document, line: int) -> int:
-    starts = document.text.split("\n", line)
-    return sum(len(part) + 1 for part in starts[:line]) - 1
+    source = document.source
+    return source.line_start(line) + len(source.line_text(line))

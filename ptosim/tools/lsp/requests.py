@@ -343,8 +343,6 @@ def formatting(
 def inlay(ls: PtoServer, params: types.InlayHintParams) -> list[types.InlayHint]:
     """Addresses, pipes and cycles beside the text."""
     document, places = _asked(ls, params)
-    if not ls.settings.hints:
-        return []
     begin, end = places.offset(params.range.start), places.offset(params.range.end)
     found = hints_between(document, begin, end)
     return [types.InlayHint(places.position(at), text) for at, text in found]

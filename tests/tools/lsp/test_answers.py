@@ -9,7 +9,7 @@ import pytest
 from ptosim.ground.errors import UsageError
 from ptosim.launch.sources import open_source, shipped_names
 from ptosim.tools.lsp import colours, completion, edits, hover, outline, refactor
-from ptosim.tools.lsp.document import Document, Price, Settings
+from ptosim.tools.lsp.document import Document, Price, Settings, settings_of
 from ptosim.tools.lsp.names import Kind
 from ptosim.tools.lsp.predict import Scope
 
@@ -88,9 +88,25 @@ def test_hints_are_addresses_pipes_and_cycles_and_only_in_the_range():
     doc.measured = doc.measure()
     doc.measured.lines = {"a5": {14: Price(60, 3, "documented")}}
     found = dict(hover.hints(doc, 0, len(TEXT)))
-    assert found[TEXT.index("%y = ") + 2] == " vec 0x1000"
+    assert found[TEXT.index("%y = ") + 2] == " vec 0x1000, 4,096 bytes"
     assert found[TEXT.index("\n", TEXT.index("pto.tadd"))] == "  V · a5 20 cycles"
     assert hover.hints(doc, 0, 20) == []
+
+
+KINDS = {"addresses": " vec 0x1000", "sizes": " 4,096 bytes", "types": ": i64", "pipes": "  V", "cycles": "  a5 20 cycles"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_hint_is_shown_alone_where_only_it_is_wanted(kind):
+    """The type of a result is shown where its statement does not write it."""
+    text = TEXT.replace("    pto.tadd", "    %b = pto.get_block_idx\n    pto.tadd", 1)
+    doc = Document("k.pto", text, settings_of({"hints": [kind]}))
+    doc.measured = doc.measure()
+    doc.measured.lines = {"a5": {15: Price(60, 3, "documented")}}
+    shown = {text for _, text in hover.hints(doc, 0, len(text))}
+    assert KINDS[kind] in shown
+    others = [text for name, text in KINDS.items() if name != kind]
+    assert not any(other in one for one in shown for other in others)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from lsprotocol import types
 from pygls.workspace import Workspace
 
 from ptosim.tools.lsp import requests, server
-from ptosim.tools.lsp.document import Document, Settings, settings_of
+from ptosim.tools.lsp.document import HINTS, Document, Settings, settings_of
 from ptosim.tools.lsp.requests import make_server
 from ptosim.tools.lsp.resting import Resting
 from ptosim.tools.lsp.server import OpenTexts
@@ -41,8 +41,15 @@ def test_a_setting_of_another_kind_is_left_alone() -> None:
     found = settings_of({"target": 5, "level": "2", "sync": [], "compat": {}, "hints": 0, "x": 1})
     assert found == Settings()
     assert settings_of({"target": "a5", "level": 2, "hints": False}) == Settings(
-        "a5", 2, hints=False
+        "a5", 2, hints=frozenset()
     )
+
+
+def test_each_kind_of_hint_has_a_switch() -> None:
+    assert settings_of({"hints": True}).hints == HINTS
+    for kind in HINTS:
+        assert settings_of({"hints": [kind, "unknown", 5, None]}).hints == {kind}
+    assert settings_of({"hints": {"cycles": False}}).hints == HINTS
 
 
 @pytest.mark.parametrize(
