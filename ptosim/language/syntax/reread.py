@@ -17,6 +17,7 @@ from ptosim.ground.ir.core import Attr, Block, Kept, Module, Node, Operand, Oper
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.syntax.parser import parse
+from ptosim.machine.effects.row import forget_roles
 
 _HEAD, _TAIL = "func.func @f() { //", "\n}\n"
 _MOST = 1 << 14
@@ -83,6 +84,7 @@ def _reread(module: Module, source: Source, sink: Sink) -> Module | None:
     kept.is_whole = not sink.has_errors
     _splice(module, source, read, change.moved)
     kept.renew(module)
+    forget_roles()
     return module
 
 

@@ -31,6 +31,12 @@ def role_of(op: Operation, name: str) -> Role:
     return dict(roles(op)).get(name, Role.IN)
 
 
+def forget_roles() -> None:
+    """Operations will be bound anew, some perhaps to other operands."""
+    roles.cache_clear()
+    role_of.cache_clear()
+
+
 def named_values(op: Operation) -> Iterator[tuple[str, Role, Value]]:
     """Yield the values that the text of an operation names, with its results: operand, role and
     value, of lists each."""
