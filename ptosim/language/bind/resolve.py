@@ -199,7 +199,7 @@ class _Resolver(Listed, Structured):
 
     def _operation(self, op: Operation) -> None:
         kept = self.kept
-        if kept is None or op.name in ("module", "func.func"):
+        if kept is None or self._function is None:
             self._anew(op)
             return
         if op in kept.before and self._is_as_before(op, *kept.before[op]):

@@ -132,7 +132,7 @@ def _place(module: Module, change: _Change) -> _Place | None:
             op for b in blocks for op in b.ops
             if op.regions and op.start < change.begin and change.end <= op.end
         ]  # fmt: skip
-        is_inside = is_inside or any(op.name == "func.func" for op in outer)
+        is_inside = is_inside or any(op.has("function") for op in outer)
         blocks = [block for op in outer for region in op.regions for block in region.blocks]
     return found
 
