@@ -11,15 +11,18 @@ their log, and the slots are as after the last round."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.batch.steps import KNOWN, Values, of_last_round
+from ptosim.engine.batch.steps import KNOWN, NotAtOnceError, Values, of_last_round
 from ptosim.engine.batch.trace import FAULTS, Loop, Trace, follow, operand_slots
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.types import PtrType, ScalarType
 from ptosim.machine.core import Core
 from ptosim.ops.micro.context import as_rows
+
+if TYPE_CHECKING:
+    from ptosim.engine.batch.tile_loops import TileLoop
 
 FEWEST = 8
 """Rounds that are worth a batch."""
@@ -42,17 +45,30 @@ _NONE: Any = object()
 class Batches:
     """The loops of a program whose rounds may be executed at once, by the place of their heads."""
 
-    def __init__(self, program: DecodedProgram) -> None:
-        self._program = program
-        self.known: dict[int, Batch | None] = {}
+    def __init__(self, engine: Any) -> None:
+        self._engine, self._program = engine, engine.program
+        self.known: dict[int, Batch | TileLoop | None] = {}
         """By head; None where rounds are executed one by one."""
         self._failed: dict[int, int] = {}
 
-    def at(self, head: int) -> Batch | None:
+    def at(self, head: int) -> Batch | TileLoop | None:
         """Return the loop that begins at `head`, None if its rounds are executed one by one."""
         if head not in self.known:
-            self.known[head] = batch_of(self._program, head)
+            self.known[head] = self._batch_of(head)
         return self.known[head]
+
+    def _batch_of(self, head: int) -> Batch | TileLoop | None:
+        loop = loop_of(self._program, head)
+        if loop is None:
+            return None
+        body = self._program.insts[loop.head + 1 : loop.end]
+        if any(inst.kind is Kind.VECTOR for inst in body):
+            return batch_of(self._program, loop)
+        if not self._engine.is_bare or not any(inst.kind is Kind.EXEC for inst in body):
+            return None
+        from ptosim.engine.batch.tile_loops import TileLoop  # of runs for values alone
+
+        return TileLoop(self._engine, loop)
 
     def run(self, core: Core, head: int, slots: list[Any], room: int) -> tuple[int, int]:
         """Execute rounds of a loop at once, of at most `room` instructions; return how many
@@ -61,7 +77,10 @@ class Batches:
         batch = self.at(head)
         if batch is None:
             return 0, 0
-        trace = batch.run(core, slots, room)
+        try:
+            trace = batch.run(core, slots, room)
+        except NotAtOnceError:
+            trace = FAILED
         if trace is None:
             return 0, 0
         if trace is not FAILED:
@@ -156,9 +175,8 @@ def _execute(trace: Trace, core: Core, slots: list[Any]) -> None:
 # -- which loops -----------------------------------------------------------------------------------
 
 
-def batch_of(program: DecodedProgram, head: int) -> Batch | None:
-    """Return the loop that begins at `head` as a batch, None if its rounds are executed one by
-    one."""
+def loop_of(program: DecodedProgram, head: int) -> Loop | None:
+    """Return the counted loop that begins at `head`, None if there is none."""
     form = form_of(program.insts[head].run)
     if form is None or form[0] != "for":
         return None
@@ -167,14 +185,18 @@ def batch_of(program: DecodedProgram, head: int) -> Batch | None:
     advance, back = (form_of(program.insts[at].run) for at in (end, end + 1))
     if advance is None or advance[0] != "next" or back != ("jump", head):
         return None
-    body = program.insts[head + 1 : end]
-    if not any(inst.kind is Kind.VECTOR for inst in body) or not all(map(_is_taken, body)):
-        return None
     _, _, step, yielded, carried = advance
-    _, *handed = program.insts[head].operation.regions[0].blocks[0].values
+    return Loop(head, end, variable, upper, step, yielded, carried)
+
+
+def batch_of(program: DecodedProgram, loop: Loop) -> Batch | None:
+    """Return a loop in a vector region as a batch, None if its rounds are executed one by one."""
+    if not all(map(_is_taken, program.insts[loop.head + 1 : loop.end])):
+        return None
+    _, *handed = program.insts[loop.head].operation.regions[0].blocks[0].values
     if not all(isinstance(value.type, ScalarType | PtrType) for value in handed):
         return None
-    return Batch(program, Loop(head, end, variable, upper, step, yielded, carried))
+    return Batch(program, loop)
 
 
 def _is_taken(inst: Inst) -> bool:

@@ -63,10 +63,16 @@ class Engine(Binder):
         self.issue_by(None)
         self.scalars = [0] * len(machine.cores)  # executed since the last issue, by core
         batched = self.domain.has_regions and not self.is_observed
-        self.batches = Batches(program) if batched else None
+        self.batches = Batches(self) if batched else None
         for observer in observers:
             if hasattr(observer, "on_start"):
                 observer.on_start(self)
+
+    @property
+    def is_bare(self) -> bool:
+        """True if nothing but values is asked for, as the text has them one after the other."""
+        looks = self.timing is not None or self.monitor is not None or self.is_observed
+        return not looks and self.pace.__class__ is ProgramOrder and self.domain.has_contents
 
     # -- the whole program ------------------------------------------------------------------------
 

@@ -152,7 +152,8 @@ class Binding:
     listed. `moved` gives the effect with its one window of global memory at another place (an
     offset in elements), None where that has to be bound anew. `done` says afterwards what an
     operation did whose data decide what it reaches. Engines put their own sink into `emit`;
-    `prints` is where `tprint` and `print` write."""
+    `prints` is where `tprint` and `print` write. Each tile operand is as many tiles of equal shape
+    as `stacked` says, one below the other."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -179,6 +180,7 @@ class Binding:
     findings: list[Diagnostic] = field(default_factory=list)
     emit: Callable[[Diagnostic], None] = field(init=False)
     prints: list[str] = field(default_factory=list)
+    stacked: int = 1
     _tiles: dict[str, Tile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

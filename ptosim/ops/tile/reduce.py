@@ -158,7 +158,14 @@ MINIMUM = Extreme("min", np.argmin, np.inf, "max")
 
 def _folded(op: Binding, combine: np.ufunc, neutral: int) -> Reduce:
     order = ORDERS[op.switch("reduce.order")]
-    return lambda values: order(values, combine, neutral)
+
+    def fold(values: np.ndarray) -> np.ndarray:
+        if op.stacked == 1 or order is not by_lanes:
+            return order(values, combine, neutral)
+        tiles = np.split(values, op.stacked)  # how many rows a tile has may decide the order
+        return np.concatenate([order(tile, combine, neutral) for tile in tiles])
+
+    return fold
 
 
 def _best(op: Binding, extreme: Extreme) -> Reduce:
