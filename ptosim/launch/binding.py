@@ -450,13 +450,17 @@ class ShapeBinding(UnknownBinding):
         """A tile holds nothing."""
 
 
-class RunShapeBinding(ShapeBinding):
-    """The same with the scalars that a run would have."""
+class RunPlaceBinding(UnknownBinding):
+    """Arguments of a launch without values, with the scalars that a run would have."""
 
     def _unknown(self, value: Value) -> Any:
         if isinstance(value.type, ScalarType):
             return Binding._scalar(self, value, value.type, {})
         return super()._unknown(value)
+
+
+class RunShapeBinding(RunPlaceBinding, ShapeBinding):
+    """The same where only the time is asked for."""
 
 
 def _unmade(buffer: GmBuffer, argument: Argument) -> Unmade:

@@ -295,16 +295,24 @@ def cost_of_run(
 ) -> CostReport:
     """Return what a run of so many instructions costs; of a long one periods of its loops are kept
     once. Raises Dependent where only its values decide that."""
+    return counted_run(prepared, options, args, steady=instructions >= LONG)[0]
+
+
+def counted_run(
+    prepared: Prepared, options: RunOptions, args: Args, *, steady: bool
+) -> tuple[CostReport, int]:
+    """Return what a run costs, and how many instructions it executes. Raises Dependent where only
+    its values decide that."""
     estimate = Estimate(
         prepared, options, args, changed_table(prepared.front.chip, {}),
         all_blocks(prepared, options),
         extent=Extent(Depth.SHAPES, RunShapeBinding), domain=_Certain,
     )  # fmt: skip
     try:
-        launch, _ = estimate.timed(steady=instructions >= LONG)
+        launch, _ = estimate.timed(steady=steady)
     except Undecided as open_:
         raise Dependent(ON_DATA) from open_
     found = report_of(prepared, launch.engine, estimate.blocks)
     if any(True for _ in found.model.stuck()):
         raise Dependent(ON_DATA)
-    return found
+    return found, launch.engine.executed + launch.engine.left_out

@@ -190,18 +190,18 @@ def _follow(
     domain = Unknowns()
     launch.begin(observers, domain=domain)
     engine, monitor = launch.engine, launch.sanitizers()
-    walk = _Walk(engine, domain, None if in_full else monitor)
+    walk = Walk(engine, domain, None if in_full else monitor)
     result = _followed(launch, domain, monitor, walk, budget)
     return result, walk.is_sure
 
 
 def followed(launch: Launch, domain: Unknowns, budget: int | None) -> Followed:
     """Follow a launch that has begun, every round of it. Raises what its domain raises."""
-    walk = _Walk(launch.engine, domain, None)
+    walk = Walk(launch.engine, domain, None)
     return _followed(launch, domain, launch.sanitizers(), walk, budget)
 
 
-class _Walk:
+class Walk:
     """A way through a program, instruction by instruction. In one that turns out to be long the
     rounds of loops are compared, and those that repeat others left out; without `monitor` none
     are. Where `is_sure` is False, following all of them may find something else."""
@@ -261,7 +261,7 @@ def _followed(
     launch: Launch,
     domain: Unknowns,
     monitor: Monitor | None,
-    walk: _Walk,
+    walk: Walk,
     budget: int | None,
 ) -> Followed:
     binding = launch.binding

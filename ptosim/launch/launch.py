@@ -269,11 +269,11 @@ class Launch:
             executed=self.engine.executed,
             cycles=cost.cycles if cost is not None else None,
             cost=cost,
-            definedness=self._definedness(monitor),
+            definedness=self.definedness(monitor),
             met=frozenset(monitor.met) if monitor is not None else frozenset(),
         )
 
-    def _definedness(self, monitor: Monitor | None) -> Definedness:
+    def definedness(self, monitor: Monitor | None) -> Definedness:
         """What is known of the arguments' bytes; nothing if nobody watched."""
         found = Definedness()
         if monitor is not None and monitor.chosen.defined:

@@ -96,6 +96,9 @@ Args = Mapping[str, Any] | Sequence[Any] | None
 """Arguments by name (of one rank `name@rank`), in the order of the entry, or one mapping for each
 rank; what is left out is generated or unknown."""
 
+LEAST = 4_000
+"""Instructions of a run that is worth making in parts (`in_parts.py`)."""
+
 FEWEST = 4
 """Blocks for which it is worth to execute them independently in one process."""
 
@@ -106,6 +109,41 @@ def wants(options: RunOptions, observers: Sequence[Any]) -> bool:
     fewest = 2 if options.jobs > 1 else FEWEST
     in_turn = options.commit == "program" and not options.schedule
     return count >= fewest and in_turn and not observers
+
+
+def may_repeat(front: Front, entry: str) -> bool:
+    """True for an entry that has a loop of tile operations, as far as its text says: of many
+    rounds, if it says how many."""
+    resolved = front.resolved
+    function = resolved.functions[entry]
+    if has_abstract(function):
+        return False
+    known = front.plans.get(entry)
+    reached = known.reached if known is not None else reached_functions(resolved, [function])
+    ops = [op for f in reached for op in f.ops]
+    return any(op.has("rows_apart") and _rounds(op) * len(ops) >= LEAST for op in ops)
+
+
+def _rounds(op: Operation) -> int:
+    """How often an operation is executed by the loops around it; of a loop whose bounds are not
+    written, often."""
+    rounds, outer = 1, op.parent
+    while outer is not None:
+        if outer.has("loop"):
+            names = ("lower", "upper", "step")
+            low, high, step = (getattr(outer.bound.get(n), "const", None) for n in names)
+            if not (isinstance(low, int) and isinstance(high, int) and isinstance(step, int)):
+                return LEAST
+            rounds *= max(-((low - high) // max(step, 1)), 0)
+        outer = outer.parent
+    return rounds
+
+
+def in_turn(options: RunOptions, observers: Sequence[Any]) -> bool:
+    """True for a run of which parts may be made by themselves: as the text has it, of which more is
+    asked than values."""
+    is_plain = options.commit == "program" and not options.schedule and not options.in_place
+    return is_plain and not observers and (options.timing or options.sanitize != "none")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

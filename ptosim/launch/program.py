@@ -21,7 +21,7 @@ from ptosim.launch import arguments
 from ptosim.launch.arguments import Arg
 from ptosim.launch.description import Sidecar, kept_arguments, kept_expectations
 from ptosim.launch.launch import Launch
-from ptosim.launch.prepared import NORMAL, Args, Redraw, RunOptions, wants
+from ptosim.launch.prepared import NORMAL, Args, Redraw, RunOptions, in_turn, may_repeat, wants
 from ptosim.launch.results import Result
 from ptosim.launch.tolerance import Tolerance
 
@@ -222,6 +222,12 @@ class LoadedProgram(Shown):
     ) -> Result:
         """Execute blocks independently where that is worth trying and holds, else in order."""
         why = ""
+        if in_turn(options, observers) and may_repeat(self.front, entry):
+            from ptosim.launch import in_parts  # of long runs
+
+            result = in_parts.attempt(self.front, self.profile, options, entry, args)
+            if result is not None:
+                return result
         if wants(options, observers):
             from ptosim.launch.parallel import attempt  # brings processes and the laws of time
 

@@ -28,7 +28,7 @@ from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding, OpFault
 
 FEWEST_ROWS = 2
-"""Of a tile: of one of a single row nobody can tell what is along rows and what is along columns."""
+"""Of a tile: in one of a single row nobody can tell what goes along rows."""
 
 STRIP = 1 << 19
 """Bytes of the stacks of a strip, which stay in cache."""

@@ -8,7 +8,7 @@ usual, so that what is on chip afterwards is what it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ptosim.engine.batch.stacks import Stacks, Step
@@ -18,7 +18,7 @@ from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.period.state import agrees, opaque_results
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.machine.affine import Affine, Horizon, Opaque, later, line, moves, now, step_of
+from ptosim.machine.affine import Horizon, Opaque, later, line, moves, now, step_of
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import acts_on_memory
 from ptosim.machine.gm import addresses

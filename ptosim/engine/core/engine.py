@@ -53,6 +53,7 @@ class Engine(Binder):
         # scalar unit.
         self.in_order = in_order
         self.executed = 0
+        self.left_out = 0  # of rounds that do what others do (`engine/period`)
         self.issued = 0  # the same without what regions execute when their pipe gets to them
         self.meter = Meter()
         self._on_issue: tuple[Listener, ...] = listeners(observers, "on_issue")

@@ -89,6 +89,7 @@ class Host(Protocol):
     in_order: bool
     is_observed: bool
     executed: int
+    left_out: int
     issued: int
     meter: Meter
     issuers: list[Any]

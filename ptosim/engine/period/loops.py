@@ -79,7 +79,8 @@ class Trial:
     that it begins at, its rounds, what the launch was then, by how much times and codes are to
     move, what FIFOs gain, the values of the cores. Of the cores: where their columns were, the
     cycles that pipes had waited, the starts of their records, what issues on them. `left` are the
-    visits of the heads until they are looked at, `visits` those of its own."""
+    visits of the heads until they are looked at, `counted` the instructions up to then
+    with those of rounds that were left out, `visits` those of its own."""
 
     level: int
     core: int
@@ -94,6 +95,7 @@ class Trial:
     starts: list[array[int]]
     probes: list[ProbedOrder]
     left: list[int]
+    counted: int
     visits: int = 0
 
 
@@ -253,7 +255,7 @@ class Loops:
                 ProbedOrder(order, level, self.give_up, probe)
                 for order, probe in zip(self.bridge.orders, outer, strict=True)
             ],
-            left,
+            left, engine.executed + engine.left_out,
         ))  # fmt: skip
         self._load(cores)
 
@@ -421,6 +423,7 @@ class Loops:
             self._add_stalls(timer, trial, stalls[timer.index], periods)
             if starts[timer.index]:
                 self._repeat(timer, starts[timer.index], trial, periods)
+        engine.left_out += (engine.executed + engine.left_out - trial.counted) * periods
         self._jumps += 1
         head = self._known[trial.core][trial.number]
         head.finder.clear()

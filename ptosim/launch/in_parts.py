@@ -1,0 +1,128 @@
+"""A run in parts: hazards and time without values, once for each period of the loops that repeat
+(`engine/period`); then the values by themselves, many rounds of tile operations at once
+(`engine/batch`). All three together are less than one round after the other with all of it.
+
+What comes out is what the run in one piece gives. Where a part cannot say so (something is found,
+data decide the path or the time), all of it is forgotten, and the run is made in one piece."""
+
+from __future__ import annotations
+
+from ptosim.engine.core.bound import Bound, Depth, Inst, Kind
+from ptosim.engine.core.host import Host
+from ptosim.engine.core.symbolic import Undecided, Unknowns
+from ptosim.engine.watch.definedness import Definedness
+from ptosim.engine.watch.options import parse
+from ptosim.engine.watch.quantisation import QuantBook
+from ptosim.engine.watch.reach import Dependent
+from ptosim.ground.errors import PtosimError
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import replace
+from ptosim.language.frontend import Front
+from ptosim.launch.binding import RunPlaceBinding
+from ptosim.launch.launch import Extent, Launch
+from ptosim.launch.prepared import LEAST, Args, Prepared, RunOptions, prepare
+from ptosim.launch.results import Result
+from ptosim.machine.core import Core
+
+
+class _Placed(Unknowns):
+    """Goes on only where values decide nothing of what is reached. `has_values_checked`: some are
+    looked at by the sanitizer of quantised values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quant = QuantBook()
+        self.has_values_checked = False
+
+    def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
+        """Bind an instruction whose account its places give."""
+        bound = super().bind(engine, core, inst)
+        if bound.binding.done is not None or self.unplaced or self.unchecked:
+            raise Dependent("data decide what is reached")
+        self.has_values_checked |= self._quant.check_of(bound.binding) is not None
+        return bound
+
+    def released(self, engine: Host, waiting: list[Core]) -> Core | None:
+        """Nobody goes on by signals in memory."""
+        raise Dependent("a signal in memory is waited for")
+
+
+def attempt(
+    front: Front, profile: Profile, options: RunOptions, entry: str, args: Args
+) -> Result | None:
+    """Return the result of a run in parts; None where it has to be made in one piece."""
+    try:
+        prepared = prepare(front, profile, entry, args, options.ranks)
+        return _in_parts(prepared, options, args)
+    except (PtosimError, Dependent, Undecided):  # in one piece it is told in its order
+        return None
+
+
+def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | None:
+    from ptosim.launch.cost import LONG, cost_of_run, counted_run  # with the laws of time
+
+    bare = replace(options, sanitize="none", timing=False)
+    cost, count = counted_run(prepared, bare, args, steady=True)
+    if not LEAST <= count <= options.most_instructions:
+        return None
+    chosen, definedness = parse(options.sanitize), Definedness()
+    if chosen.is_needed:
+        watched = _Watched(prepared, replace(options, timing=False), args)
+        if not watched.is_clean():
+            return None
+        definedness = watched.definedness()
+        if chosen.quant and watched.domain.has_values_checked:
+            bare = replace(bare, sanitize="quant")
+    launch = Launch(prepared, bare, args)
+    told = len(launch.sink)
+    result = launch.run()
+    launch.release()
+    if len(launch.sink) > told or result.executed != count:
+        return None
+    if options.timing:
+        if count < LONG:  # every record of it is kept
+            cost = cost_of_run(prepared, bare, args, count)
+        result.cost, result.cycles = cost, cost.cycles
+    result.definedness = definedness
+    return result
+
+
+class _Watched:
+    """A run that is followed without values, with its sanitizers."""
+
+    def __init__(self, prepared: Prepared, options: RunOptions, args: Args) -> None:
+        self.domain = _Placed()
+        self._launch = Launch(prepared, options, args, Extent(Depth.PLACES, RunPlaceBinding))
+        self._launch.begin(domain=self.domain)
+        self._monitor = self._launch.sanitizers()
+
+    def is_clean(self) -> bool:
+        """True if nothing is found, and nothing could be in rounds that were left out."""
+        from ptosim.launch.dry_run import Walk  # with what `check` needs
+
+        launch, monitor, domain = self._launch, self._monitor, self.domain
+        if any(map(_is_by_value, launch.program.insts)):
+            return False
+        told = len(launch.sink)
+        walk = Walk(launch.engine, domain, monitor)
+        try:
+            ended = walk.to_the_end(launch.options.most_instructions)
+        finally:
+            walk.stop()
+        if ended or not walk.is_sure or domain.unplaced or domain.unchecked:
+            return False
+        if monitor is not None:
+            monitor.finish()
+        return len(launch.sink) == told and not (monitor is not None and monitor.met)
+
+    def definedness(self) -> Definedness:
+        """Return what is known of the arguments' bytes."""
+        return self._launch.definedness(self._monitor)
+
+
+def _is_by_value(inst: Inst) -> bool:
+    """True for an instruction that is part of a region, or whose values sanitizers follow."""
+    op = inst.op
+    if inst.kind in (Kind.VECTOR, Kind.REGION) or op is None:
+        return op is not None
+    return any(map(op.has, ("reads_memory", "writes_memory", "launches")))
