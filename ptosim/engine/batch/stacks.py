@@ -19,9 +19,10 @@ from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import Effects, Reached, bound_values, effects_of
+from ptosim.machine.effects.account import Effects, Reached, effects_of
 from ptosim.machine.effects.ranges import intervals
-from ptosim.machine.effects.storage import Strided, Touch, touched_bytes
+from ptosim.machine.effects.row import bound_values
+from ptosim.machine.effects.strided import Strided, Touch, touched_bytes
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import GmView
