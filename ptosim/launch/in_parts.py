@@ -10,7 +10,6 @@ from __future__ import annotations
 from ptosim.engine.core.bound import Bound, Depth, Inst, Kind
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.symbolic import Undecided, Unknowns
-from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.options import parse
 from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.reach import Dependent
@@ -65,12 +64,12 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     cost, count = counted_run(prepared, bare, args, steady=True)
     if not LEAST <= count <= options.most_instructions:
         return None
-    chosen, definedness = parse(options.sanitize), Definedness()
+    chosen, monitor = parse(options.sanitize), None
     if chosen.is_needed:
         watched = _Watched(prepared, replace(options, timing=False), args)
         if not watched.is_clean():
             return None
-        definedness = watched.definedness()
+        monitor = watched.monitor
         if chosen.quant and watched.domain.has_values_checked:
             bare = replace(bare, sanitize="quant")
     launch = Launch(prepared, bare, args)
@@ -83,7 +82,7 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
         if count < LONG:  # every record of it is kept
             cost = cost_of_run(prepared, bare, args, count)
         result.cost, result.cycles = cost, cost.cycles
-    result.definedness = definedness
+    result.definedness = launch.definedness(monitor)
     return result
 
 
@@ -94,13 +93,13 @@ class _Watched:
         self.domain = _Placed()
         self._launch = Launch(prepared, options, args, Extent(Depth.PLACES, RunPlaceBinding))
         self._launch.begin(domain=self.domain)
-        self._monitor = self._launch.sanitizers()
+        self.monitor = self._launch.sanitizers()
 
     def is_clean(self) -> bool:
         """True if nothing is found, and nothing could be in rounds that were left out."""
         from ptosim.launch.dry_run import Walk  # with what `check` needs
 
-        launch, monitor, domain = self._launch, self._monitor, self.domain
+        launch, monitor, domain = self._launch, self.monitor, self.domain
         if any(map(_is_by_value, launch.program.insts)):
             return False
         told = len(launch.sink)
@@ -114,10 +113,6 @@ class _Watched:
         if monitor is not None:
             monitor.finish()
         return len(launch.sink) == told and not (monitor is not None and monitor.met)
-
-    def definedness(self) -> Definedness:
-        """Return what is known of the arguments' bytes."""
-        return self._launch.definedness(self._monitor)
 
 
 def _is_by_value(inst: Inst) -> bool:

@@ -274,11 +274,12 @@ class Launch:
         )
 
     def definedness(self, monitor: Monitor | None) -> Definedness:
-        """What is known of the arguments' bytes; nothing if nobody watched."""
+        """Return what a monitor, of this run or of one that did the same, knows of the arguments'
+        bytes; nothing if nobody watched."""
         found = Definedness()
         if monitor is not None and monitor.chosen.defined:
             for name, given in self.binding.arrays.items():
-                shadow = monitor.shadow(self.machine.cores[0], given.number)
+                shadow = monitor.shadow(monitor.machine.cores[0], given.number)
                 place = given.offset, given.size
                 found.add(name, shadow, place, given.elem, given.shape)
         return found

@@ -381,7 +381,7 @@ def _windows(at: int, step: Step, effects: Effects) -> list[GmWindow]:
             size = view.spec.dtype.bits // 8
             (part,) = one.parts
             part = replace(part, start=part.start - view.offset * size)
-            found.append(GmWindow(at, one.where, part, (step.stride or 0) * size, is_write))
+            found.append(GmWindow(at, int(one.where), part, (step.stride or 0) * size, is_write))
     return found
 
 
