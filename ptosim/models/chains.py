@@ -73,10 +73,10 @@ def quantize_fast(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) 
 
 def _tquant(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:
     assert isinstance(affine.scale, TileValue)
-    codes = f.tile("codes", out.name, x.rows, x.cols)
+    codes = f.like("codes", out.name, x)
     outs = [codes]
     if f.target == "a2a3":
-        outs.append(f.tile("scratch", "f32", x.rows, x.cols))
+        outs.append(f.like("scratch", "f32", x))
     if out.name == "i8":
         f.tile_op(
             "pto.tquant", [x, affine.scale], outs, {"quant_type": "#pto<quant_type INT8_SYM>"}
@@ -140,9 +140,9 @@ def choose(
     scratch: TileValue,
 ) -> None:
     """Put a value where a comparison holds; `scratch`, of the tile's type, is overwritten."""
-    mask = f.tile("mask", "i8", tile.rows, tile.cols)
+    mask = f.like("mask", "i8", tile)
     if not isinstance(right, TileValue):  # TCMPS of A5 packs its mask as TSEL does not read it
-        edges = f.tile("edges", left.dtype, tile.rows, tile.cols)
+        edges = f.like("edges", left.dtype, tile)
         f.tile_op("pto.texpands", [right], [edges])
         right = edges
     f.tile_op("pto.tcmp", [left, right], [mask], {"cmpMode": f"#pto<cmp {mode}>"})
@@ -153,7 +153,7 @@ def choose(
 def lowest_for_highest(f: KernelBuilder, whole: TileValue) -> None:
     """Turn the largest integer, where a conversion ends that saturates, into the smallest one,
     where one ends that does not: one more wraps."""
-    top = f.tile("top", "i32", whole.rows, whole.cols)
+    top = f.like("top", "i32", whole)
     f.tile_op("pto.tmaxs", [whole, f.integer(_TOP - 1, "i32")], [top])
     f.tile_op("pto.tadds", [top, f.integer(1 - _TOP, "i32")], [top])
     f.tile_op("pto.tadd", [whole, top], [whole])
@@ -161,7 +161,7 @@ def lowest_for_highest(f: KernelBuilder, whole: TileValue) -> None:
 
 def _divided(f: KernelBuilder, x: TileValue, affine: Affine) -> TileValue:
     """Return x / scale in a tile of its own: in place A2/A3 multiplies by the reciprocal."""
-    quotient = f.tile("quotient", "f32", x.rows, x.cols)
+    quotient = f.like("quotient", "f32", x)
     apply(f, "div", x, affine.scale, quotient)
     if affine.through is None:
         return quotient
@@ -215,7 +215,7 @@ def dequantize(f: KernelBuilder, q: TileValue, affine: Affine, stored: Storage) 
     if affine.along == "row" and has_tdequant(q, stored):
         assert isinstance(affine.scale, TileValue)
         assert isinstance(affine.zero, TileValue)
-        made = f.tile("real", "f32", q.rows, q.cols)
+        made = f.like("real", "f32", q)
         f.tile_op("pto.tdequant", [q, affine.scale, affine.zero], [made])
         return made
     made = widen(f, q, stored)
@@ -242,7 +242,7 @@ def _widen_16(f: KernelBuilder, q: TileValue) -> TileValue:
     """Return 16-bit unsigned integers as f32: no target converts them, so that the signed value
     gets the 2^16 that it lacks where it is negative; all of it is exact."""
     made = real(f, replace(q, dtype="i16"))
-    lacking = f.tile("lacking", "f32", q.rows, q.cols)
+    lacking = f.like("lacking", "f32", q)
     f.tile_op("pto.tmins", [made, f.real(0.0)], [lacking])
     f.tile_op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
     f.tile_op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
@@ -252,13 +252,13 @@ def _widen_16(f: KernelBuilder, q: TileValue) -> TileValue:
 
 def _widen_32(f: KernelBuilder, q: TileValue) -> TileValue:
     """Return 32-bit unsigned integers as f32, rounded once: the halves of 16 bits are exact."""
-    whole, high = replace(q, dtype="i32"), f.tile("high", "i32", q.rows, q.cols)
-    low = f.tile("low", "i32", q.rows, q.cols)
+    whole, high = replace(q, dtype="i32"), f.like("high", "i32", q)
+    low = f.like("low", "i32", q)
     f.tile_op("pto.tshrs", [whole, f.integer(16, "i32")], [high])
     f.tile_op("pto.tmuls", [high, f.integer(-65536, "i32")], [low])
     f.tile_op("pto.tadd", [whole, low], [low])
     made, rest = real(f, high), real(f, low)
-    lacking = f.tile("lacking", "f32", q.rows, q.cols)
+    lacking = f.like("lacking", "f32", q)
     f.tile_op("pto.tmins", [made, f.real(0.0)], [lacking])
     f.tile_op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
     f.tile_op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
@@ -272,7 +272,7 @@ def converted(
     f: KernelBuilder, tile: TileValue, stem: str, dtype: str, attrs: Words = RINT
 ) -> TileValue:
     """Return the values of a tile in another type, in a tile of their own."""
-    return convert(f, tile, f.tile(stem, dtype, tile.rows, tile.cols), attrs)
+    return convert(f, tile, f.like(stem, dtype, tile), attrs)
 
 
 def convert(f: KernelBuilder, tile: TileValue, made: TileValue, attrs: Words = RINT) -> TileValue:
@@ -291,7 +291,7 @@ def rounded_half(f: KernelBuilder, tile: TileValue, dtype: str) -> TileValue:
     conversion of A2/A3 saturates."""
     made = converted(f, tile, "half", dtype, RINT | OFF if f.target == "a5" else RINT)
     if f.target == "a2a3" and dtype == "f16":
-        scratch = f.tile("infinite", dtype, tile.rows, tile.cols)
+        scratch = f.like("infinite", dtype, tile)
         for mode, sign in (("ge", 1.0), ("le", -1.0)):
             edge = f.real(sign * _HALF_OVERFLOW)
             choose(f, tile, edge, mode, sign * math.inf, made, scratch)

@@ -152,6 +152,10 @@ class KernelBuilder(Builder):
         self.op("pto.alloc_tile", types=[tile.type], results=[tile.name])
         return tile
 
+    def like(self, stem: str, dtype: str, tile: TileValue) -> TileValue:
+        """Allocate a tile of the sizes of another one."""
+        return self.tile(stem, dtype, tile.rows, tile.cols, valid_cols=tile.valid_cols)
+
     def cast(self, name: str, tile: TileValue, made: TileValue) -> TileValue:
         """Make a tile another view of the bytes of one: `pto.treshape` or `pto.bitcast`."""
         self.op(name, [tile], results=[made.name], arrow=[made.type])

@@ -297,20 +297,39 @@ class KernelRunner:
         self, name: str, body: Body, arrays: dict[str, np.ndarray], out: str
     ) -> np.ndarray:
         """Run a body over arrays of one shape, given by argument name; the result is `y`."""
+        return self.elementwise_to(name, body, arrays, {"y": out})["y"]
+
+    def elementwise_to(
+        self,
+        name: str,
+        body: Body,
+        arrays: dict[str, np.ndarray],
+        outs: Mapping[str, str],
+        scalars: Mapping[str, float] | None = None,
+        elements: int = kernels.ELEMENTS,
+    ) -> dict[str, np.ndarray]:
+        """The same with results by argument name (element types in `outs`), scalar arguments, and
+        tiles of so many elements."""
         first = next(iter(arrays.values()))
         width = min(512, max(first.size, 1))
         rows = -(-first.size // width)
-        grid = kernels.grid(rows, width)
+        grid = kernels.grid(rows, width, elements)
         height, cols = grid.padded
         args: dict[str, Argument] = {}
         for key, array in arrays.items():
             whole = np.zeros(rows * width, array.dtype)
             whole[: array.size] = array.reshape(-1)
             args[key] = padded(whole.reshape(rows, width), height, cols)
-        args["y"] = np.zeros((height, cols), kernels.ARRAYS[out])
-        f = kernels.function(name, self.target, grid, body)
-        y = self.run(f, args)["y"].reshape(height, cols)[:rows, :width]
-        return y.reshape(-1)[: first.size].reshape(first.shape)
+        args |= scalars or {}
+        args |= {key: np.zeros((height, cols), kernels.ARRAYS[out]) for key, out in outs.items()}
+        got = self.run(kernels.function(name, self.target, grid, body), args)
+        return {
+            key: got[key]
+            .reshape(height, cols)[:rows, :width]
+            .reshape(-1)[: first.size]
+            .reshape(first.shape)
+            for key in outs
+        }
 
     # -- the cube ---------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ptosim.models import chains
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernels import Frame
-from ptosim.models.onnx_floats import Lowered, real, unary
+from ptosim.models.onnx_floats import ElementBody, Lowered, real, unary
 from ptosim.models.quant.onnx.ops import Arrays, given, need
 from ptosim.models.quant.onnx.schema import Node
 
@@ -92,20 +91,24 @@ def _log(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     return x
 
 
-def _clip(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x = real(node, need(inputs, 0))
-    limits = [given(inputs, i) for i in (1, 2)]
-    below, above = (float("nan") if v is None else float(v.reshape(())) for v in limits)
+def clip_limits(node: Node, inputs: Arrays) -> Node:
+    """Return a node with the limits that its operands give as attributes `min` and `max`, where
+    later operator sets have them."""
+    found = {n: given(inputs, i) for n, i in (("min", 1), ("max", 2))}
+    limits = {n: float(v.reshape(())) for n, v in found.items() if v is not None}
+    return Node(node.op, node.opset, node.inputs, {**node.attrs, **limits}, None, node.name)
 
-    def body(f: KernelBuilder, frame: Frame) -> None:
-        tile = frame.load("x", "f32")
-        if not math.isnan(below):
-            f.tile_op("pto.tmaxs", [tile, f.real(below)], [tile])
-        if not math.isnan(above):
-            f.tile_op("pto.tmins", [tile, f.real(above)], [tile])
-        frame.store(tile, "y")
 
-    return [low.runner.elementwise("clip", body, {"x": x}, "f32")]
+def _clip(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    for op, name in (("tmaxs", "min"), ("tmins", "max")):
+        limit = float(node.attrs.get(name, math.nan))
+        if not math.isnan(limit):
+            f.tile_op(f"pto.{op}", [x, f.real(limit)], [x])
+    return x
+
+
+def _clipping(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    return unary("clip", _clip)(low, clip_limits(node, inputs), inputs)
 
 
 def _pow(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -271,7 +274,7 @@ def _gate(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     return _hard_sigmoid(f, x, alpha, beta)
 
 
-_UNARY: dict[str, Callable[[KernelBuilder, TileValue, Node], TileValue]] = {
+UNARY: dict[str, ElementBody] = {
     "LeakyRelu": _leaky,
     "HardSigmoid": _gate,
     "HardSwish": _hard_swish,
@@ -279,10 +282,12 @@ _UNARY: dict[str, Callable[[KernelBuilder, TileValue, Node], TileValue]] = {
     "Softplus": _softplus,
     "Reciprocal": _reciprocal,
     "Log": _log,
-}
-OPERATORS: dict[str, Lowered] = {
-    **{op: unary(op.lower(), body) for op, body in _UNARY.items()},
     "Clip": _clip,
+}
+"""More functions of single elements; limits of Clip are attributes of its node."""
+OPERATORS: dict[str, Lowered] = {
+    **{op: unary(op.lower(), body) for op, body in UNARY.items()},
+    "Clip": _clipping,
     "Pow": _pow,
     "Min": variadic("tmin"),
     "Max": variadic("tmax"),

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.records import dataclass, field
 from ptosim.models import chains, depthwise, kernel_runner
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import Argument, KernelRunner
-from ptosim.models.kernels import Frame, up
+from ptosim.models.kernels import ARRAYS, Frame, up
 from ptosim.models.quant.integer_ops import convolve
 from ptosim.models.quant.onnx.ops import Arrays, given, need, window_of
 from ptosim.models.quant.onnx.schema import Node
@@ -22,9 +23,16 @@ from ptosim.models.quant.onnx.schema import Node
 LONGEST = 1024
 """Elements of a row that a kernel takes: eight rows and their temporaries fit either target."""
 _ROWS = 8
+_TOGETHER = 2048
+"""Elements of a tile of several rows: more rows than eight, if they are short."""
 
 RowBody = Callable[[KernelBuilder, TileValue, TileValue], None]
 """Adds the operations on a tile of whole rows, in place, with a tile for temporaries."""
+
+Reading = Callable[[KernelBuilder, TileValue, str], TileValue]
+"""Makes f32 of a tile that was loaded, by the name of its argument; it may be that tile."""
+Ending = Callable[[KernelBuilder, TileValue], dict[str, TileValue]]
+"""Makes the tiles that are stored of an f32 result, by the names of their arguments."""
 
 
 def on_rows(
@@ -36,36 +44,67 @@ def on_rows(
 ) -> np.ndarray:
     """Run `body` on the rows of an f32 tensor (its last axis); `params` are vectors of one value
     for each column. Raises UnsupportedError for rows that are too long."""
+    plain = Ends({"y": "f32"}, lambda f, tile: {"y": tile}, lambda f, tile, arg: tile)
+    return rows_of(runner, name, x, body, plain, params)["y"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How a kernel reads its operands and what it stores: element types of its results, what makes
+    them of an f32 tile, what makes f32 of a loaded tile, and scalar arguments of both."""
+
+    outs: dict[str, str]
+    ending: Ending
+    reading: Reading
+    scalars: dict[str, float] = field(default_factory=dict)
+
+
+def rows_of(
+    runner: KernelRunner,
+    name: str,
+    x: np.ndarray,
+    body: RowBody,
+    ends: Ends,
+    params: dict[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """The same of a tensor of another type, with several results; `ends` reads and stores."""
     cols = x.shape[-1]
     if not 0 < cols <= LONGEST:
         raise unsupported(f"{name}: rows of {cols} elements, kernels take up to {LONGEST}")
     rows = x.size // cols
-    height = up(rows, _ROWS)
     f = KernelBuilder(name, runner.target)
-    wide = up(cols, 8)
+    word = kernel_runner.type_word(x.dtype)
+    is_plain = word == "f32" and set(ends.outs.values()) == {"f32"}
+    wide = up(cols, 8 if is_plain else 32)  # whole blocks of 32 bytes of every type
+    count = min(max(_TOGETHER // wide // _ROWS * _ROWS, _ROWS), up(rows, _ROWS))
+    height = up(rows, count)
     tables = {key: _table(f, key, cols) for key in params or {}}
-    at = f.begin("i", height, _ROWS)
-    tile, scratch = (f.tile(n, "f32", _ROWS, wide, valid_cols=cols) for n in ("x", "scratch"))
+    at = f.begin("i", height, count)
+    tile, scratch = (
+        f.tile(n, word if n == "x" else "f32", count, wide, valid_cols=cols)
+        for n in ("x", "scratch")
+    )
     place = (at, f.const(0))
     f.tile_op(
         "pto.tload",
-        [f.window(f.view("x", "f32", (height, cols)), "f32", place, (_ROWS, cols))],
+        [f.window(f.view("x", word, (height, cols)), word, place, (count, cols))],
         [tile],
     )
+    tile = ends.reading(f, tile, "x")
     body(f, tile, scratch)
     for key, op in (("scale", "mul"), ("shift", "add")):
         if key in tables:
             f.tile_op(f"pto.tcolexpand{op}", [tile, tables[key]], [tile])
-    f.tile_op(
-        "pto.tstore",
-        [tile],
-        [f.window(f.view("y", "f32", (height, cols)), "f32", place, (_ROWS, cols))],
-    )
+    for key, made in ends.ending(f, tile).items():
+        result = f.window(f.view(key, made.dtype, (height, cols)), made.dtype, place, (count, cols))
+        f.tile_op("pto.tstore", [made], [result])
     f.end()
     args: dict[str, Argument] = {"x": kernel_runner.padded(x.reshape(rows, cols), height, cols)}
     args |= {k: v.astype(np.float32).reshape(-1) for k, v in (params or {}).items()}
-    args["y"] = np.zeros((height, cols), np.float32)
-    return runner.run(f, args)["y"].reshape(height, cols)[:rows].reshape(x.shape)
+    args |= ends.scalars
+    args |= {k: np.zeros((height, cols), ARRAYS[word]) for k, word in ends.outs.items()}
+    got = runner.run(f, args)
+    return {k: got[k].reshape(height, cols)[:rows].reshape(x.shape) for k in ends.outs}
 
 
 def _table(f: KernelBuilder, name: str, cols: int) -> TileValue:
@@ -75,17 +114,13 @@ def _table(f: KernelBuilder, name: str, cols: int) -> TileValue:
     return tile
 
 
-def _column(f: KernelBuilder) -> TileValue:
-    return f.tile("column", "f32", _ROWS, 1, "dn")
-
-
 def _as_row(f: KernelBuilder, column: TileValue) -> TileValue:
     row = TileValue(f.fresh("row"), "f32", 1, column.rows)
     return f.cast("pto.treshape", column, row)
 
 
 def _reduced(f: KernelBuilder, op: str, tile: TileValue, scratch: TileValue) -> TileValue:
-    column = _column(f)
+    column = f.tile("column", "f32", tile.rows, 1, "dn")
     f.tile_op(f"pto.trow{op}", [tile, scratch], [column])
     return column
 
@@ -203,7 +238,11 @@ def real(node: object, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def unary(op: str, body: Callable[[KernelBuilder, TileValue, Node], TileValue]) -> Lowered:
+ElementBody = Callable[[KernelBuilder, TileValue, Node], TileValue]
+"""Adds the operations on a tile of single elements, which may be overwritten."""
+
+
+def unary(op: str, body: ElementBody) -> Lowered:
     """Return the lowering of a function of single elements."""
 
     def run(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -215,7 +254,7 @@ def unary(op: str, body: Callable[[KernelBuilder, TileValue, Node], TileValue]) 
     return run
 
 
-def _in_place(op: str, *scalars: float) -> Callable[[KernelBuilder, TileValue, Node], TileValue]:
+def _in_place(op: str, *scalars: float) -> ElementBody:
     def body(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
         f.tile_op(f"pto.{op}", [x, *(f.real(s) for s in scalars)], [x])
         return x
@@ -227,6 +266,13 @@ def _gelu(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     return gelu(f, x, node.attrs.get("approximate", "none"))
 
 
+def joined(f: KernelBuilder, op: str, left: TileValue, right: TileValue) -> TileValue:
+    """Return an operation of two tiles; the first may be overwritten."""
+    made = f.tile("made", "f32", left.rows, left.cols) if op == "tdiv" else left
+    f.tile_op(f"pto.{op}", [left, right], [made])  # TDIV in place multiplies on A2/A3
+    return made
+
+
 def binary(op: str) -> Lowered:
     """Return the lowering of an operation of two tensors."""
 
@@ -236,29 +282,36 @@ def binary(op: str) -> Lowered:
         arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
 
         def body(f: KernelBuilder, frame: Frame) -> None:
-            left, right = frame.load("x", "f32"), frame.load("z", "f32")
-            made = f.tile("made", "f32", left.rows, left.cols) if op == "tdiv" else left
-            f.tile_op(f"pto.{op}", [left, right], [made])  # TDIV in place multiplies on A2/A3
-            frame.store(made, "y")
+            frame.store(joined(f, op, frame.load("x", "f32"), frame.load("z", "f32")), "y")
 
         return [low.runner.elementwise(op, body, arrays, "f32")]
 
     return run
 
 
-def _softmax(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x = real(node, need(inputs, 0))
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A function of whole rows: the operand with its rows last, what is done to them, vectors of
+    one value for each column, and the way back."""
+
+    name: str
+    x: np.ndarray
+    body: RowBody
+    params: dict[str, np.ndarray]
+    back: Callable[[np.ndarray], np.ndarray]
+
+
+def _softmax(x: np.ndarray, node: Node, inputs: Arrays) -> Rows:
     if node.opset < 13:  # over the axis and all after it
         at = node.attrs.get("axis", 1) % max(x.ndim, 1)
         rows = x.reshape(math.prod(x.shape[:at]), -1)
-        return [on_rows(low.runner, "softmax", rows, softmax).reshape(x.shape)]
+        return Rows("softmax", rows, softmax, {}, lambda y: y.reshape(x.shape))
     axis = node.attrs.get("axis", -1)
     turned = np.ascontiguousarray(np.moveaxis(x, axis, -1))
-    return [np.moveaxis(on_rows(low.runner, "softmax", turned, softmax), -1, axis)]
+    return Rows("softmax", turned, softmax, {}, lambda y: np.moveaxis(y, -1, axis))
 
 
-def _layer_norm(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x = real(node, need(inputs, 0))
+def _layer_norm(x: np.ndarray, node: Node, inputs: Arrays) -> Rows:
     axis = node.attrs.get("axis", -1) % max(x.ndim, 1)
     shape = x.shape
     x = x.reshape(*shape[:axis], -1)
@@ -267,7 +320,19 @@ def _layer_norm(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     if shift is not None:
         params["shift"] = shift
     body = normalization(x.shape[-1], float(node.attrs.get("epsilon", 1e-5)))
-    return [on_rows(low.runner, "layer_norm", x, body, params).reshape(shape)]
+    return Rows("layer_norm", x, body, params, lambda y: y.reshape(shape))
+
+
+BY_ROWS: dict[str, Callable[[np.ndarray, Node, Arrays], Rows]] = {
+    "Softmax": _softmax,
+    "LayerNormalization": _layer_norm,
+}
+"""Functions of whole rows; the operand may have another type, which its kernel reads."""
+
+
+def _by_rows(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    made = BY_ROWS[node.op](real(node, need(inputs, 0)), node, inputs)
+    return [made.back(on_rows(low.runner, made.name, made.x, made.body, made.params))]
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -324,22 +389,24 @@ def _depthwise(
     return depthwise.convolve(low.runner, x, w, window_of(node, x, w), 0.0, ending)
 
 
+UNARY: dict[str, ElementBody] = {
+    "Relu": _in_place("tmaxs", 0.0),
+    "Exp": _in_place("texp"),
+    "Sqrt": _in_place("tsqrt"),
+    "Abs": _in_place("tabs"),
+    "Neg": _in_place("tmuls", -1.0),
+    "Sigmoid": lambda f, x, node: sigmoid(f, x),
+    "Tanh": lambda f, x, node: tanh(f, x),
+    "Erf": lambda f, x, node: erf(f, x),
+    "Gelu": _gelu,
+}
+"""Functions of single elements."""
+BINARY = {"Add": "tadd", "Sub": "tsub", "Mul": "tmul", "Div": "tdiv"}
+"""Operations of two tensors, with that of tiles."""
 OPERATORS: dict[str, Lowered] = {
-    "Relu": unary("relu", _in_place("tmaxs", 0.0)),
-    "Exp": unary("exp", _in_place("texp")),
-    "Sqrt": unary("sqrt", _in_place("tsqrt")),
-    "Abs": unary("abs", _in_place("tabs")),
-    "Neg": unary("neg", _in_place("tmuls", -1.0)),
-    "Sigmoid": unary("sigmoid", lambda f, x, node: sigmoid(f, x)),
-    "Tanh": unary("tanh", lambda f, x, node: tanh(f, x)),
-    "Erf": unary("erf", lambda f, x, node: erf(f, x)),
-    "Gelu": unary("gelu", _gelu),
-    "Add": binary("tadd"),
-    "Sub": binary("tsub"),
-    "Mul": binary("tmul"),
-    "Div": binary("tdiv"),
-    "Softmax": _softmax,
-    "LayerNormalization": _layer_norm,
+    **{op: unary(op.lower(), body) for op, body in UNARY.items()},
+    **{op: binary(word) for op, word in BINARY.items()},
+    **dict.fromkeys(BY_ROWS, _by_rows),
     "Gemm": _gemm,
     "Conv": _conv,
 }

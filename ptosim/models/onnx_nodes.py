@@ -367,6 +367,16 @@ _REARRANGING = (
     "ReverseSequence", "Compress",
 )  # fmt: skip
 
+UNARY = onnx_floats.UNARY | onnx_elements.UNARY
+"""Functions of single elements that a kernel may have with what quantises around them."""
+
+
+def operands_of(op: str) -> int:
+    """Return how many operands of an operator may be codes that its kernel reads; 0 for one whose
+    kernel only takes floats."""
+    return 2 if op in onnx_floats.BINARY else int(op in UNARY or op in onnx_floats.BY_ROWS)
+
+
 OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,

@@ -10,9 +10,9 @@ from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.models.chains import unsupported
-from ptosim.models.fusion import mx
+from ptosim.models.fusion import mx, pointwise
 from ptosim.models.fusion import programs as fused
-from ptosim.models.fusion.groups import Fusion, Group, fuse
+from ptosim.models.fusion.groups import AnyGroup, Fusion, Group, Pointwise, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.fusion.programs import statement_in
 from ptosim.models.kernel_runner import KernelRunner, Ran, Shared
@@ -24,7 +24,7 @@ from ptosim.models.quant.onnx.rules import check_node, refuse_errors
 from ptosim.models.quant.onnx.schema import Input, Node, operators
 from ptosim.models.reference_node import by_reference, computed, every_name, node_proto
 
-Step = GraphNode | Group | MxStep
+Step = GraphNode | AnyGroup
 """What one line is about: a node, or nodes that one kernel computes."""
 FORMS = ("exact", "fast")
 ORACLES = {"reference": "runtime", "runtime": "reference", "onnx": "reference"}
@@ -112,7 +112,7 @@ def run(
 
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
     without a kernel (every one of them is named) and for a model that no target runs."""
-    fusion = fuse(graph) if is_fused else Fusion({}, set(), {})
+    fusion = fuse(graph, on_host) if is_fused else Fusion({}, set(), {})
     if not is_partial:
         _check_operators([s for s in fusion.steps(graph) if isinstance(s, GraphNode)], on_host)
     expected, source = reference_values(graph, feeds, oracle)
@@ -253,7 +253,7 @@ def _line(
     expected: Mapping[str, np.ndarray],
     other: Mapping[str, np.ndarray],
 ) -> Line:
-    is_group = isinstance(step, (Group, MxStep))
+    is_group = not isinstance(step, GraphNode)
     name = step.output if is_group else step.outputs[0]
     value = expected[name]
     return Line(
@@ -314,6 +314,15 @@ def _stepped(
     """One step by its kernels, or by the host."""
     lowering = Lowering(KernelRunner(key[0], shared=host.shared), key[1], outcome.oracle)
     why = ""
+    if isinstance(step, Pointwise):
+        try:
+            compute(lowering, step, env, graph.opset)
+        except UnsupportedError:  # rows that are too long, operands of other types: node by node
+            for node in apart(graph, step):
+                made = _stepped(graph, node, env, outcome, key, host)
+                lowering.runner.ran += made.runner.ran
+                lowering.notes |= made.notes
+        return lowering
     if not isinstance(step, GraphNode) or step.name not in host.nodes:
         try:
             compute(lowering, step, env, graph.opset)
@@ -350,21 +359,42 @@ def fast_cycles(
         if isinstance(step, GraphNode) and step.name in real:
             found.append(real[step.name])
             continue
-        runner = KernelRunner(target, wanted="cycles", known=known)
-        try:
-            compute(Lowering(runner, "fast", "reference"), step, held, graph.opset)
-        except UnsupportedError:
-            found.append(None)
-        else:
-            found.append(runner.cycles)
+        found.append(_counted(graph, step, held, target, known))
         held |= {n: env[n] for n in made_by(step) if n in env}
     return found
+
+
+def _counted(
+    graph: Graph,
+    step: Step,
+    held: dict[str, np.ndarray],
+    target: str,
+    known: dict[str, int | None],
+) -> int | None:
+    runner = KernelRunner(target, wanted="cycles", known=known)
+    try:
+        compute(Lowering(runner, "fast", "reference"), step, held, graph.opset)
+        return runner.cycles
+    except UnsupportedError:
+        if not isinstance(step, Pointwise):
+            return None
+    each = [_counted(graph, node, held, target, known) for node in apart(graph, step)]
+    return None if None in each else sum(c or 0 for c in each)
+
+
+def apart(graph: Graph, step: Pointwise) -> list[GraphNode]:
+    """Return the nodes of a step in the order of the graph: what is computed one by one where one
+    kernel does not do it."""
+    inside = {id(n) for n in step.nodes}
+    return [n for n in graph.nodes if id(n) in inside]
 
 
 def made_by(step: Step) -> list[str]:
     """The names that a step gives values."""
     if isinstance(step, MxStep):
         return [step.output, step.scales]
+    if isinstance(step, Pointwise):
+        return [n for n in (step.output, step.kept) if n]
     return [step.output] if isinstance(step, Group) else step.outputs
 
 
@@ -374,7 +404,7 @@ def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: i
     try:
         _compute(lowering, step, env, opset)
     except (ValueError, IndexError) as problem:  # of NumPy, for shapes that the reference can have
-        name = step.core if isinstance(step, (Group, MxStep)) else step
+        name = step if isinstance(step, GraphNode) else step.core
         known = [env[n] for n in name.inputs if n in env]
         shapes = ", ".join(str(list(a.shape)) for a in known)
         raise unsupported(f"node {name}: operands of shapes {shapes}: {problem}") from problem
@@ -388,6 +418,9 @@ def _compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: 
     if isinstance(step, Group):
         env[step.output] = fused.run(lowering, step, env, opset)
         return
+    if isinstance(step, Pointwise):
+        _pointwise(lowering, step, env, opset)
+        return
     inputs = inputs_of(step, env)
     made = lowering.node(checked_node(step, inputs, opset), inputs)
     missing = next((n for n in step.outputs[len(made) :] if n), None)
@@ -396,13 +429,23 @@ def _compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: 
     env |= dict(zip(step.outputs, made, strict=False))
 
 
+def _pointwise(lowering: Lowering, step: Pointwise, env: dict[str, np.ndarray], opset: int) -> None:
+    node, count = step.core, len(step.operands)
+    codes = [env[held.name] if held is not None else None for held in step.operands]
+    rest = [env[n] if n else None for n in node.inputs[count:]]
+    given = [env[n] if c is None else c for n, c in zip(node.inputs, codes, strict=False)]
+    env |= pointwise.run(
+        lowering, step, checked_node(node, [*given, *rest], opset), [*given, *rest]
+    )
+
+
 def _gap(
     step: Step,
     opset: int,
     expected: Mapping[str, np.ndarray],
     env: Mapping[str, np.ndarray],
 ) -> Gap:
-    is_group = isinstance(step, (Group, MxStep))
+    is_group = not isinstance(step, GraphNode)
     name = step.output if is_group else step.outputs[0]
     want, got = expected[name], env[name]
     wrong = diff.differs(want, got)
@@ -428,9 +471,7 @@ def _positions(
     return positions(node.op, inputs_of(node, expected), node.attrs, opset)
 
 
-def _group_positions(
-    group: Group | MxStep, expected: Mapping[str, np.ndarray]
-) -> np.ndarray | None:
+def _group_positions(group: AnyGroup, expected: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """Where between integers the results of a group are that ends in QuantizeLinear."""
     if isinstance(group, MxStep) or group.out is None:
         return None

@@ -23,7 +23,7 @@ from ptosim.models.conversion.types import (
     choose,
     choose_blocks,
 )
-from ptosim.models.fusion.groups import Fusion, Group, fuse
+from ptosim.models.fusion.groups import Fusion, Group, Pointwise, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.fusion.programs import is_depthwise
 from ptosim.models.kernel_runner import KernelRunner
@@ -252,7 +252,7 @@ def quantise(
         proto = rewritten(model.graph, plan, types)
     graph = graph_of(proto)
     found = every_value(graph, data.feeds, is_quick=is_quick)
-    return Quantised(plan, types, proto, graph, fuse(graph), found)
+    return Quantised(plan, types, proto, graph, fuse(graph, model.on_host), found)
 
 
 def depths_of(graph: Graph, values: Values) -> dict[str, int]:
@@ -378,6 +378,9 @@ def _described(
         if step.kind == "quantise":
             return "q", Error(np.nan, np.nan, 0.0)
         return "mx", _error(values.get(step.output, []), made.values[step.output], 0.0)
+    if isinstance(step, Pointwise):
+        back = made.values[step.real]
+        return "float", _error(values.get(step.real, []), back, 0.0)
     if isinstance(step, Group):
         name = step.nodes[-1].inputs[0] if step.out is not None else step.output
         back = made.values[step.output]
@@ -436,6 +439,6 @@ def float_cycles(
 
 
 def in_float(step: Step, cycles: Mapping[str, int | None]) -> int | None:
-    names = [n.name for n in step.nodes] if isinstance(step, (Group, MxStep)) else [step.name]
+    names = [step.name] if isinstance(step, GraphNode) else [n.name for n in step.nodes]
     known = [cycles[n] for n in names if n in cycles]
     return None if None in known or not known else sum(c or 0 for c in known)

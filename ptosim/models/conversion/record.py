@@ -18,7 +18,7 @@ from ptosim.machine.quant.parameters import storage
 from ptosim.models.conversion.convert import Conversion, Error, Row
 from ptosim.models.conversion.speed import costs_of, headline, reasons, sizes
 from ptosim.models.emit import write_layers
-from ptosim.models.fusion.groups import Group
+from ptosim.models.fusion.groups import Group, Pointwise
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.quant.statistics import statistics
 
@@ -137,12 +137,23 @@ def _stripped(made: Conversion) -> Iterator[tuple[object, ...]]:
         if isinstance(step, MxStep):
             yield row.line.node, f"{step.title} -> {row.line.dtype}", claim
             continue
+        if isinstance(step, Pointwise):
+            yield row.line.node, f"{_ends(step)} -> {row.line.dtype}", claim
+            continue
         if not isinstance(step, Group):
             yield row.line.node, f"{step.op} {row.line.dtype}", claim
             continue
         types = [found.values[n][0].dtype for n in step.inputs_of_codes]
         taken = " x ".join(str(t) for t in types)
         yield row.line.node, f"{step.title}: {taken} -> int32 -> {row.line.dtype}", claim
+
+
+def _ends(step: Pointwise) -> str:
+    """What a kernel does between codes."""
+    return "+".join(n.op for n in sorted(step.nodes, key=lambda n: _ORDER.get(n.op, 1)))
+
+
+_ORDER = {"DequantizeLinear": 0, "QuantizeLinear": 2}
 
 
 # --------------------------------------------------------------------------------------------------

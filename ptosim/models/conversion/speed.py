@@ -12,7 +12,7 @@ import numpy as np
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.parameters import of_array
 from ptosim.models.conversion.convert import Conversion, Measures, Quantised, Trial, in_float
-from ptosim.models.fusion.groups import Group
+from ptosim.models.fusion.groups import Group, Pointwise
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.onnx_model import Graph, GraphNode
 from ptosim.models.onnx_run import Step, made_by
@@ -61,7 +61,7 @@ def costs(
         for step, count in zip(steps, own, strict=True):
             name = _quantises(step)
             if name and name in users:
-                shares[name] = (count or 0) / users[name]
+                shares[name] = _more(step, count, real[target]) / users[name]
         for at, step in layers:
             fast, float_ = own[at], in_float(step, real[target])
             if fast is None or float_ is None:
@@ -79,13 +79,22 @@ def costs_of(made: Conversion) -> list[Cost]:
     return costs(made.quantised, cycles, real)
 
 
+def _more(step: Step, count: int | None, real: Mapping[str, int | None]) -> int:
+    """The cycles that a step takes to quantise: those beyond what it takes in float."""
+    if not isinstance(step, Pointwise):
+        return count or 0
+    return max((count or 0) - (real.get(step.core.name) or 0), 0)
+
+
 def _sources(step: Group | MxStep) -> set[str]:
     """The codes that a layer takes, by name."""
     return set(step.inputs_of_codes)
 
 
-def _quantises(step: GraphNode | Group | MxStep) -> str:
+def _quantises(step: Step) -> str:
     """The name of the codes that a step makes of a value; empty for other steps."""
+    if isinstance(step, Pointwise):
+        return step.output if step.out is not None else ""
     if isinstance(step, GraphNode):
         return step.outputs[0] if step.op == "QuantizeLinear" else ""
     return step.output if isinstance(step, MxStep) and step.kind == "quantise" else ""

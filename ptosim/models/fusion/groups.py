@@ -8,7 +8,8 @@ as floats ends its group, which then gives floats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import zip_longest
 
 import numpy as np
 
@@ -77,14 +78,56 @@ class Group:
 
 
 @dataclass(slots=True)
+class Pointwise:
+    """One operator of single elements or of rows with DequantizeLinear of its operands (None:
+    floats) and QuantizeLinear of its result (None: floats). `kept`: the name of the floats where
+    something else needs them too."""
+
+    core: GraphNode
+    operands: tuple[Scaled | None, ...]
+    nodes: list[GraphNode]
+    output: str
+    out: Result | None = None
+    kept: str = ""
+
+    @property
+    def inputs_of_codes(self) -> list[str]:
+        """The names that it starts from, of codes and of floats."""
+        count = len(self.operands)
+        pairs = zip(self.core.inputs, self.operands, strict=False)
+        first = [name if held is None else held.name for name, held in pairs]
+        return [n for n in (*first, *self.core.inputs[count:]) if n]
+
+    @property
+    def floats(self) -> set[str]:
+        """The names of what it takes as it is."""
+        pairs = zip_longest(self.core.inputs, self.operands)
+        return {name for name, held in pairs if name and held is None}
+
+    @property
+    def title(self) -> str:
+        """What a report calls it."""
+        return self.core.op
+
+    @property
+    def real(self) -> str:
+        """The name of the floats that it computes, stored or not."""
+        return self.core.outputs[0]
+
+
+AnyGroup = Group | MxStep | Pointwise
+"""What one kernel computes of several nodes."""
+
+
+@dataclass(slots=True)
 class Fusion:
     """The groups of a graph by the name of their output, and why other operators are in none."""
 
-    groups: dict[str, Group | MxStep]
+    groups: dict[str, AnyGroup]
     absorbed: set[str]  # names of outputs that no step computes
     why_not: dict[str, str]  # by the name of the node
 
-    def steps(self, graph: Graph) -> Iterator[GraphNode | Group | MxStep]:
+    def steps(self, graph: Graph) -> Iterator[GraphNode | AnyGroup]:
         """Yield what is to be computed, in order."""
         for node in graph.nodes:
             name = node.outputs[0] if node.outputs else ""
@@ -94,10 +137,10 @@ class Fusion:
                 yield node
 
 
-def fuse(graph: Graph) -> Fusion:
-    """Return the groups of a graph."""
+def fuse(graph: Graph, on_host: Collection[str] = ()) -> Fusion:
+    """Return the groups of a graph; nodes that are named `on_host` are in none."""
     found = _Finder(graph)
-    groups: dict[str, Group | MxStep] = {}
+    groups: dict[str, AnyGroup] = {}
     why: dict[str, str] = {}
     for node in _of(graph, ("QuantizeLinear",)):
         step = quantise_step(node, found.made, graph.constants)
@@ -112,6 +155,12 @@ def fuse(graph: Graph) -> Fusion:
                 why[node.name] = made
         else:
             groups[made.output] = made
+    inside = {id(n) for g in groups.values() for n in g.nodes}
+    for node in graph.nodes:
+        if id(node) not in inside and node.name not in on_host:
+            step = found.pointwise(node, inside)
+            if step is not None:
+                groups[step.real] = step
     return Fusion(groups, found.absorbed(groups), why)
 
 
@@ -321,27 +370,75 @@ class _Finder:
                 return False
 
     def _quantized(self, made: Group, node: GraphNode) -> None:
-        scale, zero = self._parameters(node)
-        dtype = self.type_of(node.outputs[0])
-        if scale is None or zero is None or dtype not in _BYTES:
+        found = self.result(node)
+        if found is None:
             return
-        if scale.size != 1 or zero.size != 1:
-            return
-        if node.attrs.get("precision", 0) or scale.dtype != np.float32:
-            return
-        made.out = Result(scale.reshape(()), np.asarray(zero).reshape(()).astype(dtype))
+        made.out = found
         made.nodes.append(node)
         made.output = node.outputs[0]
 
+    def result(self, node: GraphNode) -> Result | None:
+        """Return how QuantizeLinear makes bytes; None where it has several scales, or others than
+        f32 that are constants."""
+        scale, zero = self._parameters(node)
+        dtype = self.type_of(node.outputs[0])
+        if scale is None or zero is None or dtype not in _BYTES:
+            return None
+        if scale.size != 1 or zero.size != 1:
+            return None
+        if node.attrs.get("precision", 0) or scale.dtype != np.float32:
+            return None
+        return Result(scale.reshape(()), np.asarray(zero).reshape(()).astype(dtype))
+
+    # -- functions of elements -------------------------------------------------------------------
+
+    def pointwise(self, node: GraphNode, inside: Collection[int]) -> Pointwise | None:
+        """Return an operator with the nodes that quantise around it, none of them `inside` of
+        another group; None where there are none, or its kernel does not read and make codes."""
+        count = onnx_nodes.operands_of(node.op)
+        if not count or not node.is_standard or len(node.outputs) != 1:
+            return None
+        operands = tuple(self._codes(name) for name in node.inputs[:count])
+        if len(operands) != count:
+            return None
+        made = Pointwise(node, operands, [node], node.outputs[0])
+        for held in operands:
+            made.nodes += () if held is None else held.nodes
+        users = self.users.get(made.output, [])
+        for user in users:
+            out = self.result(user) if _quantises(user, made.output) else None
+            if out is None or id(user) in inside:
+                continue
+            is_needed = len(users) > 1 or made.output in self.graph.outputs
+            made.kept = made.output if is_needed else ""
+            made.out, made.output = out, user.outputs[0]
+            made.nodes.append(user)
+            break
+        return made if len(made.nodes) > 1 else None
+
+    def _codes(self, name: str) -> Scaled | None:
+        """The bytes of one scale that an operand is made of."""
+        found = self.operand(name)
+        if isinstance(found, str) or found.axis is not None or found.moves:
+            return None
+        is_one = found.scale.size == 1 and np.asarray(found.zero).size == 1
+        fits = is_one and found.scale.dtype == np.float32 and self.type_of(found.name) in _BYTES
+        return found if fits else None
+
     # -- what nothing needs any more ---------------------------------------------------------------
 
-    def absorbed(self, groups: dict[str, Group | MxStep]) -> set[str]:
+    def absorbed(self, groups: dict[str, AnyGroup]) -> set[str]:
         """Return the outputs of nodes that only groups use."""
         inside = {id(n) for g in groups.values() for n in g.nodes}
-        biases = [n for g in groups.values() for n in g.core.inputs[2:3] if n in self.made]
+        products = [g for g in groups.values() if isinstance(g, Group)]
+        biases = [n for g in products for n in g.core.inputs[2:3] if n in self.made]
         inside |= {id(self.made[n]) for n in biases}
         kept: set[str] = set(self.graph.outputs)
+        for step in groups.values():
+            if isinstance(step, Pointwise):
+                kept |= step.floats
         made = {s.scales for s in groups.values() if isinstance(s, MxStep)}
+        made |= {s.output for s in groups.values() if isinstance(s, Pointwise)}
         found: set[str] = set()
         for node in reversed(self.graph.nodes):
             name = node.outputs[0] if node.outputs else ""
@@ -351,6 +448,10 @@ class _Finder:
             if name not in groups:
                 kept |= {n for n in (*node.inputs, *node.captured) if n}
         return found
+
+
+def _quantises(node: GraphNode, name: str) -> bool:
+    return node.op == "QuantizeLinear" and node.is_standard and node.inputs[0] == name
 
 
 def _channel_axis(node: GraphNode, weights: np.ndarray | None) -> int | None:
