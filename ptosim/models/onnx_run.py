@@ -360,7 +360,11 @@ def fast_cycles(
             found.append(real[step.name])
             continue
         found.append(_counted(graph, step, held, target, known))
-        held |= {n: env[n] for n in made_by(step) if n in env}
+        for name in made_by(step):
+            if name in env:  # in the type that the kernels hand on, halves too
+                made = held.get(name)
+                as_held = made is not None and made.dtype == np.float16
+                held[name] = env[name].astype(np.float16) if as_held else env[name]
     return found
 
 

@@ -8,7 +8,7 @@ as floats ends its group, which then gives floats.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -60,6 +60,8 @@ class Group:
     relu: bool = False
     moves: list[GraphNode] = field(default_factory=list)
     out: Result | None = None
+    feeds_kernels: bool = False
+    """Floats that only kernels take which read halves too."""
 
     @property
     def inputs_of_codes(self) -> list[str]:
@@ -156,10 +158,11 @@ def fuse(graph: Graph, on_host: Collection[str] = ()) -> Fusion:
         else:
             groups[made.output] = made
     inside = {id(n) for g in groups.values() for n in g.nodes}
+    halves = found.halves([g for g in groups.values() if isinstance(g, Group)], on_host)
     for node in graph.nodes:
         if id(node) not in inside and node.name not in on_host:
             step = found.pointwise(node, inside)
-            if step is not None:
+            if step is not None and (len(step.nodes) > 1 or halves & step.floats):
                 groups[step.real] = step
     return Fusion(groups, found.absorbed(groups), why)
 
@@ -394,9 +397,9 @@ class _Finder:
 
     def pointwise(self, node: GraphNode, inside: Collection[int]) -> Pointwise | None:
         """Return an operator with the nodes that quantise around it, none of them `inside` of
-        another group; None where there are none, or its kernel does not read and make codes."""
+        another group; None where its kernel does not read and make codes."""
         count = onnx_nodes.operands_of(node.op)
-        if not count or not node.is_standard or len(node.outputs) != 1:
+        if not count or not node.is_standard or len(node.outputs) != 1 or not node.outputs[0]:
             return None
         operands = tuple(self._codes(name) for name in node.inputs[:count])
         if len(operands) != count:
@@ -414,7 +417,32 @@ class _Finder:
             made.out, made.output = out, user.outputs[0]
             made.nodes.append(user)
             break
-        return made if len(made.nodes) > 1 else None
+        return made
+
+    def halves(self, groups: Sequence[Group], on_host: Collection[str]) -> set[str]:
+        """Mark the groups whose floats only kernels take that read halves, and return the names
+        that hold them, also after moves."""
+        found: set[str] = set()
+        for made in groups:
+            names = None if made.out is not None else self._as_halves(made.output, on_host)
+            made.feeds_kernels = names is not None
+            found |= names or set()
+        return found
+
+    def _as_halves(self, name: str, on_host: Collection[str]) -> set[str] | None:
+        users = self.users.get(name, [])
+        if name in self.graph.outputs or not users:
+            return None
+        found = {name}
+        for node in users:
+            if node.op in _MOVES and node.is_standard and node.inputs[0] == name:
+                after = self._as_halves(node.outputs[0], on_host)
+                if after is None:
+                    return None
+                found |= after
+            elif node.name in on_host or not _reads_halves(node, name):
+                return None
+        return found
 
     def _codes(self, name: str) -> Scaled | None:
         """The bytes of one scale that an operand is made of."""
@@ -452,6 +480,14 @@ class _Finder:
 
 def _quantises(node: GraphNode, name: str) -> bool:
     return node.op == "QuantizeLinear" and node.is_standard and node.inputs[0] == name
+
+
+def _reads_halves(node: GraphNode, name: str) -> bool:
+    """True if an operator takes a value only where its kernel reads halves."""
+    if _quantises(node, name):
+        return True
+    count = onnx_nodes.operands_of(node.op) if node.is_standard and len(node.outputs) == 1 else 0
+    return bool(count) and name not in (*node.inputs[count:], *node.captured)
 
 
 def _channel_axis(node: GraphNode, weights: np.ndarray | None) -> int | None:

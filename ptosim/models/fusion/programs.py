@@ -70,6 +70,8 @@ class Epilogue:
     bias: np.ndarray | None
     residual: np.ndarray | None
     group: Group
+    half: bool = False
+    """Whether sums become halves on the way out of the accumulator."""
 
     @property
     def out(self) -> Storage:
@@ -80,7 +82,7 @@ class Epilogue:
         """Return the part of some filters."""
         bias = None if self.bias is None else per_filter(self.bias, chosen)
         residual = None if self.residual is None else self.residual[:, chosen]
-        return Epilogue(per_filter(self.unit, chosen), bias, residual, self.group)
+        return Epilogue(per_filter(self.unit, chosen), bias, residual, self.group, self.half)
 
 
 def _product(
@@ -94,10 +96,13 @@ def _product(
     core = group.core
     unit = (group.a.scale.reshape(-1) * group.b.scale.reshape(-1)).astype(np.float32)
     zeros = integers(group.a.zero), integers(group.b.zero).reshape(-1)
+    half = low.form == "fast" and fits_halves(group, a.dtype, b, unit)
+    if half:
+        low.notes.add(HALVES)
     if core.op == "Conv":
         node = _plain(core, [a, b], opset)
         rows = None if residual is None else _patches(residual)
-        whole = Epilogue(unit, group.bias, rows, group)
+        whole = Epilogue(unit, group.bias, rows, group, half)
 
         def each(x: np.ndarray, y: np.ndarray, filters: slice) -> np.ndarray:
             flat = x.reshape(-1, x.shape[-1])
@@ -117,7 +122,7 @@ def _product(
     rows = None
     if residual is not None:
         rows = np.broadcast_to(residual, shape).reshape(-1, shape[-1] if b.ndim > 1 else 1)
-    after = Epilogue(unit, group.bias, rows, group)
+    after = Epilogue(unit, group.bias, rows, group, half)
     return sums_to_result(low, *matrices_of(core, a, b), zeros, after).reshape(shape)
 
 
@@ -136,6 +141,13 @@ def sums_to_result(
     """Return the product of two matrices of codes, or of [count, …] of them, as the group's
     result."""
     runner = low.runner
+    if after.half:
+        bias = None
+        if after.bias is not None:
+            bias = np.broadcast_to(_whole_steps(after.bias, after.unit), (b.shape[-1],))
+        words = np.array([kernels.quant_word(v, 0, signed=False) for v in after.unit], np.int64)
+        relu = after.group.relu
+        return runner.sums(a, b, zeros, bias, words=words, out="f16", relu=relu)
     if low.form == "exact" or after.group.out is None:
         acc = runner.sums(a, b, zeros)
         return _on_vector(runner, acc.reshape(-1, acc.shape[-1]), after)
@@ -153,6 +165,23 @@ def sums_to_result(
         )  # fmt: skip
     acc = runner.sums(a, b, zeros, bias)
     return _in_int32(runner, acc.reshape(-1, acc.shape[-1]), after, factor)
+
+
+HALVES = "fast: floats that only kernels take leave the accumulator as f16, scaled by the fixpipe"
+_LARGEST_HALF, _SMALLEST_HALF = 65504.0, 2.0**-24
+
+
+def fits_halves(group: Group, a_type: np.dtype, b: np.ndarray, unit: np.ndarray) -> bool:
+    """Return True if the floats of a product may leave the accumulator as f16: no codes give a
+    result beyond its range, and the step of a sum is not below f16's smallest one."""
+    if not group.feeds_kernels or group.residual is not None or is_depthwise(group, b):
+        return False
+    if not np.all(np.isfinite(unit) & (unit >= _SMALLEST_HALF)):
+        return False
+    top = largest(group.a, a_type) * largest(group.b, b.dtype)
+    depth = math.prod(b.shape[i] for i in _summed(group, b.ndim))
+    bias = 0.0 if group.bias is None else float(np.abs(group.bias).max(initial=0))
+    return top * depth * float(unit.max()) + bias <= _LARGEST_HALF
 
 
 def _whole_steps(bias: np.ndarray, unit: np.ndarray) -> np.ndarray:
