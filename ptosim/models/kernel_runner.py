@@ -311,7 +311,7 @@ class KernelRunner:
         """The same with results by argument name (element types in `outs`), scalar arguments, and
         tiles of so many elements."""
         first = next(iter(arrays.values()))
-        width = min(512, max(first.size, 1))
+        width = kernels.width_of(first.size)
         rows = -(-first.size // width)
         grid = kernels.grid(rows, width, elements)
         height, cols = grid.padded

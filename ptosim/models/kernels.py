@@ -402,8 +402,13 @@ def matrix(
     return _axis(x, scale, zero, normal_axis(1 if axis is None else axis, x.ndim))
 
 
+def width_of(size: int) -> int:
+    """Return the width of a matrix for so many elements in a row: eight rows before it is wide."""
+    return min(WIDTH, up(-(-size // 8), 64), max(size, 1))
+
+
 def _flat(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> Matrix:
-    width = min(WIDTH, max(x.size, 1))
+    width = width_of(x.size)
     rows = -(-x.size // width)
     whole = x.reshape(-1)
     if whole.size != rows * width:

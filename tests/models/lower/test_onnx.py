@@ -54,7 +54,7 @@ def test_a_model_end_to_end(cli, tmp_path):
     np.save(tmp_path / "x.npy", x)
     got = cli(
         "quant", "onnx", tmp_path / "m.onnx", "--arg", f"x={tmp_path}/x.npy", "--format", "json",
-        "--emit", tmp_path / "programs", "--out", f"pq={tmp_path}/pq.npy",
+        "--emit", tmp_path / "programs", "--out", f"pq={tmp_path}/pq.npy", "--no-fuse",
     )  # fmt: skip
     assert got.code == 0
     y, pq = ReferenceEvaluator(model).run(None, {"x": x})
