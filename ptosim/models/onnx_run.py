@@ -40,6 +40,14 @@ class Gap:
     ties: int = 0
     worst: float = 0.0
     inherited: bool = False
+    rounding: bool = False
+    """Floats whose last places differ, or codes of such floats: sums in another order, the vector
+    unit's own exp and roots."""
+
+    @property
+    def is_explained(self) -> bool:
+        """True if nothing differs, or for a reason that is not this node's formula."""
+        return not self.mismatches or self.inherited or self.rounding
 
     @property
     def errors(self) -> int:
@@ -83,6 +91,11 @@ class Outcome:
     def identical(self, form: str = "exact") -> bool:
         """True if a form gives the reference's outputs on every target that runs the model."""
         return all(self.identical_for(key) for key in self.results if key[1] == form)
+
+    def explained(self, form: str = "exact") -> bool:
+        """True if a form differs on every target by the rounding of floats only, or not at all."""
+        keys = [key for key in self.results if key[1] == form]
+        return all(line.gaps[key].is_explained for key in keys for line in self.lines)
 
     def identical_for(self, key: tuple[str, str]) -> bool:
         """The same for one target and form."""
@@ -459,12 +472,43 @@ def _gap(
         distance = np.abs(want.astype(np.float64) - got.astype(np.float64))
     inputs = step.inputs_of_codes if is_group else step.inputs
     inherited = any(n and not same(expected[n], env[n]) for n in inputs)
+    if inherited:
+        return Gap(int(wrong.sum()), 0, float(np.nanmax(distance[wrong])), inherited)
     ties = 0
-    if not inherited:
-        where = _group_positions(step, expected) if is_group else _positions(step, expected, opset)
-        if where is not None:
-            ties = int(np.count_nonzero(wrong & (distance == 1) & diff.near_tie(where)))
-    return Gap(int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited)
+    where = _group_positions(step, expected) if is_group else _positions(step, expected, opset)
+    if where is not None:
+        ties = int(np.count_nonzero(wrong & (distance == 1) & diff.near_tie(where)))
+    return Gap(
+        int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited,
+        _is_rounding(step, expected, distance, wrong),
+    )  # fmt: skip
+
+
+_PLACES = 2.0**-20
+"""Difference of floats, by the largest of them, that rounding makes."""
+
+
+def _is_rounding(
+    step: Step, expected: Mapping[str, np.ndarray], distance: np.ndarray, wrong: np.ndarray
+) -> bool:
+    """True for floats that differ in their last places, and for codes of such floats."""
+    if isinstance(step, GraphNode):
+        value = expected[step.outputs[0]]
+        is_float = value.dtype.kind == "f" and step.op not in operators()
+        return is_float and bool(np.all(distance[wrong] <= _room(value)))
+    if not isinstance(step, Pointwise):
+        return False
+    real = expected[step.real].astype(np.float64)
+    if step.out is None:
+        return bool(np.all(distance[wrong] <= _room(real)))
+    place, scale = real / float(step.out.scale), float(step.out.scale)
+    off = np.abs(np.abs(place - np.trunc(place)) - 0.5)
+    return bool(np.all((distance[wrong] == 1) & (off[wrong] <= _room(real) / abs(scale))))
+
+
+def _room(value: np.ndarray) -> float:
+    finite = value[np.isfinite(value)]
+    return _PLACES * float(np.abs(finite).max(initial=0))
 
 
 def _positions(

@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ptosim.models import onnx_run
 from ptosim.models.onnx_model import graph_of
+from tests.models.front.networks import build, node
 from tests.models.lower.models import multilayer, one
 
 TARGETS = ("a2a3", "a5")
@@ -241,3 +242,27 @@ def test_float8_on_a5_only():
     model = one("QuantizeLinear", inputs, TensorProto.FLOAT8E4M3FN, [4, 40], ("x",))
     outcome = onnx_run.run(graph_of(model), {"x": x}, ["a5"], "onnx")
     assert outcome.identical("exact")
+
+
+def test_last_places_of_floats_are_no_difference(cli, tmp_path):
+    """What onnxruntime's quantize_dynamic leaves in float has sums and exp of its own: the exit code
+    is 0, and JSON says which nodes differ by rounding only."""
+    r = np.random.default_rng(4)
+    held = {"w": r.integers(-127, 128, (32, 40)).astype(np.int8), "s": np.float32(0.001)}
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "xs", "xz"]),
+        node("MatMulInteger", ["q", "w", "xz"], ["i"]), node("Cast", ["i"], ["f"], to=1),
+        node("Mul", ["xs", "s"], ["u"]), node("Mul", ["f", "u"], ["r"]),
+        node("Sigmoid", ["r"], ["g"]), node("ReduceMean", ["g"], ["y"], axes=[1]),
+    ]  # fmt: skip
+    onnx.save(build(nodes, [("x", 1, [6, 32])], [("y", 1, [6, 1])], held), tmp_path / "m.onnx")
+    got = cli("quant", "onnx", tmp_path / "m.onnx", "--format", "json")
+    report = json.loads(got.out)
+    assert got.code == 0
+    assert report["rounding_only"]["exact"] is True
+    floats = {"Sigmoid", "ReduceMean"}
+    for line in report["nodes"]:
+        for form in line["forms"]:
+            if form["form"] == "exact" and form["mismatches"] and not form["inherited"]:
+                assert form["rounding"] is (line["op"] in floats)
+    assert not onnx_run.Gap(1, 1, 1.0).is_explained  # a code of the quantising formula is not
