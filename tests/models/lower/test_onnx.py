@@ -64,8 +64,8 @@ def test_a_model_end_to_end(cli, tmp_path):
     assert report["identical"]["exact"] is True
     assert report["compared_with"] == "onnx.reference"
     assert [n["op"] for n in report["nodes"]] == [n.op_type for n in model.graph.node]
-    for node in report["nodes"]:
-        forms = {(f["target"], f["form"]): f for f in node["forms"]}
+    for told in report["nodes"]:
+        forms = {(f["target"], f["form"]): f for f in told["forms"]}
         assert set(forms) == {(t, f) for t in TARGETS for f in ("exact", "fast")}
         assert all(f["mismatches"] == 0 for (_, form), f in forms.items() if form == "exact")
     layers = sorted((tmp_path / "programs").glob("*.pto"))
