@@ -86,15 +86,13 @@ def _function(
 ) -> KernelBuilder:
     f = KernelBuilder("depthwise", target)
     height, width = grid.padded
-    row = f.begin("i", height, grid.tile_rows)
-    frame = Frame(f, grid, row, "")
+    row, col = f.share([(height, grid.tile_rows), (width, grid.tile_cols)])
+    frame = Frame(f, grid, row, col)
     factors = [_factors(frame, count, place) for place in range(count)]
     params: dict[str, Parameter] = {
         name: frame.per_row(name) if isinstance(args[name], np.ndarray) else f.scalar(name, "f32")
         for name in ending.params
     }
-    col = f.begin("j", width, grid.tile_cols)
-    frame.col = col
     acc = f.tile("acc", "f32", grid.tile_rows, grid.tile_cols)
     sets = [_tiles(f, grid, dtype) for _ in range(2)]  # one is loaded while the other is added
     for place, factor in enumerate(factors):
@@ -111,8 +109,7 @@ def _function(
         name: frame.load(name, type_word(v.dtype)) for name, v in ending.beside.items()
     }
     frame.store(ending.finish(f, acc, loaded), "y")
-    f.end()
-    f.end()
+    f.close()
     return f
 
 

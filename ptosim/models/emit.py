@@ -15,7 +15,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.models.kernel_runner import Ran, digest
 from ptosim.models.kernels import ARRAYS
 
-_RESULTS = ("y", "c")
+_RESULTS = ("y", "c", "real", "r", "e")
 
 
 def write_programs(folder: Path, programs: Sequence[tuple[str, Ran]]) -> list[Path]:

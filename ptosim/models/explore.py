@@ -252,7 +252,7 @@ def microscaling(target: str, count: int, rule: str, out: Storage) -> KernelBuil
     """Return a function (x, y, e) that quantises the columns of [32, count] f32 values by
     tquant.mx; MXFP4 takes them rounded to bf16."""
     f = KernelBuilder("microscaling", target)
-    col = f.begin("i", count, _WIDTH)
+    (col,) = f.share([(count, _WIDTH)])
     real = f.tile("x", "f32", GROUP, _WIDTH)
     zero = f.const(0)
     window = f.window(f.view("x", "f32", (GROUP, count)), "f32", (zero, col), (GROUP, _WIDTH))
@@ -279,5 +279,5 @@ def microscaling(target: str, count: int, rule: str, out: Storage) -> KernelBuil
     f.tile_op("pto.tstore", [codes], [f.window(view, elem, (zero, at), (GROUP, _WIDTH // each))])
     view = f.view("e", "ui8", (1, count))
     f.tile_op("pto.tstore", [exponents], [f.window(view, "ui8", (zero, col), (1, _WIDTH))])
-    f.end()
+    f.close()
     return f

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from ptosim.ground.ir.core import Module, Operation
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Builder, Named, Typed, Words, as_module
 
@@ -77,6 +78,8 @@ class KernelBuilder(Builder):
         self._constants: dict[tuple[str, str], str] = {}
         self._open: list[AbstractContextManager[None]] = []
         self._count = 0
+        self._loops: list[int] = []
+        self.places = 1
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -134,6 +137,62 @@ class KernelBuilder(Builder):
     def end(self) -> None:
         """Close the innermost loop."""
         self._open.pop().__exit__(None, None, None)
+
+    def share(self, axes: Sequence[tuple[int, int]]) -> list[str]:
+        """Open a loop over the places of a grid that the blocks of a launch share, and return where
+        a round is: for each axis (size, step) a value. A launch may have any number of blocks;
+        `blocks` is the one that fills a chip with equal ones. `close` ends it."""
+        counts = [-(-size // step) for size, step in axes]
+        places = math.prod(counts)
+        if places == 1:
+            self._loops.append(len(axes))
+            return [self.begin("i", size, step) for size, step in axes]
+        block, blocks = (self._of_launch(word) for word in ("idx", "num"))
+        rounds = self._arith("addi", blocks, self.const(places - 1))
+        rounds = self._arith("divui", rounds, blocks)
+        counter = self.fresh("r")
+        loop = self.loop(counter, [self.const(0), rounds, self.const(1)])
+        loop.__enter__()
+        self._open.append(loop)
+        self._loops.append(1)
+        self.places = places
+        rest = self._arith("addi", self._arith("muli", counter, blocks), block)
+        rest = self._arith("minui", rest, self.const(places - 1))
+        found: list[str] = []
+        for count, (_, step) in reversed(list(zip(counts, axes, strict=True))):
+            if count == places:
+                at, rest, places = rest, self.const(0), 1
+            elif count == 1:
+                at = self.const(0)
+            else:
+                at, rest = (self._arith(op, rest, self.const(count)) for op in ("remui", "divui"))
+                places //= count
+            is_place = step == 1 or count == 1
+            found.insert(0, at if is_place else self._arith("muli", at, self.const(step)))
+        return found
+
+    def close(self) -> None:
+        """Close what `share` opened."""
+        for _ in range(self._loops.pop()):
+            self.end()
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks a launch has that fills the cores of a chip with as many rounds each."""
+        cube = any(t.loc == "acc" for t in self.tiles)
+        cores = machine(self.target).cores[0 if cube else 1]
+        return max(n for n in range(1, min(self.places, cores) + 1) if not self.places % n)
+
+    def _of_launch(self, word: str) -> str:
+        wide, value = self.fresh("wide"), self.fresh(f"block_{word}")
+        self.op(f"pto.get_block_{word}", results=[wide])
+        self.op("arith.index_cast", [wide], ["i64", "to", "index"], results=[value])
+        return value
+
+    def _arith(self, word: str, left: str, right: str) -> str:
+        made = self.fresh(word)
+        self.op(f"arith.{word}", [left, right], ["index"], results=[made])
+        return made
 
     def tile(
         self,

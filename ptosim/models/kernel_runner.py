@@ -29,23 +29,27 @@ Argument = np.ndarray | int | float
 
 @dataclass(slots=True)
 class Ran:
-    """A program that was run: its text, arguments, outputs, and its cycles (None if unknown)."""
+    """A program that was run: its text, arguments, outputs, and its cycles (None if unknown) in a
+    launch of so many `blocks`, which share its tiles."""
 
     text: str
     args: dict[str, Argument]
     outputs: dict[str, np.ndarray]
     cycles: int | None
     findings: list[Diagnostic] = field(default_factory=list)
+    blocks: int = 1
 
 
-def run(module: Module, args: Mapping[str, Argument], sanitize: str = "all") -> Ran:
-    """Run a module that was built; raises ProgramError if it is wrong. Without sanitizers its
-    cycles are counted apart, in the memory that a few rounds of its loops take."""
-    program, is_watched = _checked(module), sanitize != "none"
-    result = program.run(args, sanitize=sanitize, timing=is_watched)
-    if not is_watched:
-        result.cycles = program.cost(args=dict(args)).cycles
-    return Ran(module.source.text, dict(args), result.outputs, result.cycles, result.findings)
+def run(
+    module: Module, args: Mapping[str, Argument], sanitize: str = "all", blocks: int = 1
+) -> Ran:
+    """Run a module that was built; raises ProgramError if it is wrong. Cycles are counted apart, of
+    a launch of so many blocks, in the memory that a few rounds of its loops take."""
+    program = _checked(module)
+    result = program.run(args, sanitize=sanitize, timing=False)
+    cycles = program.cost(args=dict(args), block_num=blocks).cycles
+    text = module.source.text
+    return Ran(text, dict(args), result.outputs, cycles, result.findings, blocks)
 
 
 def values(module: Module, args: Mapping[str, Argument]) -> dict[str, np.ndarray]:
@@ -54,12 +58,12 @@ def values(module: Module, args: Mapping[str, Argument]) -> dict[str, np.ndarray
     return _checked(module).run(args, sanitize="none", timing=False).outputs
 
 
-def timed(module: Module, args: Mapping[str, Argument]) -> Ran:
+def timed(module: Module, args: Mapping[str, Argument], blocks: int = 1) -> Ran:
     """Count the cycles of a module that was built without values: outputs are the arrays that were
     given. Raises ProgramError if it is wrong."""
-    cycles = _checked(module).cost(args=dict(args)).cycles
+    cycles = _checked(module).cost(args=dict(args), block_num=blocks).cycles
     given = {name: array for name, array in args.items() if isinstance(array, np.ndarray)}
-    return Ran(module.source.text, dict(args), given, cycles)
+    return Ran(module.source.text, dict(args), given, cycles, blocks=blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +140,22 @@ class Shared:
     runs: dict[tuple[str, bytes], Ran] = field(default_factory=dict)
     cycles: dict[str, int | None] = field(default_factory=dict)
 
-    def run(self, built: Module, args: dict[str, Argument], sanitize: str) -> Ran:
+    def run(self, built: Module, args: dict[str, Argument], sanitize: str, blocks: int) -> Ran:
         """Return a run, done now or before."""
         text = built.source.text
         key = text, digest(args)
         if key in self.runs:
             return self.runs[key]
         if text in self.cycles:
-            made = Ran(text, dict(args), values(built, args), self.cycles[text])
+            cycles = self.cycles[text]
+            made = Ran(text, dict(args), values(built, args), cycles, blocks=blocks)
         else:
-            made = run(built, args, sanitize)
+            made = run(built, args, sanitize, blocks)
             self.cycles[text] = made.cycles
         if self.keeps:
             self.runs[key] = made
             return made
-        return Ran(text, {}, made.outputs, made.cycles, made.findings)
+        return Ran(text, {}, made.outputs, made.cycles, made.findings, blocks)
 
 
 @dataclass(slots=True)
@@ -182,9 +187,9 @@ class KernelRunner:
         if self.wanted == "values":
             return values(built, args)
         if self.wanted == "both":
-            self.ran.append(self._run(built, args))
+            self.ran.append(self._run(built, args, f.blocks))
         else:
-            self.ran.append(self._timed(built, args))
+            self.ran.append(self._timed(built, args, f.blocks))
         return self._results()
 
     def _results(self) -> dict[str, np.ndarray]:
@@ -192,23 +197,23 @@ class KernelRunner:
         last = self.ran[-1]
         found = last.outputs
         if self.shared is not None and not self.shared.keeps:
-            self.ran[-1] = Ran(last.text, {}, {}, last.cycles, last.findings)
+            self.ran[-1] = Ran(last.text, {}, {}, last.cycles, last.findings, last.blocks)
         return found
 
-    def _run(self, built: Module, args: dict[str, Argument]) -> Ran:
+    def _run(self, built: Module, args: dict[str, Argument], blocks: int) -> Ran:
         if self.shared is None:
-            return run(built, args, self.sanitize)
-        return self.shared.run(built, args, self.sanitize)
+            return run(built, args, self.sanitize, blocks)
+        return self.shared.run(built, args, self.sanitize, blocks)
 
-    def _timed(self, built: Module, args: dict[str, Argument]) -> Ran:
+    def _timed(self, built: Module, args: dict[str, Argument], blocks: int) -> Ran:
         known, text = self.known, built.source.text
         if known is None or text not in known:
-            made = timed(built, args)
+            made = timed(built, args, blocks)
             if known is not None:
                 known[text] = made.cycles
             return made
         given = {name: array for name, array in args.items() if isinstance(array, np.ndarray)}
-        return Ran(text, {}, given, known[text])
+        return Ran(text, {}, given, known[text], blocks=blocks)
 
     # -- vector kernels ---------------------------------------------------------------------------
 

@@ -22,6 +22,11 @@ ELEMENTS = 4096
 targets."""
 
 
+CORES = 32
+"""Tiles that a kernel is cut into at least, if it has so many of `FEWEST` elements."""
+FEWEST = 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """A matrix cut into equal tiles. Sizes are padded up to whole tiles."""
@@ -38,8 +43,11 @@ class Grid:
 
 
 def grid(rows: int, cols: int, elements: int = ELEMENTS) -> Grid:
-    """Return tiles for a matrix: rows in eights, columns in 64s, at most `elements` each."""
-    tile_cols = min(up(cols, 64), 512)
+    """Return tiles for a matrix: rows in eights, columns in 64s, at most `elements` each, and fewer
+    where a chip has more cores than there are tiles."""
+    share = up(rows, 8) * up(cols, 64) // CORES
+    elements = min(elements, max(up(share, 512), FEWEST))
+    tile_cols = min(up(cols, 64), 512, elements // 8)
     tile_rows = max(min(up(rows, 8), elements // tile_cols // 8 * 8), 8)
     return Grid(rows, cols, tile_rows, tile_cols)
 
@@ -107,11 +115,10 @@ class Frame:
 def function(name: str, target: str, shape: Grid, body: Body) -> KernelBuilder:
     """Return a function that does something for every tile of a matrix."""
     f = KernelBuilder(name, target)
-    row = f.begin("i", shape.padded[0], shape.tile_rows)
-    col = f.begin("j", shape.padded[1], shape.tile_cols)
+    axes = [(shape.padded[0], shape.tile_rows), (shape.padded[1], shape.tile_cols)]
+    row, col = f.share(axes)
     body(f, Frame(f, shape, row, col))
-    f.end()
-    f.end()
+    f.close()
     return f
 
 
@@ -249,9 +256,16 @@ class Product:
 
 
 def sizes(m: int, k: int, n: int, width: int = 1) -> Product:
-    """Return the blocks of a product of elements of some bytes."""
+    """Return the blocks of a product of elements of some bytes: smaller ones where a chip has more
+    cores than there are blocks."""
     depth = max(DEPTH // width, 32)
-    return Product(m, k, n, min(up(m, 16), ROWS), min(up(k, 32), depth), min(up(n, 32), COLS))
+    rows, cols = min(up(m, 16), ROWS), min(up(n, 32), COLS)
+    for _ in range(2):
+        if -(-m // rows) * -(-n // cols) < CORES and cols > 32:
+            cols = up(cols // 2, 32)
+        if -(-m // rows) * -(-n // cols) < CORES and rows > 32:
+            rows = up(rows // 2, 16)
+    return Product(m, k, n, rows, min(up(k, 32), depth), cols)
 
 
 def quant_word(scale: float, zero: int, *, signed: bool) -> int:
@@ -280,9 +294,9 @@ def product(
     f = KernelBuilder(name, target)
     acc_type = "i32" if dtype == "i8" else "f32"
     m, k, n = shape.padded
-    lead = (f.begin("b", count, 1),) if count else ()
-    row = f.begin("i", m, shape.tile_m)
-    col = f.begin("j", n, shape.tile_n)
+    axes = [*([(count, 1)] if count else []), (m, shape.tile_m), (n, shape.tile_n)]
+    *before, row, col = f.share(axes)
+    lead = tuple(before)
     acc = f.tile("acc", acc_type, shape.tile_m, shape.tile_n, "nz", "acc", 1024)
     start = _row(f, shape, "bias", acc_type, "bias", col, lead, count) if bias else None
     first = (count,) if count else ()
@@ -302,8 +316,7 @@ def product(
         else:
             f.tile_op("pto.tmatmul", [left, right], [acc])
     _store(f, shape, acc, (*lead, row, col), out, words, relu, first)
-    for _ in (*lead, row, col):
-        f.end()
+    f.close()
     return f
 
 

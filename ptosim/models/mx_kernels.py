@@ -94,7 +94,7 @@ def _without_instruction(target: str, count: int, form: Format) -> KernelBuilder
     """Return a function (x, r, y, e): of columns [32, count] the rounded quotients and the values
     as bf16, and the scales."""
     f = KernelBuilder("microscaling", target)
-    col = f.begin("i", count, _WIDTH)
+    (col,) = f.share([(count, _WIDTH)])
     place = (f.const(0), col)
     x, size = (f.tile(n, "f32", GROUP, _WIDTH) for n in ("x", "size"))
     view = f.view("x", "f32", (GROUP, count))
@@ -125,7 +125,7 @@ def _without_instruction(target: str, count: int, form: Format) -> KernelBuilder
     f.tile_op("pto.tcolexpandmul", [x, scale], [x])
     _store(f, chains.half(f, x, "bf16"), "y", place, (GROUP, count))
     _store(f, scale, "e", place, (1, count))
-    f.end()
+    f.close()
     return f
 
 
@@ -182,7 +182,7 @@ def _product(
     """Return a function (a, b, their scales, c) in blocks; b is [n, k] in memory."""
     (m, k, n), (rows, depth, cols) = whole, sizes
     f = KernelBuilder("product", target)
-    row, col = f.begin("i", m, rows), f.begin("j", n, cols)
+    row, col = f.share([(m, rows), (n, cols)])
     acc = f.tile("acc", "f32", rows, cols, "nz", "acc", 1024)
     groups = depth // GROUP
     for at in range(0, k, depth):
@@ -198,8 +198,7 @@ def _product(
             f.tile_op("pto.tmatmul.mx", given, [acc])
     window = f.window(f.view("c", "f32", (m, n)), "f32", (row, col), (rows, cols))
     f.tile_op("pto.tstore", [acc], [window])
-    f.end()
-    f.end()
+    f.close()
     return f
 
 

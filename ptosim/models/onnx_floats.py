@@ -79,7 +79,7 @@ def rows_of(
     count = min(max(_TOGETHER // wide // _ROWS * _ROWS, _ROWS), up(rows, _ROWS))
     height = up(rows, count)
     tables = {key: _table(f, key, cols) for key in params or {}}
-    at = f.begin("i", height, count)
+    (at,) = f.share([(height, count)])
     tile, scratch = (
         f.tile(n, word if n == "x" else "f32", count, wide, valid_cols=cols)
         for n in ("x", "scratch")
@@ -98,7 +98,7 @@ def rows_of(
     for key, made in ends.ending(f, tile).items():
         result = f.window(f.view(key, made.dtype, (height, cols)), made.dtype, place, (count, cols))
         f.tile_op("pto.tstore", [made], [result])
-    f.end()
+    f.close()
     args: dict[str, Argument] = {"x": kernel_runner.padded(x.reshape(rows, cols), height, cols)}
     args |= {k: v.astype(np.float32).reshape(-1) for k, v in (params or {}).items()}
     args |= ends.scalars

@@ -35,7 +35,7 @@ def reduced(runner: Any, op: str, x: np.ndarray) -> np.ndarray:
         return reduced(runner, op, reduced(runner, op, wide).reshape(rows, count))
     height = up(rows, _ROWS)
     f = KernelBuilder(f"row_{op}", runner.target)
-    at = f.begin("i", height, _ROWS)
+    (at,) = f.share([(height, _ROWS)])
     tile, scratch = (
         f.tile(n, "f32", _ROWS, up(cols, 8), valid_cols=cols) for n in ("x", "scratch")
     )
@@ -47,7 +47,7 @@ def reduced(runner: Any, op: str, x: np.ndarray) -> np.ndarray:
     row = f.cast("pto.treshape", column, TileValue(f.fresh("row"), "f32", 1, _ROWS))
     result = f.window(f.view("y", "f32", (1, height)), "f32", (f.const(0), at), (1, _ROWS))
     f.tile_op("pto.tstore", [row], [result])
-    f.end()
+    f.close()
     args = {"x": padded(x, height, cols), "y": np.zeros((1, height), np.float32)}
     return runner.run(f, args)["y"].reshape(-1)[:rows]
 
