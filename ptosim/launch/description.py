@@ -355,7 +355,7 @@ _KEYS: dict[str, Check] = {
     "seed": NUMBER, "sync": SYNC, "compat": TEXT, "part": TABLE,
 }  # fmt: skip
 _OF_PARTS: dict[str, Check] = {
-    "targets": TARGETS, "args": TABLE, "expect": TABLE, "tolerance": TABLE,
+    "targets": TARGETS, "args": TABLE, "expect": TABLE, "tolerance": TABLE, "block_num": COUNT,
 }  # fmt: skip
 
 
@@ -370,6 +370,7 @@ def sidecar_of(program: Path, part: str = "") -> Sidecar | None:
     reader = TableReader(source)
     table = reader.table((), content, _KEYS, "a sidecar file")
     found = _tables(reader, (), table)
+    options = {k: table[k] for k in OPTIONS if k in table}
     for name, own in table.get("part", {}).items():
         at = ("part", name)
         if not reader.fits(at, own, TABLE):
@@ -380,6 +381,7 @@ def sidecar_of(program: Path, part: str = "") -> Sidecar | None:
                 found.args | one.args, found.expect | one.expect,
                 found.tolerance | one.tolerance, one.targets or found.targets,
             )  # fmt: skip
+            options |= {k: own[k] for k in OPTIONS if k in own}
     assume = reader.texts(("assume",), table.get("assume", {}))
     index = reader.texts(("index",), table.get("index", {}))
     reader.refuse_faults()
@@ -387,7 +389,7 @@ def sidecar_of(program: Path, part: str = "") -> Sidecar | None:
         path,
         table.get("summary", ""),
         found.targets,
-        {k: table[k] for k in OPTIONS if k in table},
+        options,
         found.args,
         found.expect,
         found.tolerance,

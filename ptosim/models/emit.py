@@ -98,7 +98,9 @@ def _tables(pool: _Pool, ran: Ran, head: str) -> list[str]:
     args = {k: pool.spec(k, v) for k, v in arrays.items()}
     args |= {k: repr(v) for k, v in scalars.items()}
     expect = {k: pool.spec(k, v) for k, v in made.items()}
-    return [f"[{head}args]", *_lines(args), "", f"[{head}expect]", *_lines(expect), ""]
+    launch = [f"[{head.removesuffix('.')}]", f"block_num = {ran.blocks}", ""] if head else []
+    launch = launch if ran.blocks > 1 else []
+    return [*launch, f"[{head}args]", *_lines(args), "", f"[{head}expect]", *_lines(expect), ""]
 
 
 def _write(folder: Path, pool: _Pool, text: str, lines: Sequence[str]) -> Path:

@@ -502,7 +502,8 @@ def _is_rounding(
     if step.out is None:
         return bool(np.all(distance[wrong] <= _room(real)))
     place, scale = real / float(step.out.scale), float(step.out.scale)
-    off = np.abs(np.abs(place - np.trunc(place)) - 0.5)
+    with np.errstate(all="ignore"):  # infinity and NaN are no rounding
+        off = np.abs(np.abs(place - np.trunc(place)) - 0.5)
     return bool(np.all((distance[wrong] == 1) & (off[wrong] <= _room(real) / abs(scale))))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.parameters import of_array
 from ptosim.models.conversion.convert import Conversion, Measures, Quantised, Trial, in_float
@@ -219,6 +220,12 @@ def _amount(size: int) -> str:
     return f"{size / 1e6:.3g} MB" if size >= 1e5 else f"{size / 1e3:.3g} kB"
 
 
+def chip_of(target: str) -> str:
+    """Return a target's usual chip and how many cores it has."""
+    chip = machine(target)
+    return f"{chip.name} (chip, {chip.cores[0]} cores)"
+
+
 def headline(made: Conversion, decibels: str) -> str:
     """Return the first line of the report: how fast, how exact, how large, what stays in float."""
     said = []
@@ -226,10 +233,9 @@ def headline(made: Conversion, decibels: str) -> str:
         fast = [row.line.cycles.get((target, "fast")) for row in made.rows]
         if None not in fast and sum(c or 0 for c in fast):
             times = f"{total / sum(c or 0 for c in fast):.2g}"
-            said.append(
-                f"{times} on {target}" if said else f"{times} times as fast as float on {target}"
-            )
-    speed = f"{', '.join(said)} (one core)" if said else "cycles are not known"
+            word = "" if said else " times as fast as float"
+            said.append(f"{times}{word} on {chip_of(target)}")
+    speed = ", ".join(said) or "cycles are not known"
     text = f"{made.settings.format}: {speed}, {decibels} dB, {size_text(made)}"
     why = reasons(made)
     if not why:
