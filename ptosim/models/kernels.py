@@ -42,10 +42,10 @@ class Grid:
         return up(self.rows, self.tile_rows), up(self.cols, self.tile_cols)
 
 
-def grid(rows: int, cols: int, elements: int = ELEMENTS) -> Grid:
+def grid(rows: int, cols: int, elements: int = ELEMENTS, cores: int = CORES) -> Grid:
     """Return tiles for a matrix: rows in eights, columns in 64s, at most `elements` each, and fewer
     where a chip has more cores than there are tiles."""
-    share = up(rows, 8) * up(cols, 64) // CORES
+    share = up(rows, 8) * up(cols, 64) // cores
     elements = min(elements, max(up(share, 512), FEWEST))
     tile_cols = min(up(cols, 64), 512, elements // 8)
     tile_rows = max(min(up(rows, 8), elements // tile_cols // 8 * 8), 8)

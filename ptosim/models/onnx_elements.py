@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,10 @@ def _log(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     return x
 
 
-def clip_limits(node: Node, inputs: Arrays) -> Node:
+def clip_limits(node: Node, inputs: Sequence[np.ndarray | None]) -> Node:
     """Return a node with the limits that its operands give as attributes `min` and `max`, where
     later operator sets have them."""
-    found = {n: given(inputs, i) for n, i in (("min", 1), ("max", 2))}
+    found = {n: given(list(inputs), i) for n, i in (("min", 1), ("max", 2))}
     limits = {n: float(v.reshape(())) for n, v in found.items() if v is not None}
     return Node(node.op, node.opset, node.inputs, {**node.attrs, **limits}, None, node.name)
 

@@ -256,7 +256,7 @@ def _price(step: Step, own: Scheme, made: Scheme, target: str) -> int | None:
 
 def _cycles(step: Step, formula: Scheme, target: str) -> int | None:
     rows, cols = prod(step.shape[:-1]), step.shape[-1] if step.shape else 1
-    grid = kernels.grid(rows, cols)
+    grid = kernels.grid(rows, cols, cores=1)
     height, width = grid.padded
     out, element = storage(step.out), _element(step)
     f = function_of(step, formula, target, grid)
