@@ -109,7 +109,7 @@ def _clip(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
 
 
 def _clipping(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    return unary("clip", _clip)(low, clip_limits(node, inputs), inputs)
+    return unary("clip", _clip)(low, clip_limits(node, inputs), list(inputs))
 
 
 def _pow(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
