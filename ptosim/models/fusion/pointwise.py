@@ -113,8 +113,8 @@ class _Ends:
         stored, shifted = self.held[name]
         real = chains.widen(f, tile, stored)
         if shifted:
-            f.tile_op("pto.tadds", [real, f.scalar(f"{name}_zero", "f32")], [real])
-        f.tile_op("pto.tmuls", [real, f.scalar(f"{name}_scale", "f32")], [real])
+            chains.apply(f, "add", real, f.scalar(f"{name}_zero", "f32"), real)
+        chains.apply(f, "mul", real, f.scalar(f"{name}_scale", "f32"), real)
         return real
 
     def _ending(self, f: KernelBuilder, tile: TileValue) -> dict[str, TileValue]:
@@ -125,7 +125,7 @@ class _Ends:
         source = tile
         if kept:  # quantising overwrites its operand
             source = f.like("copy", "f32", tile)
-            f.tile_op("pto.tadds", [tile, f.real(0.0)], [source])
+            chains.apply(f, "add", tile, f.real(0.0), source)
         zero, scale = int(out.zero), f.scalar("step", "f32")
         if self.low.form == "fast":
             shift: Typed | None = f.real(float(zero)) if zero else None
