@@ -110,9 +110,11 @@ def unboxed(*views: Any) -> bool:
 
 @predicate("PTO2015", "expects {names} to be in the {0} address space")
 def in_space(*views: Any) -> bool:
-    """All operands live in the space named last (alternatives joined by `/`)."""
+    """All operands live in the space named last (alternatives joined by `/`); a memref may name
+    none."""
     spaces = next(v for v in views if isinstance(v, str)).split("/")
-    return all(v.loc in spaces for v in _present(views))
+    given = [v for v in _present(views) if v.kind != "memref" or v.loc is not None]
+    return all(v.loc in spaces for v in given)
 
 
 @predicate("PTO2017", "expects {names} to have non-zero valid dimensions")

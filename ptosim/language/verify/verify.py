@@ -233,8 +233,9 @@ class _Verifier:
         *,
         only_types: bool,
     ) -> None:
+        target = self._judged_on(definition)
         for element in variant.elements:
-            found = wrong_elements(op, definition, element, names, self.target, self.source)
+            found = wrong_elements(op, definition, element, names, target, self.source)
             self.found += [found] if found is not None else []
         if only_types:
             return
@@ -245,6 +246,14 @@ class _Verifier:
                 continue
             if not self._constraint(op, definition, rule, names) and stops:
                 return
+
+    def _judged_on(self, definition: OpDef) -> str:
+        """The target whose types an operation takes: where only another one executes it, that one's,
+        as the assembler's verifiers of registers and micro operations ask for no target."""
+        status = definition.status
+        if status[self.target] is not Status.ABSENT:
+            return self.target
+        return next((t for t, s in status.items() if s is not Status.ABSENT), self.target)
 
     def _low_precision(self, op: Operation, definition: OpDef) -> bool:
         """Report a tile of low precision that the operation does not take; True if there is one."""
@@ -410,9 +419,10 @@ def _is_unknown(view: Any) -> bool:
 
 
 def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
-    """False for a memref or tensor in the place of a tile, and for types that are not known."""
+    """False for a memref or tensor in the place of a tile, and for types that are not known; a
+    memref in the place of a pointer is one."""
     if isinstance(type_, MemRefType):
-        return "memref" in kinds
+        return not {"memref", "ptr"}.isdisjoint(kinds)
     if isinstance(type_, VectorType):
         return "vector" in kinds
     if kinds == ("tile",):

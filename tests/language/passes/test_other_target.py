@@ -52,3 +52,45 @@ def test_every_place_in_a_proposal_is_an_operand_of_its_row() -> None:
         said = row.elsewhere or ""
         places = {p.split("}")[0].split(":")[0] for p in said.split("{")[1:] if "}" in p}
         assert {p for p in places if p.isidentifier()} <= names, row.name
+
+
+REGISTERS = """module attributes {{pto.target_arch = "{arch}"}} {{
+  func.func @k(%p: !pto.ptr<{elem}, ub>, %m: memref<256x{elem}, #pto.address_space<vec>>)
+      attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+    %z = arith.constant 0 : index
+    %s = arith.constant 1 : i32
+    pto.vecscope {{
+      %mask = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+      %v = pto.vlds %p[%z] : !pto.ptr<{elem}, ub> -> !pto.vreg<64x{elem}>
+      {line}
+    }}
+    return
+  }}
+}}"""
+V, M = "!pto.vreg<64x{elem}>", "memref<256x{elem}, #pto.address_space<vec>>"
+EXP = f"%w = pto.vexp %v, %mask : {V}, !pto.mask<b32> -> {V}"
+GATHER = f"%w = pto.vgather2 %m, %v, %mask : {M}, {V}, !pto.mask<b32> -> {V}"
+BLOCKS = f"%w = pto.vsldb %m, %s, %s, %mask : {M}, i32, i32, !pto.mask<b32> -> {V}"
+PAIR = f'%w, %x = pto.vldsx2 %m[%z], "DINTLV_B32" : {M}, index -> {V}, !pto.vreg<128xf16>'
+
+
+@pytest.mark.parametrize(("line", "elem", "said"), [
+    (EXP, "i32", "element type"),
+    (EXP, "f32", None),
+    (GATHER, "f32", "ui32/i32 offset vector elements"),
+    (GATHER, "i32", None),
+    (BLOCKS, "f32", "i16 strides"),
+    (BLOCKS.replace("%s, %s", "%h, %h").replace("i32, i32", "i16, i16"), "f32", None),
+    (PAIR, "f32", "the same element type"),
+    (PAIR.replace("128xf16", "64xf32"), "f32", None),
+])  # fmt: skip
+@pytest.mark.parametrize("arch", ["a3", "a5"])
+def test_rules_of_registers_hold_on_every_target_and_for_memrefs(arch, line, elem, said) -> None:
+    """Verifiers of register operations ask for no target, and a memref is a base as a pointer is:
+    that only A5 executes them is said beside what is wrong."""
+    text = REGISTERS.format(arch=arch, elem=elem, line=line.format(elem=elem))
+    found = ptosim.check(text.replace("%s = ", "%h = arith.constant 1 : i16\n%s = "), dry_run=False)
+    errors = [d.message for d in found if d.is_error]
+    assert len(errors) == (said is not None)
+    assert said is None or said in errors[0]
+    assert ("PTO3006" in {d.code for d in found}) == (arch == "a3")
