@@ -332,7 +332,7 @@ class VirtualMaskType(Type):
 
 @dataclass(frozen=True, slots=True)
 class OpaqueType(Type):
-    """A type of another dialect of which only the name counts (`!llvm.ptr`)."""
+    """A type of another dialect of which only the name counts (`!llvm.ptr`, `!llvm.ptr<6>`)."""
 
     name: str
 

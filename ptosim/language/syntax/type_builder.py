@@ -110,6 +110,9 @@ class TypeBuilder:
     def named_length(self, parts: list[Any]) -> Type:
         name = parts[0].value.removeprefix("!pto.")
         row, length = type_rows("handle").get(name, {}), int(parts[1].value)
+        if name[1:] in type_rows("constructor") and length >= 0:
+            self._constructor(name[1:])
+            return OpaqueType(f"{name[1:]}<{length}>")
         if "most" not in row:
             raise TypeFault(f"`{parts[0].value}<{parts[1].value}>` is not a type")
         if length > row["most"]:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ground.errors import UsageError
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.limits import current
 from ptosim.machine.core import Core
 from ptosim.machine.storage import POISON
-from ptosim.machine.values import Fragment
+from ptosim.machine.values import Fragment, Pointer
 from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
 from ptosim.ops.simt.frame import (
     Frame,
     LaneContext,
+    LanePtr,
     Lanes,
     PrivatePtr,
     Run,
@@ -27,6 +29,7 @@ from ptosim.ops.simt.frame import (
     lanes,
     width_of,
 )
+from ptosim.ops.simt.memory import element_of
 
 PERSISTENT = "pto.persistent"
 
@@ -73,10 +76,34 @@ def element_pointer(ctx: LaneContext) -> Run:
     """A place so many units farther on."""
     size = bytes_of(ctx.op.attributes.get("unit", ctx.op.results[0].type))
 
-    def move(pointer: PrivatePtr, index: Lanes) -> PrivatePtr:
-        return PrivatePtr(pointer.memory, pointer.byte + index.astype(np.int64) * size)
+    def move(pointer: PrivatePtr | LanePtr, index: Lanes) -> PrivatePtr | LanePtr:
+        return pointer._replace(byte=pointer.byte + index.astype(np.int64) * size)
 
     return ctx.computed(move, "ptr", "index")
+
+
+_UB = "llvm.ptr<6>"
+
+
+@lanes("llvm.inttoptr")
+def place_of_an_address(ctx: LaneContext) -> Run:
+    """A place in UB."""
+    _only_ub(ctx.op)
+    return ctx.computed(lambda byte: LanePtr("vec", byte.astype(np.int64)), "src")
+
+
+@value("llvm.inttoptr")
+def pointer_of_an_address(ctx: ValueContext) -> Action:
+    """A place in UB that threads are given."""
+    _only_ub(ctx.op)
+    return ctx.computed(lambda byte: Pointer("vec", byte), "src")
+
+
+def _only_ub(op: Operation) -> None:
+    type_ = op.results[0].type
+    if str(type_) != f"!{_UB}":
+        text = f"'{op.name}' makes a pointer of {type_}; only space 6, `!{_UB}`, is known: UB"
+        raise UnsupportedError([finding("PTO8002", text)])
 
 
 _MOST_BYTES = 1 << 28
@@ -138,14 +165,25 @@ def _elements(
     return view, frame.ids * memory.bytes + inside
 
 
+def _steps(count: int | None) -> list[Lanes]:
+    """The elements after a place that one number, or the numbers of a small vector, are in."""
+    return [np.array([at], np.int64) for at in range(count or 1)]
+
+
 @lanes("llvm.load")
 def load(ctx: LaneContext) -> Run:
     """An element, or several one after the other."""
     op, source, target, type_ = ctx.op, ctx.slots["ptr"], ctx.results[0], ctx.result_type
-    kind, count = lane_dtype(element_type(type_)), width_of(type_)
+    dtype, count = element_type(type_), width_of(type_)
+    kind, element = lane_dtype(dtype), element_of(dtype)
 
     def run(frame: Frame) -> None:
-        view, place = _elements(frame, op, frame.values[source], kind, count or 1)
+        pointer = frame.values[source]
+        if isinstance(pointer, LanePtr):
+            found = [frame.memory.load(op, pointer, at, element) for at in _steps(count)]
+            frame.values[target] = found[0] if count is None else np.stack(found)
+            return
+        view, place = _elements(frame, op, pointer, kind, count or 1)
         if count is None:
             frame.values[target] = view[place]
         else:
@@ -161,10 +199,17 @@ def store(ctx: LaneContext) -> Run:
     op, source, target, type_ = ctx.op, ctx.slots["value"], ctx.slots["ptr"], ctx.type("value")
     if not isinstance(type_, (ScalarType, VectorType)):
         raise UsageError(f"'{op.name}' writes numbers to memory, not a value of type {type_}")
-    kind, count = lane_dtype(element_type(type_)), width_of(type_)
+    dtype, count = element_type(type_), width_of(type_)
+    kind, element = lane_dtype(dtype), element_of(dtype)
 
     def run(frame: Frame) -> None:
-        view, place = _elements(frame, op, frame.values[target], kind, count or 1)
+        pointer, written = frame.values[target], frame.values[source]
+        if isinstance(pointer, LanePtr):
+            parts = [written] if count is None else written
+            for at, part in zip(_steps(count), parts, strict=True):
+                frame.memory.store(op, pointer, at, element, part)
+            return
+        view, place = _elements(frame, op, pointer, kind, count or 1)
         ids = None if frame.mask is None else np.flatnonzero(frame.mask)
         given = frame.chosen(frame.values[source], ids)
         place = frame.chosen(place, ids)

@@ -213,3 +213,64 @@ pto.mte_ub_gm %u, %p, 128 nburst(1, 128, 128) : !pto.ptr<i32, ub>, !pto.ptr<i32,
     assert "pto.set_flag[<PIPE_MTE2>, <PIPE_V>" in printed
     assert "pto.wait_flag[<PIPE_V>, <PIPE_MTE3>" in printed
     assert "PIPE_S" not in printed
+
+
+def shared(inside: str, outside: str = "") -> str:
+    """UB behind a pointer of the llvm dialect: each thread stores, and reads what another stored."""
+    return f"""%at = arith.constant 1024 : i64
+{outside}
+pto.section.simt<<<16, 1, 1>>> {{
+{TID}
+{inside}
+%q = llvm.getelementptr %s[%t] : (!llvm.ptr<6>, i32) -> !llvm.ptr<6>, i32
+llvm.store %t, %q : i32, !llvm.ptr<6>
+pto.syncthreads
+%c15 = arith.constant 15 : i32
+%o = arith.subi %c15, %t : i32
+%w = llvm.getelementptr %s[%o] : (!llvm.ptr<6>, i32) -> !llvm.ptr<6>, i32
+%r = llvm.load %w : !llvm.ptr<6> -> i32
+{store("r")}
+}}"""
+
+
+MADE = "%s = llvm.inttoptr %at : i64 to !llvm.ptr<6>"
+
+
+@pytest.mark.parametrize("body", [shared(MADE), shared("", MADE)])
+def test_space_6_is_ub_which_all_threads_share(body):
+    """An i64 made a pointer of space 6 is a byte address in UB: what one thread stores there
+    others load, unlike arrays of `llvm.alloca`."""
+    out = run(program("", pointers(p="i32"), body), {"p": np.zeros(16, np.int32)}).outputs["p"]
+    assert out.tolist() == list(range(15, -1, -1))
+
+
+def test_small_vectors_go_through_ub_in_order():
+    inside = f"""{TID}
+%at = arith.constant 2048 : i64
+%s = llvm.inttoptr %at : i64 to !llvm.ptr<6>
+%v = arith.constant dense<[3, 5, 7, 9]> : vector<4xi32>
+llvm.store %v, %s : vector<4xi32>, !llvm.ptr<6>
+%q = llvm.getelementptr %s[2] : (!llvm.ptr<6>) -> !llvm.ptr<6>, i32
+%w = llvm.load %q : !llvm.ptr<6> -> vector<2xi32>
+%c1 = arith.constant 1 : i32
+%high = llvm.extractelement %w[%c1 : i32] : vector<2xi32>
+%third = llvm.load %q : !llvm.ptr<6> -> i32
+%ten = arith.constant 10 : i32
+%m = arith.muli %third, %ten : i32
+%r = arith.addi %m, %high : i32
+{store("r")}"""
+    body = f"pto.section.simt<<<1, 1, 1>>> {{\n{inside}\n}}"
+    out = run(program("", pointers(p="i32"), body), {"p": np.zeros(4, np.int32)}).outputs["p"]
+    assert out[0] == 79
+
+
+def test_other_spaces_are_not_known():
+    body = shared(MADE).replace("ptr<6>", "ptr<3>")
+    with pytest.raises(ptosim.PtosimError, match="only space 6"):
+        run(program("", pointers(p="i32"), body), {"p": np.zeros(16, np.int32)})
+
+
+def test_an_address_outside_of_ub_is_a_fault():
+    body = shared(MADE).replace("1024 : i64", "900000000 : i64")
+    with pytest.raises(ptosim.PtosimError, match="PTO7302.*UB"):
+        run(program("", pointers(p="i32"), body), {"p": np.zeros(16, np.int32)})
