@@ -10,7 +10,15 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.conversions import conversion, conversion_name, saturation
 from ptosim.ground.records import dataclass
 from ptosim.ops.lower import fp4
-from ptosim.ops.lower.operands import NotExpandable, TileUse, expansion, row_major, tile, valid
+from ptosim.ops.lower.operands import (
+    NotExpandable,
+    TileUse,
+    expansion,
+    extents,
+    row_major,
+    tile,
+    valid,
+)
 from ptosim.ops.lower.writer import MASK, Writer, bits, vreg
 
 _LETTERS = {
@@ -45,8 +53,7 @@ def tcvt(op: Operation, out: Writer) -> None:
     if "packed" in (source.type.dtype.kind, target.type.dtype.kind):
         raise NotExpandable("elements that are pairs are not written out")
     request = _request(op, source, target)
-    rows, cols = valid(source)
-    if rows == 0 or cols == 0:
+    if 0 in (source.type.v_row, source.type.v_col):
         return
     if request.dst in _FP4 or request.src in _FP4:
         _four_bits(out, source, target, request)
@@ -79,8 +86,8 @@ def register_type(name: str) -> str:
 def _each(out: Writer, source: TileUse, target: TileUse, request: Request) -> None:
     """Loops over rows and registers of a row; one loop where both tiles are runs of memory."""
     src, dst = request.src, request.dst
-    rows, cols = valid(source)
-    if source.type.cols == cols == target.type.cols:
+    rows, cols = extents(source, out)
+    if isinstance(rows, int) and source.type.cols == cols == target.type.cols:
         rows, cols = min(rows, 1), rows * cols
     wide = 64 in (bits(src), bits(dst))
     load = "UNPK_B32" if wide and bits(src) == 32 else _LOADS[bits(src)]
@@ -186,10 +193,10 @@ def _four_bits(out: Writer, source: TileUse, target: TileUse, request: Request) 
                 value = out.cast(given, "i32", "f32")
                 code = fp4.encode(out, value, request.dst, request.letter)
                 chosen = out.first(count // 2)
-                packed, place = fp4.pack(out, code), out.half(goes_to)
+                packed, place = fp4.pack(out, code), out.part(goes_to)
                 out.store(packed, "i32", there, writes, place, chosen, "PK4_B32")
                 continue
-            packed = out.load(here, reads, out.half(at), "UNPK4_B8", "i32")
+            packed = out.load(here, reads, out.part(at), "UNPK4_B8", "i32")
             wide = fp4.decode(out, fp4.unpack(out, packed), request.src)
             short = out.shift("vshrs", wide, 16)
             out.store(short, "i32", there, writes, goes_to, out.first(count), "PK_B32")

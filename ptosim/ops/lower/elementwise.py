@@ -8,9 +8,19 @@ not. Tiles that are all column-major are written column by column."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ops.lower.operands import NotExpandable, TileUse, expansion, row_major, tile, valid
+from ptosim.ops.lower.operands import (
+    NotExpandable,
+    TileUse,
+    agree,
+    expansion,
+    extents,
+    row_major,
+    tile,
+    valid,
+)
 from ptosim.ops.lower.writer import Writer, bits, vreg
 
 Table = dict[str, tuple[str, str]]
@@ -44,6 +54,20 @@ SINGLES: Table = {
     "pto.trelu": ("vrelu", "i32"),
 }  # fmt: skip
 FILLS: Table = {"pto.texpands": ("vdup", _WIDE + " i8")}
+QUOTIENTS: Table = {"pto.tdivs": ("vdiv", "f16 f32")}
+ROOTS: Table = {"pto.trsqrt": ("vsqrt", "f16 f32")}
+LEAKY: Table = {"pto.tlrelu": ("vmuls", "f32"), "pto.tprelu": ("vmul", "f16 f32")}
+SHIFTS: Table = {"pto.tshls": ("vshls", _INTEGERS), "pto.tshrs": ("vshrs", _INTEGERS)}
+MULTIPLIED: Table = {"pto.taxpy": ("vaxpy", "f16 f32")}
+THREES = {
+    "pto.taddc": ("src0", "vadd", "src1", "src2"), "pto.tsubc": ("src0", "vsub", "src1", "src2"),
+    "pto.taddsc": ("src0", "vadds", "scalar", "src1"),
+    "pto.tsubsc": ("src0", "vsubs", "scalar", "src1"),
+}  # fmt: skip
+"""The first two operands, with the instruction between them, and the one that is added then."""
+PARTS: Table = {f"pto.tpart{w}": PAIRS[f"pto.t{w}"] for w in ("add", "mul", "max", "min")}
+ARGUMENTS = {"pto.tpartargmax": "gt", "pto.tpartargmin": "lt"}
+"""How the first value compares with the second where the first is taken."""
 
 
 def _instruction(op: Operation, table: Table, elem: str) -> str:
@@ -84,7 +108,7 @@ def scalars(op: Operation, out: Writer) -> None:
     """dst = function of a tile and a scalar."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
     name = _instruction(op, SCALARS, target.elem)
-    value, type_ = _scalar(op, target.elem)
+    value, type_ = scalar_of(op, target.elem)
 
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
         if name not in EXTREMES or elem[0] in "is":
@@ -101,7 +125,7 @@ def fills(op: Operation, out: Writer) -> None:
     """dst = a scalar everywhere."""
     target = tile(op, "dst", out)
     name = _instruction(op, FILLS, target.elem)
-    value, type_ = _scalar(op, target.elem)
+    value, type_ = scalar_of(op, target.elem)
 
     def body(w: Writer, _: list[str], mask: str, elem: str) -> str:
         return w.op(name, [value, mask], [type_, f"!pto.mask<b{bits(elem)}>"], vreg(elem))
@@ -109,8 +133,137 @@ def fills(op: Operation, out: Writer) -> None:
     _each(out, [], target, body)
 
 
-def _scalar(op: Operation, elem: str) -> tuple[str, str]:
-    """The name and type of the scalar operand."""
+@expansion(*QUOTIENTS)
+def quotients(op: Operation, out: Writer) -> None:
+    """dst = a tile by a scalar, or a scalar by a tile."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    name = _instruction(op, QUOTIENTS, target.elem)
+    value, type_ = scalar_of(op, target.elem)
+    is_divisor = op.variant is not None and op.variant.operands[0].name == "src"
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        every = w.op("vdup", [value, mask], [type_, f"!pto.mask<b{bits(elem)}>"], vreg(elem))
+        a, b = (registers[0], every) if is_divisor else (every, registers[0])
+        return w.binary(name, a, b, mask, elem)
+
+    _each(out, [source], target, body)
+
+
+@expansion(*ROOTS)
+def roots(op: Operation, out: Writer) -> None:
+    """dst = the reciprocal of the root, each rounded."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    name = _instruction(op, ROOTS, target.elem)
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        return w.unary("vrec", w.unary(name, registers[0], mask, elem), mask, elem)
+
+    _each(out, [source], target, body)
+
+
+@expansion(*LEAKY)
+def leaky(op: Operation, out: Writer) -> None:
+    """dst = the number where it is positive, else its product with a slope."""
+    by_tile = op.bound.get("scalar") is None
+    names = ("src0", "src1") if by_tile else ("src",)
+    sources, target = [tile(op, name, out) for name in names], tile(op, "dst", out)
+    name = _instruction(op, LEAKY, target.elem)
+    value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        first, v, m = registers[0], vreg(elem), f"!pto.mask<b{bits(elem)}>"
+        if by_tile:
+            product = w.binary(name, first, registers[1], mask, elem)
+        else:
+            product = w.scalar(name, first, value, type_, mask, elem)
+        zero = w.constant("0.0", elem)
+        positive = w.op("vcmps", [first, zero, mask, '"gt"'], [v, elem, m], m)
+        return w.select(first, product, positive, elem)
+
+    _each(out, sources, target, body)
+
+
+@expansion(*SHIFTS)
+def shifts(op: Operation, out: Writer) -> None:
+    """dst = a tile shifted by a scalar."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    name = _instruction(op, SHIFTS, target.elem)
+    value, type_ = scalar_of(op, "i16")
+    _each(out, [source], target, lambda w, r, mask, e: w.scalar(name, r[0], value, type_, mask, e))
+
+
+@expansion(*MULTIPLIED)
+def multiplied(op: Operation, out: Writer) -> None:
+    """dst = scalar * src + dst, rounded once."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    if source.elem != target.elem:
+        raise NotExpandable("the source is of another type")
+    name = _instruction(op, MULTIPLIED, target.elem)
+    value, type_ = scalar_of(op, target.elem)
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        v, m = vreg(elem), f"!pto.mask<b{bits(elem)}>"
+        return w.op(name, [*registers, value, mask], [v, v, type_, m], v)
+
+    _each(out, [source, target], target, body)
+
+
+@expansion(*THREES)
+def threes(op: Operation, out: Writer) -> None:
+    """dst = two operands and a third added to them, each step rounded."""
+    first, name, second, third = THREES[op.name]
+    by_tile, target = second != "scalar", tile(op, "dst", out)
+    given = (first, second, third) if by_tile else (first, third)
+    sources = [tile(op, each, out) for each in given]
+    if target.elem.lstrip("s") not in PAIRS[f"pto.t{name[1:4]}"][1].split():
+        raise NotExpandable(f"{name} gives other bytes, or none, for {target.elem}")
+    value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        if by_tile:
+            two = w.binary(name, registers[0], registers[1], mask, elem)
+        else:
+            two = w.scalar(name, registers[0], value, type_, mask, elem)
+        return w.binary("vadd", two, registers[-1], mask, elem)
+
+    _each(out, sources, target, body)
+
+
+@expansion(*PARTS)
+def parts(op: Operation, out: Writer) -> None:
+    """dst = function of two tiles where both are valid, and the one that is valid elsewhere."""
+    sources, target = [tile(op, "src0", out), tile(op, "src1", out)], tile(op, "dst", out)
+    name = _instruction(op, PARTS, target.elem)
+    _in_parts(
+        out, [sources], [target], lambda w, r, m, e: [of_two(w, name, [r[0][0], r[0][1]], m, e[0])]
+    )
+
+
+@expansion(*ARGUMENTS)
+def part_arguments(op: Operation, out: Writer) -> None:
+    """As `parts`, of values with their indices: the second pair of equal ones."""
+    if op.variant is None or op.variant.name != "pairs":
+        raise NotExpandable("the form of April is not written out")
+    values = [tile(op, "src0", out), tile(op, "src1", out)]
+    indices = [tile(op, "idx0", out), tile(op, "idx1", out)]
+    targets = [tile(op, "dst", out), tile(op, "dst_idx", out)]
+    elem = targets[0].elem
+    if elem not in ("i32", "f32") or bits(targets[1].elem) != 32:
+        raise NotExpandable(f"values of {elem} have indices of another width")
+    better = ARGUMENTS[op.name]
+
+    def body(w: Writer, registers: list[list[str]], mask: str, elems: list[str]) -> list[str]:
+        (a, b), (i, j) = registers
+        v, m = vreg(elems[0]), "!pto.mask<b32>"
+        first = w.op("vcmp", [a, b, mask, f'"{better}"'], [v, v, m], m)
+        return [w.select(a, b, first, elems[0]), w.select(i, j, first, elems[1])]
+
+    _in_parts(out, [values, indices], targets, body)
+
+
+def scalar_of(op: Operation, elem: str) -> tuple[str, str]:
+    """Return the name and type of the scalar operand. Raises NotExpandable where it is of another
+    type than the lanes."""
     scalar = op.bound["scalar"]
     if not isinstance(scalar, Operand) or scalar.value is None:
         raise NotExpandable("the scalar has no name")
@@ -127,15 +280,16 @@ def _each(out: Writer, sources: list[TileUse], target: TileUse, body: Body) -> N
     by_columns = all(use.type.blayout == "col_major" for use in tiles)
     if not by_columns:
         row_major(*tiles)
-    rows, cols = valid(target)
-    if any(valid(use) != (rows, cols) for use in sources):
-        raise NotExpandable("the valid shapes of the tiles differ")
-    if rows == 0 or cols == 0:
+    rows, cols = extents(target, out)
+    for use in sources:
+        if not all(map(agree, extents(use, out), (rows, cols))):
+            raise NotExpandable("the valid shapes of the tiles differ")
+    if 0 in (rows, cols):
         return
     pitches = [use.type.rows if by_columns else use.type.cols for use in tiles]
     if by_columns:
         rows, cols = cols, rows
-    if all(pitch == cols for pitch in pitches):
+    if isinstance(rows, int) and isinstance(cols, int) and all(p == cols for p in pitches):
         rows, cols = 1, rows * cols
     elem = target.elem
     width = bits(elem)
@@ -149,5 +303,74 @@ def _each(out: Writer, sources: list[TileUse], target: TileUse, body: Body) -> N
             ]
             value = body(out, registers, mask, elem)
             at = out.place((row, pitches[-1]), (column, 1))
-            types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{width}>"]
-            out.op("vsts", [value, out.at(pointers[-1], at), mask], types)
+            keep(out, value, pointers[-1], at, mask, elem)
+
+
+def keep(out: Writer, value: str, pointer: str, at: str, mask: str, elem: str) -> None:
+    """Write the lanes of a register that a mask has."""
+    types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{bits(elem)}>"]
+    out.op("vsts", [value, out.at(pointer, at), mask], types)
+
+
+Together = Callable[[Writer, list[list[str]], str, list[str]], list[str]]
+"""From the registers of both sources of each target, mask and element types to what is stored."""
+
+
+def _in_parts(
+    out: Writer, sources: list[list[TileUse]], targets: list[TileUse], body: Together
+) -> None:
+    """One rectangle after the other, along the borders of the valid shapes of both sources."""
+    row_major(*targets, *(use for pair in sources for use in pair))
+    shapes, whole = [valid(use) for use in sources[0]], valid(targets[0])
+    cuts = [
+        sorted({0, end, *(min(shape[axis], end) for shape in shapes)})
+        for axis, end in enumerate(whole)
+    ]
+    for top, bottom in pairwise(cuts[0]):
+        for left, right in pairwise(cuts[1]):
+            covered = [top < rows and left < cols for rows, cols in shapes]
+            if not any(covered):
+                raise NotExpandable("neither source covers a part of the destination")
+            if left * bits(targets[0].elem) % 256:
+                raise NotExpandable("a part begins inside of a block of 32 bytes")
+            _part(
+                out, sources, targets, (top, bottom, left, right), body if all(covered) else covered
+            )
+
+
+def _part(
+    out: Writer,
+    sources: list[list[TileUse]],
+    targets: list[TileUse],
+    place: tuple[int, int, int, int],
+    body: Together | list[bool],
+) -> None:
+    """The elements of a rectangle: a function of both sources, or the one that covers it."""
+    top, bottom, left, right = place
+    elems = [use.elem for use in targets]
+    width = bits(elems[0])
+    with out.rows(bottom - top) as row:
+        for column, count in out.columns(right - left, 2048 // width):
+            mask = out.first(count, width)
+
+            def at(use: TileUse, row: str = row, column: str = column) -> str:
+                first = out.index(top * use.type.cols + left)
+                return out.place((first, 1), (row, use.type.cols), (column, 1))
+
+            loaded = [
+                [out.load(use.pointer(out), use.elem, at(use)) for use in _covering(pair, body)]
+                for pair in sources
+            ]
+            made = (
+                [pair[0] for pair in loaded]
+                if isinstance(body, list)
+                else body(out, loaded, mask, elems)
+            )
+            for use, value in zip(targets, made, strict=True):
+                keep(out, value, use.pointer(out), at(use), mask, use.elem)
+
+
+def _covering(pair: list[TileUse], body: Together | list[bool]) -> list[TileUse]:
+    if not isinstance(body, list):
+        return pair
+    return [use for use, covers in zip(pair, body, strict=True) if covers]

@@ -236,7 +236,7 @@ def _third_stage(mx: Mx, out: Writer, p: Pointers, at: str, scale: str, count: i
     if mx.width == 4:
         code = fp4.encode(out, product, "f4E2M1FN")
         chosen = out.first(count // 2)
-        out.store(fp4.pack(out, code), "i32", p.dst, "ui8", out.half(at), chosen, "PK4_B32")
+        out.store(fp4.pack(out, code), "i32", p.dst, "ui8", out.part(at), chosen, "PK4_B32")
         return
     # A conversion that saturates makes zero of NaN; the code of a NaN is 7F without a sign.
     code = out.cast(out.convert(product, "f32", "f8E4M3FN", "P0"), "f8E4M3FN", "i32")
@@ -340,7 +340,7 @@ def _windows(mx: Mx, out: Writer, p: Pointers, per_row: int) -> None:
             scale = _load_words(mx, out, p.scaling, out.place((row, per_row)))
             start = out.place((row, mx.exp.type.cols), (out.index(_SCRATCH_IN_EXPONENTS), 1))
             halves = out.op("castptr", [p.exp], ["!pto.ptr<ui8, ub>"], "!pto.ptr<ui16, ub>")
-            _store_words(mx, out, halves, scale, out.half(start), out.first(per_row))
+            _store_words(mx, out, halves, scale, out.part(start), out.first(per_row))
         return
     for start in range(0, per_row, _WINDOW):
         at = out.index((mx.rows - 1) * per_row + start)
@@ -363,7 +363,7 @@ def _columns(mx: Mx, out: Writer, p: Pointers, *, interleaved: bool) -> None:
             if not interleaved:
                 out.store(found[0], "i32", p.exp, "ui8", start, out.first(count), "PK4_B32")
                 continue
-            row = out.place((out.half(group), mx.exp.type.cols), (column, 2))
+            row = out.place((out.part(group), mx.exp.type.cols), (column, 2))
             low, high = out.spread("vintlv", found[0], found[1], "i32")
             out.store(low, "i32", p.exp, "ui8", row, out.first(min(2 * count, 64)), "PK4_B32")
             if count > 32:

@@ -8,7 +8,7 @@ from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import dataclass, replace
-from ptosim.ops.lower.writer import Writer
+from ptosim.ops.lower.writer import Extent, Open, Writer
 
 
 class NotExpandable(Exception):
@@ -77,11 +77,33 @@ def tile(op: Operation, name: str, out: Writer) -> TileUse:
 
 
 def row_major(*tiles: TileUse) -> None:
-    """Raise unless the rows of tiles are contiguous and their valid shapes are known."""
+    """Raise unless the rows of tiles are contiguous."""
     for use in tiles:
         if use.type.blayout != "row_major":
             raise NotExpandable(f"{use.name} is column-major")
-        valid(use)
+
+
+def extents(use: TileUse, out: Writer) -> tuple[Extent, Extent]:
+    """Return the valid rows and columns; what the text does not fix is asked of the tile at the
+    run."""
+    type_ = use.type
+    rows, cols = (
+        int(known) if known is not None else Open(_asked(use, out, word), most)
+        for known, most, word in (
+            (type_.v_row, type_.rows, "tile_valid_rows"),
+            (type_.v_col, type_.cols, "tile_valid_cols"),
+        )
+    )
+    return rows, cols
+
+
+def _asked(use: TileUse, out: Writer, word: str) -> str:
+    return out.once(word, [use.name], [str(use.written)], "index")
+
+
+def agree(one: Extent, other: Extent) -> bool:
+    """True unless two numbers are known to differ: those of the run agree in a right program."""
+    return isinstance(one, Open) or isinstance(other, Open) or one == other
 
 
 def valid(use: TileUse) -> tuple[int, int]:

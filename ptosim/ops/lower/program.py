@@ -15,7 +15,7 @@ from ptosim.language.build import text_of
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.edits import Edit, edited, indent_of
 from ptosim.ops.lower import casts as convert
-from ptosim.ops.lower import elementwise, mx, rows
+from ptosim.ops.lower import compare, elementwise, mx, rows
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.ops.lower.logical.physical import VIEWS
 from ptosim.ops.lower.logical.program import replacements
@@ -23,9 +23,9 @@ from ptosim.ops.lower.operands import EXPANSIONS, NotExpandable, whole_types
 from ptosim.ops.lower.writer import Writer
 
 TARGET = "a5"
-ADDRESSES = ("tile_buf_addr", "castptr")
-"""What only makes a pointer: no instruction of the vector unit."""
-FAMILIES = (convert, elementwise, mx, rows)
+ADDRESSES = ("tile_buf_addr", "castptr", "tile_valid_rows", "tile_valid_cols")
+"""What the scalar unit does: no instruction of the vector unit."""
+FAMILIES = (compare, convert, elementwise, mx, rows)
 """The modules whose expansions are registered."""
 
 
@@ -168,7 +168,11 @@ def _summary(op: Operation, writer: Writer) -> list[str]:
     listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     lines = wrap(", ".join(f"{n} {c}" for n, c in listed), 90)
     total = sum(counts.values())
-    return [f"// {op.name}: {total} vector instructions", *(f"//   {line}" for line in lines)]
+    bound = "at most " if writer.is_open else ""
+    return [
+        f"// {op.name}: {bound}{total} vector instructions",
+        *(f"//   {line}" for line in lines),
+    ]
 
 
 def _region(op: Operation, writer: Writer, indent: str) -> str:

@@ -9,13 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ops.lower.elementwise import PAIRS, of_two
-from ptosim.ops.lower.operands import NotExpandable, TileUse, expansion, row_major, tile, valid
-from ptosim.ops.lower.writer import Writer, bits, vreg
+from ptosim.ops.lower.elementwise import PAIRS, keep, of_two
+from ptosim.ops.lower.operands import (
+    NotExpandable,
+    TileUse,
+    expansion,
+    extents,
+    row_major,
+    tile,
+)
+from ptosim.ops.lower.writer import Extent, Open, Writer, bits, vreg
 
 SUMS = {"pto.trowsum": ("vcadd", "f32")}
 BEST = {"pto.trowmax": ("vcmax", "vmax", "f16 f32"), "pto.trowmin": ("vcmin", "vmin", "f16 f32")}
 WORDS = ("add", "sub", "mul", "div", "max", "min")
+COLUMNS = {"pto.tcolsum": PAIRS["pto.tadd"], "pto.tcolprod": PAIRS["pto.tmul"]}
+COLUMNS |= {f"pto.tcol{w}": PAIRS[f"pto.t{w}"] for w in ("max", "min")}
+ROW_PLACES = {"pto.trowargmax": ("vcmax", "gt"), "pto.trowargmin": ("vcmin", "lt")}
+COLUMN_PLACES = {"pto.tcolargmax": "gt", "pto.tcolargmin": "lt"}
+_LEAST = {"f32": ("0xFF800000", "0x7F800000"), "i32": (-(2**31), 2**31 - 1)}
 ROW_FORMS = {f"pto.trowexpand{w}": PAIRS[f"pto.t{w}"] for w in WORDS}
 COLUMN_FORMS = {f"pto.tcolexpand{w}": PAIRS[f"pto.t{w}"] for w in WORDS}
 COPIES = ("pto.trowexpand", "pto.tcolexpand")
@@ -67,8 +79,8 @@ Step = Callable[[Writer, str, str, str, str], str]
 
 
 def _reduced(out: Writer, source: TileUse, target: TileUse, start: str, step: Step) -> None:
-    rows, cols = valid(source)
-    if rows == 0 or cols == 0:
+    rows, cols = extents(source, out)
+    if 0 in (rows, cols):
         raise NotExpandable(f"{source.name} has no elements")
     elem = source.elem
     width = bits(elem)
@@ -76,17 +88,78 @@ def _reduced(out: Writer, source: TileUse, target: TileUse, start: str, step: St
     first = out.everywhere(start, elem)
     pointer, result = source.pointer(out), target.pointer(out)
 
-    def next_of(row: str, column: str, count: int, total: str) -> str:
+    def next_of(row: str, column: str, count: Extent, total: str) -> str:
         at = out.place((row, source.type.cols), (column, 1))
         return step(out, total, out.load(pointer, elem, at), out.first(count, width), elem)
 
-    with out.rows(rows) as row:
+    def of_row(row: str) -> str:
+        if isinstance(cols, Open):
+            rest = lambda c, t: next_of(row, c, out.left(cols, c), t)  # noqa: E731
+            return out.fold(cols, first, elem, rest, step=lanes)
         total, full = first, cols // lanes
         for number in range(full):
             total = next_of(row, out.index(number * lanes), lanes, total)
         if cols % lanes:
             total = next_of(row, out.index(full * lanes), cols % lanes, total)
-        _store_one(out, total, result, out.place((row, _pitch(target))), elem)
+        return total
+
+    with out.rows(rows) as row:
+        _store_one(out, of_row(row), result, out.place((row, _pitch(target))), elem)
+
+
+@expansion(*ROW_PLACES)
+def row_places(op: Operation, out: Writer) -> None:
+    """dst[r] = the first column of row r with its largest (smallest) number, and that number."""
+    source, target = _of_rows(op, out)
+    value = tile(op, "value", out) if op.bound.get("value") is not None else None
+    elem, place, (name, better) = source.elem, target.elem, ROW_PLACES[op.name]
+    if elem not in _LEAST or bits(place) != 32:
+        raise NotExpandable(f"numbers of {elem} have places of another width")
+    rows, cols = extents(source, out)
+    if 0 in (rows, cols):
+        raise NotExpandable(f"{source.name} has no elements")
+    v, m, every = vreg(elem), "!pto.mask<b32>", out.every(32)
+    starts = [
+        (out.everywhere(_LEAST[elem][better == "lt"], elem), elem),
+        (out.everywhere(0, place), place),
+    ]
+    here, there = source.pointer(out), target.pointer(out)
+    with out.rows(rows) as row:
+
+        def step(column: str, count: Extent, best: list[str]) -> list[str]:
+            """Lane 0 of a reduced register is its best number, lane 1 the place of that."""
+            at = out.place((row, source.type.cols), (column, 1))
+            given = out.load(here, elem, at)
+            numbers = out.op("vcmp", [given, given, out.first(count), '"eq"'], [v, v, m], m)
+            found = out.unary(name, given, numbers, elem)
+            inside = out.cast(out.spread("vdintlv", found, found, elem)[1], elem, place)
+            number = out.scalar("vadds", inside, out.number(column, place), place, every, place)
+            taken = out.op("vcmp", [found, best[0], every, f'"{better}"'], [v, v, m], m)
+            return [
+                out.select(found, best[0], taken, elem),
+                out.select(number, best[1], taken, place),
+            ]
+
+        best = _over_columns(out, cols, starts, step)
+        _store_one(out, best[1], there, out.place((row, _pitch(target))), place)
+        if value is not None:
+            at = out.place((row, _pitch(value)))
+            _store_one(out, best[0], value.pointer(out), at, elem)
+
+
+def _over_columns(
+    out: Writer,
+    cols: Extent,
+    starts: list[tuple[str, str]],
+    step: Callable[[str, Extent, list[str]], list[str]],
+) -> list[str]:
+    """Carry registers over the registers of a row, of 64 lanes."""
+    if isinstance(cols, Open):
+        return out.fold_all(cols, starts, lambda c, b: step(c, out.left(cols, c), b), step=64)
+    best = [start for start, _ in starts]
+    for first in range(0, cols, 64):
+        best = step(out.index(first), min(64, cols - first), best)
+    return best
 
 
 def _pitch(use: TileUse) -> int:
@@ -101,6 +174,101 @@ def _store_one(out: Writer, value: str, pointer: str, at: str, elem: str) -> Non
     out.op("vsts", [value, out.at(pointer, at), out.every(width), words], types)
 
 
+# -- along columns ---------------------------------------------------------------------------------
+
+_MOST_PAIRED = 256
+"""Rows that are added in pairs, written one by one."""
+
+
+@expansion(*COLUMNS)
+def columns(op: Operation, out: Writer) -> None:
+    """dst[0, c] = the rows of column c from top to bottom, or in pairs."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    row_major(source, target)
+    name, elements = COLUMNS[op.name]
+    _known(name, elements, source.elem)
+    rows, cols = extents(source, out)
+    if 0 in (rows, cols):
+        raise NotExpandable(f"{source.name} has no elements")
+    paired = bool(op.attributes.get("isBinary"))
+    if paired and (isinstance(rows, Open) or rows > _MOST_PAIRED):
+        raise NotExpandable(f"rows in pairs are written out where there are at most {_MOST_PAIRED}")
+    elem, width, pitch = source.elem, bits(source.elem), source.type.cols
+    here, there = source.pointer(out), target.pointer(out)
+    for column, count in out.columns(cols, 2048 // width):
+        mask = out.first(count, width)
+
+        def of(row: str, column: str = column) -> str:
+            return out.load(here, elem, out.place((row, pitch), (column, 1)))
+
+        def both(a: str, b: str, mask: str = mask) -> str:
+            return of_two(out, name, [a, b], mask, elem)
+
+        if paired and isinstance(rows, int):
+            made = _in_pairs(list(range(rows)), lambda row: of(out.index(row)), both)
+        elif rows == 1:
+            made = of(out.index(0))
+        else:
+            start = [(of(out.index(0)), elem)]
+            next_of = lambda row, total: [both(total[0], of(row))]  # noqa: E731
+            made = out.fold_all(rows, start, next_of, first=1)[0]
+        keep(out, made, there, column, mask, elem)
+
+
+Sum = int | tuple["Sum", "Sum"]
+
+
+def _in_pairs(rows: list[Sum], of: Callable[[int], str], both: Callable[[str, str], str]) -> str:
+    """Combine rows in pairs, level by level; an odd last one joins the last pair of its level. What
+    one result needs is written before the next one: few registers are in use at a time."""
+    while len(rows) > 1:
+        paired: list[Sum] = list(zip(rows[:-1:2], rows[1::2], strict=True))
+        if len(rows) % 2:
+            paired[-1] = (paired[-1], rows[-1])
+        rows = paired
+
+    def made(part: Sum) -> str:
+        return of(part) if isinstance(part, int) else both(made(part[0]), made(part[1]))
+
+    return made(rows[0])
+
+
+@expansion(*COLUMN_PLACES)
+def column_places(op: Operation, out: Writer) -> None:
+    """dst[0, c] = the first row of column c with its largest (smallest) number, and that number."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    value = tile(op, "value", out) if op.bound.get("value") is not None else None
+    row_major(source, target, *([value] if value is not None else []))
+    elem, better = source.elem, COLUMN_PLACES[op.name]
+    if elem not in _LEAST or bits(target.elem) != 32:
+        raise NotExpandable(f"numbers of {elem} have places of another width")
+    rows, cols = extents(source, out)
+    if 0 in (rows, cols):
+        raise NotExpandable(f"{source.name} has no elements")
+    here, v, m, place = source.pointer(out), vreg(elem), "!pto.mask<b32>", target.elem
+    starts = [
+        (out.everywhere(_LEAST[elem][better == "lt"], elem), elem),
+        (out.everywhere(0, place), place),
+    ]
+    for column, count in out.columns(cols, 64):
+        mask = out.first(count, 32)
+
+        def step(row: str, best: list[str], column: str = column, mask: str = mask) -> list[str]:
+            given = out.load(here, elem, out.place((row, source.type.cols), (column, 1)))
+            taken = out.op("vcmp", [given, best[0], mask, f'"{better}"'], [v, v, m], m)
+            number = out.number(row, place)
+            every = out.op("vdup", [number, mask], [place, m], vreg(place))
+            return [
+                out.select(given, best[0], taken, elem),
+                out.select(every, best[1], taken, place),
+            ]
+
+        best = out.fold_all(rows, starts, step)
+        keep(out, best[1], target.pointer(out), column, mask, place)
+        if value is not None:
+            keep(out, best[0], value.pointer(out), column, mask, elem)
+
+
 # -- broadcasts ------------------------------------------------------------------------------------
 
 
@@ -110,7 +278,7 @@ def row_forms(op: Operation, out: Writer) -> None:
     name, elements = ROW_FORMS[op.name]
     target, a, b = tile(op, "dst", out), tile(op, "src0", out), tile(op, "src1", out)
     row_major(target)
-    is_full = a.type.blayout == "row_major" and valid(a) == valid(target)
+    is_full = _covers(a, target)
     matrix, column = (a, b) if is_full else (b, a)
     row_major(matrix)
     _known(name, elements, target.elem)
@@ -120,6 +288,18 @@ def row_forms(op: Operation, out: Writer) -> None:
         return of_two(w, name, [one, other], mask, elem)
 
     _broadcast(out, target, matrix, column, body, by_rows=True)
+
+
+def _covers(first: TileUse, target: TileUse) -> bool:
+    """True if the first operand is the matrix, and the other one has a value for each row."""
+    if first.type.blayout != "row_major":
+        return False
+    pairs = ((first.type.v_row, target.type.v_row), (first.type.v_col, target.type.v_col))
+    if any(a is not None and b is not None and a != b for a, b in pairs):
+        return False
+    if None in (first.type.v_col, target.type.v_col) and first.type.cols != target.type.cols:
+        raise NotExpandable(f"that {first.name} has a value for each row is known at run time only")
+    return True
 
 
 @expansion(*COLUMN_FORMS)
@@ -156,8 +336,8 @@ def _broadcast(
     *,
     by_rows: bool,
 ) -> None:
-    rows, cols = valid(target)
-    if rows == 0 or cols == 0:
+    rows, cols = extents(target, out)
+    if 0 in (rows, cols):
         return
     elem, elements = target.elem, {use.elem for use in (matrix, vector) if use is not None}
     width = bits(elem)
@@ -175,6 +355,4 @@ def _broadcast(
                 at = out.place((row, matrix.type.cols), (column, 1))
                 registers.insert(0, out.load(from_matrix, elem, at))
             made = body(out, registers, mask, elem)
-            at = out.place((row, target.type.cols), (column, 1))
-            types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{width}>"]
-            out.op("vsts", [made, out.at(to, at), mask], types)
+            keep(out, made, to, out.place((row, target.type.cols), (column, 1)), mask, elem)

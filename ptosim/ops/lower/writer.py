@@ -14,6 +14,7 @@ from ptosim.ground.ir.core import Node, Operation, Value
 from ptosim.ground.ir.types import REGISTER_BYTES, TileType
 from ptosim.ground.isa.conversions import lane_conversion
 from ptosim.ground.isa.enums import dtype
+from ptosim.ground.records import dataclass
 from ptosim.language.build import Builder, Item, Typed, Words
 
 VREG_BITS = 8 * REGISTER_BYTES
@@ -36,6 +37,17 @@ def mask_of(elem: str) -> str:
     return f"!pto.mask<b{min(bits(elem), 32)}>"
 
 
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A number that only the run knows: the name of its index, and the most that it can be."""
+
+    name: str
+    most: int
+
+
+Extent = int | Open
+
+
 class Writer:
     """Builds one region. `counts` holds how often each instruction is executed, `after` what
     follows the region, `shapes` the types of tiles with valid shapes that operations fix."""
@@ -46,6 +58,7 @@ class Writer:
         self.body, self.head, self.after = Builder(), Builder(), Builder()
         self.counts: Counter[str] = Counter()
         self._known: dict[tuple[object, ...], str] = {}
+        self.is_open = False  # the run decides how often something is executed
         self._times = 1
         self._number = 0
 
@@ -110,16 +123,22 @@ class Writer:
         """Return the name of an index constant."""
         return self.constant(value, "index")
 
+    def known(self, count: Extent) -> str:
+        """Return the name of a number as an index."""
+        self.is_open |= isinstance(count, Open)
+        return count.name if isinstance(count, Open) else self.index(count)
+
     @contextmanager
-    def loop(self, count: int, step: int = 1) -> Iterator[str]:
+    def loop(self, count: Extent, step: int = 1) -> Iterator[str]:
         """A loop over 0, step, … below `count`; gives the name of its variable."""
-        bounds = [self.index(0), self.index(count), self.index(step)]
+        bounds = [self.index(0), self.known(count), self.index(step)]
         variable = self.name()
-        with self.body.loop(variable, bounds), self._often(-(-count // step)):
+        most = count.most if isinstance(count, Open) else count
+        with self.body.loop(variable, bounds), self._often(-(-most // step)):
             yield variable
 
     @contextmanager
-    def rows(self, count: int) -> Iterator[str]:
+    def rows(self, count: Extent) -> Iterator[str]:
         """As `loop`, but without one for a single row."""
         if count == 1:
             yield self.index(0)
@@ -127,18 +146,37 @@ class Writer:
         with self.loop(count) as row:
             yield row
 
-    def fold(self, count: int, start: str, elem: str, body: Callable[[str, str], str]) -> str:
+    def fold(
+        self, count: Extent, start: str, elem: str, body: Callable[[str, str], str], step: int = 1
+    ) -> str:
         """A loop that carries a register; `body` makes the next from the variable and the last.
         Return the name of the final one."""
-        bounds = [self.index(0), self.index(count), self.index(1)]
-        result, variable, carried = self.name(), self.name(), Typed(self.name(), vreg(elem))
-        with (
-            self.body.loop(variable, bounds, [(carried, start)], [result]),
-            self._often(count),
-        ):
-            made = body(variable, carried.name)
-            self.body.typed("scf.yield", [Typed(made, carried.type)])
-        return result
+
+        def next_of(variable: str, carried: list[str]) -> list[str]:
+            return [body(variable, carried[0])]
+
+        return self.fold_all(count, [(start, elem)], next_of, step=step)[0]
+
+    def fold_all(
+        self,
+        count: Extent,
+        starts: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        *,
+        first: int = 0,
+        step: int = 1,
+    ) -> list[str]:
+        """As `fold`, of several registers with their elements, from `first` on."""
+        bounds = [self.index(first), self.known(count), self.index(step)]
+        most = (count.most if isinstance(count, Open) else count) - first
+        results, variable = [self.name() for _ in starts], self.name()
+        carried = [Typed(self.name(), vreg(elem)) for _, elem in starts]
+        inits = list(zip(carried, (start for start, _ in starts), strict=True))
+        with self.body.loop(variable, bounds, inits, results), self._often(-(-most // step)):
+            made = body(variable, [each.name for each in carried])
+            yielded = zip(made, carried, strict=True)
+            self.body.typed("scf.yield", [Typed(name, each.type) for name, each in yielded])
+        return results
 
     @contextmanager
     def _often(self, times: int) -> Iterator[None]:
@@ -147,10 +185,15 @@ class Writer:
         yield
         self._times = before
 
-    def columns(self, count: int, lanes: int) -> Iterator[tuple[str, int]]:
+    def columns(self, count: Extent, lanes: int) -> Iterator[tuple[str, Extent]]:
         """Give the first column and the number of columns of each register of a row: a loop over
         the full ones, then the rest. One full register with a rest is a loop, too: in the library
-        a row of several registers is one, and costs what such a row costs."""
+        a row of several registers is one, and costs what such a row costs. Of a number that only
+        the run knows one loop: each register has what is left."""
+        if isinstance(count, Open):
+            with self.loop(count, lanes) as column:
+                yield column, self.left(count, column)
+            return
         full = count // lanes
         if full > 1 or (full and count % lanes):
             with self.loop(full * lanes, lanes) as column:
@@ -159,6 +202,16 @@ class Writer:
             yield self.index(0), lanes
         if count % lanes:
             yield self.index(full * lanes), count % lanes
+
+    def left(self, count: Open, column: str) -> Open:
+        """Return how many columns there are from one on."""
+        return Open(self._index_op("subi", count.name, column), count.most)
+
+    def number(self, index: str, type_: str = "i32") -> str:
+        """Return an index as a number of 32 bits."""
+        name = self.name()
+        self.body.op("arith.index_cast", [index], ["index", "to", type_], results=[name])
+        return name
 
     def place(self, *terms: tuple[str, int]) -> str:
         """Return the name of the sum of value * factor, an index."""
@@ -169,9 +222,9 @@ class Writer:
             total = self._index_op("addi", total, part) if total else part
         return total
 
-    def half(self, value: str) -> str:
-        """Return the name of half an index."""
-        return self._index_op("divui", value, self.index(2))
+    def part(self, value: str, of: int = 2) -> str:
+        """Return the name of half an index, or another part."""
+        return self._index_op("divui", value, self.index(of))
 
     def at(self, pointer: str, offset: str) -> Node:
         """Return a place in memory: a pointer with an offset in elements."""
@@ -188,8 +241,11 @@ class Writer:
         """Return the mask of all lanes of a width."""
         return self.once(f"pset_b{width}", ['"PAT_ALL"'], [], f"!pto.mask<b{width}>")
 
-    def first(self, count: int, width: int = 32) -> str:
+    def first(self, count: Extent, width: int = 32) -> str:
         """Return the mask of the first `count` lanes of a width."""
+        if isinstance(count, Open):
+            word = self.number(count.name)
+            return self.pair(f"plt_b{width}", [word], ["i32"], [f"!pto.mask<b{width}>", "i32"])[0]
         left = self.constant(count, "i32")
         return self.once(f"plt_b{width}", [left], ["i32"], f"!pto.mask<b{width}>", "i32")
 

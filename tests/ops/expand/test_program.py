@@ -40,24 +40,25 @@ def test_tiles_that_vector_loads_cannot_address():
     assert "fractal boxes" in reason(k)
 
 
-def test_a_valid_shape_of_run_time():
+def test_mask_bits_of_columns_that_only_the_run_knows():
     k = Kernel("a5")
     extent = k.arg("rows", "index")
-    a, b = (k.dynamic(n, "f32", 16, 16, (extent, extent)) for n in "ab")
-    k.op("pto.tabs", [a], [b])
+    a, b = (k.dynamic(n, "f32", 16, 32, (extent, extent)) for n in "ab")
+    mask = k.dynamic("m", "i8", 16, 32, (extent, extent))
+    k.op("pto.tcmp", [a, b], [mask], "cmpMode = #pto<cmp lt>")
     assert "at run time only" in reason(k)
 
 
 def test_what_stays_is_counted_and_strict_fails(tmp_path, capsys):
-    """A select has no expansion, an absolute value has one."""
+    """A remainder has no expansion, an absolute value has one."""
     k = unary()
     a, b = k.tile("c", "f32", 16, 16), k.tile("d", "f32", 16, 16)
-    k.op("pto.tlrelu", [a, (k.arg("s", "f32"), "f32")], [b])
+    k.op("pto.tfmods", [a, (k.arg("s", "f32"), "f32")], [b])
     (tmp_path / "k.pto").write_text(k.text())
     assert main(["expand", str(tmp_path / "k.pto")]) == 0
     said = capsys.readouterr()
-    assert "1 of 2 vector operations stay as they are: tlrelu 1" in said.err
-    assert "pto.tlrelu stays" in said.out
+    assert "1 of 2 vector operations stay as they are: tfmods 1" in said.err
+    assert "pto.tfmods stays" in said.out
     assert main(["expand", str(tmp_path / "k.pto"), "--strict"]) == 1
 
 
@@ -103,13 +104,14 @@ def test_another_target_a_snippet_and_a_wrong_program():
 def test_the_command(cli, tmp_path):
     path = tmp_path / "tile.pto"
     k = unary()
-    k.op("pto.tcolmax", [k.tile("c", "f32", 16, 16)], [k.tile("d", "f32", 1, 16)])
+    c = k.tile("c", "f32", 16, 16)
+    k.op("pto.tfmod", [c, c], [c])
     path.write_text(k.text())
     written = cli("expand", path, "-o", tmp_path / "vector.pto")
     assert (written.code, written.out) == (0, "")
     text = (tmp_path / "vector.pto").read_text()
     assert "pto.vecscope {" in text
-    assert "pto.tcolmax" in text
+    assert "pto.tfmod" in text
     assert cli("check", tmp_path / "vector.pto").code == 0
     report = json.loads(cli("expand", path, "--format", "json").out)
     assert report["stages"] == [

@@ -122,10 +122,16 @@ def test_a_column_and_a_scalar():
     same(k, "pto.tmaxs", args, np.zeros((ROWS, 1), np.float32))
 
 
-def test_a_valid_shape_that_changes_is_none_that_is_known():
+def test_a_valid_shape_that_changes_is_asked_of_the_tile():
+    """Rows after those that are valid then stay as they were."""
     k = Kernel("a5")
     a, b = (tile(k, n, "f32", 64, 64, known=False) for n in "ab")
-    k.line(f"pto.set_validshape %b, {k.const(4)}, {k.const(64)} : {b.type}")
+    k.load("in", a, (ROWS, 64))
+    k.load("in", b, (ROWS, 64))
+    for name in "ab":
+        k.line(f"pto.set_validshape %{name}, {k.const(4)}, {k.const(64)} : {b.type}")
     k.op("pto.tabs", [a], [b])
-    expanded = expand(Source("tile.pto", k.text()))
-    assert ["at run time only" in kept.reason for kept in expanded.kept] == [True]
+    k.line(f"pto.set_validshape %b, {k.const(ROWS)}, {k.const(64)} : {b.type}")
+    k.store(b, "out", (ROWS, 64))
+    given = -np.abs(numbers("f32", (ROWS, 64), 6))
+    same(k, "pto.tabs", {"in": given}, np.zeros((ROWS, 64), np.float32))

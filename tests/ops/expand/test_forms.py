@@ -1,0 +1,247 @@
+"""Selections, comparisons, reductions along columns, places of extremes, partial operations and more
+give the same bytes as their vector regions, also where only the run knows the valid shapes.
+
+The two levels have separate implementations; numbers have NaN, infinities and zeros of both signs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.ground.source import Source
+from ptosim.ops.lower.program import expand
+from tests.ops.expand.test_rows import ARRAYS, ROWS, numbers
+from tests.support.text import Kernel
+
+Arrays = dict[str, np.ndarray]
+FLAT = ("f32", "f16", "i32", "i16")
+
+
+def same(k: Kernel, args: Arrays, out: Arrays) -> ptosim.Result:
+    """All operations are written out, and leave the bytes that they left."""
+    expanded = expand(Source("tile.pto", k.text()))
+    assert [kept.reason for kept in expanded.kept] == []
+    expected = k.run({**args, **out}).outputs
+    found = ptosim.load(expanded.text).run({**args, **out})
+    for name in out:
+        assert found.outputs[name].tobytes() == expected[name].tobytes()
+    return found
+
+
+def operand(k: Kernel, name: str, elem: str, cols: int, pitch: int, form: str):
+    """A tile whose valid shape its type has, constants give, or only the run."""
+    if form == "type":
+        return k.tile(name, elem, ROWS, pitch, (ROWS, cols))
+    if form == "constants":
+        return k.dynamic(name, elem, ROWS, pitch, (k.const(ROWS), k.const(cols)))
+    return k.dynamic(name, elem, ROWS, pitch, (k.arg("nr", "index"), k.arg("nc", "index")))
+
+
+def extents(form: str, cols: int) -> dict:
+    return {"nr": ROWS, "nc": cols} if form == "run" else {}
+
+
+def column(elem: str, seed: int) -> np.ndarray:
+    return np.ascontiguousarray(numbers(elem, (ROWS, 3), seed)[:, :1])
+
+
+FORMS = ("type", "constants", "run")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("elem", FLAT)
+@pytest.mark.parametrize("op", ["tcolsum", "tcolmax", "tcolmin", "tcolprod"])
+def test_reductions_of_columns(op, elem, form):
+    k, cols = Kernel("a5"), 200
+    a, dst = operand(k, "a", elem, cols, 256, form), k.tile("dst", elem, 1, 256, (1, cols))
+    k.load("in", a, (ROWS, cols))
+    k.op(f"pto.{op}", [a], [dst])
+    k.store(dst, "out", (1, cols))
+    args = {"in": numbers(elem, (ROWS, cols), 1), **extents(form, cols)}
+    same(k, args, {"out": np.zeros((1, cols), ARRAYS[elem])})
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 16, 23])
+def test_columns_added_in_pairs(rows):
+    """An odd last row joins the last pair of its level."""
+    k = Kernel("a5")
+    a, tmp = k.tile("a", "f32", rows, 64), k.tile("tmp", "f32", rows, 64)
+    dst = k.tile("dst", "f32", 1, 64)
+    k.load("in", a)
+    k.op("pto.tcolsum", [a, tmp], [dst], "isBinary = true")
+    k.store(dst, "out")
+    data = np.random.default_rng(rows).normal(0, 30, (rows, 64)).astype(np.float32)
+    same(k, {"in": data}, {"out": np.zeros((1, 64), np.float32)})
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cols", [40, 200])
+@pytest.mark.parametrize("elem", ["f32", "i32"])
+@pytest.mark.parametrize("op", ["tcolargmax", "tcolargmin", "trowargmax", "trowargmin"])
+def test_places_of_extremes(op, elem, cols, form):
+    """The first of equal ones; a NaN is never one."""
+    k, along = Kernel("a5"), "col" in op
+    a, tmp = (operand(k, n, elem, cols, 208, form) for n in ("a", "tmp"))
+    if along:
+        dst, best = (k.tile(n, e, 1, 208, (1, cols)) for n, e in (("d", "i32"), ("b", elem)))
+    else:
+        dst, best = (k.tile(n, e, ROWS, 1, layout="dn") for n, e in (("d", "i32"), ("b", elem)))
+    shape = (1, cols) if along else (ROWS, 1)
+    k.load("in", a, (ROWS, cols))
+    k.op(f"pto.{op}", [a, tmp], [best, dst])
+    k.store(dst, "out", shape if along else None)
+    k.store(best, "best", shape if along else None)
+    data = numbers(elem, (ROWS, cols), 3)
+    data = data >> 30 if elem == "i32" else np.round(data / 40) * 40
+    args = {"in": data.astype(ARRAYS[elem]), **extents(form, cols)}
+    same(k, args, {"out": np.zeros(shape, np.int32), "best": np.zeros(shape, ARRAYS[elem])})
+
+
+@pytest.mark.parametrize("op", ["tabs", "tadd", "trsqrt", "tdivs", "tdivs_by", "tcvt", "trowsum",
+                                "trowmax", "trowexpand", "trowexpandmul", "tcolexpandadd"])  # fmt: skip
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cols", [40, 200])
+def test_valid_shapes_in_every_form(op, cols, form):
+    k = Kernel("a5")
+    a, tmp = (operand(k, n, "f32", cols, 208, form) for n in ("a", "tmp"))
+    k.load("in", a, (ROWS, cols))
+    args = {"in": numbers("f32", (ROWS, cols), 7), **extents(form, cols)}
+    made, size, kind = operand(k, "dst", "f32", cols, 208, form), (ROWS, cols), "f32"
+    ins, name = [a], op
+    if op.startswith("tdivs"):
+        scalar = (k.arg("s", "f32"), "f32")
+        ins, name, args["s"] = [a, scalar], "tdivs", np.float32(3.5)
+        ins = ins[::-1] if op == "tdivs_by" else ins
+    elif op == "tadd":
+        ins = [a, a]
+    elif op == "tcvt":
+        made, kind = operand(k, "half", "f16", cols, 208, form), "f16"
+    elif op in ("trowsum", "trowmax"):
+        ins, made, size = [a, tmp], k.tile("one", "f32", ROWS, 1, layout="dn"), (ROWS, 1)
+    elif "expand" in op:
+        one = op != "tcolexpandadd"
+        b = (
+            k.tile("b", "f32", ROWS, 1, layout="dn")
+            if one
+            else k.tile("b", "f32", 1, 208, (1, cols))
+        )
+        k.load("in1", b, None if one else (1, cols))
+        args["in1"] = column("f32", 8) if one else numbers("f32", (ROWS, cols), 8)[7:8]
+        ins = [b] if op == "trowexpand" else [a, b]
+    k.op(f"pto.{name}", ins, [made])
+    k.store(made, "out", None if size == (ROWS, 1) else size)
+    same(k, args, {"out": np.zeros(size, ARRAYS[kind])})
+
+
+@pytest.mark.parametrize("cols", [64, 128, 200, 256, 300])
+@pytest.mark.parametrize("elem", [*FLAT, "i8"])
+def test_a_comparison_and_a_selection_by_it(elem, cols):
+    """Nothing reads a bit of the mask that nothing wrote."""
+    k = Kernel("a5")
+    a, b, dst = (k.tile(n, elem, ROWS, 320, (ROWS, cols)) for n in "abd")
+    mask, tmp = k.tile("mask", "i8", ROWS, 320, (ROWS, cols)), k.tile("tmp", elem, 1, 320)
+    k.load("in0", a, (ROWS, cols))
+    k.load("in1", b, (ROWS, cols))
+    k.op("pto.tcmp", [a, b], [mask], "cmpMode = #pto<cmp lt>")
+    k.op("pto.tsel", [mask, a, b, tmp], [dst])
+    k.store(dst, "out", (ROWS, cols))
+    args = {"in0": numbers(elem, (ROWS, cols), 3), "in1": numbers(elem, (ROWS, cols), 4)}
+    found = same(k, args, {"out": np.zeros((ROWS, cols), ARRAYS[elem])})
+    assert not {d.code for d in found.findings} & {"PTO7101", "PTO7102"}
+
+
+@pytest.mark.parametrize("word", ["eq", "ne", "lt", "ge"])
+@pytest.mark.parametrize(("elem", "cols"), [
+    ("f32", 64), ("f32", 128), ("f32", 256), ("i32", 64), ("f16", 128), ("f16", 200), ("i16", 256),
+    ("i8", 64), ("i8", 256),
+])  # fmt: skip
+def test_a_comparison_with_a_scalar(elem, cols, word):
+    """Groups of bits are back to back over all rows: rows of whole groups are one run of them."""
+    k = Kernel("a5")
+    pitch = cols if cols != 200 else 224
+    a, mask = (
+        k.tile("a", elem, ROWS, pitch, (ROWS, cols)),
+        k.tile("m", "i8", ROWS, 256, (ROWS, cols)),
+    )
+    k.load("in", a, (ROWS, cols))
+    k.op("pto.tcmps", [a, (k.arg("s", elem), elem)], [mask], f"cmpMode = #pto<cmp {word}>")
+    k.store(mask, "out", (ROWS, cols))
+    args = {"in": numbers(elem, (ROWS, cols), 3), "s": ARRAYS[elem](2)}
+    same(k, args, {"out": np.zeros((ROWS, cols), np.int8)})
+
+
+def test_a_selection_of_a_scalar():
+    k, cols = Kernel("a5"), 200
+    a, dst = (k.tile(n, "f32", ROWS, 208, (ROWS, cols)) for n in "ad")
+    mask, tmp = k.tile("m", "i8", ROWS, 224, (ROWS, cols)), k.tile("tmp", "f32", 1, 208)
+    k.load("in", a, (ROWS, cols))
+    k.op("pto.tcmp", [a, a], [mask], "cmpMode = #pto<cmp eq>")
+    k.op("pto.tsels", [mask, a, tmp, (k.arg("s", "f32"), "f32")], [dst])
+    k.store(dst, "out", (ROWS, cols))
+    args = {"in": numbers("f32", (ROWS, cols), 3), "s": np.float32(2)}
+    outputs = same(k, args, {"out": np.zeros((ROWS, cols), np.float32)}).outputs
+    assert not np.isnan(outputs["out"]).any()
+
+
+@pytest.mark.parametrize("shapes", [((16, 64), (16, 64)), ((8, 64), (16, 64)), ((16, 64), (16, 32)),
+                                    ((16, 96), (9, 32))])  # fmt: skip
+@pytest.mark.parametrize("elem", ["f32", "i32"])
+@pytest.mark.parametrize("op", ["tpartadd", "tpartmax", "tpartmin", "tpartmul", "tpartargmax",
+                                "tpartargmin"])  # fmt: skip
+def test_partial_operations(op, elem, shapes):
+    k = Kernel("a5")
+    whole = tuple(map(max, *shapes))
+    tiles = [k.tile(n, elem, 16, 96, v) for n, v in zip("abd", (*shapes, whole), strict=True)]
+    args = {}
+    for name, tile, shape in zip(("in0", "in1"), tiles, shapes, strict=False):
+        k.load(name, tile, shape)
+        args[name] = numbers(elem, shape, len(args))
+    out = {"out": np.zeros(whole, ARRAYS[elem])}
+    if "arg" in op:
+        places = [k.tile(n, "i32", 16, 96, v) for n, v in zip("xyz", (*shapes, whole), strict=True)]
+        for name, tile, shape in zip(("at0", "at1"), places, shapes, strict=False):
+            k.load(name, tile, shape)
+            args[name] = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) + 1000 * len(args)
+        k.op(f"pto.{op}", [*tiles[:2], *places[:2]], [tiles[2], places[2]])
+        k.store(places[2], "places", whole)
+        out["places"] = np.zeros(whole, np.int32)
+    else:
+        k.op(f"pto.{op}", tiles[:2], tiles[2:])
+    k.store(tiles[2], "out", whole)
+    same(k, args, out)
+
+
+SCALARS = {"tlrelu": "f32", "tshls": "i16", "tshrs": "i16", "taxpy": "", "taddsc": "", "tsubsc": ""}
+
+
+@pytest.mark.parametrize(("op", "elem"), [
+    ("tlrelu", "f32"), ("tprelu", "f32"), ("tprelu", "f16"), ("tshls", "i32"), ("tshrs", "i16"),
+    ("taxpy", "f32"), ("taxpy", "f16"), *((f"t{w}{c}", e) for w in ("add", "sub") for c in ("c", "sc")
+                                          for e in FLAT),
+])  # fmt: skip
+def test_several_steps_for_each_element(op, elem):
+    k, cols = Kernel("a5"), 144
+    tiles = [k.tile(n, elem, ROWS, cols) for n in "abcd"]
+    for name, tile in zip(("in0", "in1", "in2", "in3"), tiles, strict=True):
+        k.load(name, tile)
+    args = {f"in{i}": numbers(elem, (ROWS, cols), i) for i in range(4)}
+    ins = list(tiles[:3]) if op.endswith("c") else list(tiles[:1])
+    if op in SCALARS:
+        kind = SCALARS[op] or elem
+        args["s"] = ARRAYS[kind](3)
+        ins = [tiles[0], (k.arg("s", kind), kind), *([tiles[1]] if op.endswith("c") else [])]
+    elif op == "tprelu":
+        ins = [*tiles[:2], k.tile("tmp", "i8", ROWS, 160)]
+    k.op(f"pto.{op}", ins, tiles[3:])
+    k.store(tiles[3], "out")
+    same(k, args, {"out": np.zeros((ROWS, cols), ARRAYS[elem])})
+
+
+def test_what_only_the_run_knows_is_said_as_a_bound():
+    k = Kernel("a5")
+    a = operand(k, "a", "f32", 64, 64, "run")
+    k.op("pto.tabs", [a], [a])
+    text = expand(Source("tile.pto", k.text())).text
+    assert "// pto.tabs: at most " in text
+    assert "pto.tile_valid_rows %a" in text
