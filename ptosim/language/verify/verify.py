@@ -248,7 +248,7 @@ class _Verifier:
                 return
 
     def _judged_on(self, definition: OpDef) -> str:
-        """The target whose types an operation takes: where only another one executes it, that one's,
+        """The target whose types an operation takes: that of another one which alone executes it,
         as the assembler's verifiers of registers and micro operations ask for no target."""
         status = definition.status
         if status[self.target] is not Status.ABSENT:

@@ -272,5 +272,5 @@ def test_other_spaces_are_not_known():
 
 def test_an_address_outside_of_ub_is_a_fault():
     body = shared(MADE).replace("1024 : i64", "900000000 : i64")
-    with pytest.raises(ptosim.PtosimError, match="PTO7302.*UB"):
+    with pytest.raises(ptosim.PtosimError, match=r"PTO7302.*UB"):
         run(program("", pointers(p="i32"), body), {"p": np.zeros(16, np.int32)})
