@@ -87,7 +87,8 @@ def _each(out: Writer, source: TileUse, target: TileUse, request: Request) -> No
     """Loops over rows and registers of a row; one loop where both tiles are runs of memory."""
     src, dst = request.src, request.dst
     rows, cols = extents(source, out)
-    if isinstance(rows, int) and source.type.cols == cols == target.type.cols:
+    is_run = source.type.cols == cols == target.type.cols
+    if is_run and isinstance(rows, int) and isinstance(cols, int):
         rows, cols = min(rows, 1), rows * cols
     wide = 64 in (bits(src), bits(dst))
     load = "UNPK_B32" if wide and bits(src) == 32 else _LOADS[bits(src)]

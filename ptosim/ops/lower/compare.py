@@ -116,9 +116,9 @@ def _written(
     with out.rows(rows) as row:
         for column, count in out.columns(cols, IMAGE):
             at = out.place((row, source.type.cols), (column, 1))
-            image = _image(out, at, int(count), width, compare)  # type: ignore[arg-type]
+            image = _image(out, at, count, width, compare)
             place = out.place((row, pitch), (out.part(column, 8), 1))
-            short = width > 8 and count <= 128  # type: ignore[operator]
+            short = width > 8 and count <= 128
             words = f'"{"PK" if short else "NORM"}"'
             if short:
                 image = out.pair("pintlv_b8", [image, image], [_B8, _B8], [_B8, _B8])[0]
@@ -193,10 +193,10 @@ def _selected(
     with out.rows(rows) as row:
         for column, count in out.columns(cols, IMAGE):
             at = out.place((row, pitch), (out.part(column, 8), 1))
-            masks = _loaded(out, out.at(bytes_, at), int(count), width)  # type: ignore[arg-type]
-            for number in range(-(-int(count) // lanes)):  # type: ignore[arg-type]
+            masks = _loaded(out, out.at(bytes_, at), count, width)
+            for number in range(-(-count // lanes)):
                 start = number * lanes
-                mask = out.first(min(lanes, int(count) - start), width)  # type: ignore[arg-type]
+                mask = out.first(min(lanes, count - start), width)
                 begin = out.place((column, 1), (out.index(start), 1)) if start else column
                 one = out.load(here, elem, out.place((row, first.type.cols), (begin, 1)))
                 made = out.select(one, other(row, begin, mask), masks[number], elem)

@@ -94,7 +94,8 @@ def _reduced(out: Writer, source: TileUse, target: TileUse, start: str, step: St
 
     def of_row(row: str) -> str:
         if isinstance(cols, Open):
-            rest = lambda c, t: next_of(row, c, out.left(cols, c), t)  # noqa: E731
+            every = cols
+            rest = lambda c, t: next_of(row, c, out.left(every, c), t)  # noqa: E731
             return out.fold(cols, first, elem, rest, step=lanes)
         total, full = first, cols // lanes
         for number in range(full):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import overload
 
 from ptosim.ground.ir.core import Node, Operation, Value
 from ptosim.ground.ir.types import REGISTER_BYTES, TileType
@@ -185,6 +186,10 @@ class Writer:
         yield
         self._times = before
 
+    @overload
+    def columns(self, count: int, lanes: int) -> Iterator[tuple[str, int]]: ...
+    @overload
+    def columns(self, count: Extent, lanes: int) -> Iterator[tuple[str, Extent]]: ...
     def columns(self, count: Extent, lanes: int) -> Iterator[tuple[str, Extent]]:
         """Give the first column and the number of columns of each register of a row: a loop over
         the full ones, then the rest. One full register with a rest is a loop, too: in the library
