@@ -57,6 +57,8 @@ def access_of(core: Core, inst: Inst, binding: Bound, shadows: Shadows) -> Acces
     """Return the accesses of an instruction with its operands."""
     op = binding.op
     access = noted(core, inst, effects_of(binding), shadows)
+    for print_ in access.reads if binding.carried else ():
+        print_.is_copied = print_.name in binding.carried
     hidden = hidden_scratch(core, op, binding, shadows)
     if hidden is not None:
         access.spoils += ((hidden, HIDDEN),)

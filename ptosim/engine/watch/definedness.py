@@ -2,13 +2,14 @@
 end of a run; and what copies and FIFOs hand on: bytes without a value have none at the other end.
 
 Whoever reads bytes without a value is reported once; what it computes of them has none either, and
-is not reported again."""
+is not reported again. A trail says how such bytes came to where they are, step by step."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from ptosim.engine.watch.access import Shadows, footprint
 from ptosim.engine.watch.shadow import ORIGIN, Atom, Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType
-from ptosim.ground.records import NamedTuple
-from ptosim.machine.effects.account import DEFINED, TAINTED
+from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.effects.account import DEFINED, TAINTED, UNDEFINED, written_name
 from ptosim.machine.effects.ranges import EMPTY, intervals
 from ptosim.machine.effects.strided import MAX_RUNS, Touch, runs_of
 from ptosim.ops.base.binding import Binding
@@ -35,7 +36,61 @@ def without_values(print_: Footprint) -> np.ndarray | None:
     return print_.shadow.states(_places(print_)) != DEFINED
 
 
-def taint(op: Operation | None, sources: list[np.ndarray | None], written: Footprint) -> None:
+# -- where they come from ---------------------------------------------------------------------------
+
+MOST_STEPS = 8
+"""Steps of a trail that are kept: of a longer one the first."""
+
+
+class Step(NamedTuple):
+    """What an operation did with bytes without a value; `name` is the operand that has them then,
+    as the program calls it."""
+
+    did: str
+    op: Operation | None
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Cause:
+    """A finding about bytes without a value, and where in global memory what was computed of them
+    went: the operations that stored it."""
+
+    told: Any
+    ends: list[Operation] = field(default_factory=list)
+
+
+class Trail(NamedTuple):
+    """How bytes without a value came to where they are, and the finding that told of them, if one
+    did. It holds as long as `stamp` is the access that wrote them last."""
+
+    steps: tuple[Step, ...]
+    cause: Cause | None = None
+    stamp: Any = None
+
+    def longer(self, did: str, op: Operation | None, name: str) -> Trail:
+        """Return the trail with one step more; a loop comes by each operation once."""
+        if len(self.steps) >= MOST_STEPS or any(step.op is op for step in self.steps):
+            return self
+        return self._replace(steps=(*self.steps, Step(did, op, name)))
+
+
+def trail_of(atom: Atom, print_: Footprint) -> Trail:
+    """Return how the bytes of an atom came to have no value."""
+    held: Trail | None = atom.trail
+    if held is not None and held.stamp is atom.write[2]:
+        return held
+    writer = atom.write[2]
+    if writer is None or atom.defined == UNDEFINED:
+        owner = print_.owner
+        made = owner.owner if owner is not None else None
+        return Trail((Step("allocated", made, f"%{owner.name}"),) if made is not None else ())
+    return Trail((Step("left", writer.inst.op, ""),) if atom.defined != TAINTED else ())
+
+
+def taint(
+    op: Operation | None, sources: list[np.ndarray | None], written: Footprint, trail: Trail
+) -> None:
     """Say of what an operation wrote that it has no value where its sources have none."""
     found = [s for s in sources if s is not None and s.size == written.bytes]
     family = op.definition.family if op is not None and op.definition is not None else ""
@@ -46,7 +101,7 @@ def taint(op: Operation | None, sources: list[np.ndarray | None], written: Footp
         parts = runs if len(runs) < MAX_RUNS else parts
     if parts:
         for atom in Footprint(written.shadow, parts, written.name, None).atoms():
-            atom.defined = TAINTED
+            atom.defined, atom.trail = TAINTED, trail._replace(stamp=atom.write[2])
 
 
 def _places(print_: Footprint) -> np.ndarray:
@@ -152,7 +207,8 @@ def copier(binding: Binding, shadows: Shadows) -> Callable[[], None] | None:
     touches = binding.touches
     found = [(source, target, (1, 1)) for source, target in binding.copied]
     found += touches.found if touches is not None else []
-    pairs = [(footprint(pair[0], None, shadows), pair) for pair in found]
+    op = binding.op
+    pairs = [(footprint(pair[0], op, shadows), pair) for pair in found]
     known = [(print_, pair) for print_, pair in pairs if print_ is not None]
     if not known:
         return None
@@ -160,19 +216,29 @@ def copier(binding: Binding, shadows: Shadows) -> Callable[[], None] | None:
     def spread() -> None:
         for print_, pair in known:
             if any(atom.defined != DEFINED for atom in print_.atoms()):
-                _spread(print_, *pair, shadows)
+                _spread(op, print_, *pair, shadows)
 
     return spread
 
 
 def _spread(
-    print_: Footprint, source: Touch, target: Touch, unit: tuple[int, int], shadows: Shadows
+    op: Operation,
+    print_: Footprint,
+    source: Touch,
+    target: Touch,
+    unit: tuple[int, int],
+    shadows: Shadows,
 ) -> None:
-    states = {atom.defined for atom in print_.atoms()}
+    states = {atom.defined: atom for atom in print_.atoms()}
+    trails = {
+        state: trail_of(atom, print_).longer("copied", op, written_name(op, target.operand))
+        for state, atom in states.items()
+        if state != DEFINED
+    }
     if len(states) == 1:
         found = footprint(target, None, shadows)
-        for atom in found.atoms() if found is not None else ():
-            atom.defined = next(iter(states))
+        if found is not None:
+            _set(found, *next(iter(trails.items())))
         return
     source, target = _moving(source, target)
     if max(_count(source), _count(target)) > MOST_PLACES:
@@ -181,12 +247,16 @@ def _spread(
     if unit != (1, 1):
         of_bytes = np.repeat(of_bytes[:: unit[0]], unit[1])
     places, shadow = _reached(target), shadows(target.core, target.where)
-    for state in states - {DEFINED}:
+    for state, trail in trails.items():
         chosen = np.unique(places[of_bytes == state])
         parts = runs_of(chosen, 1) if len(chosen) else ()
         if parts and len(parts) < MAX_RUNS:
-            for atom in Footprint(shadow, parts, target.operand, None).atoms():
-                atom.defined = state
+            _set(Footprint(shadow, parts, target.operand, None), state, trail)
+
+
+def _set(print_: Footprint, state: int, trail: Trail) -> None:
+    for atom in print_.atoms():
+        atom.defined, atom.trail = state, trail._replace(stamp=atom.write[2])
 
 
 def _moving(source: Touch, target: Touch) -> tuple[Touch, Touch]:
@@ -216,9 +286,11 @@ def _reached(touch: Touch) -> np.ndarray:
 
 
 class Pushed(NamedTuple):
-    """A push of bytes without a value: their state, the first of them, who pushed which tile."""
+    """A push of bytes without a value: their state, how they came there, the first of them, who
+    pushed which tile."""
 
     state: int
+    trail: Trail
     atom: Atom
     entry: Entry
     print_: Footprint
@@ -238,7 +310,9 @@ class Passed:
         for print_ in entry[2].found:
             lost = next((a for a in print_.atoms() if a.defined != DEFINED), None)
             if lost is not None:
-                found = Pushed(lost.defined, lost, entry, print_)
+                op = entry[2].inst.op
+                trail = trail_of(lost, print_).longer("pushed", op, written_name(op, print_.name))
+                found = Pushed(lost.defined, trail, lost, entry, print_)
                 break
         for key in keys:
             self._slots.setdefault(key, deque()).append(found)
@@ -252,6 +326,11 @@ class Passed:
             if slots:
                 found = slots.popleft() or found
         return found
+
+    @staticmethod
+    def fill(push: Pushed, tile: Footprint) -> None:
+        """A tile that was popped has the values that the push had."""
+        _set(tile, push.state, push.trail)
 
     def left(self) -> Iterator[Pushed]:
         """Yield what nobody pops: where the other half is not at hand, it is taken as read."""

@@ -10,7 +10,7 @@ import numpy as np
 from ptosim.engine.core.bound import DecodedProgram, Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent, Clocks, with_count
-from ptosim.engine.watch.definedness import taint, without_values
+from ptosim.engine.watch.definedness import Cause, Trail, taint, trail_of, without_values
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
@@ -20,7 +20,7 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED
+from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED, written_name
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
 
@@ -148,8 +148,9 @@ class Marks(Ordering):
         """All that was noted, where somebody compares rounds."""
         self.twins: list[tuple[Entry, Entry, Footprint, Atom, bytes]] = []
         """Writes of the same bytes by two sub-blocks, with what was there before the second."""
-        self.tainted: dict[int, np.ndarray | None] = {}
-        """Operands of the operation under way that have bytes without values, and which."""
+        self.tainted: dict[int, tuple[np.ndarray | None, Trail]] = {}
+        """Operands of the operation under way that have bytes without values: which, and why."""
+        self._causes: dict[tuple[Any, ...], Cause] = {}
 
     def note(  # noqa: C901 - hot, so in one piece
         self,
@@ -263,10 +264,14 @@ class Marks(Ordering):
         """What can be said only after an operation: of what it computed without values, and of
         what two sub-blocks wrote."""
         if self.tainted:
-            sources = list(self.tainted.values())
+            sources = [source for source, _ in self.tainted.values()]
+            trail = max((t for _, t in self.tainted.values()), key=lambda t: t.cause is not None)
             self.tainted.clear()
+            op = access.inst.op
             for written in access.writes:
-                taint(access.inst.op, sources, written)
+                did = "stored" if written.shadow.is_global else "computed"
+                way = trail.longer(did, op, written_name(op, written.name))
+                taint(op, sources, written, way)
         if self.twins:
             self.judge_twins()
 
@@ -304,15 +309,20 @@ class Marks(Ordering):
 
     def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """Report a read of bytes without a value, once for each instruction and operand."""
-        if self.chosen.defined and id(print_) not in self.tainted:
-            self.tainted[id(print_)] = without_values(print_)
-        if atom.defined == TAINTED:  # its cause was reported
+        if not self.chosen.defined or print_.is_copied:
             return
-        key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
-        if not self.chosen.defined or key in self._seen:
-            return
-        self._seen.add(key)
-        self.report.undefined(atom, entry, print_)
+        trail = trail_of(atom, print_)
+        if atom.defined != TAINTED:  # else its cause was reported
+            key = (entry[2].inst.pc, print_.name, atom.defined)
+            cause = self._causes.get(key)
+            if cause is None:
+                cause = self._causes[key] = self.report.undefined(atom, entry, print_, trail)
+            trail = trail._replace(cause=cause)
+        elif trail.cause is not None and any(p.shadow.is_global for p in entry[2].writes):
+            self.report.went_out(trail, entry[2])
+        before = self.tainted.get(id(print_))
+        if before is None:
+            self.tainted[id(print_)] = without_values(print_), trail
 
     def _is_lost(self, core: Core, atom: Atom, owner: Value | None) -> bool:
         """True if what was overwritten is read: under its own name, or under a second name of the

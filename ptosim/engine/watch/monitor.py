@@ -234,9 +234,7 @@ class Monitor(Marks):
             reached = reached_by(core, "", ref)
             found = footprint(reached, None, self.shadow) if reached is not None else None
             if found is not None:
-                for atom in found.atoms():
-                    atom.defined = push.state
-                self.report.pushed(found, push.entry[2].inst)
+                self.passed.fill(push, found)
 
     def _afterwards(
         self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect

@@ -7,14 +7,15 @@ from typing import Any
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import EVERY, Clocks
+from ptosim.engine.watch.definedness import Cause, Step, Trail
 from ptosim.engine.watch.repair import Nesting, Repairs
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
-from ptosim.ground.diagnostics.model import Label, Sink
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.isa.targets import MachineDef
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
@@ -23,6 +24,16 @@ from ptosim.machine.effects.row import written_name
 FlagKey = tuple[int, str, str, int]
 """A flag of a core: the core, the pipes that set and wait for it, its event id."""
 
+MOST_ENDS = 3
+"""Stores of what was computed of bytes without a value that a finding names."""
+
+_DID = {
+    "allocated": "{} is allocated here",
+    "left": "left them so",
+    "copied": "copied to {} as they are",
+    "pushed": "pushed them so",
+    "computed": "{} is computed of them",
+}
 _RACES = {
     "read": ("PTO5201", "reads", "wrote", "may not have written yet"),
     "overwrite": ("PTO5202", "overwrites", "read", "may still be reading"),
@@ -43,7 +54,6 @@ class Reporter:
         self.nesting = Nesting(self.resolved)
         self.repairs = Repairs(self.resolved, self.nesting)
         self._copied = False  # a copy of bytes that nothing wrote was told
-        self._pushes: dict[tuple[int, tuple[int, int]], Inst] = {}
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
@@ -137,17 +147,6 @@ class Reporter:
             help="`pto.barrier <PIPE_V>` between them is safe in any case",
         )
 
-    def pushed(self, tile: Footprint, push: Inst) -> None:
-        """Keep who pushed a tile without values that is now in this place."""
-        self._pushes[id(tile.shadow), tile.span] = push
-
-    def _push_of(self, print_: Footprint) -> Operation | None:
-        low, high = print_.span
-        for (shadow, (first, end)), push in self._pushes.items():
-            if shadow == id(print_.shadow) and first < high and low < end:
-                return push.op
-        return None
-
     def _pipe(self, entry: Entry) -> str:
         agent = self.clocks.by_index[entry[0]]
         pipe = "S" if agent is None else agent.pipe
@@ -183,36 +182,79 @@ class Reporter:
 
     # -- undefined bytes --------------------------------------------------------------------------
 
-    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
-        """A read of bytes without a meaningful value."""
+    def undefined(self, atom: Atom, entry: Entry, print_: Footprint, trail: Trail) -> Cause:
+        """A read of bytes without a meaningful value, that came there on a trail."""
         access = entry[2]
         op = access.inst.operation
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         name = operand_name(access, print_)
         where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
-        code, what, notes, cure = _undefined_text(atom, name, where, self.machine.definition)
+        is_copy = any(step.did == "copied" for step in trail.steps)
+        code, what, notes, cure = _undefined_text(
+            atom, name, where, self.machine.definition, is_copy=is_copy
+        )
         if code == "PTO7101" and op.has("copies_out"):
             if self._copied:
-                return
+                return Cause(None)
             self._copied, code, cure = True, "PTO7107", "copy only what the kernel has written"
-        writer = atom.write[2]
-        more = ()
-        push = self._push_of(print_)
-        if push is not None:
-            more = (Label(self.span(push), "pushed them so"),)
-        elif writer is not None:
-            more = (Label(self.span(writer.inst.op), "left them so"),)
+        steps = (*trail.steps, Step(_word(access), op, name))
+        outputs = [{"output": n, "steps": self._steps(steps)} for n in _outputs(access)[:1]]
+        known = len(self.sink)
         self.sink.report(
             code,
             f"'{op.name}' {what}",
             self.span(op),
             label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry))}",
-            more=more,
+            more=self._labels(trail.steps),
             notes=notes,
             help=cure,
-            context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
+            context={
+                "operand": print_.name,
+                "space": print_.shadow.name,
+                "bytes": [low, high],
+                "origin": self._steps(trail.steps),
+                "outputs": outputs,
+            },
         )
+        return Cause(self.sink.diagnostics[-1] if len(self.sink) > known else None)
+
+    def went_out(self, trail: Trail, access: Access) -> None:
+        """What was computed of bytes without a value, told of before, goes to global memory."""
+        cause, op = trail.cause, access.inst.op
+        if cause is None or cause.told is None or op is None or op in cause.ends:
+            return
+        if len(cause.ends) >= MOST_ENDS:
+            return
+        cause.ends.append(op)
+        name = _outputs(access)[0]
+        told: Diagnostic = cause.told
+        steps = self._steps((*trail.steps, Step("stored", op, name)))
+        outputs = [*told.context["outputs"], {"output": name, "steps": steps}]  # type: ignore[misc]
+        found = replace(
+            told,
+            labels=(*told.labels, Label(self.span(op), f"stored to `{name}`")),
+            context={**told.context, "outputs": outputs},
+        )
+        if self.sink.put(told, found):
+            cause.told = found
+
+    def _labels(self, steps: tuple[Step, ...]) -> tuple[Label, ...]:
+        return tuple(
+            Label(self.span(step.op), _DID[step.did].format(step.name)) for step in steps if step.op
+        )
+
+    def _steps(self, steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+        return [
+            {
+                "did": step.did,
+                "op": step.op.name,
+                "name": step.name,
+                "line": self.span(step.op).line,
+            }
+            for step in steps
+            if step.op
+        ]
 
     def misaligned(self, inst: Inst, address: int, need: Alignment) -> None:
         """A register is loaded or stored at an address that is no multiple of what it has to be."""
@@ -327,7 +369,7 @@ def hidden_note(machine: MachineDef) -> str:
 
 
 def _undefined_text(
-    atom: Atom, name: str, where: str, machine: MachineDef
+    atom: Atom, name: str, where: str, machine: MachineDef, *, is_copy: bool
 ) -> tuple[str, str, tuple[str, ...], str]:
     if atom.defined == PADDING:
         return (
@@ -360,10 +402,20 @@ def _undefined_text(
         )
     return (
         "PTO7101",
-        f"reads {name} in {where}, which nothing has written",
+        f"reads {name} in {where}, {'a copy of bytes that' if is_copy else 'which'} nothing has "
+        "written",
         ("memory holds whatever the last kernel left there",),
         "load or fill the tile first, or make the valid region smaller",
     )
+
+
+def _outputs(access: Access) -> list[str]:
+    """The buffers of global memory that an operation writes."""
+    return [p.shadow.name for p in access.writes if p.shadow.is_global]
+
+
+def _word(access: Access) -> str:
+    return "stored" if _outputs(access) else "computed"
 
 
 def _operand_at(access: Access, print_: Footprint, extent: tuple[int, int]) -> Footprint:

@@ -33,7 +33,8 @@ ORIGIN: Entry = (0, 0, None, 0)
 class Atom:
     """Bytes with one history. `write` is the last write, `reads` the reads since then by agent;
     both are (agent, time, access, execution). `taken`: they were read before the first write.
-    `owner` is the allocation that wrote last, `lost` the one whose content that overwrote."""
+    `owner` is the allocation that wrote last, `lost` the one whose content that overwrote. `trail`:
+    how bytes without a value came here (`definedness.Trail`)."""
 
     label: int
     size: int  # in units
@@ -43,6 +44,7 @@ class Atom:
     owner: Any = None
     lost: Any = None
     taken: bool = False
+    trail: Any = None
 
     @property
     def takes_content(self) -> bool:
@@ -54,7 +56,7 @@ class Atom:
         self.size -= size
         return Atom(
             label, size, self.defined, self.write, dict(self.reads), self.owner, self.lost,
-            self.taken,
+            self.taken, self.trail,
         )  # fmt: skip
 
 
@@ -302,6 +304,7 @@ class Footprint:
     owner: Any  # the allocation that the bytes belong to, if it is known
     known: tuple[Atom, ...] = ()
     version: int = -1
+    is_copied: bool = False  # it goes on as it is, whether it has values or not
     _epoch: int = -1
     _units: int = -1
 

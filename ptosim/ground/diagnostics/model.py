@@ -197,6 +197,14 @@ class Sink:
         """Make a finding and add it; see `finding` for the details."""
         self.emit(finding(code, message, span, **details))
 
+    def put(self, old: Diagnostic, new: Diagnostic) -> bool:
+        """Have a finding in the place of one that says less; False if that one is gone."""
+        for number, found in enumerate(self.diagnostics):
+            if found is old:
+                self.diagnostics[number] = new
+                return True
+        return False
+
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Add several findings."""
         for diagnostic in diagnostics:

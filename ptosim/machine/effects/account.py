@@ -81,6 +81,7 @@ class Bound(Protocol):
     beyond: list[Beyond]
     covered: dict[str, Window]
     copied: list[tuple[Touch, Touch]]
+    carried: set[str]
     found: list[Touch]
 
     @property
@@ -154,7 +155,8 @@ def _of_operands(binding: Bound) -> Effects:
         if name == tail.get("of"):
             _add_tail(value, reached, found)
     _add_beyond(binding, found)
-    found.found += [*binding.found, *(source for source, _ in binding.copied)]
+    copied = [source for source, _ in binding.copied if source.operand not in binding.carried]
+    found.found += [*binding.found, *copied]
     return found
 
 

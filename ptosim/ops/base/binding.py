@@ -149,11 +149,12 @@ class Binding:
     cores that it gives and takes, by keys that both sides agree on, `made` tiles that it fills and
     that are no destinations of its core. `touches` are bytes that it reaches through pointers;
     those of tiles and views follow from its row, and what it writes `beyond` their valid regions is
-    listed. `moved` gives the effect with its one window of global memory at another place (an
-    offset in elements), None where that has to be bound anew. `done` says afterwards what an
-    operation did whose data decide what it reaches. Engines put their own sink into `emit`;
-    `prints` is where `tprint` and `print` write. Each tile operand is as many tiles of equal shape
-    as `stacked` says, one below the other."""
+    listed; what it copies as it is, values or none, is in `copied`, and in `carried` the operands
+    of which it does nothing else. `moved` gives the effect with its one window of global memory at
+    another place (an offset in elements), None where that has to be bound anew. `done` says
+    afterwards what an operation did whose data decide what it reaches. Engines put their own sink
+    into `emit`; `prints` is where `tprint` and `print` write. Each tile operand is as many tiles of
+    equal shape as `stacked` says, one below the other."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -174,6 +175,7 @@ class Binding:
     beyond: list[Beyond] = field(default_factory=list)
     covered: dict[str, Window] = field(default_factory=dict)
     copied: list[tuple[Touch, Touch]] = field(default_factory=list)
+    carried: set[str] = field(default_factory=set)
     found: list[Touch] = field(default_factory=list)
     moved: Callable[[int], Callable[[], object] | None] | None = None
     done: Callable[[], Sequence[Effects]] | None = None
@@ -197,6 +199,7 @@ class Binding:
         )
         made.prints, made.emit, made.slots = self.prints, self.emit, self.slots
         made.covered, made.copied, made.found = self.covered, self.copied, self.found
+        made.carried = self.carried
         return made
 
     @property
@@ -342,20 +345,37 @@ class Binding:
             source = self._elements(name, rows, cols, turned=False)
             self.copied.append((source, self._elements(target, rows, cols, turned=turned)))
 
+    def carries(self, rows: int, cols: int, **places: tuple[int, int]) -> None:
+        """Say that the operation does nothing else with `src` than to copy so many rows and columns
+        of it to `dst`, and from which row and column of either (the first). Of tiles in boxes, and
+        of elements that share a byte, it is not said."""
+        tiles = self.tile("src"), self.tile("dst")
+        if not rows or not cols or any(t.layout.is_boxed or t.bits < 8 for t in tiles):
+            return
+        source, target = (
+            self._elements(n, rows, cols, turned=False, first=places.get(n, (0, 0)))
+            for n in ("src", "dst")
+        )
+        self.copied.append((source, target))
+        self.carried.add("src")
+
     def finds(self, name: str, size: int, lines: tuple[int, int]) -> None:
         """Say that so many bytes from a tile's base on, in each of `lines` (count, distance in
         bytes), are read whether they have values or not."""
         tile = self.tile(name)
         self.found.append(Touch(name, self.core, tile.type.loc, tile.addr, size, (lines,)))
 
-    def _elements(self, name: str, rows: int, cols: int, *, turned: bool) -> Touch:
+    def _elements(
+        self, name: str, rows: int, cols: int, *, turned: bool, first: tuple[int, int] = (0, 0)
+    ) -> Touch:
         tile = self.tile(name)
         down, across = tile.layout.row_stride, tile.layout.col_stride
         if turned:
             down, across = across, down
         size = tile.dtype.itemsize
         levels = ((rows, down * size), (cols, across * size))
-        return Touch(name, self.core, tile.type.loc, tile.addr, size, levels)
+        start = tile.addr + (first[0] * down + first[1] * across) * size
+        return Touch(name, self.core, tile.type.loc, start, size, levels)
 
     # -- beside the results ----------------------------------------------------------------------
 

@@ -93,18 +93,23 @@ def _vec_a2a3(op: Binding, src: Tile, dst: Tile) -> Commit:
     """Whole 32-byte blocks of each row, whatever the layout attributes say."""
     rows, cols = min(src.v_row, dst.v_row), min(src.v_col, dst.v_col)
     if src.layout.name == "dn" and dst.layout.name == "dn":
-        _covers(op, rows, cols)
+        _carries(op, rows, cols)
         return _copy_rows(src, dst, cols, _whole_blocks(rows, src, dst.rows), transposed=True)
     if dst.layout.name != src.layout.name:
         _warn_plain(op, src, dst)
     else:
-        _covers(op, rows, cols)
+        _carries(op, rows, cols)
     return _copy_rows(src, dst, rows, _whole_blocks(cols, src, dst.cols))
 
 
 def _covers(op: Binding, rows: int, cols: int) -> None:
     op.covers("src", rows, cols)
     op.covers("dst", rows, cols)
+
+
+def _carries(op: Binding, rows: int, cols: int) -> None:
+    _covers(op, rows, cols)
+    op.carries(rows, cols)
 
 
 def _whole_blocks(count: int, tile: Tile, limit: int) -> int:
@@ -120,12 +125,12 @@ def _vec_a5(op: Binding, src: Tile, dst: Tile) -> Commit:
             return _to_zn(op, src, dst)
     rows, cols = min(src.v_row, dst.v_row), min(src.v_col, dst.v_col)
     if src.layout.name == "dn" and dst.layout.name == "dn":
-        _covers(op, rows, cols)
+        _carries(op, rows, cols)
         return _copy_rows(src, dst, cols, rows, transposed=True)
     if src.layout.name != dst.layout.name:
         _warn_plain(op, src, dst)
     else:
-        _covers(op, rows, cols)
+        _carries(op, rows, cols)
     return _copy_rows(src, dst, rows, cols)
 
 

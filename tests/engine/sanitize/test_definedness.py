@@ -76,7 +76,7 @@ def test_a_fifo_hands_on_what_it_gets():
     assert undefined(HALVES.replace("    USE\n", "")) == []
     (found,) = undefined(HALVES.replace("USE", ABS))
     assert "'pto.tabs' reads %t" in found.message
-    assert [label.text for label in found.labels[1:]] == ["pushed them so"]
+    assert [label.text for label in found.labels[1:]] == ["%acc is allocated here", "pushed them so"]
 
 
 def test_what_nobody_pops_is_told_of_the_push():
@@ -86,3 +86,92 @@ def test_what_nobody_pops_is_told_of_the_push():
         lone.replace("    USE\n", "").replace("    pto.tfree_from_aic {split = 0}\n", "")
     )
     assert "'pto.tpush_to_aiv' reads %acc" in found.message
+
+
+# -- where they come from --------------------------------------------------------------------------
+
+
+def chain(*names: str, count: int = 1, more: str = ""):
+    """A tile that nothing writes goes through operations, each in a loop, and is stored."""
+    k = Kernel("a5")
+    x = k.tile("t0", "f32", 8, 16)
+    for number, name in enumerate(names, 1):
+        y = k.tile(f"t{number}", "f32", 8, 16)
+        zero, end, one = k.const(0), k.const(count), k.const(1)
+        k.line(f"scf.for %i{number} = {zero} to {end} step {one} {{")
+        k.op(f"pto.{name}", [x], [y])
+        k.line("}")
+        x = y
+    k.store(x, "dst")
+    k.line(more)
+    return k.run({"dst": np.zeros((8, 16), np.float32)})
+
+
+def steps(found: list[dict[str, object]]) -> list[str]:
+    return [f"{step['did']} {step['name']}" for step in found]
+
+
+def test_a_copy_is_no_finding_and_the_use_has_its_origin():
+    """Never written, copied, stored: the finding is at the store, each step with its line."""
+    (found,) = chain("tmov", "tmov").findings
+    assert found.code == "PTO7101"
+    assert "'pto.tstore' reads %t2" in found.message
+    assert "a copy of bytes that nothing has written" in found.message
+    assert steps(found.context["origin"]) == ["allocated %t0", "copied %t1", "copied %t2"]
+    assert [label.text for label in found.labels[1:]] == [
+        "%t0 is allocated here", "copied to %t1 as they are", "copied to %t2 as they are",
+    ]  # fmt: skip
+    lines = [label.span.line for label in found.labels]
+    assert [step["line"] for step in found.context["origin"]] == lines[1:]
+    (output,) = found.context["outputs"]
+    assert (output["output"], output["steps"][-1]["line"]) == ("dst", lines[0])
+
+
+def test_the_use_says_which_output_it_decides():
+    """Computed with, so told there; the store of what was computed belongs to the finding."""
+    result = chain("tmov", "tneg", "texp", count=3)
+    (found,) = result.findings
+    assert "'pto.tneg' reads %t1" in found.message
+    assert [label.text for label in found.labels[-1:]] == ["stored to `dst`"]
+    (output,) = found.context["outputs"]
+    assert steps(output["steps"]) == [
+        "allocated %t0", "copied %t1", "computed %t2", "computed %t3", "stored dst",
+    ]  # fmt: skip
+    assert not result.definedness["dst"].any()
+
+
+def test_a_copy_that_nothing_uses_is_no_finding():
+    assert inserted(first=8).findings == []
+
+
+def test_a_copy_into_a_part_of_a_tile_is_one_of_its_bytes():
+    (found,) = inserted(first=0).findings
+    assert "'pto.tstore' reads %part" in found.message
+    assert steps(found.context["origin"]) == ["allocated %x", "copied %y", "copied %part"]
+
+
+def inserted(first: int):
+    """Nothing writes a tile, which goes to columns 8 to 16 of another one; of that, 8 are stored."""
+    k = Kernel("a5")
+    x, y = k.tile("x", "f32", 8, 8), k.tile("y", "f32", 8, 16)
+    part = k.tile("part", "f32", 8, 8)
+    k.load("src", y)
+    k.op("pto.tinsert", [x, (k.const(0), "index"), (k.const(8), "index")], [y])
+    k.op("pto.textract", [y, (k.const(0), "index"), (k.const(8 - first), "index")], [part])
+    k.store(part, "dst")
+    given = {"src": np.ones((8, 16), np.float32), "dst": np.zeros((8, 8), np.float32)}
+    result = k.run(given)
+    assert result.definedness["dst"].all() == (first == 8)
+    return result
+
+
+def test_what_is_written_again_has_a_value_again():
+    k = Kernel("a5")
+    x, y = k.tile("x", "f32", 8, 16), k.tile("y", "f32", 8, 16)
+    k.op("pto.tmov", [x], [y])
+    k.load("src", y)
+    k.store(y, "dst")
+    given = {"src": np.ones((8, 16), np.float32), "dst": np.zeros((8, 16), np.float32)}
+    result = k.run(given)
+    assert result.findings == []
+    assert result.definedness["dst"].all()
