@@ -18,14 +18,15 @@ from ptosim.engine.watch.shadow import ORIGIN, Atom, Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.effects.account import DEFINED, TAINTED, UNDEFINED, written_name
+from ptosim.machine.effects.account import DEFINED, TAINTED, UNDEFINED
 from ptosim.machine.effects.ranges import EMPTY, intervals
+from ptosim.machine.effects.row import written_name
 from ptosim.machine.effects.strided import MAX_RUNS, Touch, runs_of
 from ptosim.ops.base.binding import Binding
 
 MOST_BYTES = 1 << 22
 """Of an operand, looked at one by one: of a larger one all that is computed of it has no value."""
-_ALIKE = ("elementwise", "tile_scalar", "memory")
+_ALIKE = ("elementwise", "tile_scalar", "memory", "micro_dma")
 """Families whose results have the elements of their sources, in their order."""
 
 
@@ -36,7 +37,7 @@ def without_values(print_: Footprint) -> np.ndarray | None:
     return print_.shadow.states(_places(print_)) != DEFINED
 
 
-# -- where they come from ---------------------------------------------------------------------------
+# -- where they come from --------------------------------------------------------------------------
 
 MOST_STEPS = 8
 """Steps of a trail that are kept: of a longer one the first."""
@@ -201,7 +202,11 @@ copy that reaches more of them, its bursts over each other, the destination coun
 not the whole source is without values: less is known of it."""
 
 
-def copier(binding: Binding, shadows: Shadows) -> Callable[[], None] | None:
+Told = Callable[[Trail], None]
+"""Is told of trails that end in global memory."""
+
+
+def copier(binding: Binding, shadows: Shadows, went_out: Told) -> Callable[[], None] | None:
     """Return what gives the destinations of copies the states of their sources, None if nothing is
     copied. It is called after the destinations were noted as written."""
     touches = binding.touches
@@ -216,7 +221,10 @@ def copier(binding: Binding, shadows: Shadows) -> Callable[[], None] | None:
     def spread() -> None:
         for print_, pair in known:
             if any(atom.defined != DEFINED for atom in print_.atoms()):
-                _spread(op, print_, *pair, shadows)
+                trails = _spread(op, print_, *pair, shadows)
+                if isinstance(pair[1].where, int):
+                    for trail in trails:
+                        went_out(trail)
 
     return spread
 
@@ -228,7 +236,7 @@ def _spread(
     target: Touch,
     unit: tuple[int, int],
     shadows: Shadows,
-) -> None:
+) -> Iterable[Trail]:
     states = {atom.defined: atom for atom in print_.atoms()}
     trails = {
         state: trail_of(atom, print_).longer("copied", op, written_name(op, target.operand))
@@ -239,10 +247,10 @@ def _spread(
         found = footprint(target, None, shadows)
         if found is not None:
             _set(found, *next(iter(trails.items())))
-        return
+        return trails.values()
     source, target = _moving(source, target)
     if max(_count(source), _count(target)) > MOST_PLACES:
-        return
+        return ()
     of_bytes = print_.shadow.states(_reached(source))
     if unit != (1, 1):
         of_bytes = np.repeat(of_bytes[:: unit[0]], unit[1])
@@ -252,6 +260,7 @@ def _spread(
         parts = runs_of(chosen, 1) if len(chosen) else ()
         if parts and len(parts) < MAX_RUNS:
             _set(Footprint(shadow, parts, target.operand, None), state, trail)
+    return trails.values()
 
 
 def _set(print_: Footprint, state: int, trail: Trail) -> None:

@@ -20,7 +20,8 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED, written_name
+from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED
+from ptosim.machine.effects.row import written_name
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
 
@@ -307,10 +308,11 @@ class Marks(Ordering):
             self._seen.add(key)
             self.report.misaligned(inst, address, need)
 
-    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
-        """Report a read of bytes without a value, once for each instruction and operand."""
+    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> Trail:
+        """Report a read of bytes without a value, once for each instruction and operand; return how
+        they came to have none."""
         if not self.chosen.defined or print_.is_copied:
-            return
+            return Trail(())
         trail = trail_of(atom, print_)
         if atom.defined != TAINTED:  # else its cause was reported
             key = (entry[2].inst.pc, print_.name, atom.defined)
@@ -323,6 +325,7 @@ class Marks(Ordering):
         before = self.tainted.get(id(print_))
         if before is None:
             self.tainted[id(print_)] = without_values(print_), trail
+        return trail
 
     def _is_lost(self, core: Core, atom: Atom, owner: Value | None) -> bool:
         """True if what was overwritten is read: under its own name, or under a second name of the

@@ -95,7 +95,7 @@ class Monitor(Marks):
             return
         access = self._access(core, inst, bound, first)
         mode, commit = self.control.around(core, inst, commit)
-        others = (*self._others(core, inst, binding), *self._on_lines(core, inst, access))
+        others = (*self._others(core, inst, binding, access), *self._on_lines(core, inst, access))
         if mode is not None:
             others = (*others, mode)
         if others or not self._is_usual(agent, access, inst):
@@ -104,11 +104,13 @@ class Monitor(Marks):
         else:
             bound.commit = self._usual(agent, access, inst, commit, binding)
 
-    def _others(self, core: Core, inst: Inst, binding: Binding) -> tuple[Callable[[], None], ...]:
+    def _others(
+        self, core: Core, inst: Inst, binding: Binding, access: Access
+    ) -> tuple[Callable[[], None], ...]:
         """What else is looked at each time that a binding takes effect; nothing for most."""
         numbers = self._with_values(self.quant.check_of(binding) if self.chosen.quant else None)
         touches = self.library_events(core, inst)
-        spreads = copier(binding, self.shadow)
+        spreads = copier(binding, self.shadow, lambda way: self.report.went_out(way, access))
         return tuple(c for c in (numbers, touches, spreads) if c is not None)
 
     def _with_values(self, check: Callable[[], None] | None) -> Callable[[], None] | None:

@@ -28,7 +28,7 @@ MOST_ENDS = 3
 """Stores of what was computed of bytes without a value that a finding names."""
 
 _DID = {
-    "allocated": "{} is allocated here",
+    "allocated": "{} is made here",
     "left": "left them so",
     "copied": "copied to {} as they are",
     "pushed": "pushed them so",

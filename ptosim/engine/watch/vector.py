@@ -13,14 +13,16 @@ import numpy as np
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent
+from ptosim.engine.watch.definedness import Trail
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.alignment import Alignment, alignment_of
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import DEFINED
+from ptosim.machine.effects.account import DEFINED, TAINTED
+from ptosim.machine.effects.row import written_name
 from ptosim.machine.effects.storage import allocation_of
-from ptosim.machine.effects.strided import Strided, runs_of
+from ptosim.machine.effects.strided import MAX_RUNS, Strided, runs_of
 from ptosim.machine.vector import VectorWindow
 
 if TYPE_CHECKING:
@@ -36,11 +38,8 @@ if TYPE_CHECKING:
 
 def loads_used_whole(region: Operation) -> set[Operation]:
     """Return the loads of a region whose every lane is used."""
-    users: dict[Value, list[Operation]] = {}
+    users = _users(region)
     _, *ops = region.walk()
-    for op in ops:
-        for value in op.operand_values():
-            users.setdefault(value, []).append(op)
     return {
         op
         for op in ops
@@ -48,6 +47,15 @@ def loads_used_whole(region: Operation) -> set[Operation]:
         and not op.has("indexed")
         and any(_is_used_whole(value, users) for value in op.results)
     }
+
+
+def _users(region: Operation) -> dict[Value, list[Operation]]:
+    users: dict[Value, list[Operation]] = {}
+    _, *ops = region.walk()
+    for op in ops:
+        for value in op.operand_values():
+            users.setdefault(value, []).append(op)
+    return users
 
 
 def _is_used_whole(value: Value, users: dict[Value, list[Operation]]) -> bool:
@@ -78,6 +86,53 @@ def _leaves_out(op: Operation) -> bool:
         return bool(op.regions) or op.has("yields") or op.has("selects")
     pattern = getattr(mask.owner.bound.get("pattern"), "const", None) if mask.owner else None
     return str(getattr(pattern, "member", pattern)) != "PAT_ALL"
+
+
+class _Fed(NamedTuple):
+    """How a store gets what a load read: in the same lanes, or a round of a loop later."""
+
+    by_lanes: bool
+    later: bool
+
+
+def stores_fed(region: Operation) -> dict[Operation, dict[Operation, _Fed]]:
+    """Return for each load of a region the stores of it that what it read takes part in."""
+    users = _users(region)
+    return {op: _fed_by(op, users) for op in region.walk() if op.has("loads")}
+
+
+def _fed_by(load: Operation, users: dict[Value, list[Operation]]) -> dict[Operation, _Fed]:
+    found: dict[Operation, _Fed] = {}
+    known: dict[Value, _Fed] = {}
+    waiting = [(value, _Fed(by_lanes=True, later=False)) for value in load.results]
+    while waiting:
+        value, fed = waiting.pop()
+        before = known.get(value)
+        if before is not None:
+            fed = _Fed(before.by_lanes and fed.by_lanes, before.later or fed.later)
+            if fed == before:
+                continue
+        known[value] = fed
+        for op in users.get(value, ()):
+            if op.has("stores"):
+                found[op] = fed
+            waiting += _handed_on(op, fed)
+    return found
+
+
+def _handed_on(op: Operation, fed: _Fed) -> Iterator[tuple[Value, _Fed]]:
+    """What an operation makes of a value; a loop gives what it yields to its next round."""
+    around = op.parent if op.has("yields") else None
+    if around is not None:
+        later = fed.later or around.has("loop")
+        values = [*around.results]
+        if around.has("loop"):
+            values += [v for r in around.regions for b in r.blocks for v in b.values]
+        for value in values:
+            yield value, _Fed(fed.by_lanes, later)
+    by_lanes = fed.by_lanes and not (op.has("picks_lanes") or op.has("reduces"))
+    for value in op.results:
+        yield value, _Fed(by_lanes, fed.later)
 
 
 def _is_point(op: Operation) -> bool:
@@ -137,6 +192,7 @@ class VectorWatch:
         self._inside: set[int] = set()
         self._scalars: list[Access] = []
         self._known: dict[tuple[int, int, bytes], list[tuple[_Instruction, Access]]] = {}
+        self._fed: dict[int, dict[Operation, dict[Operation, _Fed]]] = {}
         by_op = {i.op: i for i in insts if i.kind is Kind.VECTOR}
         for head in [i for i in insts if i.kind is Kind.REGION]:
             self._inside.update(range(head.pc, head.end))
@@ -196,12 +252,15 @@ class VectorWatch:
                 is_defined = is_defined and all(
                     a.defined == DEFINED for p in access.reads for a in p.atoms()
                 )
+        lost: list[_Lost] = []
         if not is_defined and monitor.chosen.defined:
-            self._undefined(core, shadow, table, dict(entries))
+            lost = self._undefined(core, shadow, table, dict(entries))
         for _, entry in entries:
             writes = entry[2].writes
             if writes:
                 monitor.note(entry, agent, (), tuple((p, DEFINED) for p in writes), agent.index)
+        if lost:
+            self._spread(core, head, shadow, table, lost)
 
     def _close_scalars(self, agent: Agent) -> None:
         """Scalar operations of a region belong to the vector unit, in whose order they are done;
@@ -258,9 +317,11 @@ class VectorWatch:
         shadow: Shadow,
         table: dict[int, _Instruction],
         entries: dict[_Instruction, Entry],
-    ) -> None:
-        """Report the first load of each instruction that finds bytes without a value. Where only
-        lanes that a mask may leave out have none, nothing is known to be wrong."""
+    ) -> list[_Lost]:
+        """Report the first load of each instruction that finds bytes without a value; return all of
+        them. Where only lanes that a mask may leave out have none, nothing is known to be wrong."""
+        found: list[_Lost] = []
+        trail = Trail(())
         runs = _in_order(core.ub)
         low, high = int(runs.starts.min()), int((runs.starts + runs.sizes).max())
         runs = runs._replace(starts=runs.starts - low)
@@ -283,13 +344,67 @@ class VectorWatch:
                 for store in earlier[over].tolist():
                     wrong &= (places < runs.starts[store]) | (places >= ends[store])
                 if wrong.sum() >= (1 if row.is_whole else len(places)):
-                    self._report(shadow, row, entries[row], low + places[wrong])
-                    break
+                    if not found or found[-1].code != code:
+                        trail = self._report(shadow, row, entries[row], low + places[wrong])
+                    found.append(_Lost(code, int(runs.numbers[at]), np.flatnonzero(wrong), trail))
+        return found
 
-    def _report(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> None:
+    def _report(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> Trail:
         parts = runs_of(np.unique(places), 1)
-        print_ = Footprint(shadow, parts, row.operand, None)
-        self.monitor.undefined(print_.atoms()[0], entry, print_)
+        print_ = Footprint(shadow, parts, row.operand, row.owner)
+        trail = self.monitor.undefined(print_.atoms()[0], entry, print_)
+        self.monitor.tainted.clear()
+        return trail
+
+    def _spread(
+        self,
+        core: Core,
+        head: Inst,
+        shadow: Shadow,
+        table: dict[int, _Instruction],
+        lost: list[_Lost],
+    ) -> None:
+        """What the region stored of bytes without a value has none either: of what a load read, up
+        to its next execution, or where a loop hands it on, to the end."""
+        fed = self._fed.get(head.pc)
+        if fed is None:
+            assert head.op is not None
+            fed = self._fed[head.pc] = stores_fed(head.op)
+        codes = {row.inst.op: code for code, row in table.items()}
+        runs = _in_order(core.ub)
+        for one in lost:
+            again = runs.numbers[(runs.codes == one.code) & (runs.numbers > one.number)]
+            load = table[one.code].inst.op
+            for store, how in fed.get(load, {}).items() if load is not None else ():
+                end = runs.numbers[-1] if how.later or not len(again) else again[0]
+                chosen = (runs.numbers > one.number) & (runs.numbers <= end)
+                chosen &= runs.codes == codes.get(store, -1)
+                places = [
+                    start + (one.bytes[one.bytes < size] if how.by_lanes else np.arange(size))
+                    for start, size in zip(runs.starts[chosen], runs.sizes[chosen], strict=True)
+                ]
+                if places:
+                    _taint(shadow, np.unique(np.concatenate(places)), one.trail, store)
+
+
+class _Lost(NamedTuple):
+    """A load that found bytes without a value: its instruction, its place in the log, which of its
+    bytes, and how they came there."""
+
+    code: int
+    number: int
+    bytes: np.ndarray
+    trail: Trail
+
+
+def _taint(shadow: Shadow, places: np.ndarray, trail: Trail, store: Operation) -> None:
+    parts = runs_of(places, 1) if len(places) else ()
+    if not parts or len(parts) >= MAX_RUNS:
+        return
+    name = written_name(store, "dst" if "dst" in store.bound else "base")
+    way = trail.longer("computed", store, name)
+    for atom in Footprint(shadow, parts, name, None).atoms():
+        atom.defined, atom.trail = TAINTED, way._replace(stamp=atom.write[2])
 
 
 def _table(

@@ -76,7 +76,7 @@ def test_a_fifo_hands_on_what_it_gets():
     assert undefined(HALVES.replace("    USE\n", "")) == []
     (found,) = undefined(HALVES.replace("USE", ABS))
     assert "'pto.tabs' reads %t" in found.message
-    assert [label.text for label in found.labels[1:]] == ["%acc is allocated here", "pushed them so"]
+    assert [label.text for label in found.labels[1:]] == ["%acc is made here", "pushed them so"]
 
 
 def test_what_nobody_pops_is_told_of_the_push():
@@ -119,7 +119,7 @@ def test_a_copy_is_no_finding_and_the_use_has_its_origin():
     assert "a copy of bytes that nothing has written" in found.message
     assert steps(found.context["origin"]) == ["allocated %t0", "copied %t1", "copied %t2"]
     assert [label.text for label in found.labels[1:]] == [
-        "%t0 is allocated here", "copied to %t1 as they are", "copied to %t2 as they are",
+        "%t0 is made here", "copied to %t1 as they are", "copied to %t2 as they are",
     ]  # fmt: skip
     lines = [label.span.line for label in found.labels]
     assert [step["line"] for step in found.context["origin"]] == lines[1:]

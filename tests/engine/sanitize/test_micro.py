@@ -394,3 +394,61 @@ def test_the_unit_flag_orders_a_product_and_the_move_of_its_result(flags, expect
     found = ptosim.check(text, sync="manual")
     assert [d.code for d in found if d.code.startswith("PTO52")] == expected, found
     assert not any(d.is_rejection for d in found), found
+
+
+# -- what a region stores of bytes without a value -------------------------------------------------
+
+
+def stored(*lines: str):
+    """`q` is filled, then what a region stores there of `p`, where nothing is, goes out; which of
+    its 32 first lanes have values, and the only finding."""
+    fill = FILL.replace("%p,", "%q,")
+    text = kernel(
+        f"%g: {GM}, %o: {GM}",
+        "\n".join([
+            "%z = arith.constant 0 : index", *UB, fill, *flag("MTE2", "V"), *region(*lines),
+            *flag("V", "MTE3"), TAKE,
+        ]),
+    )  # fmt: skip
+    result = run(text, {name: np.zeros(256, np.float32) for name in "go"})
+    (found,) = result.findings
+    return result.definedness["o"].tolist(), found
+
+
+def test_what_is_stored_of_a_load_without_values_has_none():
+    lanes, found = stored(load(0), f"%x1 = pto.vabs %x0, %m : {V}, {M} -> {V}", store(1, 64))
+    assert lanes == [True] * 64 + [False] * 64 + [True] * 128
+    assert [label.text for label in found.labels[1:]] == ["%p is made here", "stored to `o`"]
+    (output,) = found.context["outputs"]
+    assert [step["did"] for step in output["steps"]] == [
+        "allocated", "computed", "stored",
+    ]  # fmt: skip
+
+
+def test_each_round_of_a_loop_stores_what_it_has_loaded():
+    """The second round loads what the first has stored."""
+    bar = 'pto.mem_bar "VV_ALL"'
+    one = f"%one = arith.constant 1.0 : f32\n%x9 = pto.vbr %one : f32 -> {V}"
+    loop = [
+        "%e = arith.constant 128 : index", "%s = arith.constant 64 : index",
+        "scf.for %i = %z to %e step %s {", bar,
+        f"%x0 = pto.vlds %p[%i] : {P} -> {V}", f"pto.vsts %x0, %q[%i], %m : {V}, {P}, {M}",
+        store(9, 64, "p"), "}",
+    ]  # fmt: skip
+    lanes, _ = stored(one, *loop)
+    assert lanes == [False] * 64 + [True] * 192
+
+
+def test_a_loop_hands_on_what_it_has_loaded():
+    """A sum over rounds has no value as soon as one of its terms has none."""
+    one = f"%one = arith.constant 1.0 : f32\n%x9 = pto.vbr %one : f32 -> {V}"
+    loop = [
+        "%e = arith.constant 128 : index", "%s = arith.constant 64 : index", store(9, 64, "p"),
+        'pto.mem_bar "VV_ALL"',
+        f"%x1 = scf.for %i = %z to %e step %s iter_args(%a = %x9) -> ({V}) {{",
+        f"%x0 = pto.vlds %p[%i] : {P} -> {V}",
+        f"%b = pto.vadd %a, %x0, %m : {V}, {V}, {M} -> {V}", f"scf.yield %b : {V}", "}",
+        store(1, 0),
+    ]  # fmt: skip
+    lanes, _ = stored(one, *loop)
+    assert lanes == [False] * 64 + [True] * 192
