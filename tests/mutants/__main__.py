@@ -5,7 +5,11 @@ between ranks also turned to another rank, transfers too;
 with `--twice` N random pairs of such changes for each program, too. `check` must report a race, a
 deadlock or a token that nobody holds exactly if the graph of `tests/oracle/ordering.py` has one for
 the bytes written down in `levels.py`; the memory barriers of vector regions (`regions`) are dropped,
-moved and replaced by those of other kinds. Exit code 1 if the two ever differ."""
+moved and replaced by those of other kinds. Exit code 1 if the two ever differ.
+
+`memory` changes places, extents and fills of shipped programs (`memory.py`), and prints for each
+kind what is said of its mutants; exit code 1 if one of a kind that histories of bytes must show
+computes something else without a finding."""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
+from tests.mutants.memory import MUST_SHOW, SMALL, verdicts
 from tests.mutants.model import Model, Mutant, mutants
 from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
@@ -51,20 +56,38 @@ def _regions(programs: int) -> int:
     return differences
 
 
+def _memory(per_kind: int) -> int:
+    """Places, extents and fills of shipped programs, as they are and with addresses."""
+    counts: dict[str, Counter[str]] = {}
+    differences = 0
+    for name, placed in product(SMALL, (False, True)):
+        for change, found in verdicts(name, placed=placed, per_kind=per_kind):
+            counts.setdefault(change.kind, Counter())[found] += 1
+            if found == "other" and change.kind in MUST_SHOW:
+                differences += 1
+                print(f"{name}{' placed' if placed else ''}: line {change.line}: {change.kind}")
+    for kind, of_kind in counts.items():
+        _print(kind, of_kind)
+    return differences
+
+
 def _print(level: str, counts: Counter[str]) -> None:
     shown = ", ".join(f"{word} {n}" for word, n in sorted(counts.items()))
-    print(f"{level:10} {sum(counts.values()):6} programs: {shown}", flush=True)
+    print(f"{level:12} {sum(counts.values()):6} programs: {shown}", flush=True)
 
 
 def main() -> int:
     """Try all, and print a line for each level."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("level", nargs="*", choices=[*LEVELS, "regions", []])
+    parser.add_argument("level", nargs="*", choices=[*LEVELS, "regions", "memory", []])
     parser.add_argument("--programs", type=int, help="of each level and target; default: all")
     parser.add_argument("--twice", type=int, default=0)
     options = parser.parse_args()
     differences, start = 0, time.monotonic()
-    for level in options.level or (*LEVELS, "regions"):
+    for level in options.level or (*LEVELS, "regions", "memory"):
+        if level == "memory":
+            differences += _memory(options.programs or 20)
+            continue
         if level == "regions":
             differences += _regions(options.programs or 40)
             continue

@@ -1,0 +1,48 @@
+"""Shipped programs with one address, offset, size, stride, valid region or fill changed, as they
+are and with addresses in their text: who computes something else of bytes without a history has a
+finding. All of them: `python -m tests.mutants memory`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.memory import KINDS, MUST_SHOW, SMALL, Seen, case, changes, seen, verdict, verdicts
+
+BOTH = [pytest.param(n, p, id=f"{n}-{'placed' if p else 'as_is'}") for n in SMALL for p in (0, 1)]
+
+
+@pytest.mark.sampled(1, 6)
+@pytest.mark.parametrize(("name", "placed"), BOTH)
+def test_no_mutant_that_histories_show_is_silent(name: str, placed: bool) -> None:
+    """The program itself has no finding (`verdicts` asks)."""
+    silent = [
+        (change.kind, change.line)
+        for change, found in verdicts(name, placed=placed, per_kind=2)
+        if found == "other" and change.kind in MUST_SHOW
+    ]
+    assert silent == []
+
+
+FOUND = {
+    "address": ("basics/vadd", True), "second name": ("basics/vadd", True),
+    "offset": ("new/vector", False), "tile size": ("basics/rmsnorm", False),
+    "block stride": ("model/rmsnorm_bf16", False), "valid region": ("basics/softmax", False),
+    "missing fill": ("basics/vadd", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FOUND)
+def test_a_mutant_of_each_kind_is_found(kind: str) -> None:
+    name, placed = FOUND[kind]
+    text, args, options = case(name, placed=placed)
+    before = seen(text, args, **options)
+    assert isinstance(before, Seen)
+    found = {
+        verdict(before, seen(change.text, args, **options))
+        for change in list(c for c in changes(text) if c.kind == kind)[:8]
+    }
+    assert found & {"found", "stopped", "refused", "incomplete"}, found
+
+
+def test_every_kind_is_among_them() -> None:
+    assert set(FOUND) == {*KINDS, "tile size", "valid region"}

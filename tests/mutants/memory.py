@@ -1,0 +1,284 @@
+"""Programs with one place, extent or fill changed: which bytes are reached, not in which order.
+
+Each change is of one line of a text that has one operation a line; what it needs is put before it.
+What must come of it no oracle says, so a mutant counts as harmless exactly if a run gives the same
+bytes as the program does, with memory that nothing wrote filled in two different ways."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ptosim
+from ptosim.ground.source import Source
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch import array_files
+from ptosim.launch.analysis.insert_sync.write import rewritten
+from ptosim.launch.description import sidecar_of
+from ptosim.launch.sources import source_path
+from tests.support.mutate import SYNC
+
+
+class Change(NamedTuple):
+    """A changed text; `line` counts from 1."""
+
+    kind: str
+    line: int
+    text: str
+
+
+Lines = list[str]
+Maker = Callable[[Lines, int], Iterator[Lines]]
+"""Yields what a line becomes, each time as lines in its place."""
+
+_PLACE = re.compile(r"(pto\.alloc_tile\b.*?\baddr = )(%\w+)")
+_CONST = re.compile(r"^\s*%(\w+) = arith\.constant (-?\d+) : (\w+)", re.M)
+_WINDOW = re.compile(r"(pto\.partition_view .*?offsets = \[)([^\]]*)(\])")
+_TILE = re.compile(r"^(\s*%\w+ = pto\.alloc_tile\b.*?: )(!pto\.tile_buf<\w+, )(\d+)x(\d+)x(\w+)(.*)")
+_BLOCK = re.compile(r"^\s*(%\w+) = pto\.get_block_idx\b")
+_FILLS = re.compile(
+    r"^\s*pto\.(tload|texpands|tfillpad\w*|tmov|tci|mte_gm_ub|mte_gm_l1|tfill\w*)\b.*"
+)
+_VALID = re.compile(r"(pto\.set_validshape %\w+, )(%\w+)(, )(%\w+)")
+_INS = re.compile(r"^(\s*pto\.t\w+ ins\()(%\w+)(.*)")
+
+
+def _constants(lines: Lines) -> dict[str, tuple[int, str]]:
+    """Value and type of the integers that a text names."""
+    return {n: (int(v), t) for n, v, t in _CONST.findall("\n".join(lines))}
+
+
+def _moved(lines: Lines, at: int) -> Iterator[Lines]:
+    """A tile at another address: half of a tile, or a block, farther on or before."""
+    found = _PLACE.search(lines[at])
+    held = _constants(lines).get(found[2][1:]) if found else None
+    if found is None or held is None:
+        return
+    value, type_ = held
+    for number, by in enumerate((32, 512, 4096, -32, -512)):
+        if value + by >= 0:
+            name = f"%moved{number}"
+            yield [
+                f"{name} = arith.constant {value + by} : {type_}",
+                _PLACE.sub(lambda m, n=name: m[1] + n, lines[at]),
+            ]
+
+
+def _shifted(lines: Lines, at: int) -> Iterator[Lines]:
+    """A window one row or one column farther on, or before, or from the first on."""
+    found = _WINDOW.search(lines[at])
+    if found is None:
+        return
+    offsets = [o.strip() for o in found[2].split(",")]
+    for number, offset in enumerate(offsets):
+        other = [*offsets]
+        other[number] = "%farther"
+        for made in (f"arith.addi {offset}", f"arith.subi {offset}", f"arith.muli {offset}"):
+            by = 0 if "muli" in made else 1
+            yield [
+                f"%farther1 = arith.constant {by} : index", f"%farther = {made}, %farther1 : index",
+                _WINDOW.sub(lambda m, o=other: m[1] + ", ".join(o) + m[3], lines[at]),
+            ]  # fmt: skip
+
+
+
+def _named(lines: Lines, at: int) -> Iterator[Lines]:
+    """A tile is written over in part by another one, then read by a second name of its place."""
+    found = _INS.match(lines[at])
+    before = "\n".join(lines[:at])
+    made = found and re.search(
+        rf"^\s*{found[2]} = pto\.alloc_tile addr = (%\w+) : (!pto\.tile_buf<vec, \w*x([fi]\d+)>)",
+        before,
+        re.M,
+    )
+    held = _constants(lines).get(made[1][1:]) if made else None
+    if found is None or not made or held is None:
+        return
+    (value, place), type_, elem = held, made[2], made[3]
+    number = "1.0" if elem.startswith("f") else "1"
+    yield [
+        f"%over_at = arith.constant {value + 32} : {place}",
+        f"%over = pto.alloc_tile addr = %over_at : {type_}",
+        f"%over_by = arith.constant {number} : {elem}",
+        f"pto.texpands ins(%over_by : {elem}) outs(%over : {type_})",
+        f"%second = pto.alloc_tile addr = {made[1]} : {type_}",
+        f"{found[1]}%second{found[3]}",
+    ]
+
+
+def _strided(lines: Lines, at: int) -> Iterator[Lines]:
+    """Another number of the block than the launch gave: half of it, or twice."""
+    found = _BLOCK.match(lines[at])
+    if found is None:
+        return
+    name = found[1]
+    type_ = "i64" if not re.search(r": index\s*$", lines[at]) else "index"
+    for word in ("divui", "muli"):
+        renamed = lines[at].replace(name, f"{name}_was", 1)
+        yield [
+            renamed, f"%stride_by = arith.constant 2 : {type_}",
+            f"{name} = arith.{word} {name}_was, %stride_by : {type_}",
+        ]  # fmt: skip
+
+
+def _extended(lines: Lines, at: int) -> Iterator[Lines]:
+    """A valid region of one row less."""
+    found = _VALID.search(lines[at])
+    if found is not None:
+        yield [
+            "%less1 = arith.constant 1 : index",
+            f"%less = arith.subi {found[2]}, %less1 : index",
+            _VALID.sub(lambda m: f"{m[1]}%less{m[3]}{m[4]}", lines[at]),
+        ]
+
+def _unfilled(lines: Lines, at: int) -> Iterator[Lines]:
+    """A load or a fill that is not there."""
+    if _FILLS.match(lines[at]):
+        yield []
+
+
+KINDS: dict[str, Maker] = {
+    "address": _moved,
+    "offset": _shifted,
+    "second name": _named,
+    "block stride": _strided,
+    "valid region": _extended,
+    "missing fill": _unfilled,
+}
+
+
+def _retyped(text: str) -> Iterator[Change]:
+    """All tiles of a type with twice the rows, or with one row or column less of them valid."""
+    seen = set()
+    for at, line in enumerate(text.split("\n"), 1):
+        found = _TILE.match(line)
+        type_ = line[found.start(2) :].strip() if found is not None else ""
+        if found is None or "valid" in line or type_ in seen or not type_.endswith(">"):
+            continue
+        seen.add(type_)
+        rows, cols = int(found[3]), int(found[4])
+        twice = type_.replace(f"{rows}x{cols}", f"{2 * rows}x{cols}", 1)
+        yield Change("tile size", at, text.replace(type_, twice))
+        for less in ((rows - 1, cols), (rows, cols - 1)):
+            if min(less) > 0:
+                other = f"{type_[:-1]}, valid={less[0]}x{less[1]}>"
+                yield Change("valid region", at, text.replace(type_, other))
+
+
+MUST_SHOW = frozenset(("address", "second name", "tile size", "valid region"))
+"""Kinds of which every mutant that computes something else has a finding, or elements without
+values. Of the other kinds a mutant may be a program that is right for another purpose: it reads
+other bytes that have values, and only what is expected of it tells."""
+
+
+def changes(text: str) -> Iterator[Change]:
+    """Yield all changes of a text."""
+    yield from _retyped(text)
+    lines = text.split("\n")
+    for at in range(len(lines)):
+        for kind, make in KINDS.items():
+            for made in make(lines, at):
+                yield Change(kind, at + 1, "\n".join([*lines[:at], *made, *lines[at + 1 :]]))
+
+
+# -- verdicts --------------------------------------------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """What a run shows: codes of its findings by severity above notes, outputs with memory filled
+    in two ways, and which of their elements have values."""
+
+    codes: frozenset[str]
+    outputs: tuple[dict[str, np.ndarray], ...]
+    defined: dict[str, np.ndarray]
+
+
+def seen(text: str, args: dict[str, Any], **options: Any) -> Seen | str:
+    """Run a text; a word where it is refused or stops."""
+    load = {k: options[k] for k in ("target", "level", "compat") if k in options}
+    run = {k: v for k, v in options.items() if k not in load}
+    try:
+        loaded = ptosim.load(text, **load)
+        results = [
+            loaded.run(args, timing=False, uninit=uninit, sanitize=chosen, **run)
+            for uninit, chosen in (("poison", "all"), ("zero", "none"))
+        ]
+    except ptosim.Trap:
+        return "stopped"
+    except (ptosim.ProgramError, ptosim.UsageError):
+        return "refused"
+    codes = frozenset(d.code for d in results[0].findings if d.severity.word != "note")
+    return Seen(codes, tuple(r.outputs for r in results), dict(results[0].definedness))
+
+
+def verdict(before: Seen, after: Seen | str) -> str:
+    """`refused`, `stopped`, `found`; `harmless`; `incomplete` where the only sign is which elements
+    have values; `other` for a program that computes something else of bytes that have values."""
+    if isinstance(after, str):
+        return after
+    if after.codes - before.codes:
+        return "found"
+    same = all(
+        np.array_equal(one[name].view(np.uint8), two[name].view(np.uint8))
+        for one, two in zip(before.outputs, after.outputs, strict=True)
+        for name in one
+    )
+    if same:
+        return "harmless"
+    if any((before.defined[n] & ~after.defined[n]).any() for n in before.defined):
+        return "incomplete"
+    return "other"
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+SMALL = (
+    "basics/rmsnorm", "basics/softmax", "basics/vadd", "cube/gemm_f16", "model/rmsnorm_bf16",
+    "model/rope", "new/vector", "quant/int8_asym",
+)  # fmt: skip
+"""Shipped programs that take little time, on tiles and with their own or no synchronisation."""
+
+
+class Case(NamedTuple):
+    """A program with its arguments and the options of its runs."""
+
+    text: str
+    args: dict[str, Any]
+    options: dict[str, Any]
+
+
+def case(name: str, *, placed: bool) -> Case:
+    """Return a shipped program, `placed`: with the planner's addresses and flags in its text, which
+    makes it one of level 3."""
+    path = source_path(f"@{name}")
+    beside = sidecar_of(path)
+    assert beside is not None
+    args = {n: array_files.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+    names = ("level", "compat", "block_num", "entry")
+    options = {n: beside.options[n] for n in names if n in beside.options}
+    options["target"] = beside.targets[0]
+    text = path.read_text(encoding="utf-8")
+    if placed:
+        asked = FrontOptions(target=options["target"], level=options.pop("level", None))
+        source = Source(name, text)
+        flags = not SYNC.search(text)
+        text = rewritten(source, asked, plan="addr =" not in text, insert_sync=flags)[0]
+    return Case(text, args, options)
+
+
+def verdicts(name: str, *, placed: bool, per_kind: int) -> Iterator[tuple[Change, str]]:
+    """Yield changes of a shipped program, so many of each kind, with what is said of them."""
+    text, args, options = case(name, placed=placed)
+    before = seen(text, args, **options)
+    assert isinstance(before, Seen), (name, before)
+    assert before.codes == frozenset(), (name, before.codes)
+    by_kind: dict[str, list[Change]] = {}
+    for change in changes(text):
+        by_kind.setdefault(change.kind, []).append(change)
+    for kind, made in by_kind.items():
+        for change in Random(f"{name} {kind}").sample(made, min(per_kind, len(made))):
+            yield change, verdict(before, seen(change.text, args, **options))
