@@ -38,7 +38,9 @@ Maker = Callable[[Lines, int], Iterator[Lines]]
 _PLACE = re.compile(r"(pto\.alloc_tile\b.*?\baddr = )(%\w+)")
 _CONST = re.compile(r"^\s*%(\w+) = arith\.constant (-?\d+) : (\w+)", re.M)
 _WINDOW = re.compile(r"(pto\.partition_view .*?offsets = \[)([^\]]*)(\])")
-_TILE = re.compile(r"^(\s*%\w+ = pto\.alloc_tile\b.*?: )(!pto\.tile_buf<\w+, )(\d+)x(\d+)x(\w+)(.*)")
+_TILE = re.compile(
+    r"^(\s*%\w+ = pto\.alloc_tile\b.*?: )(!pto\.tile_buf<\w+, )(\d+)x(\d+)x(\w+)(.*)"
+)
 _BLOCK = re.compile(r"^\s*(%\w+) = pto\.get_block_idx\b")
 _FILLS = re.compile(
     r"^\s*pto\.(tload|texpands|tfillpad\w*|tmov|tci|mte_gm_ub|mte_gm_l1|tfill\w*)\b.*"
@@ -83,7 +85,6 @@ def _shifted(lines: Lines, at: int) -> Iterator[Lines]:
                 f"%farther1 = arith.constant {by} : index", f"%farther = {made}, %farther1 : index",
                 _WINDOW.sub(lambda m, o=other: m[1] + ", ".join(o) + m[3], lines[at]),
             ]  # fmt: skip
-
 
 
 def _named(lines: Lines, at: int) -> Iterator[Lines]:
@@ -134,6 +135,7 @@ def _extended(lines: Lines, at: int) -> Iterator[Lines]:
             f"%less = arith.subi {found[2]}, %less1 : index",
             _VALID.sub(lambda m: f"{m[1]}%less{m[3]}{m[4]}", lines[at]),
         ]
+
 
 def _unfilled(lines: Lines, at: int) -> Iterator[Lines]:
     """A load or a fill that is not there."""

@@ -84,8 +84,9 @@ def trail_of(atom: Atom, print_: Footprint) -> Trail:
     writer = atom.write[2]
     if writer is None or atom.defined == UNDEFINED:
         owner = print_.owner
-        made = owner.owner if owner is not None else None
-        return Trail((Step("allocated", made, f"%{owner.name}"),) if made is not None else ())
+        if owner is None or owner.owner is None:
+            return Trail(())
+        return Trail((Step("allocated", owner.owner, f"%{owner.name}"),))
     return Trail((Step("left", writer.inst.op, ""),) if atom.defined != TAINTED else ())
 
 

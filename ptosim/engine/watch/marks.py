@@ -268,7 +268,7 @@ class Marks(Ordering):
             sources = [source for source, _ in self.tainted.values()]
             trail = max((t for _, t in self.tainted.values()), key=lambda t: t.cause is not None)
             self.tainted.clear()
-            op = access.inst.op
+            op = access.inst.operation
             for written in access.writes:
                 did = "stored" if written.shadow.is_global else "computed"
                 way = trail.longer(did, op, written_name(op, written.name))

@@ -6,7 +6,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutants.memory import KINDS, MUST_SHOW, SMALL, Seen, case, changes, seen, verdict, verdicts
+from tests.mutants.memory import (
+    KINDS,
+    MUST_SHOW,
+    SMALL,
+    Seen,
+    case,
+    changes,
+    seen,
+    verdict,
+    verdicts,
+)
 
 BOTH = [pytest.param(n, p, id=f"{n}-{'placed' if p else 'as_is'}") for n in SMALL for p in (0, 1)]
 
@@ -39,7 +49,7 @@ def test_a_mutant_of_each_kind_is_found(kind: str) -> None:
     assert isinstance(before, Seen)
     found = {
         verdict(before, seen(change.text, args, **options))
-        for change in list(c for c in changes(text) if c.kind == kind)[:8]
+        for change in [c for c in changes(text) if c.kind == kind][:8]
     }
     assert found & {"found", "stopped", "refused", "incomplete"}, found
 
