@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,8 +190,19 @@ def check_source(
     entries = [program.entry(entry)] if entry else program.entries
     args, facts = _facts(args or {}, assume, sidecar)
     paths = _Paths(runs, facts, blocks)
+
+    def again(text: Source) -> list[Diagnostic]:
+        other = Checked(run_frontend(text, options), [])
+        if other.front.sink.is_rejected:
+            return list(other.front.sink)
+        changed = LoadedProgram.of(other.front, profile, switches)
+        _follow(other, changed, entries, args, paths, to_the_end=bool(dry_run))
+        return other.findings
+
     try:
         _follow(checked, program, entries, args, paths, to_the_end=bool(dry_run))
+        if cures and any(d.code == "PTO5006" for d in checked.findings):
+            _mend_flags(checked, again)
         if contract:
             _contracts(checked, program, entries, args)
         if redundant and front.sync == "manual":
@@ -246,6 +257,12 @@ def _with_cures(
     from ptosim.language.cures.offer import with_cures  # only where something is wrong
 
     return with_cures(front.source, findings, lambda text: list(run_frontend(text, options).sink))
+
+
+def _mend_flags(checked: Checked, again: Callable[[Source], list[Diagnostic]]) -> None:
+    from ptosim.language.cures.offer import with_cures_of_flags
+
+    checked.findings = with_cures_of_flags(checked.front.source, checked.findings, again)
 
 
 def _judge_sync(

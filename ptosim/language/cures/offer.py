@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from ptosim.ground.diagnostics.fix import applied
-from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.records import replace
-from ptosim.ground.source import Source
-from ptosim.language.cures.proposals import proposals
+from ptosim.ground.source import Source, Span
+from ptosim.language.cures.proposals import BY_CODE, WORD, Edits, edit_of, nearest
 
 MOST_FINDINGS = 8
 """Findings of a text that cures are looked for; a text with more has another problem first."""
@@ -18,6 +21,9 @@ MOST_TRIED = 12
 MOST_CHECKED = 600_000
 """Characters that are checked for the cures of a text, all proposals together: a second's work."""
 
+_QUOTED = re.compile(r"`([^`]+)`")
+_FOLLOWED = "PTO5006"
+"""Of what following a program finds: flags of which the text shows what was meant."""
 Check = Callable[[Source], Sequence[Diagnostic]]
 
 
@@ -31,6 +37,23 @@ def with_cures(source: Source, findings: Sequence[Diagnostic], check: Check) -> 
     left = iter(range(MOST_CHECKED // max(len(source.text), 1)))  # checks that may be made
     cured = {id(d): _cured(source, d, findings, check, left) for d in open_}
     return [cured.get(id(d), d) for d in findings]
+
+
+def with_cures_of_flags(
+    source: Source, findings: Sequence[Diagnostic], check: Check
+) -> list[Diagnostic]:
+    """Return findings, deadlocks by a mistaken event id with the edit that ends them. `check`
+    follows a text; it is asked only where the text shows which event is meant."""
+    was = sum(d.is_error for d in findings)
+
+    def cured(found: Diagnostic) -> Diagnostic:
+        for edits in _proposals(found) if found.code == _FOLLOWED and not found.fixes else ():
+            text = applied(source.text, edits)
+            if text and sum(d.is_error for d in check(source.changed(text))) < was:
+                return replace(found, fixes=tuple(edits))
+        return found
+
+    return [cured(d) for d in findings]
 
 
 def _is_open(found: Diagnostic, source: Source) -> bool:
@@ -48,7 +71,7 @@ def _cured(
     left: Iterator[int],
 ) -> Diagnostic:
     tried: set[str] = set()
-    for edits in proposals(found):
+    for edits in _proposals(found):
         text = applied(source.text, edits)
         if text is None or text == source.text or text in tried:
             continue
@@ -65,3 +88,54 @@ def _mends(found: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diag
     refused nothing is followed, so what following finds says nothing of the edit."""
     was, now = (Counter(d.code for d in each if d.is_rejection) for each in (before, after))
     return now[found.code] < was[found.code] and not now - was
+
+
+def _proposals(found: Diagnostic) -> Iterator[Edits]:
+    """Yield proposals for a finding, the likeliest first."""
+    span = found.span
+    if span is None:
+        return
+    yield from _suggested(found, span)
+    for proposer in BY_CODE.get(found.code, ()):
+        yield from proposer(found, span)
+
+
+def _suggested(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """What the help line suggests, in the place of the word that is most like it."""
+    told = found.help or ""
+    meant = _QUOTED.findall(told)
+    if told.startswith("write `") and meant:
+        yield from _written(span, meant[0])
+    wrong = next((w for w in _QUOTED.findall(found.message) if w in span.text), "")
+    for word in meant[-1:] + meant[:-1]:
+        if " " not in word:
+            yield from _in_place(span, word, wrong)
+    for word in nearest(wrong or span.text, told) if not meant else ():
+        yield from _in_place(span, word, wrong)
+
+
+def _written(span: Span, text: str) -> Iterator[Edits]:
+    """A word in the place of the finding, or after what is before it."""
+    source = span.source
+    if len(text) > 2:
+        yield [Fix(span, text)]
+    before = re.search(r"\s*\w*$", source.text[: span.start])
+    word = before.start() if before is not None else span.start
+    forms = (f" {text}", text) if text == "{" else (text, f" {text}")
+    for at, form in itertools.product((span.end, word, span.start), forms):
+        yield [edit_of(source, at, at, form)]
+
+
+def _in_place(span: Span, word: str, wrong: str = "") -> Iterator[Edits]:
+    """A word in the place of the one that the message names, else of the one most like it."""
+    if wrong:
+        start = span.start + span.text.rindex(wrong)
+        yield [edit_of(span.source, start, start + len(wrong), word)]
+    words = list(WORD.finditer(span.text))
+    likeness = {w: difflib.SequenceMatcher(None, w.group(), word).ratio() for w in words}
+    best = max(words, key=lambda w: likeness[w], default=None)
+    if best is not None and best.group() != word:
+        start = span.start + best.start()
+        yield [edit_of(span.source, start, start + len(best.group()), word)]
+    if span.text != word:
+        yield [Fix(span, word)]

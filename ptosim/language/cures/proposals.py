@@ -8,87 +8,44 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source, Span
-from ptosim.language.cures.statements import Group, Piece, Statement, Types, names_in, statement_at
+from ptosim.language.cures.statements import (
+    Group,
+    Statement,
+    Types,
+    constant,
+    fresh,
+    indent_of,
+    names_in,
+    region_around,
+    statement_at,
+    zero_at,
+)
 
 Edits = list[Fix]
 Proposer = Callable[[Diagnostic, Span], Iterator[Edits]]
 
-_QUOTED = re.compile(r"`([^`]+)`")
-_WORD = re.compile(r"[!#%]?[\w.$]+")
+WORD = re.compile(r"[!#%]?[\w.$]+")
 _KNOWN = re.compile(r"[!#%]?[\w.$<>]+")
 _LIKE = 0.3
 """Likeness from which on a word may be meant for another one; what is tried is checked."""
 _MOST_KNOWN = 4
 
 
-def proposals(found: Diagnostic) -> Iterator[Edits]:
-    """Yield proposals for a finding, the likeliest first."""
-    span = found.span
-    if span is None:
-        return
-    yield from _suggested(found, span)
-    for proposer in _BY_CODE.get(found.code, ()):
-        yield from proposer(found, span)
-
-
-def _edit(source: Source, start: int, end: int, text: str) -> Fix:
+def edit_of(source: Source, start: int, end: int, text: str) -> Fix:
+    """Return the edit of a place."""
     return Fix(Span(source, start, end), text)
 
 
-# -- words that the help line names ----------------------------------------------------------------
-
-
-def _suggested(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """What the help line suggests, in the place of the word that is most like it."""
-    told = found.help or ""
-    meant = _QUOTED.findall(told)
-    if told.startswith("write `") and meant:
-        yield from _written(span, meant[0])
-    wrong = next((w for w in _QUOTED.findall(found.message) if w in span.text), "")
-    for word in meant[-1:] + meant[:-1]:
-        if " " not in word:
-            yield from _in_place(span, word, wrong)
-    for word in _nearest(wrong or span.text, told) if not meant else ():
-        yield from _in_place(span, word, wrong)
-
-
-def _written(span: Span, text: str) -> Iterator[Edits]:
-    """A word in the place of the finding, or after what is before it."""
-    source = span.source
-    if len(text) > 2:
-        yield [Fix(span, text)]
-    before = re.search(r"\s*\w*$", source.text[: span.start])
-    word = before.start() if before is not None else span.start
-    forms = (f" {text}", text) if text == "{" else (text, f" {text}")
-    for at, form in itertools.product((span.end, word, span.start), forms):
-        yield [_edit(source, at, at, form)]
-
-
-def _in_place(span: Span, word: str, wrong: str = "") -> Iterator[Edits]:
-    """A word in the place of the one that the message names, else of the one most like it."""
-    if wrong:
-        start = span.start + span.text.rindex(wrong)
-        yield [_edit(span.source, start, start + len(wrong), word)]
-    words = list(_WORD.finditer(span.text))
-    likeness = {w: difflib.SequenceMatcher(None, w.group(), word).ratio() for w in words}
-    best = max(words, key=lambda w: likeness[w], default=None)
-    if best is not None and best.group() != word:
-        start = span.start + best.start()
-        yield [_edit(span.source, start, start + len(best.group()), word)]
-    if span.text != word:
-        yield [Fix(span, word)]
-
-
-def _nearest(text: str, told: str) -> list[str]:
+def nearest(text: str, told: str) -> list[str]:
     """Of a list of known words those that are most like a word of the text."""
     known = [w for w in _KNOWN.findall(told) if w not in ("known", "or")]
-    words = [w.group() for w in _WORD.finditer(text)] or [text]
+    words = [w.group() for w in WORD.finditer(text)] or [text]
     near = (difflib.get_close_matches(w, known, n=2, cutoff=_LIKE) for w in reversed(words))
     return list(dict.fromkeys(itertools.chain.from_iterable(near)))[:_MOST_KNOWN]
 
@@ -112,8 +69,42 @@ def _defined_otherwise(found: Diagnostic, span: Span) -> Iterator[Edits]:
     for group in here.groups:
         for operand, type_ in zip(group.operands, group.types, strict=False):
             if span.text in names_in(operand.text) and type_.text != known.text:
-                yield [_edit(source, type_.start, type_.end, known.text)]
-                yield [_edit(source, known.start, known.end, type_.text)]
+                yield [edit_of(source, type_.start, type_.end, known.text)]
+                yield [edit_of(source, known.start, known.end, type_.text)]
+
+
+def _of_another_width(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A mask that was made for elements of another width: `pset_b16` is `pset_b32`."""
+    here, source = statement_at(span.source, span.start), span.source
+    known = Types(source).of(span.text, here.start)
+    made = statement_at(source, known.start) if known is not None else here
+    old, wanted = _GRANULE.search(made.text), _GRANULE.findall(f"{found.message} {here.text}")
+    for width in dict.fromkeys(w for w in wanted if old is not None and w != old[1]):
+        places = re.finditer(rf"\bb{old[1]}\b|(?<=_)b{old[1]}\b", made.text)
+        yield [edit_of(source, made.start + p.start(), made.start + p.end(), f"b{width}")
+               for p in places]  # fmt: skip
+
+
+_GRANULE = re.compile(r"mask<b(\d+)>")
+
+
+def _the_only_one(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """Of the values that are defined, the only one of the type that is meant here: the one written
+    beside the operand, or a scalar of the elements."""
+    here, types = statement_at(span.source, span.start), Types(span.source)
+    for group in here.groups:
+        element = _ELEMENT.search(group.types[0].text) if group.types else None
+        for operand, type_ in zip(group.operands, group.types, strict=False):
+            name = next(iter(names_in(operand.text)), None)
+            if name is None:
+                continue
+            is_scalar = "!" not in type_.text and type_.text != "index"
+            meant = element[1] if is_scalar and element is not None else type_.text
+            others = [n for n in types.named(meant, here.start) if n != name]
+            if len(others) == 1:
+                start = operand.start + operand.text.index(name)
+                named = edit_of(span.source, start, start + len(name), others[0])
+                yield [named, edit_of(span.source, type_.start, type_.end, meant)]
 
 
 def _left_out(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -121,23 +112,12 @@ def _left_out(found: Diagnostic, span: Span) -> Iterator[Edits]:
     here, types = statement_at(span.source, span.start), Types(span.source)
     edits: Edits = []
     for group in here.groups:
-        known = _types_of(group.operands, types, here.start)
+        known = types.of_all(group.operands, here.start)
         if known is not None and len(group.types) != len(group.operands):
             text = group.text([p.text for p in group.operands], known)
-            edits.append(_edit(span.source, group.start, group.end, text))
+            edits.append(edit_of(span.source, group.start, group.end, text))
     if edits:
         yield edits
-
-
-def _types_of(operands: Iterable[Piece], types: Types, at: int) -> list[str] | None:
-    found = []
-    for operand in operands:
-        named = names_in(operand.text)
-        known = types.of(named[0], at) if named else None
-        if known is None:
-            return None
-        found.append(known.text)
-    return found
 
 
 def _literal(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -150,17 +130,17 @@ def _literal(found: Diagnostic, span: Span) -> Iterator[Edits]:
     is_whole = "." not in number.group()
     if value.is_integer():
         other = f"{value}" if is_whole else f"{int(value)}"
-        yield [_edit(span.source, start, start + len(number.group()), other)]
+        yield [edit_of(span.source, start, start + len(number.group()), other)]
     for type_ in ("i32", "i64", "index") if is_whole else ("f32", "f16", "bf16"):
         begin, end = here.start + number.start(2), here.start + number.end(2)
-        yield [_edit(span.source, begin, end, type_)]
+        yield [edit_of(span.source, begin, end, type_)]
 
 
 def _string(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """The text that an attribute is given."""
     given = re.compile(r'\s*=\s*"([^"\n]*)"').match(span.source.text, span.end)
-    for word in _nearest(given[1], found.help or "") if given is not None else ():
-        yield [_edit(span.source, *given.span(1), word)]  # type: ignore[union-attr]
+    for word in nearest(given[1], found.help or "") if given is not None else ():
+        yield [edit_of(span.source, *given.span(1), word)]  # type: ignore[union-attr]
 
 
 # -- operands --------------------------------------------------------------------------------------
@@ -176,14 +156,14 @@ def _reordered(found: Diagnostic, span: Span) -> Iterator[Edits]:
                 operands = [group.operands[i].text for i in order]
                 types = [group.types[i].text for i in order]
                 text = group.text(operands, types)
-                yield [_edit(span.source, group.start, group.end, text)]
+                yield [edit_of(span.source, group.start, group.end, text)]
     ins, outs = here.group("ins"), here.group("outs")
     if ins is not None and outs is not None:
         yield [_moved(span.source, ins, outs), _moved(span.source, outs, ins)]
 
 
 def _moved(source: Source, to: Group, group: Group) -> Fix:
-    return _edit(source, to.start, to.end, source.text[group.start : group.end])
+    return edit_of(source, to.start, to.end, source.text[group.start : group.end])
 
 
 def _one_more(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -201,37 +181,23 @@ def _one_more(found: Diagnostic, span: Span) -> Iterator[Edits]:
 
 
 def _with_scratch(here: Statement, group: Group, type_: str, source: Source) -> Iterator[Edits]:
-    name = next(n for n in _fresh("%tmp") if n not in source.text)
-    line = f"{name} = pto.alloc_tile : {type_}\n{_indent(here, source)}"
-    made = _edit(source, here.start, here.start, line)
+    name = next(n for n in fresh("%tmp") if n not in source.text)
+    line = f"{name} = pto.alloc_tile : {type_}\n{indent_of(here, source)}"
+    made = edit_of(source, here.start, here.start, line)
     operands = [*(p.text for p in group.operands), name]
     types = [*(p.text for p in group.types), type_]
     for at in range(len(operands) - 1, 0, -1):
         moved = [*operands[:at], name, *operands[at:-1]], [*types[:at], type_, *types[at:-1]]
-        yield [made, _edit(source, group.start, group.end, group.text(*moved))]
-
-
-def _indent(here: Statement, source: Source) -> str:
-    return source.text[source.text.rfind("\n", 0, here.start) + 1 : here.start]
-
-
-def _fresh(stem: str) -> Iterator[str]:
-    yield stem
-    yield from (f"{stem}{n}" for n in itertools.count(1))
+        yield [made, edit_of(source, group.start, group.end, group.text(*moved))]
 
 
 def _indexed(group: Group, types: Types, here: Statement, source: Source) -> Iterator[Edits]:
     """`%ub` is `%ub[%c0]` where registers are loaded and stored."""
-    zero = _zero(source, here.start)
+    zero = zero_at(source, here.start)
     for operand in group.operands:
         known = types.of(operand.text, here.start)
         if zero and known is not None and "ptr<" in known.text:
-            yield [_edit(source, operand.end, operand.end, f"[{zero}]")]
-
-
-def _zero(source: Source, at: int) -> str | None:
-    found = re.findall(r"(%[\w$.-]+)\s*=\s*arith\.constant 0 : index", source.text[:at])
-    return found[-1] if found else None
+            yield [edit_of(source, operand.end, operand.end, f"[{zero}]")]
 
 
 _ELEMENT = re.compile(r"x([a-z]\w*)(?=[,>])")
@@ -247,8 +213,9 @@ def _with_scalar(group: Group, types: Types, here: Statement, source: Source) ->
         for at in range(1, len(group.operands) + 1):
             operands, texts = [p.text for p in group.operands], [p.text for p in group.types]
             operands.insert(at, names[0])
-            texts.insert(at, element[1])
-            yield [_edit(source, group.start, group.end, group.text(operands, texts))]
+            if len(texts) < len(operands):  # else the type is there, and only the operand is not
+                texts.insert(at, element[1])
+            yield [edit_of(source, group.start, group.end, group.text(operands, texts))]
 
 
 def _with_mask(group: Group, types: Types, here: Statement, source: Source) -> Iterator[Edits]:
@@ -258,7 +225,7 @@ def _with_mask(group: Group, types: Types, here: Statement, source: Source) -> I
         for name in types.named(type_, here.start)[:1]:
             operands = [*(p.text for p in group.operands), name]
             texts = [*(p.text for p in group.types), type_]
-            yield [_edit(source, group.start, group.end, group.text(operands, texts))]
+            yield [edit_of(source, group.start, group.end, group.text(operands, texts))]
 
 
 def _one_less(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -271,7 +238,7 @@ def _one_less(found: Diagnostic, span: Span) -> Iterator[Edits]:
         if count == len(group.types) and is_scratch:
             operands = [p.text for p in group.operands[:-1]]
             types = [p.text for p in group.types[:-1]]
-            yield [_edit(span.source, group.start, group.end, group.text(operands, types))]
+            yield [edit_of(span.source, group.start, group.end, group.text(operands, types))]
 
 
 def _sizes(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -280,19 +247,39 @@ def _sizes(found: Diagnostic, span: Span) -> Iterator[Edits]:
     shape = re.search(r"(?:->|:)\s*!pto\.\w+<([\dx]+)x\w+>\s*$", here.text)
     if shape is None:
         return
-    names = [_constant(span.source, int(n), here.start) for n in shape[1].split("x") if n]
+    names = [constant(span.source, int(n), here.start) for n in shape[1].split("x") if n]
     if all(names):
         for word in ("sizes", "shape"):
             listed = re.search(rf"\b{word}\s*=\s*\[([^\]]*)\]", here.text)
             if listed is not None:
                 start, end = here.start + listed.start(1), here.start + listed.end(1)
-                yield [_edit(span.source, start, end, ", ".join(map(str, names)))]
+                yield [edit_of(span.source, start, end, ", ".join(map(str, names)))]
 
 
-def _constant(source: Source, number: int, at: int) -> str | None:
-    wanted = rf"(%[\w$.-]+)\s*=\s*arith\.constant {number} : index"
-    found = re.findall(wanted, source.text[:at])
-    return found[-1] if found else None
+_WINDOW = re.compile(r"offset \d+ \+ size (\d+) exceeds static source dim \((\d+)\) at dim (\d+)")
+
+
+def _at_the_start(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A window that is as long as its source begins at 0."""
+    told, here = _WINDOW.search(found.message), statement_at(span.source, span.start)
+    listed = re.search(r"\boffsets\s*=\s*\[([^\]]*)\]", here.text)
+    if told is None or listed is None or told[1] != told[2]:
+        return
+    names, zero = listed[1].split(","), zero_at(span.source, here.start)
+    if zero is None or int(told[3]) >= len(names):
+        return
+    names[int(told[3])] = zero
+    start, end = here.start + listed.start(1), here.start + listed.end(1)
+    yield [edit_of(span.source, start, end, ", ".join(n.strip() for n in names))]
+
+
+def _returned(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A function without results returns nothing."""
+    here, text = statement_at(span.source, span.start), span.source.text
+    head = text.rfind("func.func", 0, here.start)
+    nothing = re.match(r"func\.func[^{\n]*\{", text[head:])
+    if re.match(r"return\s*%", here.text) and nothing and "->" not in nothing.group():
+        yield [edit_of(span.source, here.start, here.end, "return")]
 
 
 # -- tiles: layout, alignment, valid shapes, addresses ---------------------------------------------
@@ -301,7 +288,7 @@ def _constant(source: Source, number: int, at: int) -> str | None:
 def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """A column of N elements is a row of N elements: a reshape moves nothing."""
     here, source = statement_at(span.source, span.start), span.source
-    types, indent = Types(source), _indent(here, source)
+    types, indent = Types(source), indent_of(here, source)
     lines: list[str] = []
     edits: Edits = []
     named: dict[str, tuple[str, str]] = {}
@@ -311,16 +298,16 @@ def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
             known = types.of(operand.text, here.start)
             row = _row_of(known.text) if known is not None else None
             if known is not None and row is not None and operand.text not in named:
-                new = next(n for n in _fresh(f"{operand.text}_row") if n not in source.text)
+                new = next(n for n in fresh(f"{operand.text}_row") if n not in source.text)
                 lines.append(f"{new} = pto.treshape {operand.text} : {known.text} -> {row}")
                 named[operand.text] = (new, row)
             name, type_ = named.get(operand.text, (operand.text, known.text if known else ""))
             operands.append(name)
             texts.append(type_)
-        edits.append(_edit(source, group.start, group.end, group.text(operands, texts)))
+        edits.append(edit_of(source, group.start, group.end, group.text(operands, texts)))
     if lines:
         made = "".join(f"{line}\n{indent}" for line in lines)
-        yield [_edit(source, here.start, here.start, made), *edits]
+        yield [edit_of(source, here.start, here.start, made), *edits]
 
 
 _COLUMN = re.compile(r"(\d+)x1x(\w+)((?:, ?(?!blayout)[\w=?]+)*), ?blayout ?= ?col_major")
@@ -363,13 +350,13 @@ def _aligned(found: Diagnostic, span: Span) -> Iterator[Edits]:
 def _all_of(source: Source, old: str, new: str) -> Edits:
     """A type wherever the text has it."""
     places = re.finditer(re.escape(old), source.text)
-    return [_edit(source, place.start(), place.end(), new) for place in places]
+    return [edit_of(source, place.start(), place.end(), new) for place in places]
 
 
 def _everywhere(source: Source, here: Statement, old: str, new: str) -> Edits:
     """The type of a value in its definition and wherever the text gives it to the value."""
     at = here.start + here.text.find(old)
-    edits = [_edit(source, at, at + len(old), new)]
+    edits = [edit_of(source, at, at + len(old), new)]
     name = names_in(here.text)[0]
     for line in re.finditer(rf"^.*{re.escape(name)}(?![\w$.-]).*$", source.text, re.MULTILINE):
         if line.start() <= here.start < line.end():
@@ -377,7 +364,7 @@ def _everywhere(source: Source, here: Statement, old: str, new: str) -> Edits:
         for group in statement_at(source, line.start() + 1).groups:
             pairs = zip(group.operands, group.types, strict=False)
             edits += [
-                _edit(source, type_.start, type_.end, new)
+                edit_of(source, type_.start, type_.end, new)
                 for operand, type_ in pairs
                 if operand.text == name and type_.text == old
             ]
@@ -395,17 +382,17 @@ def _valid(found: Diagnostic, span: Span) -> Iterator[Edits]:
     for word, number, sign in (("valid_row", extents[2], 1), ("valid_col", extents[3], 2)):
         if word in here.text or (open_ is not None and open_[sign] != "?"):
             continue
-        name = _constant(span.source, int(number), here.start)
+        name = constant(span.source, int(number), here.start)
         if name is None:
-            name = next(n for n in _fresh(f"%c{number}") if n not in span.source.text)
-            made.append(f"{name} = arith.constant {number} : index\n{_indent(here, span.source)}")
+            name = next(n for n in fresh(f"%c{number}") if n not in span.source.text)
+            made.append(f"{name} = arith.constant {number} : index\n{indent_of(here, span.source)}")
         given.append(f" {word} = {name}")
     at = here.start + len(here.text.partition(":")[0].rstrip())
-    new = _edit(span.source, here.start, here.start, "".join(made))
-    yield [*([new] if made else []), _edit(span.source, at, at, "".join(given))]
+    new = edit_of(span.source, here.start, here.start, "".join(made))
+    yield [*([new] if made else []), edit_of(span.source, at, at, "".join(given))]
     closed = re.sub(r", ?valid=[?\d]+x[?\d]+", "", here.text)
     if closed != here.text:
-        yield [_edit(span.source, here.start, here.end, closed)]
+        yield [edit_of(span.source, here.start, here.end, closed)]
 
 
 def _address(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -422,13 +409,13 @@ def _address(found: Diagnostic, span: Span) -> Iterator[Edits]:
     if not constant or multiple is None:
         return
     number, step = int(constant[-1][1]), int(multiple[1])
-    yield [_edit(span.source, *constant[-1].span(1), str(-(-number // step) * step))]
+    yield [edit_of(span.source, *constant[-1].span(1), str(-(-number // step) * step))]
 
 
 def _without_address(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """Without an address the planner gives one."""
     edits = [
-        _edit(span.source, m.start(), m.end(), "")
+        edit_of(span.source, m.start(), m.end(), "")
         for m in re.finditer(r"[ \t]+addr\s*=\s*%[\w$.-]+", span.source.text)
     ]
     if edits:
@@ -442,31 +429,71 @@ def _other_event(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """The event id that the other side of the pair has."""
     here = statement_at(span.source, span.start)
     event = re.search(r"EVENT_ID\d+", here.text)
-    if event is None:
+    for word in (f"EVENT_ID{n}" for n in range(8) if event is not None):
+        if event is not None and word != event.group():
+            start, end = here.start + event.start(), here.start + event.end()
+            yield [edit_of(span.source, start, end, word)]
+
+
+def _event_without_wait(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A wait that no set can end, beside one set of the same pipes that nothing waits for: it is
+    the event of that set."""
+    here, source = statement_at(span.source, span.start), span.source
+    wait = _FLAG.search(here.text)
+    if wait is None or wait[1] != "wait":
         return
-    start = here.start + event.start()
-    for number in range(8):
-        word = f"EVENT_ID{number}"
-        if word != event.group():
-            yield [_edit(span.source, start, start + len(event.group()), word)]
+    flags = [m for m in _FLAG.finditer(source.text) if m[2] == wait[2]]
+    ids = {word: [m[3] for m in flags if m[1] == word] for word in ("set", "wait")}
+    alone = [event for event in ids["set"] if event not in ids["wait"]]
+    if wait[3] not in ids["set"] and len(alone) == 1:
+        yield [edit_of(source, here.start + wait.start(3), here.start + wait.end(3), alone[0])]
 
 
-_BY_CODE: dict[str, tuple[Proposer, ...]] = {
-    "PTO0002": (_left_out,),
+_FLAG = re.compile(r"pto\.(set|wait)_flag\s*\[(<\w+>,\s*<\w+>),\s*<(\w+)>\]")
+
+
+def _out_of_its_region(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """What orders pipes is before a vector region where vectors wait, and after it otherwise; a
+    second wait for one set is none."""
+    here, source = statement_at(span.source, span.start), span.source
+    text, flag = source.text, _FLAG.search(here.text)
+    line = text.rfind("\n", 0, here.start) + 1, text.find("\n", here.end) + 1
+    begin, end = region_around(text, here.start)
+    if not line[1] or begin < 0:
+        return
+    gone = edit_of(source, *line, "")
+    word, pipes = (flag[1], flag[2]) if flag is not None else ("", "")
+    if flag is not None and word == "wait":
+        pair = [m[1] for m in _FLAG.finditer(text) if m.groups()[1:] == flag.groups()[1:]]
+        if pair.count("wait") > pair.count("set"):
+            yield [gone]
+    first = text.rfind("\n", 0, begin) + 1
+    moved = f"{text[first:begin][: -len(text[first:begin].lstrip())]}{here.text}\n"
+    places = [first, text.find("\n", end) + 1]
+    for at in places if word == "wait" and pipes.endswith("<PIPE_V>") else places[::-1]:
+        yield [gone, edit_of(source, at, at, moved)]
+
+
+BY_CODE: dict[str, tuple[Proposer, ...]] = {
+    "PTO0002": (_left_out, _returned),
     "PTO1003": (_operation,),
-    "PTO1005": (_defined_otherwise,),
+    "PTO1005": (_defined_otherwise, _of_another_width, _the_only_one),
     "PTO1008": (_literal,),
     "PTO1014": (_left_out,),
     "PTO2001": (_reordered, _one_more, _one_less),
     "PTO2004": (_other_event,),
     "PTO2011": (_as_row,),
+    "PTO2015": (_the_only_one,),
     "PTO2016": (_as_row, _aligned),
     "PTO2018": (_as_row,),
+    "PTO2020": (_the_only_one,),
+    "PTO2026": (_at_the_start,),
     "PTO2027": (_sizes,),
     "PTO2028": (_valid,),
     "PTO2160": (_aligned,),
     "PTO3004": (_string,),
     "PTO3011": (_without_address,),
+    "PTO3070": (_out_of_its_region,),
     "PTO4354": (_address,),
-    "PTO5006": (_other_event,),
+    "PTO5006": (_event_without_wait,),
 }

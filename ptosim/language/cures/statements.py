@@ -4,8 +4,8 @@ that the text gives a name."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import count, pairwise
 
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.source import Source
@@ -72,6 +72,17 @@ def statement_at(source: Source, at: int) -> Statement:
     return Statement(body, start, start + len(body), tuple(_groups(body, start)))
 
 
+def indent_of(here: Statement, source: Source) -> str:
+    """Return the blanks that a statement's line begins with."""
+    return source.text[source.text.rfind("\n", 0, here.start) + 1 : here.start]
+
+
+def fresh(stem: str) -> Iterator[str]:
+    """Yield names from a stem on."""
+    yield stem
+    yield from (f"{stem}{n}" for n in count(1))
+
+
 def names_in(text: str) -> list[str]:
     """Return the names of values in a text."""
     return _NAME.findall(text)
@@ -98,11 +109,44 @@ class Types:
         before = [piece for piece in self._known.get(name, ()) if piece.start < at]
         return max(before, key=lambda piece: piece.start, default=None)
 
+    def of_all(self, operands: Iterable[Piece], at: int) -> list[str] | None:
+        """Return the types of operands at a place; None if one of them is not known."""
+        names = [next(iter(names_in(operand.text)), "") for operand in operands]
+        known = [piece.text for piece in (self.of(name, at) for name in names) if piece is not None]
+        return known if len(known) == len(names) else None
+
     def named(self, wanted: str, at: int) -> list[str]:
         """Return the names of a type before a place, the nearest first."""
         found = [(n, self.of(n, at)) for n in self._known]
         known = [(p.start, n) for n, p in found if p is not None and p.text == wanted]
         return [name for _, name in sorted(known, reverse=True)]
+
+
+def zero_at(source: Source, at: int) -> str | None:
+    """Return the name of an index of 0 that is known at a place."""
+    return constant(source, 0, at)
+
+
+def constant(source: Source, number: int, at: int) -> str | None:
+    """Return the name of an index of this value that is known at a place."""
+    wanted = rf"(%[\w$.-]+)\s*=\s*arith\.constant {number} : index"
+    found = re.findall(wanted, source.text[:at])
+    return found[-1] if found else None
+
+
+def region_around(text: str, at: int) -> tuple[int, int]:
+    """Return where the innermost braces around a place are: -1 and -1 if there are none."""
+    depth = 0
+    for begin in range(at - 1, -1, -1):
+        depth += (text[begin] == "}") - (text[begin] == "{")
+        if depth < 0:
+            end = next((e for e in range(at, len(text)) if _balance(text[at : e + 1]) < 0), -1)
+            return (begin, end) if end >= 0 else (-1, -1)
+    return -1, -1
+
+
+def _balance(text: str) -> int:
+    return text.count("{") - text.count("}")
 
 
 def _groups(body: str, start: int) -> Iterator[Group]:
