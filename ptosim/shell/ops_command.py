@@ -72,7 +72,7 @@ def _cost(definition: OpDef, target: str) -> ExampleCost:
 
     try:
         program = load(example.program, target=target, compat=example.compat)
-        told = program.cost().to_dict()
+        told = program.cost(entry=example.entry).to_dict()
     except PtosimError as problem:
         return ExampleCost(target, None, None, "", str(problem).partition("\n")[0])
     own = next((op for op in told["ops"] if op["name"] == definition.mnemonic), None)

@@ -50,6 +50,7 @@ def example_report(definition: OpDef) -> Report:
     assert example is not None  # a test asks it of every row
     head = [f"// {definition.name}: {definition.summary}"]
     head += [f"// Read with --compat {example.compat}."] if example.compat else []
+    head += [f"// ptosim run FILE {example.run}"] if example.run else []
     head += [f"// Not executed alone: {example.not_run}."] if example.not_run else []
     text = "\n".join(head) + f"\n{example.program}"
     return one_section([Verbatim(text)], lambda: _facts(definition), own={"markdown": lambda: text})

@@ -4,6 +4,7 @@ the operation, and runs where operations are executed."""
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -59,21 +60,24 @@ def _checked(example: Example, target: str) -> Checked:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_runs(name: str) -> None:
-    """Without a trap and without an error; pointers that no view sizes get 8,192 zeros."""
+    """Without a trap and without an error; pointers that no view sizes get 8,192 zeros. What needs
+    options of its own is run with them below."""
     definition, example = isa().get(name), _example(name)
     for target in _targets(name):
-        if definition.status[target] not in EXECUTED or example.not_run:
+        if definition.status[target] not in EXECUTED or example.not_run or example.run:
             continue
         program = ptosim.load(example.program, target=target, compat=example.compat)
-        result = program.run(_arguments(program), max_instructions=20_000)
+        result = program.run(
+            _arguments(program, example.entry), entry=example.entry, max_instructions=20_000
+        )
         assert [f for f in result.findings if f.severity.word == "error"] == []
 
 
-def _arguments(program: ptosim.Program) -> dict[str, object]:
+def _arguments(program: ptosim.Program, entry: str | None) -> dict[str, object]:
     try:
-        program.run({}, max_instructions=20_000)
+        program.run({}, entry=entry, max_instructions=20_000)
     except ptosim.UsageError:
-        return {a.name: _argument(a) for a in program.signature() if a.kind in _GIVEN}
+        return {a.name: _argument(a) for a in program.signature(entry) if a.kind in _GIVEN}
     return {}
 
 
@@ -92,9 +96,21 @@ def test_the_line_has_the_operation_and_its_types(name: str) -> None:
     assert "<...>" not in line
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if _example(n).run])
+def test_what_an_example_says_of_its_run_is_so(name: str, tmp_path, cli) -> None:
+    """Its program with its options runs as a reader would run it."""
+    assert cli("ops", name, "--example", "-o", tmp_path / "k.pto").code == 0
+    text, example = (tmp_path / "k.pto").read_text(), _example(name)
+    assert f"// ptosim run FILE {example.run}\n" in text
+    dated = ["--compat", example.compat] if example.compat else []
+    for target in _targets(name):
+        done = cli("run", tmp_path / "k.pto", "--target", target, *shlex.split(example.run), *dated)
+        assert done.code == 0, done.err
+
+
 def test_what_is_not_run_says_why() -> None:
-    """A list that should shrink: half of a pair of kernels, indices that random data are not."""
-    assert sum(_example(name).not_run is not None for name in NAMES) <= 46
+    """An operation that stops the program is the only one."""
+    assert [name for name in NAMES if _example(name).not_run] == ["pto.trap"]
 
 
 def test_the_program_of_an_example_goes_through_run(tmp_path, capsys) -> None:
@@ -119,5 +135,5 @@ def test_what_an_operation_takes_in_its_example(capsys) -> None:
         assert 0 < costs[target]["cycles"] <= whole
     assert main(["ops", "vadd", "--cost"]) == 0
     assert "the target does not execute it" in capsys.readouterr().out
-    assert main(["ops", "pto.tpop", "--cost"]) == 0
+    assert main(["ops", "pto.trap", "--cost"]) == 0
     assert "not executed alone" in capsys.readouterr().out

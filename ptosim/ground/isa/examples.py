@@ -3,7 +3,8 @@
 `isa/examples/FAMILY.pto` has one program after the other; a line `// ---- NAME` begins each. Lines
 after it say what is special: `// compat: DATE` (the date of the language that has the operation),
 `// target: T` (it is for one target only), `// dump: true` (what passes of the assembler print),
-`// not run: WHY` (it is right, and alone it cannot be executed).
+`// run: OPTIONS` (what `ptosim run FILE` needs beside it), `// not run: WHY` (it is right, and alone it
+cannot be executed).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.records import dataclass
 
 _BEGIN = re.compile(r"^// ---- (\S+)\n", re.MULTILINE)
-_OPTION = re.compile(r"^// (compat|target|dump|not run): (.*)\n")
+_OPTION = re.compile(r"^// (compat|target|dump|run|not run): (.*)\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,13 @@ class Example:
     target: str | None = None
     is_dump: bool = False
     not_run: str | None = None
+    run: str = ""
+
+    @property
+    def entry(self) -> str | None:
+        """The function that is run, where there are several."""
+        found = re.search(r"--entry (\S+)", self.run)
+        return found[1] if found is not None else None
 
     @property
     def line(self) -> str:
@@ -69,5 +77,5 @@ def _example(name: str, text: str) -> Example:
         text = text[found.end() :]
     return Example(
         name, text.strip() + "\n", said.get("compat"), said.get("target"), "dump" in said,
-        said.get("not run"),
+        said.get("not run"), said.get("run", ""),
     )  # fmt: skip

@@ -212,12 +212,35 @@ def sync_set(op: Binding) -> Commit:
     return _cross(op, number, sets=True)
 
 
-@kernel("pto.sync.wait", "pto.wait_intra_block", events=True)
+@kernel("pto.sync.wait", "pto.wait_intra_block", "pto.wait_intra_core", events=True)
 def sync_wait(op: Binding) -> Commit:
     """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
     number = _number(op)
     op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
     return _cross(op, number, sets=False)
+
+
+@kernel("pto.set_cross_core", events=True)
+def set_cross_core(op: Binding) -> Commit:
+    """Signal the cores on the other side: A2/A3's mode 2, spelled as an instruction."""
+    number = _number(op)
+    op.sync = CrossSet(_named_pipe(op), number)
+    return _cross(op, number, sets=True, by_name=False)
+
+
+@kernel("pto.wait_flag_dev", events=True)
+def wait_flag_dev(op: Binding) -> Commit:
+    """Hold the scalar unit until the cores on the other side have signalled."""
+    number = _number(op)
+    op.sync = CrossWait("S", number)
+    return _cross(op, number, sets=False, by_name=False)
+
+
+def _named_pipe(op: Binding) -> str:
+    """The pipe; that a core's number is in its place no public source explains."""
+    if isinstance(op.values["pipe"], int):
+        raise OpFault("PTO8002", "the number of a core is not defined here; name a pipe")
+    return pipe_word(op.values["pipe"])
 
 
 @kernel("pto.set_cross_block", events=True)
@@ -255,13 +278,14 @@ def _check_number(number: int, limit: int) -> None:
         raise OpFault("PTO5003", f"cross-core event id {number} does not exist (0 to {limit - 1})")
 
 
-def _cross(op: Binding, number: int, *, sets: bool) -> Commit:
-    """Give or take what a number means on the core.
+def _cross(op: Binding, number: int, *, sets: bool, by_name: bool = True) -> Commit:
+    """Give or take what a number means on the core; `by_name`: as the name of the event says, which
+    is A5's word.
 
     On A2/A3 mode 2 (the default) is cube to both its vector cores, each vector core to the cube,
     which waits for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster;
     everyone waits for everyone."""
-    is_a5, kind = op.target == "a5" or "event" in op.values, op.core.kind
+    is_a5, kind = op.target == "a5" or (by_name and "event" in op.values), op.core.kind
     if is_a5:
         if kind != "any":
             _check_number(number, 32 if op.target == "a5" else 16)

@@ -69,3 +69,23 @@ def test_computed_tokens():
 @pytest.mark.parametrize("scope", ["ALL", "DDR", "UB", "SEQ"])
 def test_data_barriers_change_no_value(scope):
     assert copies(f'LOAD\npto.barrier <PIPE_ALL>\nSTORE\npto.dsb "{scope}"')
+
+
+def test_the_older_name_of_a5_waits_for_the_same_semaphore():
+    cube = "pto.wait_intra_core <PIPE_FIX>, 5\npto.wait_intra_core <PIPE_FIX>, 21"
+    assert copies(mixed(cube, VECTOR + "pto.set_intra_block <PIPE_MTE3>, 5"))
+    deadlock(mixed(cube, VECTOR))
+
+
+def test_the_instructions_of_a2a3_are_its_mode_2():
+    """The cube reaches both vector cores with one number, and waits for both."""
+    vector = "pto.wait_flag_dev 3\nLOAD\npto.barrier <PIPE_ALL>\nSTORE\npto.set_cross_core <PIPE_MTE3>, 4"
+    cube = "pto.set_cross_core <PIPE_FIX>, 3\npto.wait_flag_dev 4"
+    assert copies(mixed(cube, vector), "a2a3")
+    deadlock(mixed(f"{cube}\npto.wait_flag_dev 4", vector), "a2a3")
+    deadlock(mixed("pto.wait_flag_dev 4", vector), "a2a3")
+
+
+def test_the_number_of_a_core_in_the_place_of_a_pipe_is_not_defined():
+    with pytest.raises(ptosim.Trap, match="PTO8002"):
+        run(mixed("%n = arith.constant 1 : i64\npto.set_cross_core %n, 3 : i64", ""), "a2a3")
