@@ -125,18 +125,24 @@ def catalog() -> dict[str, Entry]:
 
 
 class Shown(NamedTuple):
-    """A program that a code is found in, one in which it is not ("" where nobody has written one),
-    and the options that both are checked with."""
+    """A program that a code is found in, and one in which it is not ("" where nobody has written
+    one)."""
 
     wrong: str
     right: str
-    options: str
+    command: str
+    """The command that finds it, with its options, as it is written: `ptosim check FILE`."""
+    right_command: str
+    """The command that finds nothing: with other arguments, where these are what is wrong."""
 
     def told(self) -> str:
         """Return both as plain text."""
-        given = f", with {self.options}" if self.options else ""
-        parts = [f"A program with it (`ptosim check FILE`{given}):", _indented(self.wrong)]
-        parts += ["Without it:", _indented(self.right)] if self.right else []
+        parts = [f"A program with it (`{self.command}`):", _indented(self.wrong)]
+        if self.right == self.wrong:
+            parts.append(f"Without it: `{self.right_command}`.")
+        elif self.right:
+            other = f" (`{self.right_command}`)" if self.right_command != self.command else ""
+            parts += [f"Without it{other}:", _indented(self.right)]
         return "\n\n".join(parts)
 
 
@@ -148,10 +154,24 @@ def shown_by_programs() -> dict[str, Shown]:
     """Return the programs that show codes, from `isa/codes.pto`; tests check each."""
     parts = _PROGRAM.split((isa_directory() / "codes.pto").read_text(encoding="utf-8"))[1:]
     found: dict[str, Shown] = {}
-    for code, word, options, text in zip(*(parts[n::4] for n in range(4)), strict=True):
-        known = found.get(code, Shown("", "", options or ""))
-        found[code] = known._replace(**{word: text.strip("\n") + "\n"})
+    for code, word, given, text in zip(*(parts[n::4] for n in range(4)), strict=True):
+        body = text.strip("\n") + "\n" if text.strip() else ""
+        if word == "wrong":
+            said = _command(given or "", body)
+            found[code] = Shown(body, "", said, said)
+            continue
+        wrong = found[code]
+        said = _command(given, wrong.wrong) if given else wrong.command
+        found[code] = wrong._replace(right=body or wrong.wrong, right_command=said)
     return found
+
+
+def _command(given: str, text: str) -> str:
+    """The command line: `run --arg n=9` is `ptosim run FILE --arg n=9`; `check` needs no word."""
+    file = "FILE.cpp" if "AICORE" in text else "FILE"
+    word, _, rest = given.partition(" ")
+    named, options = ("check", given) if word.startswith("-") or not word else (word, rest)
+    return f"ptosim {named} {file} {options}".strip()
 
 
 def _indented(text: str) -> str:

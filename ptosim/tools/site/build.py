@@ -95,8 +95,7 @@ def _code_page(code: str, entry: Entry, programs: list[str]) -> str:
     parts += ["## Cure", entry.cure] if entry.cure else []
     shown = shown_by_programs().get(code)
     if shown is not None:
-        given = f" with `{shown.options}`" if shown.options else ""
-        parts += [f"## A program with it\n\nFound by `ptosim check`{given}.", _code(shown.wrong)]
+        parts += [f"## A program with it\n\nFound by `{shown.command}`.", _code(shown.wrong)]
         parts += ["## Without it", _code(shown.right)] if shown.right else []
     links = [f"[@broken/{name}](../programs/broken/{name}.html)" for name in programs]
     parts += [f"Shown by {', '.join(links)}."] if links else []
