@@ -180,7 +180,7 @@ def test_a_wait_for_another_event_waits_for_the_set() -> None:
     assert all(d.fixes == () for d in _errors(text))
 
 
-@pytest.mark.parametrize("flags, where", [(M2V, "before"), (V2M, "after")])
+@pytest.mark.parametrize(("flags", "where"), [(M2V, "before"), (V2M, "after")])
 def test_flags_leave_a_vector_region(flags: str, where: str) -> None:
     """A wait of the vector pipe goes before the region, a set by it after the region."""
     word = "wait" if where == "before" else "set"
