@@ -3,8 +3,8 @@
 `isa/examples/FAMILY.pto` has one program after the other; a line `// ---- NAME` begins each. Lines
 after it say what is special: `// compat: DATE` (the date of the language that has the operation),
 `// target: T` (it is for one target only), `// dump: true` (what passes of the assembler print),
-`// run: OPTIONS` (what `ptosim run FILE` needs beside it), `// not run: WHY` (it is right, and alone
-it cannot be executed).
+`// run: OPTIONS` (what `ptosim run FILE` needs beside it), `// not run: WHY` (it is right, and
+alone it cannot be executed).
 """
 
 from __future__ import annotations
