@@ -50,10 +50,15 @@ def load_ipython_extension(shell: Any) -> None:
             return None
 
     def line_magic(line: str) -> None:
-        """Run a command: %pto cost @basics/vadd."""
+        """Run a command: %pto cost @basics/vadd. What has a page is drawn."""
+        from IPython.display import display
+
         from ptosim.shell.main import main
 
-        main(shlex.split(line))
+        def draws(text: str, html: str) -> None:
+            display({"text/plain": text, "text/html": html}, raw=True)
+
+        main(shlex.split(line), draws)
 
     shell.register_magic_function(cell_magic, magic_kind="cell", magic_name="pto")
     shell.register_magic_function(line_magic, magic_kind="line", magic_name="pto")

@@ -21,7 +21,7 @@ from ptosim.shell import streams
 from ptosim.shell.command import COMMANDS, Command, about, load
 from ptosim.shell.options import NO_CACHE
 from ptosim.shell.streams import Terminated, orderly
-from ptosim.shell.terminal import Terminal
+from ptosim.shell.terminal import Draws, Terminal
 
 # Options of the PTO assembler (`ptoas`) on the command line: those that ptosim has under another
 # name become its own, those that change only what the assembler writes are read and dropped.
@@ -165,8 +165,8 @@ def console() -> NoReturn:
     sys.exit(main(sys.argv[1:]))
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code."""
+def main(argv: Sequence[str], draws: Draws | None = None) -> int:
+    """Run one command line and return its exit code; `draws` is the screen of a notebook."""
     streams.prepare()
     parser = _parser(argv)
     try:
@@ -183,7 +183,7 @@ def main(argv: Sequence[str]) -> int:
         streams.write_error(f"error: {problem}\n")
         return problem.exit_code
     options.argv = list(argv)
-    terminal = Terminal(options)
+    terminal = Terminal(options, draws)
     try:
         _refuse_words(argv)
         wanted_threads()

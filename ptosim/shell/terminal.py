@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -17,17 +17,22 @@ from ptosim.ground.progress import Progress, watched
 from ptosim.ground.whole_numbers import whole
 from ptosim.shell.streams import write_error, write_out
 from ptosim.views.frames import WIDTH, ansi, plain, render_all
-from ptosim.views.render import FOR_FINDINGS, ending_line, render
+from ptosim.views.render import FOR_FINDINGS, drawn, ending_line, render
 from ptosim.views.report import Ending, Findings, Report, Room
 
 _WIDEST = 10_000
 """Columns that `COLUMNS` may ask for."""
 
 
+Draws = Callable[[str, str], None]
+"""Shows a report: as plain text, and as HTML."""
+
+
 class Terminal:
     """Output of one command, as its options ask for it."""
 
-    def __init__(self, options: Namespace) -> None:
+    def __init__(self, options: Namespace, draws: Draws | None = None) -> None:
+        """`draws` shows a report that has a page, where nothing else was asked for: a notebook."""
         self.format: str = getattr(options, "format", None) or "text"
         self.quiet: bool = getattr(options, "quiet", False)
         self.verbose: bool = getattr(options, "verbose", False)
@@ -35,6 +40,10 @@ class Terminal:
         forms: Sequence[str] = getattr(options, "forms", ())
         if self.format == "text" and (self._target or "").endswith((".html", ".htm")):
             self.format = "html" if "html" in forms else "text"
+        is_free = self.format == "text" and self._target is None and "html" in forms
+        self._draws = draws if is_free else None
+        if self._draws is not None:
+            self.format = "html"
         self._color: str = getattr(options, "color", None) or "auto"
         self._pages: bool = not getattr(options, "no_pager", True)
 
@@ -91,6 +100,9 @@ class Terminal:
     def tell(self, report: Report) -> int:
         """Write a report in the form that was asked for, and what goes beside its text; returns its
         exit code."""
+        if self._draws is not None:
+            self._draws(render(report, "text", Room(WIDTH)), drawn(report))
+            return report.exit_code
         beside = self.findings if self.format == "text" else lambda findings: None
         if report.before:
             beside(report.aside)

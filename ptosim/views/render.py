@@ -248,13 +248,24 @@ def _chopped(text: str, width: int) -> Iterator[str]:
 def _page(report: Report) -> str:
     from ptosim.views.charts.page import page
 
-    sections = list(report.page() if report.page is not None else report.sections)
-    if report.ending is not None and not report.ending.passed:
-        sections.insert(0, Section("", [Text(f"{FAIL} {report.ending.line}", "red")]))
+    sections = _of_page(report)
     made = [(s.title, html(s.made(Room())), s.folded) for s in sections]
     heads = [report.below] if report.below else list(dict.fromkeys(report.heads))
     heads += [report.because] if report.because else []
     return page(report.title, made, heads=heads)
+
+
+def _of_page(report: Report) -> list[Section]:
+    sections = list(report.page() if report.page is not None else report.sections)
+    if report.ending is not None and not report.ending.passed:
+        sections.insert(0, Section("", [Text(f"{FAIL} {report.ending.line}", "red")]))
+    return sections
+
+
+def drawn(report: Report) -> str:
+    """Return a report's page for the page of somebody else: a notebook."""
+    head = Section("", [Text(line) for line in dict.fromkeys(report.heads)])
+    return fragment([head, *_of_page(report)])
 
 
 def html_of_sections(sections: Iterable[Section]) -> str:

@@ -23,6 +23,7 @@ from ptosim.language.cures.statements import (
     indent_of,
     names_in,
     region_around,
+    row_of,
     statement_at,
     zero_at,
 )
@@ -78,11 +79,16 @@ def _of_another_width(found: Diagnostic, span: Span) -> Iterator[Edits]:
     here, source = statement_at(span.source, span.start), span.source
     known = Types(source).of(span.text, here.start)
     made = statement_at(source, known.start) if known is not None else here
-    old, wanted = _GRANULE.search(made.text), _GRANULE.findall(f"{found.message} {here.text}")
-    for width in dict.fromkeys(w for w in wanted if old is not None and w != old[1]):
-        places = re.finditer(rf"\bb{old[1]}\b|(?<=_)b{old[1]}\b", made.text)
-        yield [edit_of(source, made.start + p.start(), made.start + p.end(), f"b{width}")
-               for p in places]  # fmt: skip
+    old = _GRANULE.search(made.text)
+    if old is None:
+        return
+    wanted = _GRANULE.findall(f"{found.message} {here.text}")
+    places = list(re.finditer(rf"\bb{old[1]}\b|(?<=_)b{old[1]}\b", made.text))
+    for width in dict.fromkeys(w for w in wanted if w != old[1]):
+        yield [
+            edit_of(source, made.start + p.start(), made.start + p.end(), f"b{width}")
+            for p in places
+        ]
 
 
 _GRANULE = re.compile(r"mask<b(\d+)>")
@@ -296,7 +302,7 @@ def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
         operands, texts = [], []
         for operand in group.operands:
             known = types.of(operand.text, here.start)
-            row = _row_of(known.text) if known is not None else None
+            row = row_of(known.text) if known is not None else None
             if known is not None and row is not None and operand.text not in named:
                 new = next(n for n in fresh(f"{operand.text}_row") if n not in source.text)
                 lines.append(f"{new} = pto.treshape {operand.text} : {known.text} -> {row}")
@@ -308,15 +314,6 @@ def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
     if lines:
         made = "".join(f"{line}\n{indent}" for line in lines)
         yield [edit_of(source, here.start, here.start, made), *edits]
-
-
-_COLUMN = re.compile(r"(\d+)x1x(\w+)((?:, ?(?!blayout)[\w=?]+)*), ?blayout ?= ?col_major")
-
-
-def _row_of(type_: str) -> str | None:
-    """The type of the same elements as one row."""
-    row = _COLUMN.sub(r"1x\1x\2\3", type_)
-    return row if row != type_ else None
 
 
 _TILE = re.compile(r"!pto\.tile_buf<[^>]*>")

@@ -249,3 +249,12 @@ def _type_end(text: str, at: int) -> int:
         elif text[end] in ",\n" and depth == 0:
             return end
     return len(text)
+
+
+_COLUMN = re.compile(r"(\d+)x1x(\w+)((?:, ?(?!blayout)[\w=?]+)*), ?blayout ?= ?col_major")
+
+
+def row_of(type_: str) -> str | None:
+    """Return the type of a column of elements as one row; None if it is none."""
+    row = _COLUMN.sub(r"1x\1x\2\3", type_)
+    return row if row != type_ else None
