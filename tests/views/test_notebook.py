@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ptosim
+from tests.support.browser import browser, executable
 
 TOUR = Path(__file__).with_name("tour.ipynb")
 
@@ -52,7 +53,45 @@ def test_a_notebook_runs_and_has_its_pictures(cells):
     assert "Traceback" not in json.dumps(broken.outputs)
     assert "no findings" in html(findings)
     assert "cycles" in plain(command)
+    assert "<svg" in html(command)
     assert all("<script>" not in html(cell) for cell in cells)
+
+
+_TABLES_OF_JUPYTER = ".jp-RenderedHTMLCommon td, .jp-RenderedHTMLCommon th { text-align: right; }"
+
+
+@pytest.mark.slow
+def test_texts_are_left_and_numbers_right_whatever_the_notebook_says(tmp_path):
+    """JupyterLab puts every cell of a table right; its rule comes last here."""
+    if executable() is None:
+        pytest.skip("no Chromium on this machine")
+    shown = ptosim.load("programs/basics/vadd.pto", target="a5").cost()._repr_html_()
+    page_text = f'<!DOCTYPE html><body class="jp-RenderedHTMLCommon">{shown}<style>{_TABLES_OF_JUPYTER}</style>'
+    (tmp_path / "notebook.html").write_text(page_text, encoding="utf-8")
+    with browser() as page:
+        page.open(tmp_path / "notebook.html", 1000, dark=False)
+        aligned = (
+            "Array.from(document.querySelectorAll('td')).map(c =>"
+            " (c.className.includes('n') ? 'number ' : 'text ') + getComputedStyle(c).textAlign)"
+        )
+        found = set(page.value(f"{aligned}.join()").split(","))
+    assert found == {"text left", "number right"}
+
+
+def test_a_command_with_a_page_is_drawn_and_others_are_printed():
+    """What `%pto` does: pictures where a command has them, unless another form is asked for."""
+    from ptosim.shell.main import main
+
+    drawn: list[tuple[str, str]] = []
+    assert main(["quant", "explore", "randn:f32:8x64"], lambda *shown: drawn.append(shown)) == 0
+    ((text, html_text),) = drawn
+    assert "SQNR dB" in text
+    assert html_text.count("<svg") > 3
+    assert (
+        main(["cost", "@basics/vadd", "--format", "json"], lambda *shown: drawn.append(shown)) == 0
+    )
+    assert main(["explain", "PTO5201"], lambda *shown: drawn.append(shown)) == 0
+    assert len(drawn) == 1
 
 
 X = "func.func @f(%a: !pto.ptr<f32>) {\n return\n}\n"
