@@ -136,11 +136,12 @@ def _after(rest: Sequence[str]) -> str | None:
     return None
 
 
-START = """ptosim: a simulator of the PTO tile ISA (Ascend A2/A3 and A5). Three commands to try:
+START = """ptosim: a simulator of the PTO tile ISA (Ascend A2/A3 and A5). To try:
 
-  ptosim run @basics/softmax --target a5      a shipped program, its values and its time
-  ptosim cost @quant/int8_sym                 what it costs on both targets, and why
-  ptosim debug @basics/vadd                   step through it, backwards too
+  ptosim run @basics/softmax     a shipped program, its values and its time
+  ptosim cost @quant/int8_sym    what it costs on both targets, and why
+  ptosim debug @basics/vadd      step through it, backwards too
+  ptosim learn                   fourteen lessons, from a vector add on
 
 `ptosim --help` lists all commands, `ptosim help` the manual.
 """

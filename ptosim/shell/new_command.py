@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ptosim.ground.errors import UsageError
 from ptosim.launch.shipped import Shipped, kinds, shipped_programs, write_first
 from ptosim.shell.command import command
 from ptosim.shell.options import option
@@ -14,12 +15,25 @@ from ptosim.views.table import table
 
 @command(
     "new",
-    option("kind", metavar="KIND", choices=kinds(), help=f"what it is: {', '.join(kinds())}"),
-    option("name", metavar="NAME", help="the name of the kernel; a folder may be in front of it"),
+    option(
+        "kind", nargs="?", metavar="KIND", choices=kinds(), help=f"what it is: {', '.join(kinds())}"
+    ),
+    option(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="the name of the kernel; a folder may be in front of it",
+    ),
     forms=("text", "json"),
 )
 def new(options: argparse.Namespace, terminal: Terminal) -> Report:
     """A first program with its sidecar and a test that passes."""
+    if options.kind is None or options.name is None:
+        kind = options.kind or "vector"
+        raise UsageError(
+            "a kind and a name are needed" if options.kind is None else "a name is needed",
+            help=f"`ptosim new {kind} my_kernel`; kinds are {', '.join(kinds())}",
+        )
     written = [str(path) for path in write_first(options.kind, options.name)]
     program, _, test, _ = written
     lines = [f"wrote {', '.join(written)}", f"run it:  ptosim run {program}",

@@ -70,8 +70,12 @@ def rendered(page: str) -> Markdown:
 
 
 def rendered_text(text: str) -> Markdown:
-    """Return Markdown, a page or a part of one, as a rich renderable."""
-    return _Page(text)
+    """Return Markdown, a page or a part of one, as a rich renderable; of a link to another page its
+    text, which is the topic, since a terminal has nowhere to go."""
+    return _Page(_LINK.sub(r"\1", text))
+
+
+_LINK = re.compile(r"\[([^\]\n]+)\]\([\w/.-]*\.md(?:#[\w-]+)?\)")
 
 
 class _LeftHeading(Heading):

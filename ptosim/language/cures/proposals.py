@@ -282,9 +282,8 @@ def _at_the_start(found: Diagnostic, span: Span) -> Iterator[Edits]:
 def _returned(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """A function without results returns nothing."""
     here, text = statement_at(span.source, span.start), span.source.text
-    head = text.rfind("func.func", 0, here.start)
-    nothing = re.match(r"func\.func[^{\n]*\{", text[head:])
-    if re.match(r"return\s*%", here.text) and nothing and "->" not in nothing.group():
+    heads = re.findall(r"^\s*func\.func\b[^{\n]*", text[: here.start], re.MULTILINE)
+    if re.match(r"return\s*%", here.text) and heads and "->" not in heads[-1]:
         yield [edit_of(span.source, here.start, here.end, "return")]
 
 

@@ -147,6 +147,12 @@ class TestHelp:
         assert "\x1b" not in out
         assert "**" not in out
 
+    def test_in_colour_there_is_nothing_that_a_terminal_would_spell_out(self, help_of):
+        """A link to another page is its topic; control sequences but colours would be shown as text."""
+        _, text, _ = help_of("--color", "always")
+        assert "\x1b[1m" in text
+        assert "u{1b}" not in text
+
     def test_the_source_of_a_page(self, help_of):
         assert help_of("cost", "--format", "markdown")[1] == manual.pages()["cost"]
 
