@@ -56,7 +56,7 @@ def fragment(*parts: str) -> str:
     reaches nothing around them."""
     palette = _asset("palette.css").replace(":root", ".ptosim")
     own = ".ptosim { background: var(--paper); color: var(--ink); padding: .5rem; }"
-    # Twice the name: a notebook's own rules for tables, which put texts right, are as strong as once.
+    # Twice the name: a notebook's own rules for tables put texts right, and are as strong as once.
     style = f"<style>{palette}{own} .ptosim.ptosim {{ {_asset('style.css')} }}</style>"
     return f'{style}<div class="ptosim">{"".join(parts)}</div>'
 
