@@ -212,7 +212,7 @@ def _on_target(lesson: Lesson, source: Source, target: str) -> Verdict:
     checked = check_source(source, target=target)
     wrong = [d for d in checked.findings if _is_wrong(d, lesson)]
     if wrong:
-        return Verdict(False, (f"On {target} there are mistakes:",), tuple(wrong[:3]))
+        return Verdict(False, (f"These are mistakes on {target}.",), tuple(wrong[:3]))
     missing = _missing(lesson, {op.name for op in checked.front.module.walk()})
     if missing:
         return Verdict(False, (f"The program does not have `{missing}` yet.",))
