@@ -389,6 +389,7 @@ def check(
     explore: bool = True,
     runs: int = 32,
     assume: Sequence[str] = (),
+    contract: bool = False,
     max_instructions: int | None = None,
     max_seconds: float | None = None,
     max_memory: int | None = None,
@@ -400,10 +401,14 @@ def check(
     `blocks` blocks reach are an error, where the number is not given a warning. Where scalars are
     not known it is followed along its paths (`explore`), in `runs` runs of an entry at most: what
     shows for some values only has them as its `witness`. Of these `assume` says something (`n % 16
-    == 0`), or the range that is given as an argument (`range(1, 9)`, `"1..8"`). Raises
-    UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
-    limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
+    == 0`), or the range that is given as an argument (`range(1, 9)`, `"1..8"`). The
+    list that comes back says in `.coverage` what of each entry was followed, in `.requirements`
+    what it asks of its caller, and with `contract` in `.contracts` also what it does with its
+    arguments (the same data as the JSON of `check --contract`). Raises UsageError for options, an
+    entry or arguments that mean nothing, LimitError beyond one of the limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
     all; its `findings` are those until then."""
+    if contract and dry_run is False:
+        raise UsageError("a contract comes of following the program: not with dry_run=False")
     found = Findings()
     path = path_of(source)
     sidecar = sidecar_of(path) if path is not None else None
@@ -414,11 +419,12 @@ def check(
                     text, target, level, sync, compat=compat, legacy=legacy, profile=profile,
                     entry=entry, args=args, dry_run=dry_run, blocks=blocks,
                     runs=runs if explore else 1, sidecar=sidecar,
-                    assume=[assume] if isinstance(assume, str) else assume,
+                    assume=[assume] if isinstance(assume, str) else assume, contract=contract,
                 )  # fmt: skip
                 found += checked.findings
                 found.coverage += [c.to_dict() for c in checked.coverage]
                 found.requirements += [r.to_dict() for r in checked.requirements]
+                found.contracts += checked.contracts
         except BudgetError as reached:
             reached.findings = [*found, *reached.findings]
             raise

@@ -307,9 +307,11 @@ def _standing(code: str) -> Standing:
 
 class Findings(list[Diagnostic], Shown):
     """A list of findings; a notebook shows them with their frames of code. Of a check `coverage`
-    says what of each entry was followed, `requirements` what it asks of its caller."""
+    says what of each entry was followed, `requirements` what it asks of its caller, `contracts`,
+    where they were asked for, what each entry requires and does (as JSON has them)."""
 
     def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
         super().__init__(found)
         self.coverage: list[dict[str, Any]] = []
         self.requirements: list[dict[str, Any]] = []
+        self.contracts: list[dict[str, Any]] = []

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import ptosim
 from tests.launch.paths.kernels import ORDERED, PART, TILE, kernel
 from tests.launch.paths.test_requirements import window
 
@@ -67,3 +68,15 @@ def test_it_is_read_as_text_and_as_a_page(cli, tmp_path):
 def test_what_is_not_followed_has_no_contract(cli, tmp_path, other):
     (tmp_path / "k.pto").write_text(kernel(ORDERED))
     assert cli("check", str(tmp_path / "k.pto"), "--contract", other).code == 2
+
+
+def test_python_has_it_as_json_does(cli, tmp_path):
+    text = kernel(window("%o = arith.addi %n, %c0 : index"))
+    found = ptosim.check(text, sync="manual", contract=True)
+    (tmp_path / "k.pto").write_text(text)
+    told = cli("check", "--sync", "manual", str(tmp_path / "k.pto"), "--contract", "--format", "json")
+    assert found.contracts == json.loads(told.out)["programs"][0]["contract"]
+    assert found.contracts[0]["requirements"] == found.requirements
+    assert ptosim.check(text, sync="manual").contracts == []
+    with pytest.raises(ptosim.UsageError):
+        ptosim.check(text, contract=True, dry_run=False)
