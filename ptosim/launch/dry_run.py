@@ -195,10 +195,14 @@ def _follow(
     return result, walk.is_sure
 
 
-def followed(launch: Launch, domain: Unknowns, budget: int | None) -> Followed:
-    """Follow a launch that has begun, every round of it. Raises what its domain raises."""
-    walk = Walk(launch.engine, domain, None)
-    return _followed(launch, domain, launch.sanitizers(), walk, budget)
+def followed(
+    launch: Launch, domain: Unknowns, budget: int | None, loops: FollowedLoops | None = None
+) -> Followed:
+    """Follow a launch that has begun, every round of it, watched by `loops`. Raises what its domain
+    raises."""
+    walk = Walk(launch.engine, domain, None, loops)
+    monitor = launch.sanitizers() if loops is None else loops.monitor
+    return _followed(launch, domain, monitor, walk, budget)
 
 
 class Walk:
@@ -206,11 +210,17 @@ class Walk:
     rounds of loops are compared, and those that repeat others left out; without `monitor` none
     are. Where `is_sure` is False, following all of them may find something else."""
 
-    def __init__(self, engine: Engine, domain: Unknowns, monitor: Monitor | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        domain: Unknowns,
+        monitor: Monitor | None,
+        loops: FollowedLoops | None = None,
+    ) -> None:
         self._engine = engine
         self._domain = domain
         self._monitor = None if engine.is_observed else monitor
-        self._loops: FollowedLoops | None = None
+        self._loops = loops
         self._times = 0  # that rounds were left out
         self.is_sure = True
 
@@ -218,7 +228,8 @@ class Walk:
     def to_the_end(self, budget: int) -> str:
         """Execute to the end; return why it did not get there."""
         engine = self._engine
-        steps, step, limit = 0, engine.step, budget
+        steps, limit = 0, budget
+        step: Callable[[Core], object] = engine.step if self._loops is None else self._loops.step
         is_long = COMPARED if self._monitor is not None else -1
         while (core := engine.next_core()) is not None:
             if steps == limit:

@@ -45,14 +45,21 @@ def range_of(dtype: DType) -> tuple[int, int]:
 
 class Env:
     """An assignment under which forms are evaluated. With `is_last` the variable of a loop is that
-    of the last round; with `is_inside` a round has to be one that the loop makes."""
+    of the last round; with `is_inside` a round has to be one that the loop makes; `later` is by how
+    many rounds later it is taken."""
 
-    __slots__ = ("assignment", "is_inside", "is_last", "known")
+    __slots__ = ("assignment", "is_inside", "is_last", "known", "later")
 
     def __init__(
-        self, assignment: Assignment, *, is_last: bool = False, is_inside: bool = False
+        self,
+        assignment: Assignment,
+        *,
+        is_last: bool = False,
+        is_inside: bool = False,
+        later: int = 0,
     ) -> None:
         self.assignment = assignment
+        self.later = later
         self.is_last, self.is_inside = is_last, is_inside
         self.known: dict[int, Any] = {}
 
@@ -62,14 +69,17 @@ class NoRound(Exception):
 
 
 class Form:
-    """An expression; `now` is its value in the run that made it."""
+    """An expression; `now` is its value in the run that made it. `symbols` are those that it may
+    depend on, `own` those that it depends on in the round that it is of: not what says how many
+    rounds there are."""
 
-    __slots__ = ("depth", "now", "symbols")
+    __slots__ = ("depth", "now", "own", "symbols")
 
     def __init__(self, now: Any, parts: Iterable[Any]) -> None:
         forms = [part for part in parts if isinstance(part, Form)]
         self.now = now
         self.symbols: frozenset[Symbol] = frozenset().union(*(form.symbols for form in forms))
+        self.own: frozenset[Symbol] = frozenset().union(*(form.own for form in forms))
         self.depth = 1 + max((form.depth for form in forms), default=0)
 
     def value(self, env: Env) -> Any:
@@ -99,7 +109,7 @@ class Unknowable(Form):
     def __init__(self, symbol: Symbol, now: int) -> None:
         super().__init__(now, ())
         self.symbol = symbol
-        self.symbols = frozenset((symbol,))
+        self.symbols = self.own = frozenset((symbol,))
 
     def _value(self, env: Env) -> Any:
         return env.assignment.get(self.symbol, self.symbol.default)
@@ -138,6 +148,7 @@ class Round(Form):
 
     def __init__(self, now: Any, lower: Any, upper: Any, step: Any, number: int) -> None:
         super().__init__(now, (lower, upper, step))
+        self.own = frozenset().union(*(p.own for p in (lower, step) if isinstance(p, Form)))
         self.lower, self.upper, self.step, self.number = lower, upper, step, number
 
     def after(self, now: Any) -> Round:
@@ -147,7 +158,7 @@ class Round(Form):
     def _value(self, env: Env) -> Any:
         lower, step = value_of(self.lower, env), value_of(self.step, env)
         if not (env.is_last or env.is_inside):
-            return lower + step * self.number
+            return lower + step * (self.number + env.later)
         rounds = -(-(value_of(self.upper, env) - lower) // step) if step > 0 else 0
         if rounds <= self.number:
             raise NoRound

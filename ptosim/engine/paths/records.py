@@ -73,12 +73,14 @@ class Limit:
 @dataclass(slots=True, eq=False)
 class Noted:
     """Of one run: its decisions in their order, its bounds, each once, and the one that it broke.
-    `symbols` are those that it met, `lost` the lines where an expression was lost."""
+    `symbols` are those that it met, `computed` the forms that the instructions which were asked
+    for made, in their order."""
 
     decisions: list[Decision] = field(default_factory=list)
     limits: dict[Any, Limit] = field(default_factory=dict)
     broken: Limit | None = None
     symbols: dict[Symbol, int] = field(default_factory=dict)
+    computed: dict[int, list[Form]] = field(default_factory=dict)
 
     @property
     def decided_by(self) -> frozenset[Symbol]:

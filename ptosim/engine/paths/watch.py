@@ -8,7 +8,7 @@ form (`seeds.py`); all others are executed as in any run."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
@@ -53,11 +53,16 @@ class Void(Exception):
 class Paths(Unknowns):
     """Unknown scalars are numbers of an assignment, and every one has its form."""
 
-    def __init__(self, assignment: Assignment, known: Callable[[Symbol], Symbol]) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        known: Callable[[Symbol], Symbol],
+        asked: Iterable[int] = (),
+    ) -> None:
         super().__init__()
         self.assignment = assignment
         self.known = known
-        self.noted = Noted()
+        self.noted = Noted(computed={pc: [] for pc in asked})
         self.open: frozenset[int] = frozenset()
         self._half = 0
         self._engine: Any = None
@@ -130,6 +135,7 @@ class Paths(Unknowns):
     ) -> Callable[[Any], Any]:
         half, run = self._half, inst.run
         word, dtype = meaning_of(inst)
+        kept = self.noted.computed.get(inst.pc)
 
         def call(slots: list[Any]) -> None:
             slots[half + result] = None
@@ -138,7 +144,9 @@ class Paths(Unknowns):
                 now = slots[result]
                 if now.__class__ is not Unknown:
                     parts = tuple(_part(slots, half, s) for s in taken)
-                    slots[half + result] = Computed(now, function, parts, word, dtype)
+                    made = slots[half + result] = Computed(now, function, parts, word, dtype)
+                    if kept is not None:
+                        kept.append(made)
 
         return call
 

@@ -150,13 +150,22 @@ class FollowedLoops:
             except (*_NO_LINE, LookupError, NeedsValue) as problem:  # values that do not compare
                 raise self._lost(self.engine.insts[core.pc]) from problem
         try:
-            inst = self.engine.step(core)
+            inst = self._execute_one(core)
         except _NO_LINE as problem:
             if not self.trials:
                 raise
             raise self._lost(self.engine.insts[core.pc]) from problem
         if number is not None and inst is not None and core.pc != inst.pc + 1:
             self._left_by(core, number)
+
+    def _execute_one(self, core: Core) -> Inst | None:
+        return self.engine.step(core)
+
+    def _pays(self, core: Core, number: int) -> bool:
+        """True if a loop has enough rounds left for a period of it to be looked for."""
+        bounds = bounds_of(self.engine, self._heads[number], core)
+        head = self._known[core.index][number]
+        return bounds is None or head.pays(bounds.left, self.engine.executed)
 
     def stop(self) -> None:
         """The run has ended."""
@@ -203,8 +212,7 @@ class FollowedLoops:
     def _look(self, core: Core, number: int) -> None:
         """Keep what the run is now, and begin a trial if it moves by the same amounts."""
         head, left = self._known[core.index][number], self._counted(core)
-        bounds = bounds_of(self.engine, self._heads[number], core)
-        if bounds is not None and not head.pays(bounds.left, self.engine.executed):
+        if not self._pays(core, number):
             self._forget(core, number)
             left[number] = NEVER
             return
@@ -331,8 +339,10 @@ class FollowedLoops:
         self._is_lost = True
         return Undecided(inst.operation, NO_LINE, self.engine.resolved.module.source)
 
-    def _finish(self, trial: Trial) -> None:
-        """The period is over: leave out those that are proven to repeat it."""
+    def _repeated(self, trial: Trial) -> tuple[np.ndarray, int, list[Moving]] | None:
+        """Return what the counts of the sanitizers gain in the period of a trial, for how many
+        periods somebody may not know what was done, and the windows that move; None if the period
+        is not like the ones before."""
         self._compared = self._windows[trial.core][trial.number]
         end = self._state() if self._is_comparable() else None
         _, before, last = trial.states
@@ -342,14 +352,22 @@ class FollowedLoops:
             for core in cores
             for value, slot in zip(trial.values[core.index], core.slots, strict=True)
         ):  # fmt: skip
-            self.give_up()
-            return
+            return None
         gains = end.numbers - last.numbers
         behind = lag_of(end.numbers, gains, end.owners)
         moving = self._moving_twice(before, last, end)
-        last_ones = max(LEAST_LAST, (behind or 0) + 1)
+        return None if behind is None or moving is None else (gains, behind, moving)
+
+    def _finish(self, trial: Trial) -> None:
+        """The period is over: leave out those that are proven to repeat it."""
+        repeated = self._repeated(trial)
+        if repeated is None:
+            self.give_up()
+            return
+        gains, behind, moving = repeated
+        last_ones = max(LEAST_LAST, behind + 1)
         periods = Horizon.levels[-1] - 1 - last_ones
-        if behind is None or moving is None or periods < LEAST_PERIODS or last_ones > MOST_LAST:
+        if periods < LEAST_PERIODS or last_ones > MOST_LAST:
             self.give_up()
             return
         sweep = Sweep(moving, periods)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.watch.clocks import Agent, Clock
+from ptosim.engine.watch.clocks import READS, Agent, Clock
 from ptosim.engine.watch.marks import NOBODY, Noted
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
@@ -47,6 +47,7 @@ class Walk:
     def __init__(self) -> None:
         self.shape: list[Any] = []
         self._clocks: dict[int, tuple[int, Clock, Clock]] = {}
+        self._counted_by: dict[int, int] = {}
 
     def number(self, owner: int, value: int) -> int:
         """Return what a count is to be."""
@@ -55,6 +56,8 @@ class Walk:
     def monitor(self, monitor: Monitor, fixed: Sequence[Footprint]) -> None:
         """All of a monitor; `fixed` are the windows of global memory that stay."""
         agents = [agent for agent in monitor.clocks.by_index if agent is not None]
+        # What the scalar unit has read is counted as what it has done.
+        self._counted_by = {a.index: a.scalar.index for a in agents if a.pipe == READS}
         self._agents(agents)
         for key, messages in monitor.clocks.messages.items():
             self.shape.append((key, len(messages)))
@@ -95,7 +98,8 @@ class Walk:
             self.shape.append(known[0])
             return known[1]
         self.shape.append(tuple(clock))
-        made = {agent: self.number(agent, count) for agent, count in clock.items()}
+        by = self._counted_by
+        made = {agent: self.number(by.get(agent, agent), count) for agent, count in clock.items()}
         made = clock if made == clock else made
         self._clocks[id(clock)] = len(self._clocks), made, clock
         return made
@@ -248,6 +252,10 @@ class Sweep:
         self._windows = windows
         self._periods = periods
         self._swept: list[tuple[Moving, Footprint]] = []
+
+    def are_apart(self) -> bool:
+        """True if no period writes what another one touches."""
+        return self._are_apart(list(self._windows))
 
     def is_free(self) -> bool:
         """True if what these periods do finds nothing that one of them alone does not."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Assignment, Symbol, range_of
 from ptosim.engine.paths.records import Decision, Limit, Noted
+from ptosim.engine.paths.rounds import Assumed, ProvenLoops, Shown
 from ptosim.engine.paths.watch import ROUNDS, Paths, Void
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.types import ScalarType
@@ -65,8 +66,10 @@ class Explored:
     left: str = ""
     unsolved: list[Limit] = field(default_factory=list)
     limits: dict[int, list[tuple[Limit, PathRun]]] = field(default_factory=dict)
-    again: Callable[[Assignment], PathRun] | None = None
+    again: Callable[..., PathRun] | None = None
     """Follows the entry under one more assignment."""
+    shown: Callable[[Assignment, Mapping[int, int]], Shown] | None = None
+    """Follows it once more, to show that loops with certain heads repeat from some round on."""
     space: Space = field(default_factory=Space)
     """Which assignments occur."""
 
@@ -102,7 +105,7 @@ def explore(
     facts that no values meet."""
     prepared = prepare(front, profile, entry, args)
     search = _Search(prepared, dict(args), most, budget, Space(facts), blocks)
-    search.found.again = search.follow
+    search.found.again, search.found.shown = search.follow, search.shown
     return search.run()
 
 
@@ -173,13 +176,32 @@ class _Search:
             self._turn(run, base)
             self._other_indices(run, base)
 
-    def follow(self, assignment: Assignment) -> PathRun:
-        """Follow the entry once under an assignment."""
+    def _begin(self, assignment: Assignment, domain: Paths) -> Launch:
         given = {n: assignment.get(s, s.default) for n, s in self.symbols.items()}
         launch = Launch(self.prepared, RunOptions(1, timing=False), {**self.args, **given}, PLACES)
-        domain = Paths(assignment, self.space.known)
         launch.begin([domain], domain=domain)
         domain.begin(launch.engine, self._seeds(launch))
+        return launch
+
+    def shown(self, assignment: Assignment, heads: Mapping[int, int]) -> Shown:
+        """Follow the entry once more; return what that shows of the loops with these heads, each
+        from some round on."""
+        domain = Assumed(assignment, self.space.known)
+        launch = self._begin(assignment, domain)
+        monitor = launch.sanitizers()
+        if monitor is None:
+            return Shown()
+        loops = ProvenLoops(launch.engine, domain, monitor, heads)
+        outcome = followed(launch, domain, self.budget, loops)
+        if outcome.ended and not outcome.stopped:
+            loops.shown.rounds.clear()
+        return loops.shown
+
+    def follow(self, assignment: Assignment, asked: Iterable[int] = ()) -> PathRun:
+        """Follow the entry once under an assignment; forms that instructions with the places
+        `asked` make are noted."""
+        domain = Paths(assignment, self.space.known, asked)
+        launch = self._begin(assignment, domain)
         outcome: Followed | None
         try:
             outcome = followed(launch, domain, self.budget)
@@ -290,6 +312,12 @@ def argument_symbols(
             default = 0 if kind == INDEX else max(low, 1)
             found[value.name] = Symbol(value.name, kind, low, high, default, promise.below)
     return found
+
+
+def is_forced_in(run: PathRun, at: int) -> bool:
+    """True if a decision of a run cannot turn out another way after those before it."""
+    decisions = run.noted.decisions
+    return is_forced(decisions[at], decisions[:at], facts_of_symbols(run.noted.symbols))
 
 
 def line_of(front: Front, inst: Inst) -> int:

@@ -76,6 +76,8 @@ def facts_of_symbols(symbols: Iterable[Symbol]) -> list[Linear]:
 
 def is_forced(decision: Decision, earlier: Sequence[Decision], known: Sequence[Linear]) -> bool:
     """True if after the earlier decisions of its path a decision cannot turn out another way."""
+    if not decision.form.own:
+        return True
     if not isinstance(decision.outcome, bool):
         return False
     near = [d for d in earlier if d.form.symbols & decision.form.symbols]

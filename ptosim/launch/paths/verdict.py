@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.forms import DATA, Symbol
+from ptosim.engine.paths.watch import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.types import ScalarType
@@ -16,8 +16,9 @@ from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import told_by
 from ptosim.launch.dry_run import BUDGET, Followed
-from ptosim.launch.paths.explore import RUNS, Explored, PathRun, explore, line_of
+from ptosim.launch.paths.explore import RUNS, Explored, PathRun, explore, is_forced_in, line_of
 from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
+from ptosim.launch.paths.trips import Open, is_loop, rounds_open
 
 if TYPE_CHECKING:
     from ptosim.launch.paths.facts import Facts
@@ -46,13 +47,17 @@ class Coverage:
     assumed: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     """What the user assumes."""
+    loops: tuple[Open, ...] = ()
+    """Loops that a symbol ends of which more rounds may bring out more."""
+    ended: int = 0
+    """How many loops a symbol ends."""
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
         return {
             "entry": self.entry, "runs": self.runs, "valid": self.valid, "paths": self.paths,
             "trips": self.trips, "open": self.open, "assumed": list(self.assumed),
-            "given": list(self.given),
+            "given": list(self.given), "loops": [loop._asdict() for loop in self.loops],
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -63,23 +68,30 @@ class Coverage:
         if self.open:
             lines = ", ".join(dict.fromkeys(str(o["line"]) for o in self.open if o["line"]))
             how += f" but line {lines}" if lines else ", not all of them"
-        rounds = "; loops with 0 to 3 rounds" if self.trips == "0..3" else ""
+        rounds = "; rounds repeat: for any number of them" if self.ended else ""
+        if self.loops:
+            why = "; ".join(f"line {line}: {why}" for line, why in self.loops[:3])
+            rounds = f"; loops with 0 to 3 rounds ({why})"
         data = f"; data assumed: {', '.join(self.assumed[:4])}" if self.assumed else ""
         given = f"; if {' and '.join(self.given)}" if self.given else ""
         return f"@{self.entry}: {count}; {how}{rounds}{data}{given}"
 
 
-def coverage_of(front: Front, entry: str, explored: Explored) -> Coverage:
-    """Return what the followings of an entry cover."""
+def coverage_of(
+    front: Front, entry: str, explored: Explored, loops: tuple[Sequence[Open], int]
+) -> Coverage:
+    """Return what the followings of an entry cover; `loops` are those of which more rounds may
+    bring out more, and how many there are that a symbol ends."""
     open_ = list(_open(front, explored))
-    is_all = not open_ and _is_every_path(explored.valid)
+    is_all = not open_ and _is_every_path(explored.valid, has_proof=not loops[0])
     places = [d.inst.op for d in explored.open if d.inst.op is not None]
     place = Span(front.source, places[0].start, places[0].name_end) if places else None
     assumed = sorted({s.name for r in explored.valid for s in r.noted.decided_by if s.kind == DATA})
     return Coverage(
         entry, len(explored.runs), len(explored.valid), "all" if is_all else "some",
-        "0..3" if _has_open_loops(explored) else "proven", open_, place, tuple(assumed),
+        "0..3" if loops[0] else "proven", open_, place, tuple(assumed),
         () if explored.space.facts is None else tuple(f.text for f in explored.space.facts.facts),
+        tuple(loops[0]), loops[1],
     )  # fmt: skip
 
 
@@ -103,23 +115,21 @@ def _open(front: Front, explored: Explored) -> Iterator[dict[str, object]]:
             yield {"line": outcome.place.line if outcome.place else 0, "why": str(outcome)}
 
 
-def _is_loop(inst: Any) -> bool:
-    return (form_of(inst.run) or ("",))[0] == "for" or (inst.op is not None and inst.op.has("loop"))
-
-
-def _has_open_loops(explored: Explored) -> bool:
-    return any(_is_loop(d.inst) for run in explored.valid for d in run.noted.decisions)
-
-
-def _is_every_path(runs: Sequence[PathRun]) -> bool:
-    """True if after each way that was gone to a decision each of its sides was taken."""
-    sides: dict[Any, set[Any]] = {}
+def _is_every_path(runs: Sequence[PathRun], *, has_proof: bool) -> bool:
+    """True if after each way that was gone to a decision each of its sides was taken that can be;
+    with a proof that rounds repeat, those of further rounds need not be looked at."""
+    sides: dict[Any, dict[Any, tuple[PathRun, int]]] = {}
     for run in runs:
         path: tuple[Any, ...] = ()
-        for decision in run.noted.decisions[:64]:
-            sides.setdefault((path, decision.inst.pc), set()).add(decision.outcome)
+        for at, decision in enumerate(run.noted.decisions[:64]):
+            is_repeated = has_proof and (is_loop(decision) or decision.visit >= ROUNDS)
+            if not is_repeated:
+                sides.setdefault((path, decision.inst.pc), {})[decision.outcome] = run, at
             path = (*path, decision.inst.pc, decision.outcome)
-    return all(len(outcomes) > 1 for outcomes in sides.values())
+    return all(
+        len(outcomes) > 1 or is_forced_in(*next(iter(outcomes.values())))
+        for outcomes in sides.values()
+    )
 
 
 def not_covered(coverage: Coverage) -> Diagnostic | None:
@@ -303,9 +313,10 @@ def paths_of(
         return None  # what its assumed values bring out concerns nobody
     if not explored.has_symbols:
         return None
-    found = findings_of(front, entry, explored, known)
-    coverage = coverage_of(front, entry, explored)
     required = requirements_of(front, entry, explored)
+    loops = rounds_open(front, explored, required)
+    found = findings_of(front, entry, explored, known)
+    coverage = coverage_of(front, entry, explored, loops)
     return EntryPaths(
         [*found, *told_of(front, required)], coverage, required, is_covered(first, explored),
         _inside(front, entry, explored),

@@ -74,7 +74,9 @@ def test_python_has_it_as_json_does(cli, tmp_path):
     text = kernel(window("%o = arith.addi %n, %c0 : index"))
     found = ptosim.check(text, sync="manual", contract=True)
     (tmp_path / "k.pto").write_text(text)
-    told = cli("check", "--sync", "manual", str(tmp_path / "k.pto"), "--contract", "--format", "json")
+    told = cli(
+        "check", "--sync", "manual", str(tmp_path / "k.pto"), "--contract", "--format", "json"
+    )
     assert found.contracts == json.loads(told.out)["programs"][0]["contract"]
     assert found.contracts[0]["requirements"] == found.requirements
     assert ptosim.check(text, sync="manual").contracts == []

@@ -1,0 +1,282 @@
+"""Shows that the rounds of a loop repeat, however many there are.
+
+An entry is followed once more, on the numbers of an assignment and without forms, with the finder
+of periods of a dry run (`engine.period.followed`). It finds that all which decides how the loop
+goes on, in the machine and in what the sanitizers know, is at a head what it was a period before,
+and follows one more period on affine numbers. There the loop's own test says nothing, since it is
+taken to go on; every other comparison says for how many periods it turns out the same. Those that
+do not do so for ever are told by the instructions that compare: whether they are about the last
+rounds, or about a certain one, only their forms can say (`launch.paths.trips`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.runners import form_of
+from ptosim.engine.paths.forms import Symbol
+from ptosim.engine.paths.seeds import sources_of
+from ptosim.engine.paths.watch import Paths
+from ptosim.engine.period.followed import FollowedLoops, State, Trial
+from ptosim.engine.period.heads import NEVER, START, bounds_of
+from ptosim.engine.period.state import opaque_results
+from ptosim.engine.watch.monitor import Monitor
+from ptosim.engine.watch.rounds import Moving, Sweep
+from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, moves
+from ptosim.machine.core import Core
+from ptosim.machine.unknown import NeedsValue, Unknown
+
+NO_REPEAT = "its rounds do not repeat"
+ADDRESSES = "the addresses of line"
+_LONGEST = 8
+"""Rounds of a period beyond which no longer one is looked for."""
+_ENDLESS = 1 << 48
+"""More periods are those until a number leaves its type."""
+_FEW = 8
+"""Rounds after which a loop is taken not to repeat."""
+_GAP = 4
+"""Rounds that a loop goes on for after a trial that failed."""
+
+
+class Assumed(Paths):
+    """The numbers of an assignment without their forms: what is not known is still given a number,
+    once for each place. In a period that is tried on affine numbers, what is read at a place that
+    moves is a number of which nobody knows how it moves."""
+
+    def begin(self, engine: Engine, seeds: Mapping[int, Symbol]) -> None:
+        """Give the slots of `seeds` the numbers of symbols."""
+        super().begin(engine, seeds)
+        for core in engine.machine.cores:
+            for slot in seeds:
+                core.slots[self._half + slot] = None
+
+    def _watched(
+        self,
+        program: DecodedProgram,
+        inst: Inst,
+        sources: tuple[int, ...],
+        targets: tuple[int, ...],
+    ) -> Callable[[Any], Any] | None:
+        form = form_of(inst.run)
+        word = form[0] if form is not None else ""
+        reads = inst.op is not None and inst.op.has("reads_memory")
+        if inst.kind is Kind.ACTION and reads:
+            return self._reading(inst, sources, targets)
+        return self._deciding(inst, form, word) if word in ("start", "if", "switch") else None
+
+    def _reading(
+        self, inst: Inst, sources: tuple[int, ...], targets: tuple[int, ...]
+    ) -> Callable[[Any], Any]:
+        act = self._action(inst, sources, targets)
+
+        def read(core: Core) -> None:
+            trials = self.loops.trials if self.loops is not None else ()
+            if trials and any(moves(core.slots[slot]) for slot in sources):
+                inst_ = self._engine.insts[inst.pc]
+                if not opaque_results(self._engine, core, inst_, [t.level for t in trials]):
+                    raise NeedsValue(NO_LINE)
+                return
+            act(core)
+            for value in inst.operation.results:
+                core.slots[self._half + self._engine.program.slots[value]] = None
+
+        return read
+
+    def _deciding(self, inst: Inst, form: Any, word: str) -> Callable[[Any], Any]:
+        run = inst.run
+        asked = sources_of(self._engine.program, inst) if word == "start" else (form[1],)
+
+        def decide(slots: list[Any]) -> Any:
+            for slot in asked:
+                if slots[slot].__class__ is Unknown:
+                    if self.loops is not None and self.loops.trials:
+                        raise NeedsValue(NO_LINE)
+                    self._settle(slots, inst, slot)
+                    slots[self._half + slot] = None
+            return run(slots)
+
+        return decide
+
+
+class Rounds(NamedTuple):
+    """How an execution of a loop repeats: from round `first` on (counted from 0) each `period` of
+    rounds is like the one before it; the one that begins with round `at` was tried. `limits` are
+    the instructions with a comparison that does not hold for ever, and the round until which it
+    does."""
+
+    pc: int
+    first: int
+    period: int
+    at: int
+    limits: dict[int, int]
+
+
+@dataclass(slots=True, eq=False)
+class Shown:
+    """What following an entry showed of its loops: by the place of the head how they repeat, for
+    each execution in one or several ways, and of others why not; those that were `seen`;
+    instructions that use memory which others write."""
+
+    rounds: dict[int, list[list[Rounds]]] = field(default_factory=dict)
+    open: dict[int, str] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+    shared: set[int] = field(default_factory=set)
+
+
+class ProvenLoops(FollowedLoops):
+    """Watches the loops whose heads are `asked`, each from some round on; leaves out none."""
+
+    def __init__(
+        self, engine: Engine, domain: Assumed, monitor: Monitor, asked: Mapping[int, int]
+    ) -> None:
+        super().__init__(engine, domain, monitor)
+        self.shown = Shown()
+        self._asked = {n: asked[pc] for pc, n in self.numbers.items() if pc in asked}
+        self._limits: list[dict[int, int]] = []
+        self._found: dict[tuple[int, int], list[Rounds]] = {}
+        self._visited: dict[int, int] = {}
+        self._kept: list[State] = []
+        self._is_refused = 0
+        self._why: dict[tuple[int, int], str] = {}
+        self._at: list[int] = []
+        for heads in self._known:
+            for head in heads:
+                head.gap = _GAP
+
+    def _pays(self, core: Core, number: int) -> bool:
+        return (
+            number in self._asked and bounds_of(self.engine, self._heads[number], core) is not None
+        )
+
+    def _look(self, core: Core, number: int) -> None:
+        bounds = bounds_of(self.engine, self._heads[number], core)
+        if bounds is not None and bounds.round <= self._asked.get(number, 0):
+            self._counted(core)[number] = 1
+            return
+        found = self._found.get((core.index, number), ())
+        self._is_refused = max([0, *(each.period for each in found)])
+        super()._look(core, number)
+        self._is_refused = 0
+
+    def _state(self) -> State:
+        made = super()._state()
+        self._visited[id(made)] = len(self._visited)
+        self._kept.append(made)
+        return made
+
+    def _is_even(self, old: State, before: State, last: State) -> bool:
+        """A period that only holds for some rounds may be part of a longer one that goes on."""
+        if self._is_refused:
+            rounds = self._visited[id(last)] - self._visited[id(before)]
+            if rounds <= self._is_refused:
+                return False
+        return super()._is_even(old, before, last)
+
+    def _execute_one(self, core: Core) -> Inst | None:
+        if not self.trials:
+            return super()._execute_one(core)
+        pc, known, trial = core.pc, list(Horizon.levels), self.trials[-1]
+        is_own = core.stalled is None and self.numbers.get(pc) == trial.number
+        is_own = is_own and core.index == trial.core
+        Horizon.levels[:] = [ENDLESS] * len(known)
+        try:
+            return super()._execute_one(core)
+        finally:
+            for level, periods in enumerate(Horizon.levels):
+                if periods < _ENDLESS and not (is_own and level == len(known) - 1):
+                    limits = self._limits[level]
+                    limits[pc] = min(limits.get(pc, ENDLESS), periods)
+            Horizon.levels[:] = known[: len(Horizon.levels)]
+
+    def _begin(self, core: Core, number: int, states: Any, rounds: int) -> None:
+        bounds = bounds_of(self.engine, self._heads[number], core)
+        super()._begin(core, number, states, rounds)
+        self._limits.append({})
+        self._at.append(bounds.round - 1 if bounds is not None else 0)
+
+    def _settle(self, periods: int) -> Trial:
+        self._limits.pop()
+        self._at.pop()
+        return super()._settle(periods)
+
+    def _wait(self, core: Core, number: int) -> None:
+        super()._wait(core, number)
+        self._why.setdefault((core.index, number), NO_REPEAT)
+
+    def _finish(self, trial: Trial) -> None:
+        core = self.engine.machine.cores[trial.core]
+        key = trial.core, trial.number
+        repeated = self._repeated(trial)
+        if repeated is None:
+            self.give_up()
+            return
+        *_, moving = repeated
+        pair = self._meeting(moving)
+        if pair is not None:
+            lines = sorted({self._line(window) for window in pair})
+            self._why[key] = f"{ADDRESSES}{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
+            self.give_up()
+            return
+        at, pc = self._at[-1], self._heads[trial.number].pc
+        first = max(at - 2 * trial.rounds, 0)
+        limits = {p: at + trial.rounds * (n + 1) for p, n in self._limits[-1].items()}
+        made = Rounds(pc, first, trial.rounds, at, limits)
+        self._found.setdefault(key, []).append(made)
+        self._settle(0)
+        self._forget(core, trial.number)
+        is_done = not limits or trial.rounds >= _LONGEST
+        self._counted(core)[trial.number] = NEVER if is_done else 1
+
+    def _left_by(self, core: Core, number: int) -> None:
+        key = core.index, number
+        is_long = len(self._known[core.index][number].finder.states) > _FEW
+        super()._left_by(core, number)
+        self.shown.seen.add(self._heads[number].pc)
+        pc, found, why = self._heads[number].pc, self._found.pop(key, None), self._why.pop(key, "")
+        if found:
+            self.shown.rounds.setdefault(pc, []).append(found)
+        elif number in self._asked:
+            self.shown.open.setdefault(
+                pc, why or (NO_REPEAT if is_long else "it has too few rounds to tell")
+            )
+        self._counted(core)[number] = START
+
+    def _line(self, window: Moving) -> int:
+        inst = window.noted.entry[2].inst
+        return self.engine.resolved.module.source.line_column(inst.operation.start)[0]
+
+    def _meeting(self, windows: Sequence[Moving]) -> tuple[Moving, Moving] | None:
+        """The first windows of global memory that may meet in different periods, of which nothing
+        says in which order."""
+        found = None
+        for write, other in product([w for w in windows if w.is_write], windows):
+            if write.print_.shadow is not other.print_.shadow or _are_ordered(write, other):
+                continue
+            if not write.print_.shadow.is_global:
+                continue
+            self.shown.shared |= {write.noted.entry[2].inst.pc, other.noted.entry[2].inst.pc}
+            if found is None and not _is_apart_for_ever(write, other):
+                found = write, other
+        return found
+
+
+def _are_ordered(write: Moving, other: Moving) -> bool:
+    """True for accesses of one pipe that does them in their order."""
+    one, two = write.noted.agent, other.noted.agent
+    return one is two and one.in_order and not (one.swaps and other.is_write)
+
+
+def _is_apart_for_ever(write: Moving, other: Moving) -> bool:
+    """True if no period writes what another one touches, however many there are."""
+    if not write.step and not other.step:
+        return True  # where it is stays the same: compared with each head
+    if write.step == other.step:
+        return Sweep((write, other), 1).are_apart()
+    (low, high), (first, last) = write.print_.span, other.print_.span
+    if high <= first:
+        return write.step <= 0 <= other.step
+    return last <= low and other.step <= 0 <= write.step

@@ -1,0 +1,523 @@
+"""Loops that end where a number says that nobody knows: what is found holds however many rounds
+they make, where that can be shown.
+
+For each way through an entry its loops are made long, and followed with the finder of periods
+(`engine.paths.rounds`): from some round on, all that follows from a round is what followed from
+one a period before. Then numbers of rounds beyond those before it and two periods bring out
+nothing that fewer do not, and all of these few are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, product
+from typing import Any
+
+from ptosim.engine.core.bound import Inst
+from ptosim.engine.core.runners import form_of
+from ptosim.engine.paths.forms import (
+    COUNT,
+    DATA,
+    INDEX,
+    Assignment,
+    Computed,
+    Env,
+    Form,
+    NoRound,
+    Round,
+    Symbol,
+    value_of,
+)
+from ptosim.engine.paths.records import CANNOT, Decision
+from ptosim.engine.paths.rounds import ADDRESSES, NO_REPEAT, Rounds, Shown
+from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.language.frontend import Front
+from ptosim.launch.paths.explore import Explored, PathRun, line_of
+from ptosim.launch.paths.requirements import Requirement
+from ptosim.machine.values import GmView, Pointer
+
+ROUNDS = 14
+"""Rounds of the first following that looks for a period."""
+_LONGER = 3
+"""Times that they are made longer, where something goes on changing for some rounds."""
+MOST_ROUNDS = 600
+MOST_RUNS = 40
+"""Followings with few rounds."""
+_WAYS = 6
+"""Ways through an entry whose loops are looked at."""
+_FEW = 20
+"""Rounds of a loop that a requirement or an assumption keeps so short that all are followed."""
+_PERIODS = 6
+"""Rounds of the longest period of which each is followed as the last one."""
+_LARGE = 1 << 24
+_FARTHER = (1, 2, 3, 7, 64, 1000)
+
+
+_ORDER = {COUNT: 1, DATA: 2, INDEX: 3}
+
+
+class Open(NamedTuple):
+    """Why more rounds of the loop in a line may bring out more."""
+
+    line: int
+    why: str
+
+
+class Unproven(Exception):
+    """It cannot be shown that the loop with a head repeats."""
+
+    def __init__(self, pc: int, why: str) -> None:
+        super().__init__(why)
+        self.pc, self.why = pc, why
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A loop on symbols: its test in the first round it comes to."""
+
+    inst: Inst
+    test: Decision
+
+    @property
+    def symbol(self) -> Symbol:
+        """What its number of rounds depends on: what the caller gives first."""
+        return min(self.test.form.symbols, key=lambda s: (_ORDER.get(s.kind, 0), s.name))
+
+    def trips(self, assignment: Assignment) -> int:
+        """How many rounds it makes under an assignment; -1 where that cannot be said."""
+        env = Env(assignment)
+        (round_, upper) = self.test.form.sources  # type: ignore[attr-defined]
+        try:
+            lower, end, step = (value_of(p, env) for p in (round_.lower, upper, round_.step))
+        except (*CANNOT, NoRound):
+            return -1
+        return max(0, -(-(end - lower) // step)) if step > 0 else -1
+
+
+class _Way(NamedTuple):
+    """A way through an entry: a run that takes it, its loops, its values, and what it decides
+    outside of the loops."""
+
+    run: PathRun
+    loops: Sequence[Loop]
+    base: Assignment
+    kept: Sequence[Decision]
+
+
+def rounds_open(
+    front: Front, explored: Explored, requirements: Sequence[Requirement]
+) -> tuple[list[Open], int]:
+    """Return of which loops on symbols more rounds than were followed may bring out more, and how
+    many such loops there are. What is followed for it is added to the runs."""
+    heads = {d.inst.pc: d.inst for run in explored.valid for d in run.noted.decisions if is_loop(d)}
+    if not heads:
+        return [], 0
+    if explored.left or explored.open or explored.unsolved:
+        why = "not every decision was reached both ways"
+        return [Open(line_of(front, inst), why) for inst in heads.values()], len(heads)
+    proof = _Proof(front, explored, requirements, heads)
+    found: dict[int, str] = {}
+    try:
+        proof.prove()
+    except Unproven as problem:
+        found[problem.pc] = problem.why
+    if found:
+        rest = next(iter(found.values()))
+        found = {pc: found.get(pc, rest) for pc in heads}
+    return [Open(line_of(front, heads[pc]), why) for pc, why in found.items()], len(heads)
+
+
+def is_loop(decision: Decision) -> bool:
+    """True for one that says if a loop makes another round."""
+    inst = decision.inst
+    is_for = (form_of(inst.run) or ("",))[0] == "for"
+    return is_for or (inst.op is not None and inst.op.has("loop"))
+
+
+class _Proof:
+    """What is shown of the loops of an entry."""
+
+    def __init__(
+        self,
+        front: Front,
+        explored: Explored,
+        requirements: Sequence[Requirement],
+        heads: Mapping[int, Inst],
+    ) -> None:
+        self.front, self.explored, self.heads = front, explored, heads
+        self.requirements = [r for r in requirements if not r.when]
+        self.bodies = [inst.op for inst in heads.values() if inst.op is not None]
+        self.known = {d.inst.pc for run in explored.runs for d in run.noted.decisions}
+        self.left = MOST_RUNS
+        self.tried = {_key({**run.assignment, **run.noted.symbols}) for run in explored.runs}
+
+    def prove(self) -> None:
+        """Show that all loops repeat. Raises Unproven where that cannot be shown."""
+        ways: dict[Any, PathRun] = {}
+        for run in sorted(self.explored.valid, key=lambda r: len(r.noted.decisions), reverse=True):
+            if any(is_loop(d) for d in run.noted.decisions):
+                ways.setdefault(self._way(run), run)
+        if len(ways) > _WAYS:
+            raise self._unproven(f"there are more than {_WAYS} ways to them")
+        for run in ways.values():
+            self._prove(run)
+
+    def _unproven(self, why: str) -> Unproven:
+        return Unproven(next(iter(self.heads)), why)
+
+    def _way(self, run: PathRun) -> Any:
+        """What was decided outside of the loops, and in them on numbers of which none ends a
+        loop."""
+        decisions = run.noted.decisions
+        ending = frozenset().union(*(d.form.symbols for d in decisions if is_loop(d)))
+        return frozenset(
+            (d.inst.pc, d.outcome)
+            for d in decisions
+            if not is_loop(d) and not (self._is_inside(d.inst) and d.form.symbols & ending)
+        )
+
+    def _is_inside(self, inst: Inst) -> bool:
+        op = inst.op.parent if inst.op is not None else None
+        while op is not None and not any(op is body for body in self.bodies):
+            op = op.parent
+        return op is not None
+
+    # -- one way -----------------------------------------------------------------------------------
+
+    def _prove(self, run: PathRun) -> None:
+        way = self._way_of(run)
+        few = self._bounded(way)
+        if few is None:
+            few = self._few(way, self._repeating(way))
+            self._with_each_other(way, few)
+        self._follow(few, way)
+
+    def _way_of(self, run: PathRun) -> _Way:
+        found: dict[int, Loop] = {}
+        for decision in run.noted.decisions:
+            if not is_loop(decision):
+                continue
+            form = decision.form
+            if not (isinstance(form, Computed) and isinstance(form.sources[0], Round)):
+                raise Unproven(decision.inst.pc, "its rounds are not counted")
+            found.setdefault(decision.inst.pc, Loop(decision.inst, decision))
+        kept = [d for d in run.noted.decisions if not is_loop(d) and not self._is_inside(d.inst)]
+        return _Way(run, list(found.values()), {**run.assignment, **run.noted.symbols}, kept)
+
+    def _at(self, loop: Loop, rounds: int, way: _Way) -> Iterator[dict[Symbol, int]]:
+        """Yield assignments with which a loop makes so many rounds, the least numbers first, and
+        what was decided outside of loops stays: the number of rounds is taken to grow with the
+        number that it depends on, and each is looked at."""
+        symbol, base = loop.symbol, way.base
+        at = lambda v: loop.trips({**base, symbol: v})  # noqa: E731
+        low, high = max(symbol.low, -1), min(symbol.high, 1 << 24)
+        first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
+        near = range(first, min(last, first + 33))
+        for value in dict.fromkeys((first, first + 1, last, (first + last) // 2, *near)):
+            if not first <= value <= last or at(value) != rounds:
+                continue
+            tried = self.explored.space.fits({**base, symbol: value})
+            if tried is not None and _holds(way.kept, tried):
+                yield dict(tried)
+
+    def _again(self, assignment: Assignment, asked: Iterable[int] = ()) -> PathRun:
+        assert self.explored.again is not None
+        return self.explored.again(assignment, asked)
+
+    def _spend(self) -> None:
+        if not self.left:
+            raise self._unproven(f"more than {MOST_RUNS} runs would show it")
+        self.left -= 1
+
+    def _add(self, run: PathRun) -> None:
+        """A run counts like the others; what it comes to first is not covered."""
+        for decision in run.noted.decisions:
+            if decision.inst.pc not in self.known:
+                line = line_of(self.front, decision.inst)
+                raise self._unproven(f"line {line} decides in later rounds only")
+        if run.outcome is not None and run.outcome.is_open:
+            raise self._unproven(str(run.outcome))
+        self.explored.runs.append(run)
+
+    # -- loops that are short ----------------------------------------------------------------------
+
+    def _bounded(self, way: _Way) -> dict[Symbol, list[int]] | None:
+        """Values for each number of rounds, where a requirement or an assumption keeps all loops
+        short; else None."""
+        found: dict[Symbol, dict[int, None]] = {}
+        for loop in way.loops:
+            most = self._most(loop.symbol)
+            trips = loop.trips({**way.base, loop.symbol: most}) if most is not None else -1
+            if not 0 <= trips <= _FEW:
+                return None
+            values = found.setdefault(loop.symbol, {})
+            for rounds in range(trips + 1):
+                values |= {t[loop.symbol]: None for t in islice(self._at(loop, rounds, way), 1)}
+        return {symbol: sorted(values) for symbol, values in found.items()}
+
+    def _most(self, symbol: Symbol) -> int | None:
+        highs = [
+            r.high
+            for r in self.requirements
+            if r.terms == {symbol.name: 1} and r.high is not None and r.multiple is None
+        ]
+        return min([*highs, *([symbol.high] if symbol.high < _LARGE else [])], default=None)
+
+    # -- loops that repeat -------------------------------------------------------------------------
+
+    def _repeating(self, way: _Way) -> dict[int, int]:
+        """How many rounds of each loop bring out everything, by head."""
+        rounds = ROUNDS
+        after: dict[int, int] = {}
+        for _ in range(_LONGER + 1):
+            found, later = self._shown(way, rounds, after)
+            if found is not None:
+                return found
+            after |= later
+            rounds = max(after.values()) + ROUNDS if later else 3 * rounds
+            if rounds > MOST_ROUNDS:
+                break
+        raise Unproven(way.loops[0].inst.pc, f"something still changes after {rounds} rounds")
+
+    def _with_each_other(self, way: _Way, few: Mapping[Symbol, Sequence[int]]) -> None:
+        """A loop repeats for each small number of rounds of those that another number ends."""
+        for symbol in few if len(few) > 1 else ():
+            others = [s for s in few if s != symbol]
+            own = [loop for loop in way.loops if loop.symbol == symbol]
+            for chosen in product(*(few[s] for s in others)):
+                given = dict(zip(others, chosen, strict=True))
+                tried = self.explored.space.fits({**way.base, **given})
+                if tried is None or not _holds(way.kept, tried):
+                    continue
+                self._spend()
+                again = self._repeating(way._replace(base=tried, loops=own))
+                if max([0, *again.values()]) >= len(few[symbol]):
+                    words = ", ".join(f"{s.name} = {v}" for s, v in given.items())
+                    raise Unproven(own[0].inst.pc, f"it repeats later with {words}")
+
+    def _shown(
+        self, way: _Way, rounds: int, after: Mapping[int, int]
+    ) -> tuple[dict[int, int] | None, dict[int, int]]:
+        """Follow long loops, which may repeat `after` some rounds; return by head how many rounds
+        of each bring out everything, or None and after how many the next try is to begin."""
+        most, more = 1, 0
+        found: dict[int, int] = {}
+        while more < min(most, _PERIODS):  # after each round of a period something else may follow
+            assignment = self._long(way, rounds + more)
+            more += 1
+            assert self.explored.shown is not None
+            heads = {loop.inst.pc: after.get(loop.inst.pc, 0) for loop in way.loops}
+            shown = self.explored.shown(assignment, heads)
+            long = self._followed_too(way, assignment, shown)
+            reached = [loop for loop in way.loops if loop.inst.pc in shown.seen]
+            for loop in reached:
+                pc = loop.inst.pc
+                why = shown.open.get(pc, "" if pc in shown.rounds else NO_REPEAT)
+                if why and rounds == ROUNDS and not why.startswith(ADDRESSES):
+                    return None, {}
+                if why:
+                    raise Unproven(pc, why)
+            repeated, later = self._like_longer_ones(way, reached, long, shown)
+            if len(repeated) < sum(len(shown.rounds[loop.inst.pc]) for loop in reached):
+                is_soon = all(until < rounds for until in later.values())
+                return None, {} if is_soon and rounds == ROUNDS else later
+            for loop, each in repeated:
+                pc = loop.inst.pc
+                found[pc] = max(found.get(pc, 0), _enough(each, loop.trips(assignment)))
+                most = max(most, each.period)
+        if most > _PERIODS:
+            raise Unproven(way.loops[0].inst.pc, f"its period has {most} rounds")
+        return found, {}
+
+    def _long(self, way: _Way, rounds: int) -> dict[Symbol, int]:
+        """Values with which every loop makes at least so many rounds, and no check fails."""
+        for loop in way.loops:
+            if loop.trips(way.base) >= rounds:
+                continue
+            for tried in islice(self._at(loop, rounds, way), 4):
+                run = self._again(tried)
+                if run.outcome is not None and not run.outcome.is_open:
+                    way = way._replace(base=tried)
+                    break
+            else:
+                raise Unproven(loop.inst.pc, f"no value found with which it makes {rounds} rounds")
+        return dict(way.base)
+
+    def _followed_too(self, way: _Way, assignment: Assignment, shown: Shown) -> PathRun:
+        """Follow the same with forms: of what is compared in these rounds, too."""
+        every = chain(*(chain(*each) for each in shown.rounds.values()))
+        long = self._again(assignment, {pc for each in every for pc in each.limits})
+        if long.outcome is None:
+            raise self._unproven("with many rounds a check fails")
+        self._add(long)
+        if self._way(long) != self._way(way.run):
+            raise self._unproven("other paths are taken in later rounds")
+        return long
+
+    def _like_longer_ones(
+        self, way: _Way, loops: Sequence[Loop], long: PathRun, shown: Shown
+    ) -> tuple[list[tuple[Loop, Rounds]], dict[int, int]]:
+        """See that loops with more rounds do what these do; return how each execution repeats, and
+        by head until which round something changes that is not about the end."""
+        repeated: list[tuple[Loop, Rounds]] = []
+        later: dict[int, int] = {}
+        way = way._replace(base={**long.assignment, **long.noted.symbols}, kept=())
+        for loop in loops:
+            for execution in shown.rounds[loop.inst.pc]:
+                untils = [self._until(each, long, loop, way) for each in execution]
+                if 0 in untils:
+                    repeated.append((loop, execution[untils.index(0)]))
+                else:
+                    later[loop.inst.pc] = max(later.get(loop.inst.pc, 0), min(untils))
+        if not later:
+            self._same_addresses(way, long, shown.shared)
+        return repeated, later
+
+    def _until(self, each: Rounds, run: PathRun, loop: Loop, way: _Way) -> int:
+        """Until which round something holds that is not about the end; 0 if nothing is."""
+        changing = (
+            until
+            for pc, until in each.limits.items()
+            if not self._is_at_end(pc, run, loop, way, each)
+        )
+        return max(changing, default=0)
+
+    def _farther(self, loop: Loop, way: _Way) -> Iterator[tuple[int, dict[Symbol, int]]]:
+        """Assignments with which a loop makes more rounds, and how many more."""
+        trips = loop.trips(way.base)
+        for more in _FARTHER:
+            for tried in islice(self._at(loop, trips + more, way), 3):
+                yield more, tried
+
+    def _is_at_end(self, pc: int, run: PathRun, loop: Loop, way: _Way, each: Rounds) -> bool:
+        """True if what an instruction compares depends on how far the end of a loop is: where the
+        loop is longer, it turns out the same until so many rounds before its end. It moves evenly
+        with the rounds, which was found out, so the first and the last of them are asked."""
+        farther = list(self._farther(loop, way))
+        if pc in self.heads:
+            return _ends_with(pc, run, loop, way, farther)
+        forms = run.noted.computed.get(pc, ())
+        if not forms:
+            return any(limit.inst.pc == pc for limit in run.noted.limits.values())
+        until = each.limits[pc]
+        count, rest = divmod(len(forms), loop.trips(way.base))
+        if rest or not count:
+            return False
+        first = forms[each.at * count : (each.at + each.period) * count]
+        last = forms[(until - each.period) * count : until * count]
+        return bool(first and last and farther) and all(
+            all(_is_like_now(form, Env(values)) for form in first)
+            and all(_is_like_now(form, Env(values, later=more)) for form in last)
+            for more, values in farther
+        )
+
+    def _same_addresses(self, way: _Way, run: PathRun, shared: set[int]) -> None:
+        """Windows of memory that several use must not depend on how many rounds there are."""
+        farther = [tried for loop in way.loops for _, tried in self._farther(loop, way)]
+        for limit in run.noted.limits.values():
+            if limit.inst.pc not in shared:
+                continue
+            for form in limit.operands.values():
+                is_place = isinstance(form.now, (GmView, Pointer))
+                if is_place and any(_is_elsewhere(form, tried) for tried in farther):
+                    line = line_of(self.front, limit.inst)
+                    raise Unproven(way.loops[0].inst.pc, f"{ADDRESSES} {line}")
+
+    # -- few rounds --------------------------------------------------------------------------------
+
+    def _few(self, way: _Way, rounds: Mapping[int, int]) -> dict[Symbol, list[int]]:
+        """Values with which loops make so many rounds and each lesser number, those that occur on
+        this way."""
+        found: dict[Symbol, dict[int, None]] = {}
+        for loop in way.loops:
+            values = found.setdefault(loop.symbol, {})
+            left = rounds.get(loop.inst.pc, 0) + 1
+            for count in range(MOST_ROUNDS):
+                tried = next(self._at(loop, count, way), None)
+                if tried is not None:
+                    values[tried[loop.symbol]] = None
+                    left -= 1
+                if not left:
+                    break
+        return {symbol: sorted(values) for symbol, values in found.items()}
+
+    def _follow(self, values: Mapping[Symbol, Sequence[int]], way: _Way) -> None:
+        """Follow the entry for all of these values. Raises Unproven where they are too many."""
+        for chosen in product(*values.values()):
+            given = dict(zip(values, chosen, strict=True))
+            tried = self.explored.space.fits({**way.base, **given})
+            if tried is None or not _holds(way.kept, tried) or _key(tried) in self.tried:
+                continue
+            self._spend()
+            self.tried.add(_key(tried))
+            self._add(self._again(tried))
+
+
+def _enough(each: Rounds, trips: int) -> int:
+    """How many rounds bring out everything: those before it repeats, two periods, and as many as
+    are at the end before the end is seen."""
+    ends = [trips - until for until in each.limits.values()]
+    return each.first + 2 * each.period - 1 + max([0, *ends])
+
+
+def _ends_with(
+    pc: int, run: PathRun, loop: Loop, way: _Way, farther: Sequence[tuple[int, Assignment]]
+) -> bool:
+    """True if another loop makes as many rounds more as this one does."""
+    test = next(d for d in run.noted.decisions if d.inst.pc == pc)
+    other = Loop(test.inst, test)
+    trips = other.trips(way.base)
+    return all(other.trips(tried) - trips == more for more, tried in farther)
+
+
+def _key(assignment: Assignment) -> frozenset[Any]:
+    return frozenset((s, v) for s, v in assignment.items() if v != s.default)
+
+
+def _holds(kept: Iterable[Decision], tried: Assignment) -> bool:
+    env = Env(tried)
+    return all(decision.holds(env) for decision in kept)
+
+
+def _edge(at: Any, rounds: int, low: int, high: int) -> int:
+    """The least value from `low` on with at least so many rounds; `high` + 1 if none has."""
+    if at(high) < rounds:
+        return high + 1
+    while low < high:
+        middle = (low + high) // 2
+        if at(middle) >= rounds:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+_COMPARED = ("lt", "le", "gt", "ge")
+
+
+def _is_like_now(form: Form, env: Env) -> bool:
+    """True if two numbers that are compared are in the order in which they were."""
+    if not isinstance(form, Computed) or len(form.sources) != 2:
+        return False
+    word = form.word.removesuffix("u")
+    try:
+        if word in _COMPARED:
+            return bool(form.value(env) == form.now)
+        one, other = (value_of(source, env) for source in form.sources)
+    except (*CANNOT, NoRound):
+        return False
+    was, is_ = _now(form.sources[0]) - _now(form.sources[1]), one - other
+    if word in ("eq", "ne"):
+        return (was > 0) == (is_ > 0) and (was < 0) == (is_ < 0)
+    return word in ("min", "max") and (was <= 0 or is_ >= 0) and (was >= 0 or is_ <= 0)
+
+
+def _now(source: Any) -> Any:
+    return source.now if isinstance(source, Form) else source
+
+
+def _is_elsewhere(form: Form, tried: Assignment) -> bool:
+    try:
+        value = form.value(Env(tried))
+    except (*CANNOT, NoRound):
+        return True
+    return bool((value.memory, value[-1]) != (form.now.memory, form.now[-1]))

@@ -1,0 +1,166 @@
+"""Loops that an argument ends: what is said of any number of rounds, and when nothing is.
+
+The rounds of a loop repeat if what matters of the machine, and of what is ordered by what, is at a
+head what it was some rounds before. What is claimed is compared with following each number of
+rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+import ptosim
+from tests.launch.paths.kernels import LOAD, ORDERED, PART, STORE, VIEW, WORD, kernel
+
+FREE = "pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
+TAKEN = "pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
+FENCE = "pto.barrier <PIPE_ALL>"
+CHECKED = 30
+"""Numbers of rounds that are followed one by one."""
+
+
+def loop(body: str, end: str = "%n", variable: str = "%i") -> str:
+    return f"scf.for {variable} = %c0 to {end} step %c1 {{\n{body}\n}}"
+
+
+def handed_over(body: str, before: str = "") -> str:
+    """Rounds that use the tile in turn: each waits until the one before has stored it."""
+    return f"{FREE}\n{before}{loop(f'{TAKEN}{chr(10)}{body}{chr(10)}{FREE}')}\n{TAKEN}"
+
+
+def at_round(number: int, body: str, other: str = "", sign: str = "eq") -> str:
+    made = f"%k = arith.constant {number} : index\n%c = arith.cmpi {sign}, %i, %k : index\n"
+    rest = f" else {{\n{other}\n}}" if other else ""
+    return f"{made}scf.if %c {{\n{body}\n}}{rest}"
+
+
+LAST = "%k = arith.subi %n, %c1 : index\n%c = arith.cmpi eq, %i, %k : index\n"
+
+
+def checked(body: str, inputs: str = "%n: index", **options):
+    return ptosim.check(kernel(body, inputs), sync="manual", **options)
+
+
+def coverage(body: str, inputs: str = "%n: index", **options) -> dict:
+    (made,) = checked(body, inputs, **options).coverage
+    return made
+
+
+def faults(found) -> set[str]:
+    return {d.code for d in found if d.severity.name in ("ERROR", "WARNING")}
+
+
+REPEATING = {
+    "rounds that hand a tile over": handed_over(ORDERED),
+    "rounds with a barrier each": loop(f"{ORDERED}\n{FENCE}"),
+    "the last round is another one": handed_over(f"{ORDERED}\n{LAST}scf.if %c {{\n{FENCE}\n}}"),
+    "every third round is another one": handed_over(
+        f"{ORDERED}\n%q = arith.remui %i, %c3 : index\n%c = arith.cmpi eq, %q, %c0 : index\n"
+        f"scf.if %c {{\n{FENCE}\n}}"
+    ),
+    "one loop after another": f"{handed_over(ORDERED)}\n{loop(f'{ORDERED}{chr(10)}{FENCE}')}",
+    "a loop in a loop": loop(loop(f"{ORDERED}\n{FENCE}", "%n", "%j")),
+    "loops that two numbers end": loop(loop(f"{ORDERED}\n{FENCE}", "%m", "%j")),
+    "as many rounds as a word in memory says": f"{WORD}\n{loop(f'{ORDERED}{chr(10)}{FENCE}', '%w')}",
+}
+
+
+@pytest.mark.parametrize("name", REPEATING)
+def test_rounds_that_repeat_are_any_number_of_rounds(name):
+    args = "%n: index, %m: index" if "%m" in REPEATING[name] else "%n: index"
+    found = checked(REPEATING[name], args)
+    assert not faults(found)
+    (made,) = found.coverage
+    assert (made["trips"], made["loops"], made["open"]) == ("proven", [], [])
+
+
+@pytest.mark.parametrize("number", range(1, 21))
+def test_a_fault_of_one_round_is_found(number):
+    """In one round the store does not wait for the load."""
+    body = at_round(number, f"{LOAD}\n{STORE}", ORDERED)
+    found = checked(loop(f"{body}\n{FENCE}"))
+    assert "PTO5201" in faults(found)
+    (race,) = [d for d in found if d.code == "PTO5201"]
+    assert race.witness == {"n": number + 1}
+
+
+@pytest.mark.parametrize("number", [2, 5, 9, 17])
+@pytest.mark.parametrize("sign", ["slt", "sge", "ne"])
+def test_what_is_claimed_holds_for_each_number_of_rounds(number, sign):
+    """A flag that is given twice, or never, from some round on or until then."""
+    body = handed_over(f"{ORDERED}\n{at_round(number, 'pto.barrier <PIPE_V>', FENCE, sign)}")
+    mutant = body.replace("pto.barrier <PIPE_V>", f"{FREE}\n{TAKEN}\n{TAKEN}", 1)
+    for text in (body, mutant):
+        found = checked(text)
+        every = {c for n in range(CHECKED) for c in faults(checked(text, args={"n": n}))}
+        assert faults(found) == every
+        assert found.coverage[0]["trips"] == "proven" or faults(found)
+
+
+def test_rounds_that_use_other_bytes_are_apart_for_ever():
+    """Windows of one array that is read and written: each round its own row; or rows from both
+    ends, which meet after two thousand rounds."""
+    rows = "!pto.partition_tensor_view<1x64xf32>"
+    view = (
+        "%many = arith.constant 4096 : index\n"
+        f"%v = pto.make_tensor_view %x, shape = [%many, %c64], strides = [%c64, %c1] : {VIEW}"
+    )
+    part = f"pto.partition_view %v, offsets = [{{}}, %c0], sizes = [%c1, %c64] : {VIEW} -> {rows}"
+    tile = (
+        "!pto.tile_buf<loc=vec, dtype=f32, rows=1, cols=64, v_row=1, v_col=64, blayout=row_major, "
+        "slayout=none_box, fractal=512, pad=0>"
+    )
+
+    def rounds(there: str) -> str:
+        body = ORDERED.replace(LOAD, f"pto.tload ins(%p : {rows}) outs(%u : {tile})").replace(
+            STORE, f"pto.tstore ins(%u : {tile}) outs(%q : {rows})"
+        )
+        moved = f"%p = {part.format('%i')}\n{there}\n%q = {part.format('%o')}\n"
+        alloc = f"{view}\n%u = pto.alloc_tile addr = %a0 : {tile}\n"
+        return (alloc + handed_over(f"{moved}{body}")).replace("16x64", "4096x64")
+
+    apart = coverage(rounds("%o = arith.addi %i, %c0 : index"))
+    assert apart["trips"] == "proven"
+    meeting = coverage(rounds("%z = arith.subi %many, %c1 : index\n%o = arith.subi %z, %i : index"))
+    assert meeting["trips"] == "0..3"
+    assert "the addresses of lines" in meeting["loops"][0]["why"]
+    ahead = coverage(rounds("%o = arith.muli %i, %c2 : index"))
+    assert (ahead["trips"], ahead["loops"][0]["why"]) == ("0..3", "its rounds do not repeat")
+
+
+def test_a_loop_that_a_requirement_keeps_short_is_followed_whole():
+    window = f"%w = pto.partition_view %vx, offsets = [%o, %c0], sizes = [%c1, %c64] : {VIEW} -> "
+    body = f"%o = arith.muli %i, %c2 : index\n{window}{PART.replace('16x64', '1x64')}"
+    made = coverage(loop(f"{body}\n{ORDERED}\n{FENCE}"))
+    assert (made["trips"], made["runs"] >= 9) == ("proven", True)
+    made = coverage(loop(f"{ORDERED}\n{FENCE}"), args={"n": range(1, 5)})
+    assert made["trips"] == "proven"
+
+
+UNPROVEN = {
+    "data decide in the rounds": (
+        loop(f"%v = pto.load_scalar %d[%i] : !pto.ptr<i32> -> i32\n%z = arith.constant 0 : i32\n"
+             f"%c = arith.cmpi eq, %v, %z : i32\nscf.if %c {{\n{ORDERED}\n}}\n{FENCE}"),
+        "its rounds do not repeat"),
+    "a loop that is not counted": (
+        f"%e = scf.while (%i = %c0) : (index) -> index {{\n%c = arith.cmpi slt, %i, %n : index\n"
+        f"scf.condition(%c) %i : index\n}} do {{\n^bb0(%j: index):\n{ORDERED}\n{FENCE}\n"
+        "%h = arith.addi %j, %c1 : index\nscf.yield %h : index\n}",
+        "its rounds are not counted"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNPROVEN)
+def test_what_cannot_be_shown_is_not_claimed(name, cli, tmp_path):
+    body, why = UNPROVEN[name]
+    made = coverage(body)
+    assert made["trips"] == "0..3"
+    assert why in made["loops"][0]["why"]
+    (tmp_path / "k.pto").write_text(kernel(body))
+    told = cli("check", "--sync", "manual", str(tmp_path / "k.pto")).out
+    assert "any number" not in told
+
+
+def test_the_report_says_for_which_numbers_of_rounds(cli, tmp_path):
+    (tmp_path / "k.pto").write_text(kernel(handed_over(ORDERED)))
+    told = cli("check", "--sync", "manual", str(tmp_path / "k.pto")).out
+    assert "all paths; rounds repeat: for any number of them" in " ".join(told.split())
