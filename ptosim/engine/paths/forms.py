@@ -71,15 +71,16 @@ class NoRound(Exception):
 class Form:
     """An expression; `now` is its value in the run that made it. `symbols` are those that it may
     depend on, `own` those that it depends on in the round that it is of: not what says how many
-    rounds there are."""
+    rounds there are. It `is_of_round` if another round has another value."""
 
-    __slots__ = ("depth", "now", "own", "symbols")
+    __slots__ = ("depth", "is_of_round", "now", "own", "symbols")
 
     def __init__(self, now: Any, parts: Iterable[Any]) -> None:
         forms = [part for part in parts if isinstance(part, Form)]
         self.now = now
         self.symbols: frozenset[Symbol] = frozenset().union(*(form.symbols for form in forms))
         self.own: frozenset[Symbol] = frozenset().union(*(form.own for form in forms))
+        self.is_of_round = any(form.is_of_round for form in forms)
         self.depth = 1 + max((form.depth for form in forms), default=0)
 
     def value(self, env: Env) -> Any:
@@ -148,6 +149,7 @@ class Round(Form):
 
     def __init__(self, now: Any, lower: Any, upper: Any, step: Any, number: int) -> None:
         super().__init__(now, (lower, upper, step))
+        self.is_of_round = True
         self.own = frozenset().union(*(p.own for p in (lower, step) if isinstance(p, Form)))
         self.lower, self.upper, self.step, self.number = lower, upper, step, number
 

@@ -58,7 +58,8 @@ class Limit:
         """Return if it holds in the first rounds and in the last ones under an assignment; None if
         the instruction is not reached with one."""
         found: bool | None = None
-        for is_last in (False, True):
+        has_rounds = any(form.is_of_round for form in self.operands.values())
+        for is_last in (False, True) if has_rounds else (False,):
             env = Env(assignment, is_last=is_last, is_inside=True)
             try:
                 values = {slot: form.value(env) for slot, form in self.operands.items()}

@@ -125,6 +125,7 @@ class Shown:
     open: dict[int, str] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     shared: set[int] = field(default_factory=set)
+    executed: int = 0
 
 
 class ProvenLoops(FollowedLoops):

@@ -193,6 +193,7 @@ class _Search:
             return Shown()
         loops = ProvenLoops(launch.engine, domain, monitor, heads)
         outcome = followed(launch, domain, self.budget, loops)
+        loops.shown.executed = launch.engine.executed
         if outcome.ended and not outcome.stopped:
             loops.shown.rounds.clear()
         return loops.shown

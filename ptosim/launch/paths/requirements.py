@@ -27,6 +27,7 @@ _ASKED = 128
 """Assignments among which one that breaks a bound is looked for."""
 _FAR = 1 << 40
 """A bound farther away is one of the type, not of the kernel."""
+_NEAR = 8
 _PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24, -1, -9, -100, -1000)
 
 Met = Callable[[dict[Symbol, int]], bool | None]
@@ -341,7 +342,7 @@ def _edge(symbol: Symbol, inside: int, sign: int, at: Callable[[int], bool]) -> 
             return None
         if not at(tried):
             break
-        good, step = tried, step * 2
+        good, step = tried, step * (2 if step < _NEAR else 32)
     bad = tried
     while abs(bad - good) > 1:
         middle = (good + bad) // 2

@@ -132,7 +132,7 @@ def _found(
 ) -> Assignment | None:
     symbols = frozenset().union(*(form.symbols for form in forms))
     kept = [d for d in earlier if d.form.symbols & symbols]
-    bounds = _first_ones(limit for limit in limits if limit.symbols & symbols)
+    bounds = first_ones(limit for limit in limits if limit.symbols & symbols)
 
     def wrong(tried: Assignment) -> int:
         env = Env(tried)
@@ -161,7 +161,7 @@ def _found(
     return best if is_worse else made
 
 
-def _first_ones(limits: Iterable[Limit]) -> list[Limit]:
+def first_ones(limits: Iterable[Limit]) -> list[Limit]:
     """Of each instruction one bound: to ask it means to execute it again."""
     found: dict[int, Limit] = {}
     for limit in limits:

@@ -27,21 +27,22 @@ from ptosim.engine.paths.forms import (
     Symbol,
     value_of,
 )
-from ptosim.engine.paths.records import CANNOT, Decision
+from ptosim.engine.paths.records import CANNOT, Decision, Limit
 from ptosim.engine.paths.rounds import ADDRESSES, NO_REPEAT, Rounds, Shown
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, line_of
 from ptosim.launch.paths.requirements import Requirement
+from ptosim.launch.paths.solve import first_ones
 from ptosim.machine.values import GmView, Pointer
 
-ROUNDS = 14
+ROUNDS = 10
 """Rounds of the first following that looks for a period."""
 _LONGER = 3
 """Times that they are made longer, where something goes on changing for some rounds."""
 MOST_ROUNDS = 600
-MOST_RUNS = 40
-"""Followings with few rounds."""
+MOST_RUNS, MOST_INSTRUCTIONS = 40, 40_000
+"""Followings with few rounds, and instructions of all followings."""
 _WAYS = 6
 """Ways through an entry whose loops are looked at."""
 _FEW = 20
@@ -94,13 +95,14 @@ class Loop:
 
 
 class _Way(NamedTuple):
-    """A way through an entry: a run that takes it, its loops, its values, and what it decides
-    outside of the loops."""
+    """A way through an entry: a run that takes it, its loops, its values, what it decides outside
+    of the loops, and checks that its values meet."""
 
     run: PathRun
     loops: Sequence[Loop]
     base: Assignment
     kept: Sequence[Decision]
+    bounds: Sequence[Limit]
 
 
 def rounds_open(
@@ -147,7 +149,7 @@ class _Proof:
         self.requirements = [r for r in requirements if not r.when]
         self.bodies = [inst.op for inst in heads.values() if inst.op is not None]
         self.known = {d.inst.pc for run in explored.runs for d in run.noted.decisions}
-        self.left = MOST_RUNS
+        self.left, self.instructions = MOST_RUNS, MOST_INSTRUCTIONS
         self.tried = {_key({**run.assignment, **run.noted.symbols}) for run in explored.runs}
 
     def prove(self) -> None:
@@ -201,7 +203,10 @@ class _Proof:
                 raise Unproven(decision.inst.pc, "its rounds are not counted")
             found.setdefault(decision.inst.pc, Loop(decision.inst, decision))
         kept = [d for d in run.noted.decisions if not is_loop(d) and not self._is_inside(d.inst)]
-        return _Way(run, list(found.values()), {**run.assignment, **run.noted.symbols}, kept)
+        base = {**run.assignment, **run.noted.symbols}
+        ending = {loop.symbol for loop in found.values()}
+        limits = first_ones(b for b in run.noted.limits.values() if b.symbols & ending)
+        return _Way(run, list(found.values()), base, kept, limits)
 
     def _at(self, loop: Loop, rounds: int, way: _Way) -> Iterator[dict[Symbol, int]]:
         """Yield assignments with which a loop makes so many rounds, the least numbers first, and
@@ -212,16 +217,29 @@ class _Proof:
         low, high = max(symbol.low, -1), min(symbol.high, 1 << 24)
         first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
         near = range(first, min(last, first + 33))
-        for value in dict.fromkeys((first, first + 1, last, (first + last) // 2, *near)):
+        left: list[dict[Symbol, int]] = []
+        for value in dict.fromkeys((first, last, first + 1, (first + last) // 2, *near)):
             if not first <= value <= last or at(value) != rounds:
                 continue
             tried = self.explored.space.fits({**base, symbol: value})
-            if tried is not None and _holds(way.kept, tried):
+            if tried is None or not _holds(way.kept, tried):
+                continue
+            if all(limit.is_met(tried) is not False for limit in way.bounds):
                 yield dict(tried)
+            else:
+                left.append(dict(tried))
+        yield from left[:1]
 
     def _again(self, assignment: Assignment, asked: Iterable[int] = ()) -> PathRun:
         assert self.explored.again is not None
-        return self.explored.again(assignment, asked)
+        made = self.explored.again(assignment, asked)
+        self._take(made.executed)
+        return made
+
+    def _take(self, instructions: int) -> None:
+        self.instructions -= instructions
+        if self.instructions < 0:
+            raise self._unproven(f"more than {MOST_INSTRUCTIONS:,} instructions would show it")
 
     def _spend(self) -> None:
         if not self.left:
@@ -307,6 +325,7 @@ class _Proof:
             assert self.explored.shown is not None
             heads = {loop.inst.pc: after.get(loop.inst.pc, 0) for loop in way.loops}
             shown = self.explored.shown(assignment, heads)
+            self._take(shown.executed)
             long = self._followed_too(way, assignment, shown)
             reached = [loop for loop in way.loops if loop.inst.pc in shown.seen]
             for loop in reached:
@@ -329,17 +348,14 @@ class _Proof:
         return found, {}
 
     def _long(self, way: _Way, rounds: int) -> dict[Symbol, int]:
-        """Values with which every loop makes at least so many rounds, and no check fails."""
+        """Values with which every loop makes at least so many rounds."""
         for loop in way.loops:
             if loop.trips(way.base) >= rounds:
                 continue
-            for tried in islice(self._at(loop, rounds, way), 4):
-                run = self._again(tried)
-                if run.outcome is not None and not run.outcome.is_open:
-                    way = way._replace(base=tried)
-                    break
-            else:
+            tried = next(self._at(loop, rounds, way), None)
+            if tried is None:
                 raise Unproven(loop.inst.pc, f"no value found with which it makes {rounds} rounds")
+            way = way._replace(base=tried)
         return dict(way.base)
 
     def _followed_too(self, way: _Way, assignment: Assignment, shown: Shown) -> PathRun:
@@ -360,7 +376,7 @@ class _Proof:
         by head until which round something changes that is not about the end."""
         repeated: list[tuple[Loop, Rounds]] = []
         later: dict[int, int] = {}
-        way = way._replace(base={**long.assignment, **long.noted.symbols}, kept=())
+        way = way._replace(base={**long.assignment, **long.noted.symbols}, kept=(), bounds=())
         for loop in loops:
             for execution in shown.rounds[loop.inst.pc]:
                 untils = [self._until(each, long, loop, way) for each in execution]
