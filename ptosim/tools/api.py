@@ -405,8 +405,9 @@ def check(
     list that comes back says in `.coverage` what of each entry was followed, in `.requirements`
     what it asks of its caller, and with `contract` in `.contracts` also what it does with its
     arguments (the same data as the JSON of `check --contract`). Raises UsageError for options, an
-    entry or arguments that mean nothing, LimitError beyond one of the limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
-    all; its `findings` are those until then."""
+    entry or arguments that mean nothing, LimitError beyond one of the limits: `max_instructions` of
+    each entry that is followed, `max_seconds` and `max_memory` of all; its `findings` are those
+    until then."""
     if contract and dry_run is False:
         raise UsageError("a contract comes of following the program: not with dry_run=False")
     found = Findings()

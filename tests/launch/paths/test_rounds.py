@@ -49,6 +49,10 @@ def faults(found) -> set[str]:
     return {d.code for d in found if d.severity.name in ("ERROR", "WARNING")}
 
 
+def _slow(number: int):
+    return pytest.param(number, marks=pytest.mark.slow)
+
+
 REPEATING = {
     "rounds that hand a tile over": handed_over(ORDERED),
     "rounds with a barrier each": loop(f"{ORDERED}\n{FENCE}"),
@@ -73,7 +77,7 @@ def test_rounds_that_repeat_are_any_number_of_rounds(name):
     assert (made["trips"], made["loops"], made["open"]) == ("proven", [], [])
 
 
-@pytest.mark.parametrize("number", range(1, 21))
+@pytest.mark.parametrize("number", [1, 4, 13, *(_slow(n) for n in range(1, 21))])
 def test_a_fault_of_one_round_is_found(number):
     """In one round the store does not wait for the load."""
     body = at_round(number, f"{LOAD}\n{STORE}", ORDERED)
@@ -83,7 +87,7 @@ def test_a_fault_of_one_round_is_found(number):
     assert race.witness == {"n": number + 1}
 
 
-@pytest.mark.parametrize("number", [2, 5, 9, 17])
+@pytest.mark.parametrize("number", [5, *map(_slow, (2, 9, 17))])
 @pytest.mark.parametrize("sign", ["slt", "sge", "ne"])
 def test_what_is_claimed_holds_for_each_number_of_rounds(number, sign):
     """A flag that is given twice, or never, from some round on or until then."""
