@@ -13,6 +13,7 @@ from ptosim.launch.array_files import parse_argument
 from ptosim.launch.description import (
     OPTIONS,
     Sidecar,
+    Tolerance,
     kept_arguments,
     kept_expectations,
     sidecar_of,
@@ -20,7 +21,6 @@ from ptosim.launch.description import (
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import open_source, source_path, split_part
-from ptosim.launch.tolerance import Tolerance
 
 _RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
-from ptosim.launch.tolerance import Tolerance
+from ptosim.launch.description import Tolerance
 from ptosim.machine.storage import has_numbers, native
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import DescriptionError
+from ptosim.ground.errors import DescriptionError, UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
-from ptosim.launch.tolerance import Tolerance
 
 KeyPath = tuple[str | int, ...]
 """Keys, and the numbers of elements of lists, from the top."""
@@ -446,3 +446,33 @@ def kept_expectations(sidecar: Sidecar) -> dict[str, tuple[Any, Tolerance]]:
         name: (parse_expectation(spec, sidecar.folder), sidecar.tolerance.get(name, Tolerance()))
         for name, spec in sidecar.expect.items()
     }
+
+
+# How far an output may be from what was expected; apart from the comparison, because sidecars name
+# tolerances and a check of the text alone loads no arrays.
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far values may differ; without any, bit for bit with NaN equal to NaN."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol", "ulp"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value}; a tolerance is a number from 0 on")
+
+    @property
+    def is_exact(self) -> bool:
+        """True if every bit counts."""
+        return self.rtol is None and self.atol is None and self.ulp is None
+
+    def __str__(self) -> str:
+        if self.is_exact:
+            return "bit-exact"
+        parts = [(n, getattr(self, n)) for n in ("rtol", "atol", "ulp")]
+        return ", ".join(f"{n} {v}" for n, v in parts if v is not None)

@@ -19,11 +19,10 @@ from ptosim.language.place.cores import peer_functions
 from ptosim.language.targets import check_target_word
 from ptosim.launch import arguments
 from ptosim.launch.arguments import Arg
-from ptosim.launch.description import Sidecar, kept_arguments, kept_expectations
+from ptosim.launch.description import Sidecar, Tolerance, kept_arguments, kept_expectations
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import NORMAL, Args, Redraw, RunOptions, in_turn, may_repeat, wants
 from ptosim.launch.results import Result
-from ptosim.launch.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from ptosim.launch.cost import Costs

@@ -46,7 +46,6 @@ from ptosim.shell.options import (
 )
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.verdicts import Plain, Verdict, kept_verdict, restored, to_plain, verdict_of
-from ptosim.views.contract import contract_sections
 from ptosim.views.frames import count_line, first_line
 from ptosim.views.render import FOR_FINDINGS
 from ptosim.views.report import Findings, Report, Room, Section, Verbatim
@@ -431,7 +430,7 @@ def _report(
     return Report(
         [
             Section("", lambda room: [_line(r, options, terminal.shows, room) for r in files]),
-            *(s for r in files for s in contract_sections(r.verdict.contracts)),
+            *(s for r in files if r.verdict.contracts for s in _contracts(r)),
         ],
         fields,
         findings=Findings(
@@ -442,6 +441,12 @@ def _report(
         before=False,
         is_quiet=True,
     )  # fmt: skip
+
+
+def _contracts(report: _File) -> list[Section]:
+    from ptosim.views.contract import contract_sections  # where one is asked for
+
+    return contract_sections(report.verdict.contracts)
 
 
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:

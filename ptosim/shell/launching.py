@@ -18,7 +18,7 @@ from ptosim.shell.options import EXPECT, LAUNCH, READING, THRESHOLDS, Group, Opt
 if TYPE_CHECKING:
     from ptosim.engine.core.dump import Dump
     from ptosim.launch.choices import Choices
-    from ptosim.launch.tolerance import Tolerance
+    from ptosim.launch.description import Tolerance
     from ptosim.views.report import Ending
 
 
@@ -104,7 +104,7 @@ def _launched(command: str) -> Iterator[Option]:
 
 def tolerance(options: argparse.Namespace) -> Tolerance:
     """Return the tolerance that the options ask for."""
-    from ptosim.launch.tolerance import Tolerance
+    from ptosim.launch.description import Tolerance
 
     return Tolerance(options.rtol, options.atol, options.ulp)
 

@@ -15,8 +15,8 @@ from ptosim.ground.nearest import nearest
 from ptosim.launch import array_files
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.description import Tolerance
 from ptosim.launch.results import Result
-from ptosim.launch.tolerance import Tolerance
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (

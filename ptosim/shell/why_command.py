@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptosim.debug.cause import Cause, Step, Story
     from ptosim.debug.session import Debugger
     from ptosim.launch.choices import Choices
-    from ptosim.launch.tolerance import Tolerance
+    from ptosim.launch.description import Tolerance
 
 SHOWN = 24
 """Elements of the chain that text shows."""

@@ -26,9 +26,9 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.place.cores import peer_functions
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import compare
+from ptosim.launch.description import Tolerance
 from ptosim.launch.hard import uses
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.tolerance import Tolerance
 from ptosim.machine.storage import has_numbers
 from ptosim.tools.bands import Bands, bands
 from ptosim.tools.triage_numbers import (

@@ -12,7 +12,7 @@ import pytest
 
 import ptosim
 from ptosim.launch.compare import compare
-from ptosim.launch.tolerance import Tolerance
+from ptosim.launch.description import Tolerance
 from ptosim.shell.main import main
 
 _INTEGERS = {8: "<q", 4: "<i", 2: "<h"}

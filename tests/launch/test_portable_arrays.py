@@ -11,8 +11,7 @@ import pytest
 import ptosim
 from ptosim.ground.errors import DescriptionError
 from ptosim.launch.compare import compare
-from ptosim.launch.description import sidecar_of
-from ptosim.launch.tolerance import Tolerance
+from ptosim.launch.description import Tolerance, sidecar_of
 
 TYPES = [("bf16", ml_dtypes.bfloat16), ("f8E4M3FN", ml_dtypes.float8_e4m3fn)]
 MOVE = "%y = pto.tmov %x : !pto.tile<16x64x{t}> -> !pto.tile<16x64x{t}>\n"

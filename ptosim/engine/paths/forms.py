@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
+from ptosim.engine.core.runners import form_of
+from ptosim.ground.diagnostics.model import Severity, Sink
+from ptosim.ground.ir.core import Clause, Operand, Operation
+from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.enums import DType
-from ptosim.ground.records import NamedTuple
+from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
+from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.scalar.numbers import ScalarFault, word_of
 
 INDEX, COUNT, ARGUMENT, DATA = "index", "count", "argument", "data"
 """Kinds of symbols: where something runs, how many there are, what the caller gives, what memory
@@ -188,3 +197,252 @@ def constants_of(form: Form, most: int = 24) -> list[int]:
         elif isinstance(part, int) and not isinstance(part, bool):
             found[part] = None
     return list(found)
+
+
+# What one following of a program noted: decisions and bounds.
+
+
+CANNOT = (ArithmeticError, IndexError, NeedsValue, OpFault, ScalarFault, TypeError, ValueError)
+"""What evaluating a form may raise where a run under the assignment would not get there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What the path depends on: the instruction, how often it was reached before, the form that
+    decides, and how it decided."""
+
+    inst: Inst
+    visit: int
+    form: Form
+    outcome: Any
+
+    @property
+    def key(self) -> tuple[int, int, Any]:
+        """The same decision in any run."""
+        return self.inst.pc, self.visit, self.outcome
+
+    def holds(self, env: Env) -> bool:
+        """True if it turns out the same under an assignment."""
+        try:
+            return bool(self.form.value(env) == self.outcome)
+        except (*CANNOT, NoRound):
+            return False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limit:
+    """A check of an instruction whose operands have forms. `breaks` says whether it fails with
+    other operands; `after` is how many decisions its run had made."""
+
+    inst: Inst
+    operands: Mapping[int, Form]
+    breaks: Callable[[Mapping[int, Any]], bool]
+    after: int = 0
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        """What it depends on."""
+        return frozenset().union(*(form.symbols for form in self.operands.values()))
+
+    def is_met(self, assignment: Assignment) -> bool | None:
+        """Return if it holds in the first rounds and in the last ones under an assignment; None if
+        the instruction is not reached with one."""
+        found: bool | None = None
+        has_rounds = any(form.is_of_round for form in self.operands.values())
+        for is_last in (False, True) if has_rounds else (False,):
+            env = Env(assignment, is_last=is_last, is_inside=True)
+            try:
+                values = {slot: form.value(env) for slot, form in self.operands.items()}
+            except (*CANNOT, NoRound):
+                continue
+            if self.breaks(values):
+                return False
+            found = True
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Noted:
+    """Of one run: its decisions in their order, its bounds, each once, and the one that it broke.
+    `symbols` are those that it met, `computed` the forms that the instructions which were asked
+    for made, in their order."""
+
+    decisions: list[Decision] = field(default_factory=list)
+    limits: dict[Any, Limit] = field(default_factory=dict)
+    broken: Limit | None = None
+    symbols: dict[Symbol, int] = field(default_factory=dict)
+    computed: dict[int, list[Form]] = field(default_factory=dict)
+
+    @property
+    def decided_by(self) -> frozenset[Symbol]:
+        """The symbols that the path depends on."""
+        return frozenset().union(*(d.form.symbols for d in self.decisions))
+
+
+# What an instruction makes of forms: its meaning, or executing it again on other values, without
+# anything being told.
+
+
+_PROBE = 12_345
+"""A number that no operation makes by chance."""
+
+
+def is_of_buffer(context: Mapping[str, Any] | None) -> bool:
+    """True for a finding about the end of a buffer: how large it is, the caller decides; in a run
+    it is as large as the views of its arguments reach."""
+    return "buffer" in (context or {})
+
+
+class Made(Form):
+    """A handle, or a number, that an instruction makes of forms: it is executed again on others."""
+
+    __slots__ = ("given", "replay", "slot")
+
+    def __init__(
+        self,
+        now: Any,
+        given: Mapping[int, Any],
+        slot: int,
+        replay: Callable[[Mapping[int, Any]], list[Any]],
+    ) -> None:
+        super().__init__(now, given.values())
+        self.given, self.slot, self.replay = given, slot, replay
+
+    def _value(self, env: Env) -> Any:
+        values = {slot: value_of(part, env) for slot, part in self.given.items()}
+        return self.replay(values)[self.slot]
+
+    def parts(self) -> Any:
+        yield from self.given.values()
+
+
+class Muted:
+    """An engine whose findings go nowhere; `is_told` is True if there was one."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._kept: Any = None
+        self.is_told = False
+
+    def __enter__(self) -> None:
+        self._kept = self._engine.sink, self._engine.reported
+        self._engine.sink, self._engine.reported = Sink(), set()
+
+    def __exit__(self, *_: object) -> None:
+        told = self._engine.sink
+        bad = (d for d in told if d.severity > Severity.NOTE)
+        self.is_told = any(not is_of_buffer(d.context) for d in bad)
+        self._engine.sink, self._engine.reported = self._kept
+
+
+def symbol_of(form: Made) -> Form:
+    """What tells where a core is as it is, and not computed with it, is the symbol itself."""
+    for slot, part in form.given.items():
+        others = {**{s: value_of(p, Env({})) for s, p in form.given.items()}, slot: _PROBE}
+        is_like_it = isinstance(part, Form) and part.now == form.now
+        if is_like_it and form.replay(others)[form.slot] == _PROBE:
+            return part
+    return form
+
+
+def meaning_of(inst: Inst) -> tuple[str, DType | None]:
+    """The word of what a scalar operation on whole numbers computes, with `u` where it sees them
+    without a sign, and the type of its result."""
+    if inst.op is None or len(inst.op.results) != 1:
+        return "", None
+    type_ = inst.op.results[0].type
+    if not isinstance(type_, ScalarType) or type_.dtype.is_float:
+        return "", None
+    word, kind = word_of(inst.op)
+    return (word + "u" * (kind == "u") if word else ""), type_.dtype
+
+
+# Which slots of a decoded program may hold what nobody knows before the run.
+
+
+OF_CORE = (SLOT_BLOCK, SLOT_BLOCK_NUM)
+"""What an operation that tells where it runs reads."""
+
+
+def sources_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
+    """Return the slots that an instruction reads."""
+    form = form_of(inst.run)
+    if form is not None:
+        taken = _of_form(form)[0]
+        # How far the variable of a loop goes is said by the test after its start.
+        test = form_of(program.insts[inst.pc + 1].run) if form[0] == "start" else None
+        return (*taken, test[2]) if test is not None else taken
+    if inst.kind is Kind.EXEC:
+        return tuple(_flat(slot for _, slot in inst.operands))
+    if inst.op is None:
+        return ()
+    found = [program.slots[v] for v in _values(inst.op) if v in program.slots]
+    return tuple(found) + (OF_CORE if inst.op.has("tells_core") else ())
+
+
+def targets_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
+    """Return the slots that an instruction may write: of the scalar unit also the handles that it
+    changes."""
+    form = form_of(inst.run)
+    if form is not None:
+        return _of_form(form)[1]
+    if inst.op is None or inst.kind is Kind.BRANCH:
+        return ()
+    results = [program.slots[v] for v in inst.op.results if v in program.slots]
+    named = [s for name, slot in inst.operands if name == "results" for s in _flat([slot])]
+    changed = sources_of(program, inst) if inst.kind is Kind.ACTION else ()
+    return (*results, *named, *(s for s in changed if s not in OF_CORE))
+
+
+def open_slots(program: DecodedProgram, seeds: Iterable[int]) -> frozenset[int]:
+    """Return the slots whose content may depend on `seeds` or on what memory holds."""
+    found = set(seeds)
+    found |= {slot for slot, held in enumerate(program.initial) if held.__class__ is Unknown}
+    flows = [(sources_of(program, i), targets_of(program, i)) for i in program.insts]
+    grows = True
+    while grows:
+        before = len(found)
+        for sources, targets in flows:
+            if not found.isdisjoint(sources):
+                found.update(targets)
+        grows = len(found) > before
+    return frozenset(found)
+
+
+def _of_form(form: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    match form:
+        case ("call", _, sources, result):
+            return tuple(sources), (result,)
+        case ("copy", sources, targets):
+            return tuple(sources), tuple(targets)
+        case ("start", step, sources, targets):
+            return (step, *sources), tuple(targets)
+        case ("next", variable, step, sources, targets):
+            return (variable, step, *sources), (variable, *targets)
+        case ("for", variable, upper, *_):
+            return (variable, upper), ()
+        case ("if" | "switch", condition, *_):
+            return (condition,), ()
+    return (), ()
+
+
+def _values(op: Operation) -> Iterator[Any]:
+    """The values among the operands of an operation."""
+    todo: list[Any] = list(op.bound.values())
+    while todo:
+        each = todo.pop()
+        if isinstance(each, Operand):
+            if each.value is not None:
+                yield each.value
+        elif isinstance(each, Clause):
+            todo.extend(each.operands.values())
+        elif isinstance(each, list):
+            todo.extend(each)
+
+
+def _flat(slots: Iterable[Any]) -> Iterator[int]:
+    for slot in slots:
+        if isinstance(slot, tuple):
+            yield from slot
+        else:
+            yield slot

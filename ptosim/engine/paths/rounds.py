@@ -17,12 +17,10 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import Symbol
-from ptosim.engine.paths.seeds import sources_of
+from ptosim.engine.paths.forms import Symbol, sources_of
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
-from ptosim.engine.period.heads import NEVER, START, bounds_of
-from ptosim.engine.period.state import opaque_results
+from ptosim.engine.period.state import NEVER, START, bounds_of, opaque_results
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.rounds import Moving, Sweep
 from ptosim.ground.records import NamedTuple, dataclass, field

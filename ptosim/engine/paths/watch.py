@@ -17,20 +17,29 @@ from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.core.symbolic import Unknowns
 from ptosim.engine.paths.forms import (
+    CANNOT,
     COUNT,
     DATA,
     INDEX,
     Assignment,
     Computed,
+    Decision,
     Form,
+    Limit,
+    Made,
+    Muted,
+    Noted,
     Round,
     Symbol,
     Unknowable,
+    is_of_buffer,
+    meaning_of,
+    open_slots,
     range_of,
+    sources_of,
+    symbol_of,
+    targets_of,
 )
-from ptosim.engine.paths.made import Made, Muted, is_of_buffer, meaning_of, symbol_of
-from ptosim.engine.paths.records import CANNOT, Decision, Limit, Noted
-from ptosim.engine.paths.seeds import open_slots, sources_of, targets_of
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.records import replace

@@ -18,13 +18,19 @@ import numpy as np
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.symbolic import Undecided, Unknowns
-from ptosim.engine.period.heads import MOST_ROUNDS, NEVER, SOON, START, Head, bounds_of, heads_of
 from ptosim.engine.period.state import (
+    MOST_ROUNDS,
+    NEVER,
+    SOON,
+    START,
+    Head,
     affine_values,
     agrees,
+    bounds_of,
     control_of,
     fifo_gains,
     fifos_of,
+    heads_of,
     move_fifos,
     opaque_results,
 )

@@ -18,13 +18,19 @@ from typing import Any
 
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.host import Host
-from ptosim.engine.period.heads import MOST_ROUNDS, NEVER, SOON, START, Head, bounds_of, heads_of
 from ptosim.engine.period.state import (
+    MOST_ROUNDS,
+    NEVER,
+    SOON,
+    START,
+    Head,
     State,
     affine_values,
     agrees,
+    bounds_of,
     distances_of,
     fifo_gains,
+    heads_of,
     held_back,
     is_even,
     live_timers,

@@ -23,10 +23,10 @@ from ptosim.language.place.cores import peer_functions
 from ptosim.launch.analysis.memory_map import memory_map
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.description import Tolerance
 from ptosim.launch.hard import Use, redrawn, uses
 from ptosim.launch.prepared import Redraw
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.tolerance import Tolerance
 from ptosim.time.report.totals import CostReport
 
 

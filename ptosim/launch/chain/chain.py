@@ -24,9 +24,9 @@ from ptosim.launch.arguments import Alias, array_argument, scalar_argument
 from ptosim.launch.chain.file import ChainFile, KernelEntry, LaunchEntry, read_chain
 from ptosim.launch.chain.ledger import Stage
 from ptosim.launch.choices import Choices
+from ptosim.launch.description import Tolerance
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import described
-from ptosim.launch.tolerance import Tolerance
 from ptosim.machine.storage import POISON, native
 
 _OPERATORS: dict[type, Callable[[int, int], int]] = {

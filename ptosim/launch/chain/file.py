@@ -46,9 +46,9 @@ from ptosim.launch.description import (
     KeyPath,
     Places,
     TableReader,
+    Tolerance,
     read_description,
 )
-from ptosim.launch.tolerance import Tolerance
 
 SCHEMA = 1
 MAX_LAUNCHES = 100_000

@@ -22,10 +22,10 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.chain.chain import Bound, Chain
 from ptosim.launch.chain.ledger import BufferUse, Ledger
 from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.description import Tolerance
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.tolerance import Tolerance
 from ptosim.machine.storage import from_bytes, to_bytes
 from ptosim.time.report.totals import CostReport
 

@@ -7,8 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Assignment, Symbol, range_of
-from ptosim.engine.paths.records import Decision, Limit, Noted
+from ptosim.engine.paths.forms import (
+    ARGUMENT,
+    COUNT,
+    INDEX,
+    Assignment,
+    Decision,
+    Limit,
+    Noted,
+    Symbol,
+    range_of,
+)
 from ptosim.engine.paths.rounds import Assumed, ProvenLoops, Shown
 from ptosim.engine.paths.watch import ROUNDS, Paths, Void
 from ptosim.ground.errors import PtosimError

@@ -11,8 +11,7 @@ from itertools import islice, product
 from typing import Any
 
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import COUNT, DATA, INDEX, Env, Symbol
-from ptosim.engine.paths.records import Decision, Limit
+from ptosim.engine.paths.forms import COUNT, DATA, INDEX, Decision, Env, Limit, Symbol
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span

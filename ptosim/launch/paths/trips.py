@@ -15,19 +15,21 @@ from typing import Any
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.forms import (
+    CANNOT,
     COUNT,
     DATA,
     INDEX,
     Assignment,
     Computed,
+    Decision,
     Env,
     Form,
+    Limit,
     NoRound,
     Round,
     Symbol,
     value_of,
 )
-from ptosim.engine.paths.records import CANNOT, Decision, Limit
 from ptosim.engine.paths.rounds import ADDRESSES, NO_REPEAT, Rounds, Shown
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front

@@ -14,9 +14,9 @@ from ptosim.ground.files import is_file
 from ptosim.ground.limits import Limits
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
+from ptosim.launch.description import Tolerance
 from ptosim.launch.prepared import HARD, NORMAL
 from ptosim.launch.sources import read_source, shipped
-from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.request import Request
 
 MOST_LINE = 32 << 20

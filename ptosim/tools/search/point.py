@@ -21,11 +21,11 @@ from ptosim.ground.records import dataclass, field
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.launch.array_files import beside, parse_argument, parse_expectation
 from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.description import Tolerance
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import read_source
-from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.request import Refused, Request, line_of, refused_by
 from ptosim.tools.search.source import function_of
 

@@ -20,9 +20,9 @@ from ptosim.launch.description import (
     VALUE,
     Check,
     TableReader,
+    Tolerance,
     read_description,
 )
-from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.space import SPACE_KEYS, Params, Space, evaluate, space_in
 
 FOLLOWED = 20_000

@@ -13,8 +13,8 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import Progress
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.targets import check_target_word
+from ptosim.launch.description import Tolerance
 from ptosim.launch.sources import described
-from ptosim.launch.tolerance import Tolerance
 from ptosim.tools.search.engines import Workers, engine_of
 from ptosim.tools.search.pareto import front_of
 from ptosim.tools.search.point import Row, evaluate, refused_row

@@ -11,7 +11,7 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import programs_directory
-from ptosim.launch.tolerance import Tolerance
+from ptosim.launch.description import Tolerance
 from ptosim.tools.search.point import evaluate
 from ptosim.tools.search.request import Request, read_recipe
 from ptosim.tools.search.source import Function, MakeError, maker_of
