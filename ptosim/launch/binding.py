@@ -17,14 +17,14 @@ from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, TileT
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple
 from ptosim.launch import arguments, generated, results
-from ptosim.launch.extents import Needed, missing_scalars, needed_elements, squeezed
+from ptosim.launch.extents import Needed, missing_scalars, needed_elements, only_read, squeezed
 from ptosim.launch.generated import LazyArray, is_lazy
 from ptosim.launch.prepared import NORMAL, Prepared, RunOptions
-from ptosim.launch.results import Unmade
+from ptosim.launch.results import Unmade, unmade
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import LARGE, Origin
-from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
+from ptosim.machine.storage import as_bytes, from_bytes
 from ptosim.machine.tile import store_tile
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
@@ -253,7 +253,19 @@ class Binding:
         data = as_bytes(array, elem)
         is_own = not np.may_share_memory(data, held) if isinstance(held, np.ndarray) else True
         is_own |= self.options.in_place and data.flags.writeable
+        if len(data) >= LARGE and value.name in self._only_read and not self._shares(data, given):
+            data, is_own = data.view(), True
+            data.flags.writeable = False  # the caller's own: nothing is copied
         self._add_buffer(value, elem, data, array.shape, is_own=is_own)
+
+    @cached_property
+    def _only_read(self) -> set[str]:
+        return only_read(self.launched)
+
+    def _shares(self, data: np.ndarray, given: dict[str, Any]) -> bool:
+        """True if another argument is the same array, which has an address of its own."""
+        is_alias = any(isinstance(other, arguments.Alias) for other in given.values())
+        return is_alias or any(np.may_share_memory(data, b.content) for b in self.machine.buffers)
 
     def _generate(
         self, value: Value, elem: DType, given: dict[str, Any], needed: Needed | None
@@ -343,7 +355,7 @@ class Binding:
             origin.flags.writeable = False
             return origin
         if at_end and buffer.pages is not None and kept is None:
-            return _unmade(buffer, argument)
+            return unmade(buffer, argument.elem, argument.shape)
         data = buffer.part(argument.offset, end)
         copy = not at_end or (len(data) < LARGE and not self.options.in_place)
         return from_bytes(data, argument.elem, argument.shape, copy=copy)
@@ -461,23 +473,6 @@ class RunPlaceBinding(UnknownBinding):
 
 class RunShapeBinding(RunPlaceBinding, ShapeBinding):
     """The same where only the time is asked for."""
-
-
-def _unmade(buffer: GmBuffer, argument: Argument) -> Unmade:
-    """The array of a buffer of which some pages may have no content yet."""
-    elem, pages = argument.elem, buffer.pages
-    assert pages is not None
-
-    def array(data: np.ndarray, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        return from_bytes(data, elem, shape or (len(data) * 8 // elem.bits,), copy=False)
-
-    return Unmade(
-        lambda: array(buffer.data, argument.shape),
-        argument_dtype(elem),
-        argument.shape,
-        lambda count: array(pages.glimpse(elem.bytes_for(count)))[:count],
-        lambda: [array(piece) for _, piece in pages.pieces()],
-    )
 
 
 def _in_words(needed: Needed, elem: DType, kind: str) -> str:

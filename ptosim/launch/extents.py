@@ -14,7 +14,9 @@ from ptosim.ground.ir.chains import add_in_order
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ScalarType, ViewType
+from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import dataclass, replace
+from ptosim.machine.effects.row import named_values
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.ops.scalar import numbers
 
@@ -51,6 +53,31 @@ def needed_elements(function: Function, scalars: Mapping[str, Any]) -> dict[str,
         else:
             elsewhere |= used
     return {n: replace(reach, is_whole=n not in elsewhere) for n, reach in needed.items()}
+
+
+def only_read(functions: Iterable[Function]) -> set[str]:
+    """Return the names of pointer arguments of which all that is made are views, and of them parts,
+    that operations read and nothing else: what they point to stays as it is."""
+    found: dict[Value, str] = {}
+    written: set[str] = set()
+    for function in functions:
+        found |= {v: v.name for v in function.args if isinstance(v.type, PtrType)}
+        for op in function.ops:
+            for _, role, value in named_values(op):
+                name = found.get(value)
+                if name is None or (role is Role.OUT and value.owner is op):
+                    continue
+                if op.has("view") or op.has("window"):
+                    found |= dict.fromkeys(op.results, name)
+                elif not (isinstance(value.type, ViewType) and role is Role.IN and _only_reads(op)):
+                    written.add(name)
+    return {*found.values()} - written
+
+
+def _only_reads(op: Operation) -> bool:
+    """True for an operation of a pipe that has a row, which says what it writes."""
+    is_of_pipe = op.queue != "S" and not op.regions and not op.has("writes_memory")
+    return is_of_pipe and op.variant is not None
 
 
 def _slots(op: Operation, function: Function) -> Needed | None:

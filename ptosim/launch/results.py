@@ -11,12 +11,13 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import FindingsError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import ScalarType, TileType, VectorType
+from ptosim.ground.ir.types import DType, ScalarType, TileType, VectorType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.notebook import Shown
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.effects.row import named_values
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.gm import GmBuffer
+from ptosim.machine.storage import argument_dtype, from_bytes
 
 
 class Unmade(NamedTuple):
@@ -28,6 +29,23 @@ class Unmade(NamedTuple):
     shape: tuple[int, ...]
     first: Callable[[int], np.ndarray]
     pieces: Callable[[], Iterable[np.ndarray]]
+
+
+def unmade(buffer: GmBuffer, elem: DType, shape: tuple[int, ...]) -> Unmade:
+    """Return the array of a buffer of which some pages may have no content yet."""
+    pages = buffer.pages
+    assert pages is not None
+
+    def array(data: np.ndarray, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        return from_bytes(data, elem, shape or (len(data) * 8 // elem.bits,), copy=False)
+
+    return Unmade(
+        lambda: array(buffer.data, shape),
+        argument_dtype(elem),
+        shape,
+        lambda count: array(pages.glimpse(elem.bytes_for(count)))[:count],
+        lambda: [array(piece) for _, piece in pages.pieces()],
+    )
 
 
 class Outputs(dict[str, np.ndarray]):

@@ -258,7 +258,8 @@ def restore(machine: Machine, state: MachineState) -> None:
         for name, data in saved.spaces.items():
             core.space(name).restore(data)
     for buffer, data in zip(machine.buffers, state.buffers, strict=bool(state.buffers)):
-        buffer.data[:] = memoryview(data)
+        if buffer.content.flags.writeable:
+            buffer.data[:] = memoryview(data)
     for cluster, (counters, fifos) in zip(machine.clusters, state.clusters, strict=True):
         cluster.counters.clear()
         cluster.counters.update(counters)

@@ -186,8 +186,10 @@ class TileLoop:
         head, end = self._loop.head, self._loop.end + 1
         period, pc = _Period([], 0, []), head
         while rounds:
-            if not head <= pc <= end or period.length > MOST_FOLLOWED:
+            if not head <= pc <= end:
                 raise AnotherLengthError
+            if period.length > MOST_FOLLOWED:
+                raise NotAtOnceError
             inst = insts[pc]
             period.length += 1
             if inst.kind is Kind.BRANCH:

@@ -60,9 +60,11 @@ def test_pages_that_nothing_reaches_are_not_copied():
     launch = Launch.of(program.front, program.profile, RunOptions(), "window", args)
     launch.start()
     launch.engine.run(100)
-    for buffer in launch.machine.buffers:
-        assert buffer.pages is not None
-        assert buffer.pages.brought == 16 * COLS * 4 // PAGE
+    read, written = launch.machine.buffers
+    assert np.shares_memory(read.content, x)  # nothing writes it: it is not copied at all
+    assert not read.content.flags.writeable
+    assert written.pages is not None
+    assert written.pages.brought == 16 * COLS * 4 // PAGE
 
 
 def test_outputs_and_the_arrays_of_the_caller():
