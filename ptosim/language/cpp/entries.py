@@ -6,8 +6,11 @@ import re
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
+from ptosim.ground.source import Source
 from ptosim.language.cpp.declared import Declared, Overloads, field_of, name_node, named, text
 from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar
+from ptosim.language.cpp.preprocess import expand
 from ptosim.language.cpp.state import CppError, Scope, needs_extra
 
 
@@ -168,3 +171,106 @@ def argument_of(follower: Any, param: Any, names: list[str], function: Declared)
     made = follower.from_memory(f"%{word}", type_)
     follower.argument_values[made.name or ""] = word
     return made
+
+
+# -- names, for editors ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name in the file; where it is declared, from where to where it can be used."""
+
+    text: str
+    start: int
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def is_declared(self) -> bool:
+        """Is it declared here?"""
+        return self.end > 0
+
+
+def names_of(source: Source, arch: str) -> list[Name]:
+    """Return the names that are written in a file, as it is for a target, in the order of the text.
+    Raises CppError for directives that cannot be read, UsageError without the extra."""
+    expanded = expand(source, arch, None)
+    found: dict[int, Name] = {}
+    waiting = [parser().parse(expanded.text.encode()).root_node]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        if node.type not in _NAMES:
+            continue
+        word, at = text(node), expanded.place(node.start_byte)
+        if source.text.startswith(word, at):
+            scope = _scope_of_declared(node)
+            span = () if scope is None else _extent(scope, at, expanded)
+            if at not in found or span:
+                found[at] = Name(word, at, *span)
+    for macro in _MACRO.finditer(source.text):
+        whole = len(source.text) + 1
+        for use in re.finditer(rf"\b{macro[1]}\b", source.text):
+            is_own = use.start() == macro.start(1)
+            found[use.start()] = Name(macro[1], use.start(), *((0, whole) if is_own else ()))
+    return [found[at] for at in sorted(found)]
+
+
+_NAMES = frozenset(("identifier", "type_identifier", "field_identifier", "namespace_identifier"))
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_DECLARATORS = frozenset(
+    ("init_declarator", "pointer_declarator", "reference_declarator", "array_declarator",
+     "function_declarator", "structured_binding_declarator", "variadic_declarator")
+)  # fmt: skip
+_DECLARATIONS = frozenset(
+    ("declaration", "parameter_declaration", "optional_parameter_declaration", "field_declaration",
+     "for_range_loop", "function_definition", "variadic_parameter_declaration",
+     "type_parameter_declaration", "variadic_type_parameter_declaration")
+)  # fmt: skip
+_NAMED = frozenset(
+    ("alias_declaration", "struct_specifier", "class_specifier", "union_specifier",
+     "enum_specifier", "enumerator", "namespace_definition", "optional_type_parameter_declaration")
+)  # fmt: skip
+_SCOPES = frozenset(
+    ("compound_statement", "for_statement", "for_range_loop", "function_definition",
+     "lambda_expression", "template_declaration", "translation_unit")
+)  # fmt: skip
+
+
+def _scope_of_declared(node: Any) -> Any:
+    """Return what a name that is declared here can be used in; None if it is only used."""
+    part, parent = node, node.parent
+    while parent is not None and parent.type in _DECLARATORS:
+        if parent.type != "reference_declarator" and field_of(parent, "declarator") not in (
+            part, None,
+        ):  # fmt: skip
+            return None
+        part, parent = parent, parent.parent
+    if parent is None:
+        return None
+    if parent.type in _NAMED:
+        if field_of(parent, "name") != part and field_of(parent, "default_type") in (part, None):
+            return None
+    elif parent.type not in _DECLARATIONS or not _is_declarator(parent, part):
+        return None
+    outer = parent.type in ("function_definition", *_NAMED) and "parameter" not in parent.type
+    scope = parent.parent if outer else parent
+    while scope.type not in _SCOPES or (outer and scope.type == "template_declaration"):
+        if scope.type in ("field_declaration_list", "enumerator_list"):
+            outer = True
+        scope = scope.parent
+    return scope
+
+
+def _is_declarator(parent: Any, part: Any) -> bool:
+    if "type_parameter" in parent.type:
+        return True
+    return part in parent.children_by_field_name("declarator")
+
+
+def _extent(scope: Any, at: int, expanded: Any) -> tuple[int, int]:
+    """Return from where to where a name can be used, in the file."""
+    if scope.type == "translation_unit":
+        return 0, len(expanded.source.text) + 1
+    end = expanded.place(max(scope.end_byte - 1, 0)) + 1
+    return (at if scope.type == "compound_statement" else expanded.place(scope.start_byte)), end
