@@ -18,7 +18,15 @@ from ptosim.language.cpp.declared import (
     Collector,
     named,
 )
-from ptosim.language.cpp.entries import FFTS, argument_of, chosen, found_entry, launches, parser
+from ptosim.language.cpp.entries import (
+    FFTS,
+    argument_of,
+    chosen,
+    entries_of,
+    found_entry,
+    launches,
+    parser,
+)
 from ptosim.language.cpp.instructions import Instructions
 from ptosim.language.cpp.kinds import Cell, Num
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
@@ -68,6 +76,16 @@ def read(
         _report(problem[0][0], source, problem[0][1], sink)
         return None
     return made
+
+
+def entries(source: Source, arch: str) -> list[str]:
+    """Return the entries that a file offers; none where it cannot be read. Raises UsageError if the
+    extra is not installed."""
+    core = "vector" if asks_core(source) else None
+    try:
+        return entries_of(_File(expand(source, arch, core), arch, core))
+    except (CppError, RecursionError):
+        return []
 
 
 def _report(fault: CppError, source: Source, follower: Any, sink: Sink) -> None:

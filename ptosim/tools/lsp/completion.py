@@ -71,7 +71,7 @@ def offers(document: Document, offset: int) -> list[Offer]:
 def offers_at(scope: Scope) -> list[Offer]:
     """Return what can be written at the place of a scope, the likeliest first."""
     line = _line_before(scope)
-    if _IN_TEXT.match(line):
+    if _IN_TEXT.match(line) or scope.document.source.is_cpp:
         return []
     for place in (_members, _short_members, _in_type, _in_dictionary, _statement, _operand):
         found = place(scope, line)

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import PtosimError
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.cures.offer import with_cures
-from ptosim.language.frontend import FrontOptions, run_frontend
+from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.syntax.reread import reader
 from ptosim.tools.api import Checked, check_source
-from ptosim.tools.lsp.names import Names
+from ptosim.tools.lsp.names import CppNames, Names
 
 SECONDS = 5.0
 """How long a resting text is followed and priced."""
@@ -121,6 +121,8 @@ class Document:
     @cached_property
     def names(self) -> Names:
         """The names in the text."""
+        if self.source.is_cpp:
+            return CppNames(self.source, self.resolved)
         return Names(self.text, self.resolved)
 
     @cached_property
@@ -159,23 +161,43 @@ class Document:
 
 def _read(source: Source, settings: Settings, before: Document | None) -> Checked:
     """Check what the text says, of the version before only what was changed since."""
-    options = FrontOptions(settings.target, settings.level, settings.sync, settings.compat)
+    options = FrontOptions(settings.target, settings.level, settings.sync, settings.compat,
+                           entry=_first_entry(source))  # fmt: skip
     read = reader(before.checked.front.module if before is not None else None)
     try:
         front = run_frontend(source, options, read)
     except PtosimError:  # a setting that means nothing: the program's own choices hold
-        front = run_frontend(source, FrontOptions(), reader(None))
+        front = _by_itself(source)
     return Checked(front, list(front.sink))
+
+
+def _by_itself(source: Source) -> Front:
+    """Read a program without settings. Of C++ with several entries the first is meant; a text that
+    has none, as a header, says nothing."""
+    try:
+        return run_frontend(source, FrontOptions(entry=_first_entry(source)), reader(None))
+    except UsageError:
+        return run_frontend(Source(source.name, ""), FrontOptions(), reader(None))
+
+
+def _first_entry(source: Source) -> str | None:
+    """Return the entry that an editor shows of C++ with several, else None."""
+    if not source.is_cpp:
+        return None
+    from ptosim.language.cpp.reader import entries  # brings the extra
+
+    found = entries(source, "a2a3")
+    return found[0] if len(found) > 1 else None
 
 
 def _checked(source: Source, settings: Settings, *, dry_run: bool | None) -> Checked:
     try:
         return check_source(
             source, settings.target, settings.level, settings.sync,
-            compat=settings.compat, dry_run=dry_run, cures=False,
+            compat=settings.compat, dry_run=dry_run, cures=False, entry=_first_entry(source),
         )  # fmt: skip
     except PtosimError:  # a setting that means nothing: the program's own choices hold
-        return check_source(source, dry_run=False, cures=False)
+        return check_source(source, dry_run=False, cures=False, entry=_first_entry(source))
 
 
 def _prices(source: Source, settings: Settings, target: str) -> dict[int, Price]:
@@ -183,7 +205,8 @@ def _prices(source: Source, settings: Settings, target: str) -> dict[int, Price]
     from ptosim.debug.program import Program
     from ptosim.language.frontend import FrontOptions, run_frontend
 
-    options = FrontOptions(target, settings.level, settings.sync, settings.compat)
+    options = FrontOptions(target, settings.level, settings.sync, settings.compat,
+                           entry=_first_entry(source))  # fmt: skip
     try:
         program = Program.of(run_frontend(source, options), "hw", None, None)
         return {

@@ -38,6 +38,8 @@ def _edit(fix: Fix) -> Edit:
 
 def formatted(document: Document) -> str | None:
     """Return the canonical text; None for a text with syntax errors."""
+    if document.source.is_cpp:
+        return None
     sink = Sink(date=document.resolved.date, reads_old=True)
     module = parse(document.source, sink)
     return None if sink.has_errors else print_module(module)
@@ -46,7 +48,8 @@ def formatted(document: Document) -> str | None:
 def renamable(document: Document, offset: int) -> Word | None:
     """Return the name at an offset if it is one of the text's own."""
     word = document.names.at(offset)
-    if word is None or word.kind is Kind.BLOCK or document.names.definition(word) is None:
+    kinds = (Kind.BLOCK, Kind.CPP)
+    if word is None or word.kind in kinds or document.names.definition(word) is None:
         return None
     return word
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType
 from ptosim.tools.lsp.document import Document, Price
-from ptosim.tools.lsp.names import Kind, Made, Word, innermost
+from ptosim.tools.lsp.names import CppNames, Kind, Made, Word, innermost
 from ptosim.views.operations import card
 
 WIDTH = 88
@@ -20,7 +20,7 @@ def hover(document: Document, offset: int) -> tuple[str, int, int] | None:
         made = document.names.definition(word)
         if made is not None:
             return _name(document, word, made), word.start, word.end
-    op = innermost(document.resolved.ops, offset)
+    op = innermost(document.resolved.ops, offset, is_cpp=document.source.is_cpp)
     if op is None or op.definition is None or not op.start <= offset <= op.name_end:
         return None
     return _operation(document, op), op.start, op.name_end
@@ -56,6 +56,8 @@ def shown(price: Price) -> str:
 
 
 def _name(document: Document, word: Word, made: Made) -> str:
+    if word.kind is Kind.CPP:
+        return _cpp_name(document, word, made)
     if word.kind is Kind.FUNCTION:
         return _function(document, made)
     if word.kind is Kind.ALIAS:
@@ -75,9 +77,21 @@ def _name(document: Document, word: Word, made: Made) -> str:
     return "\n\n".join(filter(None, lines))
 
 
+def _cpp_name(document: Document, word: Word, made: Made) -> str:
+    """Where a name of C++ is declared, and what it is in the program."""
+    line = document.source.line_column(made.word.start)[0]
+    parts = [f"```cpp\n{document.source.line_text(line).strip()}\n```", f"declared on line {line}"]
+    values = document.names.values(word) if isinstance(document.names, CppNames) else []
+    parts += [" · ".join(filter(None, [f"`{v.type}`", _place(document, v)])) for v in values[:4]]
+    return "\n\n".join(parts)
+
+
 def _tile(document: Document, made: Made) -> str:
-    assert made.value is not None
-    place = document.addresses.get(made.value)
+    return "" if made.value is None else _place(document, made.value)
+
+
+def _place(document: Document, value: Value) -> str:
+    place = document.addresses.get(value)
     if place is None:
         return ""
     space, start, size = place
@@ -102,6 +116,8 @@ def hints(document: Document, begin: int, end: int) -> list[tuple[int, str]]:
     """Return offsets and short texts between two offsets, of the kinds that the settings name."""
     first, last = (document.source.line_column(at)[0] for at in (begin, end))
     named = (*_tiles_beside(document), *_types_beside(document, first, last))
+    if document.source.is_cpp:  # which has no names of the program's values
+        named = ()
     found = [one for one in named if begin <= one[0] <= end]
     return sorted([*found, *_times(document, first, last)])
 

@@ -13,9 +13,13 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.records import dataclass
+from ptosim.ground.source import Source
+from ptosim.language.cpp.entries import names_of
+from ptosim.language.cpp.state import CppError
 
 _WORD = re.compile(
     r'(?P<skipped>//[^\n]*|"(?:\\.|[^"\\\n])*"|#(?=[ \t#!\r\n]|$)[^\n]*)'
@@ -37,11 +41,12 @@ class Kind(StrEnum):
     FUNCTION = "function"
     ALIAS = "alias"
     BLOCK = "block"
+    CPP = "cpp"
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A name in the text: its first character is its sign (`%`, `@`, `!`, `^`)."""
+    """A name in the text: its first character is its sign (`%`, `@`, `!`, `^`), but in C++."""
 
     kind: Kind
     text: str
@@ -178,9 +183,54 @@ class Names:
         return min(ends, default=len(self.text))
 
 
-def innermost(ops: Iterable[Operation], offset: int) -> Operation | None:
-    """Return the operation whose text an offset is in, of several the innermost."""
+class CppNames(Names):
+    """The names of a kernel in C++: those that the file declares."""
+
+    def __init__(self, source: Source, resolved: ResolvedModule) -> None:
+        super().__init__(source.text, resolved)
+        try:
+            self._all = names_of(source, resolved.target or "a2a3")
+        except (CppError, UsageError):  # the check says what cannot be read
+            self._all = []
+
+    @cached_property
+    def words(self) -> list[Word]:
+        """Every name in the code, in the order of the text."""
+        return [Word(Kind.CPP, n.text, n.start) for n in self._all]
+
+    @cached_property
+    def made(self) -> dict[tuple[Kind, str], list[Made]]:
+        """The places where each name is declared."""
+        found: dict[tuple[Kind, str], list[Made]] = {}
+        for name in self._all:
+            if name.is_declared:
+                word = Word(Kind.CPP, name.text, name.start)
+                made = Made(word, name.begin, name.end)
+                found.setdefault((Kind.CPP, name.text), []).append(made)
+        return found
+
+    def definition(self, word: Word) -> Made | None:
+        """Return where a name is declared: of several the last one that the word is in."""
+        around = [
+            m for m in self.made.get((word.kind, word.text), ()) if m.begin <= word.start < m.end
+        ]
+        return max(around, key=lambda m: (m.begin, m.word.start), default=None)
+
+    def values(self, word: Word) -> list[Value]:
+        """Return the values of the program that a name stands for."""
+        values = (v for op in self.resolved.ops for v in op.results)
+        arguments = (a for f in self.resolved.functions.values() for a in f.args)
+        own = re.compile(rf"{re.escape(word.text)}(?:_\d+)?")
+        return [v for v in (*arguments, *values) if own.fullmatch(v.name)]
+
+
+def innermost(ops: Iterable[Operation], offset: int, *, is_cpp: bool = False) -> Operation | None:
+    """Return the operation whose text an offset is in, of several the innermost. In C++ several are
+    made of one call: the one that a pipe executes is meant."""
     around = [op for op in ops if op.start <= offset <= op.end]
+    if is_cpp:
+        return max(around, key=lambda op: (op.start, bool(op.queue) and op.queue != "S"),
+                   default=None)  # fmt: skip
     return max(around, key=lambda op: op.start, default=None)
 
 

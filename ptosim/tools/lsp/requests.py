@@ -220,7 +220,9 @@ def selections(ls: PtoServer, params: types.SelectionRangeParams) -> list[types.
 def semantic(ls: PtoServer, params: types.SemanticTokensParams) -> types.SemanticTokens:
     """What each word is."""
     uri = params.text_document.uri
-    data = ls.places(uri).tokens(colours.by_line(ls.scope(uri)))
+    scope = ls.scope(uri)
+    words = () if scope.document.source.is_cpp else colours.by_line(scope)
+    data = ls.places(uri).tokens(words)
     return types.SemanticTokens(data=data, result_id=ls.keep_tokens(uri, data))
 
 
@@ -294,7 +296,8 @@ def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAct
         )
         for finding, made in edits.fixes(document, begin, end)
     ]
-    whole = [_whole(name, uri) for name in refactor.offered(document)]
+    offered = () if document.source.is_cpp else refactor.offered(document)
+    whole = [_whole(name, uri) for name in offered]
     only = params.context.only
     return [a for a in (*mending, *whole) if only is None or any(_is_of(a, kind) for kind in only)]
 
