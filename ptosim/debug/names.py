@@ -21,6 +21,11 @@ from ptosim.machine.core import SLOT_STACK, Core, Machine
 _OPERATIONS = frozenset((Kind.EXEC, Kind.REGION, Kind.VECTOR))
 
 
+_MADE_OF = re.compile(r"([A-Za-z]\w*)_\d+$")
+"""How values are called that were made of a name in C++."""
+_PLAIN = re.compile(r"(?<![%$\w.\"'])[A-Za-z_]\w*(?![\w(])")
+
+
 class Names:
     """Looks up values, lines and regions of a decoded program."""
 
@@ -44,6 +49,8 @@ class Names:
         self._values: dict[str, list[Value]] = {}
         for value in program.slots:
             self._values.setdefault(value.name, []).append(value)
+            if self.source.is_cpp and (own := _MADE_OF.match(value.name)) is not None:
+                self._values.setdefault(own[1], []).append(value)
 
     def _adopt(self, op: Operation, function: str) -> None:
         self._functions[op] = function
@@ -106,6 +113,13 @@ class Names:
         return max(
             found, key=lambda v: (self._owners.get(v) == function, v.start <= before, v.start)
         )
+
+    def signed(self, text: str) -> str:
+        """Return an expression in which names of C++ have the sign of values: `tile` is what the
+        program has as `%tile_1`."""
+        if not self.source.is_cpp:
+            return text
+        return _PLAIN.sub(lambda m: f"%{m[0]}" if m[0] in self._values else m[0], text)
 
     def values(self, function: str) -> list[Value]:
         """Return the values of a function, in order of definition."""

@@ -350,7 +350,7 @@ class Debugger:
     def condition(self, text: str) -> Expression:
         """Return a condition whose names exist, and which is true or false where it needs none.
         Raises UsageError otherwise."""
-        expression = Expression(text)
+        expression = Expression(self.names.signed(text))
         if not expression.references():
             truth(self.evaluate(expression))
         for name in expression.references():
@@ -424,7 +424,7 @@ class Debugger:
         """Return the value of an expression. Raises UsageError with the place of a mistake,
         LimitError where it takes longer than an expression may."""
         if isinstance(expression, str):
-            expression = Expression(expression)
+            expression = Expression(self.names.signed(expression))
         if not expression.repeats:
             return expression.evaluate(self.value, self.known())
         with within(Limits(seconds=self.expression_seconds)):

@@ -82,6 +82,8 @@ def backtrace(session: Debugger) -> Sheet:
         name = session.names.function(op)
         sheet.add(f"#{frame}", session.names.line(op), f"@{name}", brief(op), mark=frame == 0)
         frame += 1
+        for call in session.names.source.reached.get(op.start, ()):
+            sheet.add("", call.rpartition(" ")[2], call.partition(" at line ")[0], "")
         outer = session.names.frame(op)
         while outer is not None and not session.names.is_function(outer):
             sheet.add("", session.names.line(outer), outer.name, _loop(session, outer))

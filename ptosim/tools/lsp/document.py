@@ -168,7 +168,8 @@ def _read(source: Source, settings: Settings, before: Document | None) -> Checke
         front = run_frontend(source, options, read)
     except PtosimError:  # a setting that means nothing: the program's own choices hold
         front = _by_itself(source)
-    return Checked(front, list(front.sink))
+    is_header = front.source is not source and not front.source.text
+    return Checked(front, [] if is_header else list(front.sink))
 
 
 def _by_itself(source: Source) -> Front:

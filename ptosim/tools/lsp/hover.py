@@ -91,7 +91,11 @@ def _tile(document: Document, made: Made) -> str:
 
 
 def _place(document: Document, value: Value) -> str:
-    place = document.addresses.get(value)
+    """Where a tile is: planned, or as the program says."""
+    plans = document.checked.front.plans.values()
+    given = {(p.name, p.start): (p.space, p.addr, p.bytes) for plan in plans
+             for p in plan.placement.placed}  # fmt: skip
+    place = document.addresses.get(value) or given.get((value.name, value.start))
     if place is None:
         return ""
     space, start, size = place

@@ -1,0 +1,163 @@
+"""The debugger, `why` and the editor's server speak of the C++ file: lines, names, calls."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.tools.lsp.document import Document, Settings
+from ptosim.tools.lsp.edits import formatted, renamable
+from ptosim.tools.lsp.hover import hover
+from ptosim.tools.lsp.names import CppNames
+
+_TEXT = """#include <pto/pto-inst.hpp>
+using namespace pto;
+#define LOADED(x) set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0); wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0)
+template <typename X> AICORE void twice(X &to, X &from) {
+  TADD(to, from, from);
+}
+template <typename E, int N> __global__ AICORE void k(__gm__ E *a, __gm__ E *o) {
+  using T = Tile<TileType::Vec, E, 16, N>;
+  T x, y;
+  TASSIGN(x, 0);
+  TASSIGN(y, 0x1000);
+  GlobalTensor<E, Shape<1, 1, 1, 16, N>, Stride<1, 1, 1, N, 1>> ga(a), go(o);
+  TLOAD(x, ga);
+  LOADED(x);
+  twice(y, x);
+  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+  TSTORE(go, y);
+}
+template __global__ AICORE void k<float, 64>(__gm__ float *, __gm__ float *);
+"""
+_A = np.arange(1024, dtype=np.float32).reshape(16, 64)
+
+
+@pytest.fixture
+def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Return what executes a command on the kernel."""
+    from ptosim.shell.main import main
+
+    path = tmp_path / "k.cpp"
+    path.write_text(_TEXT)
+    np.save(tmp_path / "a.npy", _A)
+    given = [f"--arg=a={tmp_path / 'a.npy'}", "--arg=o=zeros:f32:16x64", "--target=a5"]
+
+    def execute(name: str, *words: str) -> tuple[int, str]:
+        code = main([name, str(path), *given, *words])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return execute
+
+
+def test_a_breakpoint_steps_and_calls_are_lines_of_the_file(command) -> None:
+    """A line in a template stops where it is followed; the frames are the calls of the text."""
+    asked = ("break 5", "continue", "backtrace", "print x[0, 3]", "step", "quit")
+    code, said = command("debug", *[f"-ex={one}" for one in asked])
+    assert code == 0, said
+    assert "breakpoint 1, line 5" in said
+    frames = re.findall(r"^ +(\d+) +(in .*>)$", said, re.MULTILINE)
+    assert [(line, word.split("<")[0]) for line, word in frames] == [
+        ("15", "in twice"),
+        ("20", "in k"),
+    ]
+    assert re.search(r"^#\d+ +line 16 ", said, re.MULTILINE)  # after the step
+
+
+def test_names_of_the_file_are_values_of_the_debugger(command) -> None:
+    asked = (
+        "break 16",
+        "continue",
+        "print x[1, 2]",
+        "print float((y - 2 * x).max())",
+        "print nope",
+    )
+    _, said = command("debug", *[f"-ex={one}" for one in asked])
+    assert re.search(r"^66(\.0)?$", said, re.MULTILINE)
+    assert re.search(r"^0(\.0)?$", said, re.MULTILINE)
+    assert "`nope` is not a name here" in said
+
+
+def test_why_names_lines_of_the_file(command, tmp_path: Path) -> None:
+    wanted = 2 * _A
+    wanted[9, 7] += 1
+    np.save(tmp_path / "o.npy", wanted)
+    code, said = command("why", f"--expect=o={tmp_path / 'o.npy'}")
+    assert code == 1
+    assert re.findall(r"line (\d+): pto\.(\w+)", said)[:3] == [
+        ("18", "tstore"),
+        ("5", "tadd"),
+        ("13", "tload"),
+    ]
+
+
+# -- the editor's server ---------------------------------------------------------------------------
+
+
+def _at(text: str, nth: int = 0) -> int:
+    return [m.start() for m in re.finditer(re.escape(text), _TEXT)][nth]
+
+
+@pytest.fixture(scope="module")
+def document() -> Document:
+    return Document("k.cpp", _TEXT, Settings(target="a5"))
+
+
+@pytest.mark.parametrize(
+    ("use", "declared"),
+    [
+        ("x, ga", "x, y;"),  # a variable
+        ("ga);", "ga(a)"),  # an object with a constructor
+        ("twice(y", "twice(X"),  # a function template
+        ("N>;", "N> __global__"),  # a template parameter
+        ("from, from)", "from) {"),  # a parameter
+        ("T x", "T ="),  # an alias
+        ("LOADED(x);", "LOADED(x) set"),  # a macro
+    ],
+)
+def test_a_name_leads_to_its_declaration(document: Document, use: str, declared: str) -> None:
+    word = document.names.at(_at(use))
+    assert word is not None
+    made = document.names.definition(word)
+    assert made is not None
+    assert made.word.start == _at(declared)
+    assert word in document.names.uses(made)
+
+
+def test_hover_tells_the_operation_of_a_call_and_the_tile_of_a_name(document: Document) -> None:
+    document.measured = document.measure()
+    told = hover(document, _at("TADD"))
+    assert told is not None
+    assert re.search(r"\*\*pto\.tadd\*\* · pipe V · .*a5 \d+ cycles", told[0])
+    told = hover(document, _at("y);"))
+    assert told is not None
+    assert "declared on line 9" in told[0]
+    assert "vec 0x1000 to 0x2000" in told[0]
+
+
+def test_nothing_of_assembly_is_offered_for_cpp(document: Document) -> None:
+    assert formatted(document) is None
+    assert renamable(document, _at("x, ga")) is None
+    assert document.findings == []
+
+
+def test_cpp_with_several_entries_or_none_is_no_error_in_an_editor() -> None:
+    """The first entry is shown; a header says nothing."""
+    second = "template __global__ AICORE void k<half, 32>(__gm__ half *, __gm__ half *);\n"
+    wrong = _TEXT.replace("TADD(to, from, from)", "TADD(to, from, nope)") + second
+    found = Document("k.cpp", wrong, Settings()).findings
+    assert [d.span.line for d in found if d.span is not None] == [5]
+    header = Document("k.hpp", "#pragma once\n#include <a.hpp>\nstruct S { int a; };\n", Settings())
+    assert header.findings == []
+    assert isinstance(header.names, CppNames)
+
+
+def test_findings_of_python_have_lines_of_the_file() -> None:
+    found = ptosim.check(_TEXT.replace("LOADED(x);", ""), target="a5", filename="k.cpp")
+    assert [d.span.line for d in found if d.code == "PTO5201" and d.span is not None] == [5]
