@@ -49,9 +49,9 @@ class Horizon:
         least = 1 if is_open else 0
         holds = margin >= least
         if holds and step < 0:
-            cls._most(level, (margin - least) // -step)
+            cls._most(level, margin - least, -step)
         elif not holds and step > 0:
-            cls._most(level, (least - 1 - margin) // step)
+            cls._most(level, least - 1 - margin, step)
         return holds
 
     @classmethod
@@ -59,23 +59,22 @@ class Horizon:
         """Return if a margin is zero now, and note how long that holds."""
         is_zero = margin == 0
         if step and is_zero:
-            cls._most(level, 0)
-        elif step and margin % step == 0:
-            last = -margin // step - 1
-            if last >= 0:
-                cls._most(level, last)
+            cls._most(level, 0, 1)
+        elif step and (margin.__class__ is Affine or margin % step == 0):
+            room = (-margin if step > 0 else margin) - 1
+            if room >= 0:
+                cls._most(level, room, abs(step))
         return is_zero
 
     @classmethod
-    def _most(cls, level: int, periods: Any) -> None:
-        """No more than so many periods. Where that number moves with an outer loop, it is taken to
-        be no more than it is for a while: now, or half of that if it sinks."""
+    def _most(cls, level: int, room: Any, step: int) -> None:
+        """No more periods than steps fit into a room. Where the room moves with an outer loop, it
+        is taken to be no larger than it is for a while: now, or half of that if it sinks."""
         known = cls.levels[level - 1]
-        if periods.__class__ is Affine:
-            least = now(periods)
-            least = min(known, least // 2 if _sinks(periods) else least)
-            _ = periods >= least  # noted for the outer loops
-            periods = least
+        periods = now(room) // step
+        if room.__class__ is Affine:
+            periods = min(known, periods // 2 if _sinks(room) else periods)
+            _ = room >= periods * step  # noted for the outer loops
         if periods < known:
             cls.levels[level - 1] = periods
 

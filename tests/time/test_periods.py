@@ -129,6 +129,68 @@ def test_a_million_times_a_million_rounds():
     assert len({loop.line for loop in many.repeats}) == 2
 
 
+_TILE, _PART = "!pto.tile_buf<vec, 8x64xf32>", "!pto.partition_tensor_view<8x64xf32>"
+_ADD = f"pto.tadd ins(%a, %b : {_TILE}, {_TILE}) outs(%b : {_TILE})"
+_EXP = f"pto.texp ins(%b : {_TILE}) outs(%b : {_TILE})"
+_LOAD = f"pto.tload ins(%px : {_PART}) outs(%a : {_TILE})"
+_STORE = f"pto.tstore ins(%b : {_TILE}) outs(%py : {_PART})"
+_FOR_I, _FOR_J = ("scf.for %i = %c0 to %n step %c1 {", "scf.for %j = %c0 to %m step %c1 {")
+_IF_I, _IF_J = (
+    f"%first{v} = arith.cmpi eq, %{v}, %c0 : index\n scf.if %first{v} {{\n {_EXP}\n }}"
+    for v in "ij"
+)
+AROUND = {
+    "transfers around": [_FOR_I, _LOAD, _FOR_J, _ADD, _EXP, "}", _STORE, "}"],
+    "a first round of the outer": [_FOR_I, _LOAD, _IF_I, _FOR_J, _ADD, "}", _STORE, "}"],
+    "a first round of the inner": [_FOR_I, _LOAD, _FOR_J, _IF_J, _ADD, "}", _STORE, "}"],
+    "three in one another": [
+        "scf.for %k = %c0 to %m step %c1 {", _FOR_I, _LOAD, _FOR_J, _ADD, "}", _STORE, "}", _EXP,
+        "}",
+    ],
+}  # fmt: skip
+
+
+def around(lines: list[str]) -> str:
+    """A program of loops around operations, with the windows and tiles that they name."""
+    views = [
+        line.replace("NAME", name)
+        for name in "xy"
+        for line in (
+            "%vNAME = pto.make_tensor_view %NAME, shape = [%c8, %c64], strides = [%c64, %c1]"
+            " : !pto.tensor_view<?x?xf32>",
+            "%pNAME = pto.partition_view %vNAME, offsets = [%c0, %c0], sizes = [%c8, %c64]"
+            f" : !pto.tensor_view<?x?xf32> -> {_PART}",
+        )
+    ]
+    constants = [f"%c{value} = arith.constant {value} : index" for value in (0, 1, 8, 64)]
+    tiles = [f"%{name} = pto.alloc_tile : {_TILE}" for name in "ab"]
+    body = "\n".join([*constants, *views, *tiles, *lines, "return"])
+    return (
+        f"func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index, %m: index) {{\n{body}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize("kind", AROUND)
+def test_what_is_around_an_inner_loop(kind, target, monkeypatch):
+    """The inner loop is one step of the outer one, whose pipes run ahead of it by more in every
+    round: the same as every round, for few and odd rounds."""
+    monkeypatch.setattr(heads, "LEAST_LEFT", 7)
+    program = ptosim.load(around(AROUND[kind]), target=target)
+    for n, m in ((0, 9), (1, 23), (9, 1), (23, 31), (50, 17), (13, 50)):
+        assert both(program, args={"n": n, "m": m}, block_num=1) is not None
+
+
+@pytest.mark.parametrize("kind", AROUND)
+def test_a_million_times_a_million_around(kind):
+    """It ends at once, and each round of the outer loop takes what it takes where they are few."""
+    program = ptosim.load(around(AROUND[kind]), target="a5")
+    depth = kind == "three in one another"
+    m = 300 if depth else 10**6
+    cycles = [program.cost(args={"n": n, "m": m}).cycles for n in (1000, 2000, 10**6)]
+    assert (cycles[2] - cycles[1]) == (cycles[1] - cycles[0]) * 998
+
+
 @pytest.mark.sampled(2, 15)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_fifos(seed):
@@ -266,3 +328,21 @@ def test_a_comparison_is_right_exactly_so_long(name):
                     changed - 1 if changed is not None else Horizon.levels[0]
                 )
                 assert changed is not None or Horizon.levels[0] > 50
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_comparison_in_an_inner_period_tells_for_how_many_of_both(seed):
+    """In each period of the outer loop that the horizon has room for, the inner one has at least as
+    many in which the answer is the same."""
+    rng = random.Random(seed)
+    for _ in range(60):
+        start, outer, inner = (rng.randrange(-400, 400), rng.choice((-7, -1, 1, 5)),
+                               rng.choice((-3, -1, 1, 2, 9)))  # fmt: skip
+        than, name = rng.randrange(-30, 30), rng.choice(("less", "at most", "same", "more"))
+        Horizon.levels[:] = [ENDLESS, ENDLESS]
+        answer = OPERATIONS[name](Affine(Affine(start, outer, 1), inner, 2), than)
+        around_, within = Horizon.levels
+        for k in range(min(around_, 40) + 1):
+            for j in range(min(within, 40) + 1):
+                plain = OPERATIONS[name](start + outer * k + inner * j, than)
+                assert plain == answer, (start, outer, inner, than, name, k, j)
