@@ -7,7 +7,7 @@ import math
 import os
 from pathlib import Path
 
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.launch.choices import Choices
 from ptosim.shell import launching
 from ptosim.shell.command import command
@@ -25,14 +25,16 @@ from ptosim.shell.options import (
 )
 from ptosim.shell.terminal import Terminal, trace_text, write_file
 from ptosim.time.report.totals import CostReport
-from ptosim.views.cost_report import cost_report
+from ptosim.views.cost_report import cost_report, trust_report
 from ptosim.views.cost_tables import BY, VIEWS
 from ptosim.views.program_page import Known, Timed
+from ptosim.views.report import Report
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
 launch (us), buffers (more buffers for every hand-back flag), out-of-order (0: vector regions in
-order), or any figure of the target by name, as `instruction.vadd.slope`."""
+order), or any figure of the target by name, as `instruction.vadd.slope`. With `--view trust` FILE
+may be a folder: the laws that carry the time of all programs in it."""
 
 
 @command(
@@ -71,6 +73,8 @@ order), or any figure of the target by name, as `instruction.vadd.slope`."""
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Time the program on every target asked for, side by side."""
     _check_trace(options.trace)
+    if os.path.isdir(options.file):
+        return terminal.tell(_folder(options, terminal))
     asked = launching.each_target(options, every=True)
     what_if = _what_if(options.what_if)
     known, base = Known(), list[CostReport]()
@@ -93,6 +97,30 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.trace:
         _write_trace(options.trace, known.reports, options.trace_unit)
     return code
+
+
+def _folder(options: argparse.Namespace, terminal: Terminal) -> Report:
+    """Which laws carry the time of the programs in a folder, each as its sidecar launches it; those
+    that cannot be timed are named."""
+    if options.view != ["trust"]:
+        raise UsageError(
+            f"{options.file} is a folder: the programs of one are timed for `--view trust`",
+            help="name one program for its other tables",
+        )
+    files = sorted(Path(options.file).rglob("*.pto"))
+    if not files:
+        raise UsageError(f"there is no program (*.pto) in {options.file}")
+    what_if = _what_if(options.what_if)
+    reports = dict[str, list[CostReport]]()
+    left_out = dict[str, str]()
+    for file in files:
+        try:
+            for choices in launching.each_target(options, str(file), every=True):
+                cost = _time(choices, what_if, options, terminal).cost
+                reports.setdefault(cost.label, []).append(cost)
+        except PtosimError as problem:
+            left_out[str(file)] = str(problem).partition("\n")[0].removeprefix(f"{file}:")
+    return trust_report(options.file, len(files) - len(left_out), reports, left_out)
 
 
 def _time(

@@ -36,10 +36,12 @@ def choices(options: argparse.Namespace, file: str | None = None) -> Choices:
     return Choices(**given, defines=defines(options.define)).completed()
 
 
-def each_target(options: argparse.Namespace, *, every: bool = False) -> list[Choices]:
+def each_target(
+    options: argparse.Namespace, file: str | None = None, *, every: bool = False
+) -> list[Choices]:
     """Return the choices for the targets that are asked for; else for the first one that the
     program is meant for, or for `every` one."""
-    chosen = choices(options)
+    chosen = choices(options, file)
     asked = targets(options.target)
     meant = chosen.sidecar.targets if chosen.sidecar is not None else ()
     if asked == [None] and meant:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from ptosim.ground.errors import ProgramError
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.totals import CostReport
+from ptosim.time.report.trust import carriers
 from ptosim.views import cost_screen, cost_tables
 from ptosim.views.header import header, header_line
 from ptosim.views.program_page import Known
 from ptosim.views.report import Records, Report, Room, Section
-from ptosim.views.table import Part
+from ptosim.views.table import Part, table
+from ptosim.views.text import Text
 
 _PIPE_COLUMNS = {
     "S": "scalar_cycles",
@@ -93,6 +96,29 @@ def cost_report(
         because="; ".join(dict.fromkeys(p.front.settings.reasons for p, _ in timed)),
         is_quiet=True,
     )
+
+
+def trust_report(
+    folder: str,
+    timed: int,
+    reports: Mapping[str, Sequence[CostReport]],
+    left_out: Mapping[str, str],
+) -> Report:
+    """Return which laws carry the time of the programs in a folder, by target; of those that were
+    `left_out`, why."""
+
+    def parts(room: Room) -> list[Part]:
+        found: list[Part] = [Text(f"{folder}: {timed} programs, each as its sidecar launches it")]
+        for label, each in reports.items():
+            found += cost_tables.trust(each, f", {label}, of {len(each)} programs")
+        rows = sorted(left_out.items())
+        return [*found, *([table("not timed", ("program", "why"), rows)] if rows else [])]
+
+    def fields() -> dict[str, object]:
+        laws = {label: [asdict(c) for c in carriers(each)] for label, each in reports.items()}
+        return {"folder": folder, "timed": timed, "not_timed": dict(left_out), "trust": laws}
+
+    return Report([Section("", parts)], fields, title=f"Trust in the costs of {folder}")
 
 
 def _what_if(base: Sequence[CostReport], new: Sequence[CostReport]) -> Iterator[Part]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from math import hypot
 
 import pytest
 
 import ptosim
 from ptosim.time.report.trust import MEASURED, carriers
+from tests.support.paths import PROGRAMS
 
 
 @pytest.fixture(scope="module", params=["a2a3", "a5"])
@@ -64,3 +67,32 @@ def test_no_time_that_is_compared_is_below_the_bound() -> None:
     report = ptosim.load("@basics/vadd", target="a2a3").cost()
     assert report.least_microseconds >= report.times.bound_us
     assert report.least_microseconds >= report.microseconds
+
+
+def test_a_folder_of_programs(tmp_path, cli):
+    """The laws of all programs in a folder by target, those first whose measurement narrows the bars
+    most; a program that cannot be timed is named, and does not stop the others."""
+    for name in ("vadd", "softmax"):
+        for suffix in (".pto", ".toml"):
+            shutil.copy(PROGRAMS / "basics" / f"{name}{suffix}", tmp_path / f"{name}{suffix}")
+    (tmp_path / "wrong.pto").write_text("func.func @k() {\n  pto.nothing\n}\n")
+    told = cli("cost", tmp_path, "--view", "trust", "--format", "json")
+    found = json.loads(told.out)
+    assert (told.code, found["timed"]) == (0, 2)
+    assert list(found["not_timed"]) == [str(tmp_path / "wrong.pto")]
+    for target in ("a2a3", "a5"):
+        apart = [cli("cost", tmp_path / f"{n}.pto", "--target", target, "--format", "json").out
+                 for n in ("vadd", "softmax")]  # fmt: skip
+        cycles = {law["name"]: law["cycles"] for law in found["trust"][target]}
+        each = [{law["name"]: law["cycles"] for law in json.loads(a)["trust"]} for a in apart]
+        assert cycles == {n: sum(e.get(n, 0) for e in each) for n in {*each[0], *each[1]}}
+    text = cli("cost", tmp_path, "--view", "trust").out
+    assert "2 programs, each as its sidecar launches it" in text
+    assert "PTO1003" in text
+
+
+def test_a_folder_has_no_other_table(tmp_path, cli):
+    assert cli("cost", tmp_path, "--view", "trust").code == 2  # no program in it
+    told = cli("cost", tmp_path)
+    assert told.code == 2
+    assert "--view trust" in told.err
