@@ -86,7 +86,7 @@ def test_a_folder_of_programs(tmp_path, cli):
         cycles = {law["name"]: law["cycles"] for law in found["trust"][target]}
         each = [{law["name"]: law["cycles"] for law in json.loads(a)["trust"]} for a in apart]
         assert cycles == {n: sum(e.get(n, 0) for e in each) for n in {*each[0], *each[1]}}
-    text = cli("cost", tmp_path, "--view", "trust").out
+    text = " ".join(cli("cost", tmp_path, "--view", "trust").out.split())
     assert "2 programs, each as its sidecar launches it" in text
     assert "PTO1003" in text
 
