@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.diagnostics.catalog import catalog, shown_by_programs
 from ptosim.ground.isa.rows import isa
 from ptosim.launch.shipped import shipped_programs
 from ptosim.shell.main import main
@@ -109,3 +109,24 @@ def test_the_contents_have_each_group_once(site) -> None:
     text = (site / "index.html").read_text(encoding="utf-8")
     groups = re.findall(r"<h2[^>]*>([^<]*)", text)
     assert len(groups) == len(set(groups)) > 3
+
+
+def test_a_program_links_to_its_report(tmp_path, monkeypatch) -> None:
+    from ptosim.shell import site_command
+
+    one = next(each for each in shipped_programs() if each.name == "@basics/vadd")
+    monkeypatch.setattr(site_command, "shipped_programs", lambda: [one])
+    assert main(["site", str(tmp_path), "--reports", "-q"]) == 0
+    page = (tmp_path / "programs" / "basics" / "vadd.html").read_text(encoding="utf-8")
+    assert 'href="./vadd.report.html"' in page
+    report = (tmp_path / "programs" / "basics" / "vadd.report.html").read_text(encoding="utf-8")
+    assert "timeline" in report
+    other = (tmp_path / "programs" / "basics" / "softmax.html").read_text(encoding="utf-8")
+    assert "report.html" not in other
+
+
+def test_right_arguments_are_named_where_these_are_what_is_wrong(site) -> None:
+    shown = next((c, s) for c, s in shown_by_programs().items() if s.right == s.wrong)
+    page = (site / "codes" / f"{shown[0]}.html").read_text(encoding="utf-8")
+    assert page.count("func.func @") == shown[1].wrong.count("func.func @")
+    assert shown[1].right_command in page

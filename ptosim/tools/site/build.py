@@ -14,7 +14,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ptosim.ground.diagnostics.catalog import Entry, catalog, shown_by_programs
+from ptosim.ground.diagnostics.catalog import Entry, Shown, catalog, shown_by_programs
 from ptosim.ground.files import is_file, read_text, write_file
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.isa.rows import isa
@@ -96,10 +96,18 @@ def _code_page(code: str, entry: Entry, programs: list[str]) -> str:
     shown = shown_by_programs().get(code)
     if shown is not None:
         parts += [f"## A program with it\n\nFound by `{shown.command}`.", _code(shown.wrong)]
-        parts += ["## Without it", _code(shown.right)] if shown.right else []
+        parts += _right(shown) if shown.right else []
     links = [f"[@broken/{name}](../programs/broken/{name}.html)" for name in programs]
     parts += [f"Shown by {', '.join(links)}."] if links else []
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _right(shown: Shown) -> list[str]:
+    if shown.right == shown.wrong:
+        return ["## Without it", f"With other arguments: `{shown.right_command}`."]
+    other = shown.right_command != shown.command
+    said = [f"Found right by `{shown.right_command}`."] if other else []
+    return ["## Without it", *said, _code(shown.right)]
 
 
 def _broken() -> dict[str, list[str]]:
@@ -136,8 +144,9 @@ _INDEX = "index.html"
 
 
 def build_site(folder: Path) -> list[Path]:
-    """Write the site into a folder, which is made; return the paths of the pages."""
-    every = list(pages())
+    """Write the site into a folder, which is made; return the paths of the pages. A program whose
+    report is in the folder (`report_of`) links to it."""
+    every = [_with_report(page, folder) for page in pages()]
     first = Page(_INDEX, "ptosim", "", _contents(every))
     written = []
     for page in (first, *every):
@@ -151,15 +160,38 @@ def build_site(folder: Path) -> list[Path]:
     return written
 
 
+def report_of(name: str) -> str:
+    """Return the path of a shipped program's report in the site."""
+    return f"programs/{name.removeprefix('@')}.report.html"
+
+
+def _with_report(page: Page, folder: Path) -> Page:
+    path = report_of(page.title)
+    if page.group != "Programs" or not (folder / path).is_file():
+        return page
+    link = f"[What it computes and what it costs](./{Path(path).name})"
+    return page._replace(markdown=f"{page.markdown}\n{link}\n")
+
+
 def _contents(every: Sequence[Page]) -> str:
-    lines = ["# ptosim", "", f"Version {__version__}: manual, language, lessons and reference."]
+    """The list of the manual's own first page, with what each page is about, and after it the
+    lessons, operations, diagnostics and programs."""
+    lines = ["# ptosim", "", f"Version {__version__}: manual, language, lessons and reference.", ""]
+    front = manual.pages()[manual.INDEX].partition("\nBegin here\n")
+    within = re.sub(r"\]\((\w[\w/]*)\.md", r"](manual/\1.md", f"{front[1]}{front[2]}".strip())
+    lines += [_HEADS.sub(r"## \1", within)]
     groups: dict[str, list[Page]] = {}
     for page in every:
-        groups.setdefault(page.group, []).append(page)
+        if page.group != "Manual":
+            groups.setdefault(page.group, []).append(page)
     for group, members in groups.items():
         lines += ["", f"## {group}", ""]
         lines += [f"- [{_plain(p.title)}]({p.path})" for p in members]
     return "\n".join(lines) + "\n"
+
+
+_HEADS = re.compile(r"^([A-Z][a-z ]+)$", re.MULTILINE)
+"""Lines of the manual's first page that say what the list below them is."""
 
 
 def _plain(title: str) -> str:
