@@ -183,6 +183,10 @@ class KernelBuilder(Builder):
         cores = machine(self.target).cores[0 if cube else 1]
         return max(n for n in range(1, min(self.places, cores) + 1) if not self.places % n)
 
+    def placed(self, index: str, size: int, at: str) -> str:
+        """Return index * size + at."""
+        return self._arith("addi", self._arith("muli", index, self.const(size)), at)
+
     def _of_launch(self, word: str) -> str:
         wide, value = self.fresh("wide"), self.fresh(f"block_{word}")
         self.op(f"pto.get_block_{word}", results=[wide])

@@ -352,7 +352,8 @@ class KernelRunner:
         column), or with words codes of `out`. Of [count, m, k] x [count, k, n] all products, by one
         program; their biases are [count, n]."""
         count = a.shape[0] if a.ndim == 3 else 0
-        shape = kernels.sizes(a.shape[-2], a.shape[-1], b.shape[-1], a.dtype.itemsize)
+        whole = a.shape[-2], a.shape[-1], b.shape[-1]
+        shape = kernels.sizes(*whole, a.dtype.itemsize, max(count, 1))
         m, k, n = shape.padded
         dtype = type_word(a.dtype)
         out = out or ("i32" if dtype == "i8" else "f32")

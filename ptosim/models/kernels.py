@@ -255,15 +255,15 @@ class Product:
         return up(self.m, self.tile_m), up(self.k, self.tile_k), up(self.n, self.tile_n)
 
 
-def sizes(m: int, k: int, n: int, width: int = 1) -> Product:
+def sizes(m: int, k: int, n: int, width: int = 1, count: int = 1) -> Product:
     """Return the blocks of a product of elements of some bytes: smaller ones where a chip has more
-    cores than there are blocks."""
+    cores than there are blocks of a `count` of products."""
     depth = max(DEPTH // width, 32)
     rows, cols = min(up(m, 16), ROWS), min(up(n, 32), COLS)
     for _ in range(2):
-        if -(-m // rows) * -(-n // cols) < CORES and cols > 32:
+        if count * -(-m // rows) * -(-n // cols) < CORES and cols > 32:
             cols = up(cols // 2, 32)
-        if -(-m // rows) * -(-n // cols) < CORES and rows > 32:
+        if count * -(-m // rows) * -(-n // cols) < CORES and rows > 32:
             rows = up(rows // 2, 16)
     return Product(m, k, n, rows, min(up(k, 32), depth), cols)
 

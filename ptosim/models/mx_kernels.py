@@ -7,12 +7,14 @@ holds every value of a code times its scale."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.parameters import storage
 from ptosim.machine.storage import unpack_nibbles
-from ptosim.models import chains, kernel_runner
+from ptosim.models import chains, kernel_runner, kernels
 from ptosim.models.explore import GROUP, microscaling
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import Argument, KernelRunner
@@ -21,7 +23,7 @@ from ptosim.models.kernels import ARRAYS, up
 _WIDTH = 128
 _EXPONENT = 0x7F800000
 _STEP = 1 << 23
-_TILE_M, _TILE_K, _TILE_N = 128, 128, 128
+_DEPTH = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,58 +147,79 @@ def _cast(f: KernelBuilder, tile: TileValue, dtype: str) -> TileValue:
 
 
 def product(runner: KernelRunner, a: Scaled, b: Scaled) -> np.ndarray:
-    """Return a @ b.T in f32; groups are along the rows of both."""
+    """Return a @ b.T in f32; groups are along the rows of both. Of [count, …] of each all products,
+    by one program."""
     if runner.target != "a5":
-        return runner.product(_values(a), np.ascontiguousarray(_values(b).T))
-    rows, depth = a.codes.shape
-    cols = len(b.codes)
-    sizes = _sizes(rows, depth, cols)
+        return runner.product(_values(a), np.ascontiguousarray(np.swapaxes(_values(b), -1, -2)))
+    *lead, rows, depth = a.codes.shape
+    count, cols = math.prod(lead), b.codes.shape[-2]
+    sizes = _sizes(rows, depth, cols, count)
     m, k, n = (up(v, s) for v, s in zip((rows, depth, cols), sizes, strict=True))
     args: dict[str, Argument] = {}
     for name, operand, height in (("a", a, m), ("b", b, n)):
         codes = np.asarray(operand.codes).astype(ARRAYS["f8E4M3FN"])  # e2m1 is part of e4m3
-        args[name] = kernel_runner.padded(codes, height, k)
+        args[name] = _stacked(codes, count, height, k)
         exponents = operand.scales.astype(storage("f8E8M0FNU").array)
-        one = np.ones((), exponents.dtype)
-        args[f"{name}_scales"] = kernel_runner.padded(exponents, height, k // GROUP, one)  # type: ignore[arg-type]
-    args["c"] = np.zeros((m, n), np.float32)
-    f = _product("a5", (m, k, n), sizes)
-    return runner.run(f, args)["c"].reshape(m, n)[:rows, :cols]
+        args[f"{name}_scales"] = _stacked(exponents, count, height, k // GROUP, 1.0)
+    args["c"] = np.zeros((count * m, n), np.float32)
+    f = _product("a5", count, (m, k, n), sizes)
+    made = runner.run(f, args)["c"].reshape(count, m, n)[:, :rows, :cols]
+    return made.reshape(*lead, rows, cols)
+
+
+def _stacked(
+    arrays: np.ndarray, count: int, height: int, width: int, fill: float = 0.0
+) -> np.ndarray:
+    """Matrices below one another, each padded to whole tiles."""
+    whole = arrays.reshape(count, *arrays.shape[-2:])
+    one = np.asarray(fill).astype(arrays.dtype)
+    parts = [kernel_runner.padded(each, height, width, one) for each in whole]  # type: ignore[arg-type]
+    return np.concatenate(parts)
 
 
 def _values(x: Scaled) -> np.ndarray:
     """A code times its scale has 4 bits of mantissa: bf16 holds it. Of weights it is a constant."""
     if x.values is not None:
         return x.values
-    wide = x.codes.astype(np.float32) * np.repeat(x.scales, GROUP, 1)
+    wide = x.codes.astype(np.float32) * np.repeat(x.scales, GROUP, -1)
     return wide.astype(ARRAYS["bf16"])
 
 
-def _sizes(m: int, k: int, n: int) -> tuple[int, int, int]:
-    return min(up(m, 16), _TILE_M), min(up(k, 64), _TILE_K), min(up(n, 32), _TILE_N)
+def _sizes(m: int, k: int, n: int, count: int) -> tuple[int, int, int]:
+    block = kernels.sizes(m, k, n, 1, count)
+    return block.tile_m, min(up(k, 64), _DEPTH), block.tile_n
 
 
 def _product(
-    target: str, whole: tuple[int, int, int], sizes: tuple[int, int, int]
+    target: str, count: int, whole: tuple[int, int, int], sizes: tuple[int, int, int]
 ) -> KernelBuilder:
-    """Return a function (a, b, their scales, c) in blocks; b is [n, k] in memory."""
+    """Return a function (a, b, their scales, c) in blocks; b is [n, k] in memory. Matrices of a
+    `count` of products are below one another."""
     (m, k, n), (rows, depth, cols) = whole, sizes
     f = KernelBuilder("product", target)
-    row, col = f.share([(m, rows), (n, cols)])
+    *lead, row, col = f.share([*([(count, 1)] if count > 1 else []), (m, rows), (n, cols)])
+    first, second = row, col
+    if lead:
+        first, second = f.placed(lead[0], m, row), f.placed(lead[0], n, col)
+    height, width = count * m, count * n
     acc = f.tile("acc", "f32", rows, cols, "nz", "acc", 1024)
     groups = depth // GROUP
     for at in range(0, k, depth):
         place, group = f.const(at), f.const(at // GROUP)
-        left = _operand(f, "a", "left", (row, place), (m, k), (rows, depth))
-        ascale = _scales(f, "a_scales", left, (row, group), (m, k // GROUP), (rows, groups))
-        right = _operand(f, "b", "right", (place, col), (k, n), (depth, cols))
-        bscale = _scales(f, "b_scales", right, (group, col), (k // GROUP, n), (groups, cols))
+        left = _operand(f, "a", "left", (first, place), (height, k), (rows, depth))
+        ascale = _scales(
+            f, "a_scales", left, (first, group), (height, k // GROUP), (rows, groups)
+        )  # fmt: skip
+        right = _operand(f, "b", "right", (place, second), (k, width), (depth, cols))
+        bscale = _scales(
+            f, "b_scales", right, (group, second), (k // GROUP, width), (groups, cols)
+        )  # fmt: skip
         given = [left, ascale, right, bscale]
         if at:
             f.tile_op("pto.tmatmul.mx.acc", [acc, *given], [acc])
         else:
             f.tile_op("pto.tmatmul.mx", given, [acc])
-    window = f.window(f.view("c", "f32", (m, n)), "f32", (row, col), (rows, cols))
+    window = f.window(f.view("c", "f32", (height, n)), "f32", (first, col), (rows, cols))
     f.tile_op("pto.tstore", [acc], [window])
     f.close()
     return f

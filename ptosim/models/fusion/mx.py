@@ -197,12 +197,8 @@ def _product(runner: KernelRunner, step: MxStep, env: Mapping[str, np.ndarray]) 
         made = mx_kernels.product(runner, _rows(left), _rows(right))
         return made.reshape(*shapes[0][:-1], shapes[1][0])
     batch = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
-    whole = [_batched(side, batch) for side in (left, right)]
-    parts = [
-        mx_kernels.product(runner, _part(whole[0], i), _part(whole[1], i))
-        for i in range(int(np.prod(batch)))
-    ]
-    return np.stack(parts).reshape(*batch, shapes[0][-2], shapes[1][-2])
+    made = mx_kernels.product(runner, *(_batched(side, batch) for side in (left, right)))
+    return made.reshape(*batch, shapes[0][-2], shapes[1][-2])
 
 
 Side = tuple[np.ndarray, np.ndarray, np.ndarray | None]
@@ -225,17 +221,14 @@ def _rows(side: Side) -> Scaled:
     return Scaled(codes, scales, values)
 
 
-def _batched(side: Side, batch: tuple[int, ...]) -> list[np.ndarray | None]:
-    return [
+def _batched(side: Side, batch: tuple[int, ...]) -> Scaled:
+    """The matrices of a side, [count, …] of them."""
+    codes, scales, values = (
         None
         if a is None
         else np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
         for a in side
-    ]
-
-
-def _part(whole: list[np.ndarray | None], index: int) -> Scaled:
-    codes, scales, values = (None if a is None else a[index] for a in whole)
+    )
     assert codes is not None
     assert scales is not None
     return Scaled(codes, scales, values)

@@ -12,6 +12,7 @@ import pytest
 
 from ptosim.models import onnx_run
 from ptosim.models.conversion import sensitivity, source, speed
+from ptosim.models.conversion.convert import convert
 from ptosim.models.conversion.types import Settings
 from ptosim.models.onnx_model import graph_of
 from ptosim.models.quant.integer_ops import Window, conv_int32, convolve
@@ -82,6 +83,30 @@ def test_heads_are_a_loop_of_one_program(kind, zero):
         np.testing.assert_array_equal(made["y"], whole)
         count = 2 if (kind, form) == ("QLinearMatMul", "exact") else 1
         assert len(outcome.programs[target, form]) == count
+
+
+@pytest.mark.parametrize("format", ["mxfp8", "mxfp4"])
+def test_heads_of_groups_are_a_loop_of_one_program(format):
+    """Each target multiplies all heads in one program; results are those of the codes times their
+    scales, in f64, to the rounding of f32 sums. Depths and sizes are no whole tiles."""
+    shapes = {"x": [2, 3, 20, 96], "w": [2, 3, 96, 24]}
+    samples = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    proto = build(
+        [node("MatMul", ["x", "w"], ["y"], "it")], [(n, F, s) for n, s in shapes.items()],
+        [("y", F, [2, 3, 20, 24])], {},
+    )  # fmt: skip
+    model = source.prepared(proto, {}, samples, is_blocked=True)
+    data = source.Data(source.samples(samples, model.graph.inputs), "here", "")
+    made = convert(model, data, Settings(format=format), ("a2a3", "a5"))
+    values = made.quantised.values
+    parents = {n.outputs[0]: n for n in made.quantised.graph.nodes}
+    product = next(n for n in made.quantised.graph.nodes if n.op == "MatMul")
+    assert all(parents[n].op == "DequantizeLinear" for n in product.inputs)
+    a, b = (values[n][0].astype(np.float64) for n in product.inputs)
+    for key, results in made.outcome.results.items():
+        np.testing.assert_allclose(results["y"], a @ b, rtol=1e-5, atol=1e-5)
+        products = [n for n, _ in made.outcome.programs[key] if n.startswith("MatMul")]
+        assert len(products) == 1
 
 
 def report(cli, tmp_path, made, *more):
