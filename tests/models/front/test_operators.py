@@ -397,8 +397,9 @@ def test_what_has_no_kernel_says_what_does_it_then(tmp_path):
         with pytest.raises(UnsupportedError) as refused:
             call()
         assert refused.value.diagnostics[0].help == "--partial: the host computes it"
-    made = {"W": f32(1, 64, 8), "R": f32(1, 64, 16), "B": f32(1, 128), "P": f32(1, 48)}
-    layer = node("LSTM", ["x", "W", "R", "B", "", "", "", "P"], ["y"], hidden_size=16)
-    deep = build([layer], [("x", F, [3, 2, 8])], [("y", F, None)], made, 14)
-    with pytest.raises(UnsupportedError, match="no kernel is made for LSTM with peepholes"):
-        source.prepared(deep, {}, {"x": f32(3, 2, 8)})
+    made = {"R": f32(1, 64, 16), "B": f32(1, 128)}
+    layer = node("LSTM", ["x", "W", "R", "B"], ["y"], hidden_size=16)
+    wires = [("x", F, [3, 2, 8]), ("W", F, [1, 64, 8])]
+    deep = build([layer], wires, [("y", F, None)], made, 14)
+    with pytest.raises(UnsupportedError, match="no kernel is made for LSTM of more than 512 steps"):
+        source.prepared(deep, {}, {"x": f32(3, 2, 8), "W": f32(1, 64, 8)})
