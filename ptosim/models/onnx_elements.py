@@ -12,7 +12,7 @@ from ptosim.models import chains
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernels import Frame
-from ptosim.models.onnx_floats import ElementBody, Lowered, real, unary
+from ptosim.models.onnx_floats import BINARY, ElementBody, Lowered, joined, real, unary
 from ptosim.models.quant.onnx.ops import Arrays, given, need
 from ptosim.models.quant.onnx.schema import Node
 
@@ -77,6 +77,23 @@ def _softplus(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     f.tile_op("pto.tlog", [size], [size])
     f.tile_op("pto.tmaxs", [x, f.real(0.0)], [x])
     f.tile_op("pto.tadd", [x, size], [x])
+    return x
+
+
+def _softsign(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    """x / (1 + |x|)."""
+    size = _like(f, x, "size")
+    f.tile_op("pto.tabs", [x], [size])
+    chains.apply(f, "add", size, f.real(1.0), size)
+    return joined(f, BINARY["Div"], x, size)
+
+
+def _thresholded(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
+    """x where it is above alpha, else 0, for NaN too."""
+    scratch = _like(f, x, "scratch")
+    chains.numbers(f, x, scratch)
+    alpha = f.real(float(node.attrs.get("alpha", 1.0)))
+    chains.choose(f, x, alpha, "le", 0.0, x, scratch)
     return x
 
 
@@ -281,6 +298,8 @@ UNARY: dict[str, ElementBody] = {
     "HardSwish": _hard_swish,
     "Elu": _elu,
     "Softplus": _softplus,
+    "Softsign": _softsign,
+    "ThresholdedRelu": _thresholded,
     "Reciprocal": _reciprocal,
     "Log": _log,
     "Clip": _clip,

@@ -16,7 +16,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "Tanh": np.tanh,
     "Relu": lambda v: np.maximum(v, 0),
     "Softsign": lambda v: v / (1 + np.abs(v)),
-    "Softplus": lambda v: np.log(1 + np.exp(v)),
+    "Softplus": lambda v: np.logaddexp(0, v),
     "LeakyRelu": lambda v, a=0.01: np.where(v < 0, a * v, v),
     "ThresholdedRelu": lambda v, a=1.0: np.where(v > a, v, 0),
     "Elu": lambda v, a=1.0: np.where(v < 0, a * (np.exp(v) - 1), v),

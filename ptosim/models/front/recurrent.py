@@ -251,8 +251,8 @@ class _Layer:
         known = self.editor.constants.get(name)
         if not name or (known is not None and not known.any()):
             return ""
-        place = self.constant("way", np.asarray(d, np.int64))
-        return self.add("Gather", [name, place], "start", axis=1 if self.batch_first else 0)
+        which = self.constant("way", np.asarray(d, np.int64))
+        return self.add("Gather", [name, which], "start", axis=1 if self.batch_first else 0)
 
     def _times(self, state: str, weights: np.ndarray, stem: str, d: int) -> str:
         name = f"{self.stem}_{stem}{d}"

@@ -403,3 +403,24 @@ def test_what_has_no_kernel_says_what_does_it_then(tmp_path):
     deep = build([layer], wires, [("y", F, None)], made, 14)
     with pytest.raises(UnsupportedError, match="no kernel is made for LSTM of more than 512 steps"):
         source.prepared(deep, {}, {"x": f32(3, 2, 8), "W": f32(1, 64, 8)})
+
+
+EDGES = np.array([[-2, -1, -0.5, -0.0, 0, 0.3, 1, 1.5, np.inf, -np.inf, np.nan, 3e38]], np.float32)
+
+
+@pytest.mark.parametrize("op", ["Softsign", "ThresholdedRelu"])
+@pytest.mark.parametrize("attrs", [{}, {"alpha": -1.0}])
+def test_functions_of_elements_are_the_operators_bit_for_bit(op, attrs):
+    """Softsign is x / (1 + |x|); ThresholdedRelu is x where it is above alpha, else 0, for NaN too."""
+    if op == "Softsign" and attrs:
+        pytest.skip("it has no alpha")
+    shape = list(EDGES.shape)
+    graph = graph_of(
+        build([node(op, ["x"], ["y"], **attrs)], [("x", F, shape)], [("y", F, shape)], {})
+    )
+    with np.errstate(all="ignore"):
+        outcome = onnx_run.run(graph, {"x": EDGES}, ("a2a3", "a5"))
+        want = np.where(EDGES > attrs.get("alpha", 1.0), EDGES, np.float32(0))
+        want = EDGES / (1 + np.abs(EDGES)) if op == "Softsign" else want
+    for made in outcome.results.values():
+        np.testing.assert_array_equal(made["y"], want)
