@@ -420,7 +420,7 @@ def test_functions_of_elements_are_the_operators_bit_for_bit(op, attrs):
     )
     with np.errstate(all="ignore"):
         outcome = onnx_run.run(graph, {"x": EDGES}, ("a2a3", "a5"))
-        want = np.where(EDGES > attrs.get("alpha", 1.0), EDGES, np.float32(0))
+        want = np.where(attrs.get("alpha", 1.0) < EDGES, EDGES, np.float32(0))
         want = EDGES / (1 + np.abs(EDGES)) if op == "Softsign" else want
     for made in outcome.results.values():
         np.testing.assert_array_equal(made["y"], want)
