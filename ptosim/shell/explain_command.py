@@ -8,7 +8,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.diagnostics.catalog import catalog, shown_by_programs
+from ptosim.ground.diagnostics.catalog import COLUMNS, catalog, shown_by_programs
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.profiles import SwitchDef, switches
 from ptosim.ground.isa.stages import TARGETS, stage_text, stage_texts
@@ -89,7 +89,7 @@ def _stage(topic: str) -> _Told | None:
     if found is None:
         return None
     lines = [f"{' or '.join(found.names)}: a stage of cast chains", ""]
-    lines += textwrap.wrap(f"{found.what[0].upper()}{found.what[1:]}.", 88)
+    lines += textwrap.wrap(f"{found.what[0].upper()}{found.what[1:]}.", COLUMNS)
     for target, side in found.sides.items():
         lines += ["", f"On {target}:"]
         for label, text_ in (("waits for", side.waits), ("why", side.why), ("from", side.source)):
@@ -123,7 +123,7 @@ def _device_error(topic: str) -> _Told | None:
 
 def _entry_text(entry: DeviceError) -> str:
     codes = catalog()
-    lines = [entry.title, "", *textwrap.wrap(entry.text, 96), "", "Look for:"]
+    lines = [entry.title, "", *textwrap.wrap(entry.text, COLUMNS), "", "Look for:"]
     lines += [f"  {code}  {codes[code].title}" for code in entry.look_for if code in codes]
     return "\n".join([*lines, "", "Run:", *(f"  {c}" for c in entry.commands), ""])
 
@@ -133,11 +133,12 @@ def _every() -> _Told:
 
     codes, known = catalog(), switches()
     lines = [f"{c}  {e.severity:8}{e.origin:10}{e.title}" for c, e in sorted(codes.items())]
-    lines += ["", "switches:", *(f"  {name} = {'|'.join(s.values)}" for name, s in known.items())]
+    lines += ["", "switches:", *(f"  {name} = {' | '.join(s.values)}" for name, s in known.items())]
     stages = [name for s in stage_texts() for name in s.names]
     lines += ["", "stages of cast chains:", *(f"  {name}" for name in stages)]
     rules = board_rules()
     lines += ["", "rules that boards taught:", *(f"  {r.id}  {r.title}" for r in rules.values())]
+    lines = [part for line in lines for part in _filled(line)]
     fields = {
         "codes": {c: e.title for c, e in codes.items()},
         "switches": list(known),
@@ -147,6 +148,15 @@ def _every() -> _Told:
     return _Told("\n".join(lines) + "\n", fields)
 
 
+def _filled(line: str) -> list[str]:
+    """A line of a list, the rest of a long one below what it says."""
+    whole = textwrap.wrap(
+        line, COLUMNS, subsequent_indent=" " * 10, break_on_hyphens=False,
+        drop_whitespace=True,
+    )  # fmt: skip
+    return [line] if len(line) <= COLUMNS else whole
+
+
 def _switch(name: str, switch: SwitchDef) -> _Told:
     defaults = dict(switch.default)
     default = (
@@ -154,9 +164,11 @@ def _switch(name: str, switch: SwitchDef) -> _Told:
         if len(set(defaults.values())) == 1
         else ", ".join(f"{t}: {v}" for t, v in defaults.items())
     )
+    text = textwrap.fill(switch.text, COLUMNS, initial_indent="  ", subsequent_indent="  ")
+    values = textwrap.fill(", ".join(switch.values), COLUMNS - 11).replace("\n", "\n" + " " * 11)
     told = (
-        f"{name}\n  values:  {', '.join(switch.values)}\n  default: {default}\n\n"
-        f"  {switch.text}\n\n  Set it with `--set {name}={switch.values[-1]}`.\n"
+        f"{name}\n  values:  {values}\n  default: {default}\n\n"
+        f"{text}\n\n  Set it with `--set {name}={switch.values[-1]}`.\n"
     )
     fields = {"switch": name, "values": switch.values, "default": defaults, "text": switch.text}
     return _Told(told, fields)

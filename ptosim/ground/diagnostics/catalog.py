@@ -62,7 +62,7 @@ class Entry:
             "",
             _wrap(self.explanation),
         ]
-        parts += ["", f"Origin {self.origin}: {ORIGINS[self.origin]}."]
+        parts += ["", _wrap(f"Origin {self.origin}: {ORIGINS[self.origin]}.")]
         if self.example:
             parts += ["", "Example:", "", _indented(self.example)]
         if self.cure:
@@ -99,6 +99,10 @@ def _plain_standing(code: str, row: TomlTable) -> tuple[Any, ...]:
         )
     dates = {key: row[key] for key in ("since", "until") if key in row}
     return severity, origin, at_level, dates, tuple(row.get("boards", ()))
+
+
+COLUMNS = 79
+"""What a text of the catalogue is filled to: it is read in terminals."""
 
 
 def board_numbers(numbers: Sequence[str]) -> str:
@@ -180,7 +184,7 @@ def _indented(text: str) -> str:
 
 def _wrap(text: str) -> str:
     paragraphs = [" ".join(p.split()) for p in text.strip().split("\n\n")]
-    return "\n\n".join(textwrap.fill(p, 96) for p in paragraphs)
+    return "\n\n".join(textwrap.fill(p, COLUMNS) for p in paragraphs)
 
 
 # -- what a pasted error of a board means, from `isa/device_errors.toml` ---------------------------
