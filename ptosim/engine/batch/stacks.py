@@ -28,9 +28,6 @@ from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding, OpFault
 
-FEWEST_ROWS = 2
-"""Of a tile: in one of a single row nobody can tell what goes along rows."""
-
 STRIP = 1 << 19
 """Bytes of the stacks of a strip, which stay in cache."""
 
@@ -277,7 +274,7 @@ def area_of(ref: TileRef) -> Area:
     in_rows = (layout.name == "nd" and layout.row_stride == type_.cols) or (
         layout.name == "dn" and type_.cols == 1
     )
-    whole = ref.v_row == type_.rows >= FEWEST_ROWS and type_.dtype.bits >= 8
+    whole = ref.v_row == type_.rows and type_.dtype.bits >= 8
     if not (in_rows and whole and type_.loc == "vec" and ref.v_col) or type_.pitch:
         raise NotAtOnceError
     return Area(type_.loc, ref.addr, type_.bytes)

@@ -30,6 +30,8 @@ MOST_ATOMS = 4096
 """Groups of bytes that are compared: more are no state that repeats."""
 MOST_SWEPT = 256 << 20
 """Bytes between the first and the last that a window reaches in periods that are left out."""
+MOST_WHOLE = 16 << 30
+"""The same where it reaches all of them: then large regions need no map."""
 
 
 def is_plain(monitor: Monitor) -> bool:
@@ -279,7 +281,9 @@ class Sweep:
         for part in print_.parts:
             first = Strided(part.start + window.step, part.run, part.dims)
             whole = repeated(first, window.step, self._periods)
-            if whole is None or whole.end - whole.start > MOST_SWEPT:
+            if whole is None:
+                return None
+            if whole.end - whole.start > (MOST_SWEPT if whole.dims else MOST_WHOLE):
                 return None
             parts.append(whole)
         inside = all(p.start >= 0 and p.end <= print_.shadow.bytes for p in parts)

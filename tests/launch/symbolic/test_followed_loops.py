@@ -10,7 +10,7 @@ from ptosim.engine.period import followed
 from ptosim.ground.source import Source
 from ptosim.launch import dry_run
 from ptosim.ops.lower.program import expand
-from tests.launch.symbolic.loops import COLUMNS, PART, TILE, VIEW, flag, grid, kernel
+from tests.launch.symbolic.loops import COLUMNS, PART, ROWS, TILE, VIEW, flag, grid, kernel
 
 
 @pytest.fixture
@@ -141,6 +141,20 @@ def test_windows_that_move_are_swept(left_out):
     assert left_out
     outside = codes(long_loop(body, rows=16, rounds=1025))
     assert "PTO6001" in outside or "PTO2026" in outside
+
+
+def test_windows_that_move_over_gigabytes_are_swept(left_out):
+    """Tiles that follow one another: what is stored is one piece of 4 GB, and what comes after the
+    loop is followed, too."""
+    rounds = 10**6
+    body = window("x", "%row", "p") + window("z", "%row", "q") + ROUND
+    text = long_loop(body, "%never = arith.divsi %c1, %c0 : index", rows=16, rounds=rounds)
+    for old, new in ((f"{ROWS}x{COLUMNS}xf32", f"{16 * rounds}x64xf32"),
+                     ("%columns = arith.constant 1024", "%columns = arith.constant 64"),
+                     ("%all = arith.constant 16384", f"%all = arith.constant {16 * rounds}")):  # fmt: skip
+        text = text.replace(old, new)
+    assert codes(text) == ["PTO6007"]
+    assert sum(left_out) > rounds - 100
 
 
 def test_rows_that_a_loop_has_stored_are_not_loaded_without_order(left_out):
