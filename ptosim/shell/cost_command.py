@@ -6,9 +6,11 @@ import argparse
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.launch.choices import Choices
+from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
@@ -31,10 +33,11 @@ from ptosim.views.program_page import Known, Timed
 from ptosim.views.report import Report
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
-depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
-launch (us), buffers (more buffers for every hand-back flag), out-of-order (0: vector regions in
-order), or any figure of the target by name, as `instruction.vadd.slope`. With `--view trust` FILE
-may be a folder: the laws that carry the time of all programs in it."""
+depends (`--arg n=4096`); for those left out values are chosen that the kernel allows.
+--what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores), launch (us), buffers (more
+buffers for every hand-back flag), out-of-order (0: vector regions in order), or any figure of the
+target by name, as `instruction.vadd.slope`. With `--view trust` FILE may be a folder: the laws that
+carry the time of all programs in it."""
 
 
 @command(
@@ -127,8 +130,9 @@ def _time(
     choices: Choices, what_if: dict[str, float], options: argparse.Namespace, terminal: Terminal
 ) -> Timed:
     program, args = choices.program(), choices.arguments()
-    with terminal.busy(f"timing {program.entry(choices.entry)} on {program.target}"):
-        report = program.cost(
+
+    def timed() -> CostReport:
+        return program.cost(
             entry=choices.entry,
             args=args,
             what_if=what_if,
@@ -138,7 +142,30 @@ def _time(
             start=options.start,
             **choices.run_options("block_num", "ranks", "max_instructions"),
         )
-    return Timed(program, report, args)
+
+    with terminal.busy(f"timing {program.entry(choices.entry)} on {program.target}"):
+        try:
+            return Timed(program, timed(), args)
+        except UsageError as problem:
+            left_out = _left_out(program, choices, args) if _NEEDED in str(problem) else {}
+            if not left_out:
+                raise
+        args |= left_out
+        report = timed()
+    values = ", ".join(f"{name} = {value}" for name, value in left_out.items())
+    words = " ".join(f"--arg {name}=…" for name in left_out)
+    terminal.remark(f"left out, chosen inside of what the kernel requires: {values} ({words})")
+    return Timed(program, report, args, left_out)
+
+
+_NEEDED = "PTO6501"
+
+
+def _left_out(program: LoadedProgram, choices: Choices, args: dict[str, Any]) -> dict[str, int]:
+    """Values for scalars that are not given."""
+    from ptosim.launch.paths.caller import chosen
+
+    return chosen(program.front, program.profile, program.entry(choices.entry), args)
 
 
 def _what_if(pairs: list[str]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dumper
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.nearest import nearest
@@ -131,6 +132,9 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
         )
     expected = expectations(options, choices)
     dumps = launching.dumps_of(options.dump)
+    broken = _broken(options, choices, program, entry)
+    if terminal.format == "text":
+        terminal.findings(broken)
     try:
         with terminal.busy(f"running {entry}"):
             result = program.run(
@@ -143,21 +147,51 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
             )
     except Trap as trap:
         if not options.debug_on_error:
+            trap.diagnostics = tuple(_joined(trap.findings, broken, terminal))
             raise
         return _post_mortem(trap, choices, terminal)
+    result.findings = _joined(result.findings, broken, terminal)
     if options.jobs is None:  # nobody asked for processes
         result.in_order = ""
     comparisons = [compared_with(result.outputs, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry, terminal)
-    if options.trace:
-        write_file(Path(options.trace), trace_text(result.trace(options.trace_unit)))
+    _write_trace(options, result)
     launching.write_dumps(dumps)
     found = _bands(options, choices, program, entry) if options.bands else None
     ran = Ran(program, entry, result, comparisons, dumps, found)
     report = run_report(ran, args, launching.command_line(options), costs=options.cost)
-    report.ending = _ending(options, choices, ran)
+    report.ending = _ending(options, choices, ran, broken)
     terminal.tell(report)
     return 0 if report.ending.passed else 1
+
+
+def _joined(
+    found: Sequence[Diagnostic], broken: Sequence[Diagnostic], terminal: Terminal
+) -> list[Diagnostic]:
+    """What a text said before the run is said by data with what the run found."""
+    if not broken or terminal.format == "text":
+        return list(found)
+    from ptosim.launch.paths.caller import joined
+
+    return joined(broken, found)
+
+
+def _write_trace(options: argparse.Namespace, result: Result) -> None:
+    if options.trace:
+        write_file(Path(options.trace), trace_text(result.trace(options.trace_unit)))
+
+
+def _broken(
+    options: argparse.Namespace, choices: Choices, program: LoadedProgram, entry: str
+) -> list[Diagnostic]:
+    """What the entry requires that the scalars of the launch break: told before the run."""
+    args, how = choices.arguments(), choices.run_options("block_num", "ranks", "sanitize")
+    whole = any(isinstance(value, (bool, int)) for value in args.values())
+    if not whole or how.get("sanitize") == "none" or how.get("ranks", 1) != 1:
+        return []
+    from ptosim.launch.paths.caller import broken_by
+
+    return broken_by(program.front, program.profile, entry, args, how.get("block_num") or 1)
 
 
 def _bands(
@@ -170,8 +204,11 @@ def _bands(
     return bands(program, choices.run_arguments(), entry=entry, **how).to_dict()
 
 
-def _ending(options: argparse.Namespace, choices: Choices, ran: Ran) -> Ending:
-    bad = [d for d in ran.result.findings if launching.fails([d], launching.threshold(options))]
+def _ending(
+    options: argparse.Namespace, choices: Choices, ran: Ran, broken: Sequence[Diagnostic]
+) -> Ending:
+    told = {id(d): d for d in (*broken, *ran.result.findings)}
+    bad = [d for d in told.values() if launching.fails([d], launching.threshold(options))]
     wrong = outcome.differences(ran.compared)
     if wrong:
         what = "; ".join([wrong, *([outcome.found(bad)] if bad else [])])

@@ -73,6 +73,8 @@ def cost_report(
     timed = [(t.program, t.cost) for t in known.timed]
     heads = [header_line(header(program, report.entry)) for program, report in timed]
     targets = ", ".join([*(r.label for r in known.reports), *known.rejected])
+    left_out = {name: value for t in known.timed for name, value in t.chosen.items()}
+    chosen = {"chosen": left_out} if left_out else {}
 
     def text(room: Room) -> list[Part]:
         parts = cost_tables.renderables(timed, views, by, what_if, room.width, known.codes)
@@ -88,7 +90,7 @@ def cost_report(
 
     return Report(
         [Section("", text)] if timed else [],
-        lambda: to_json(timed, known.rejected, what_if, base),
+        lambda: {**to_json(timed, known.rejected, what_if, base), **chosen},
         lambda: Records([_row(r, core) for r in known.reports for core in r.model.cores], COLUMNS),
         page,
         title=f"Cost of {timed[0][1].entry if timed else file} on {targets}",

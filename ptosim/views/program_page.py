@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Timed:
-    """A program that was timed on a target, and its arguments."""
+    """A program that was timed on a target, and its arguments; those of them that nobody gave."""
 
     program: LoadedProgram
     cost: CostReport
     args: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, int] = field(default_factory=dict)
     _memory: list[MemoryMap | None] = field(default_factory=list)
 
     @property

@@ -113,12 +113,12 @@ def explore(
     `blocks` blocks, if that is known. Raises what `prepare` and a launch raise, UsageError for
     facts that no values meet."""
     prepared = prepare(front, profile, entry, args)
-    search = _Search(prepared, dict(args), most, budget, Space(facts), blocks)
+    search = Search(prepared, dict(args), most, budget, Space(facts), blocks)
     search.found.again, search.found.shown = search.follow, search.shown
     return search.run()
 
 
-class _Search:
+class Search:
     """The runs of an entry: what was tried, and what is next."""
 
     def __init__(

@@ -157,7 +157,7 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     found: dict[tuple[object, ...], Requirement] = {}
     for limit, run in _asked(explored):
         when = _conditions(limit, run, explored)
-        for made in _of_bound(entry, limit, run, explored.space):
+        for made in required_by(entry, limit, run, explored.space):
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
             made.when = tuple((line_of(front, d.inst), d) for d in when)
@@ -257,7 +257,8 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     ]  # fmt: skip
 
 
-def _of_bound(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterator[Requirement]:
+def required_by(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterator[Requirement]:
+    """Yield what a bound of a run requires, found by asking it with other values."""
     context = _context(limit, run)
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = {**run.assignment, **run.noted.symbols}

@@ -24,6 +24,7 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.whole_numbers import whole
 from ptosim.language.place.cores import peer_functions
 from ptosim.launch.hard import drawn
+from ptosim.launch.paths.caller import broken_by
 from ptosim.launch.prepared import NORMAL, Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.totals import CostReport
@@ -150,7 +151,8 @@ def _told(found: Judgement) -> list[Diagnostic]:
     """The findings to show, the errors first; what has no finding is made one."""
     kept = [d for d in found.findings if d.severity > Severity.NOTE]
     kept.sort(key=lambda d: -d.severity)
-    if found.stage == DONE or any(d.is_error for d in kept):
+    is_told = any(d.is_error or f"{d.code}: {d.message}" == found.reason for d in kept)
+    if found.stage == DONE or is_told:
         return kept
     coded = _CODE.fullmatch(found.reason or "")
     code, message = (coded[1], coded[2]) if coded is not None else ("PTO7614", found.reason or "")
@@ -169,6 +171,7 @@ def _judge(task: Task, target: str | None) -> Judgement:
         found.target = program.front.label
         at("hazards")
         found.findings = hazards(program, request)
+        _refuse_outside(program, request)
         rounds = _rounds(task)
         if request.expect:
             for fresh, seed in rounds:
@@ -178,6 +181,14 @@ def _judge(task: Task, target: str | None) -> Judgement:
         at("cost")
         _time(found, program, replace(request, args=_seeded(request.args, rounds[0])))
     return found
+
+
+def _refuse_outside(program: LoadedProgram, request: Request) -> None:
+    """Raise Refused at `hazards` for scalars that break what the entry requires."""
+    entry, known = program.entry(request.entry), point.scalars(program, request)
+    broken = broken_by(program.front, program.profile, entry, known, request.block_num)
+    if broken:
+        raise Refused("hazards", f"{broken[0].code}: {broken[0].message}", tuple(broken))
 
 
 def _limits(own: Limits, usual: Limits) -> Limits:

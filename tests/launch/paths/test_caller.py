@@ -1,0 +1,93 @@
+"""What a kernel requires is asked of a launch, before it is run, judged, or timed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ptosim
+from tests.launch.paths.kernels import ORDERED, WORD, kernel
+from tests.launch.paths.test_requirements import window
+
+ROW = window("%o = arith.addi %n, %c0 : index") + f"\n{ORDERED}"
+BLOCK = "%b = pto.get_block_idx -> i64\n%i = arith.index_cast %b : i64 to index\n"
+MODES = ["--sync", "manual"]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A kernel that takes row n of 16."""
+    path = tmp_path / "k.pto"
+    path.write_text(kernel(ROW))
+    return path
+
+
+def test_a_run_outside_says_which_statement_requires_what(cli, rows):
+    told = cli("run", rows, *MODES, "--arg", "n=17")
+    line = 1 + next(n for n, t in enumerate(kernel(ROW).splitlines()) if "%w = " in t)
+    before, _ = told.err.split("PTO6101", 1)
+    assert "PTO6055" in before
+    assert "@k requires 0 <= n <= 15, and it is launched with n = 17" in before
+    assert f"k.pto:{line}:" in before
+    data = json.loads(cli("run", rows, *MODES, "--arg", "n=17", "--format", "json").out)
+    (found,) = [f for f in data["findings"] if f["code"] == "PTO6101"]
+    assert "@k requires 0 <= n <= 15, and it is launched with n = 17" in found["notes"]
+    assert cli("run", rows, *MODES, "--arg", "n=17", "--fail-on", "warning").code == 1
+
+
+@pytest.mark.parametrize("value", [0, 7, 15])
+def test_a_run_inside_says_nothing(cli, rows, value):
+    told = cli("run", rows, *MODES, "--arg", f"n={value}", "--fail-on", "warning")
+    assert (told.code, "PTO6055" in told.err) == (0, False)
+
+
+def test_what_data_decide_is_not_known_before_the_run(cli, tmp_path):
+    """The row is a sum of an argument and a word of memory."""
+    body = f"{WORD}\n" + window("%o = arith.addi %n, %w : index").replace(
+        "%w = pto.p", "%e = pto.p"
+    )
+    (tmp_path / "k.pto").write_text(kernel(f"{body}\n{ORDERED}"))
+    told = cli("run", tmp_path / "k.pto", *MODES, "--arg", "n=15", "--arg", "d=zeros:i32:4")
+    assert "PTO6055" not in told.err
+
+
+def test_the_last_block_of_a_launch_counts(cli, tmp_path):
+    body = BLOCK + window("%o = arith.addi %i, %n : index") + f"\n{ORDERED}"
+    (tmp_path / "k.pto").write_text(kernel(body))
+    few, many = (
+        cli(
+            "run",
+            tmp_path / "k.pto",
+            *MODES,
+            "--arg",
+            "n=13",
+            "--block-num",
+            blocks,
+            "--sanitize",
+            "bounds",
+        )
+        for blocks in ("3", "4")
+    )
+    assert "PTO6055" not in few.err
+    assert "PTO6055" in many.err
+    assert "block = 3, n = 13" in many.err
+
+
+def test_a_judge_refuses_it(rows):
+    jobs = [{"id": n, "program": str(rows), "target": "a3", "args": {"n": n}} for n in (3, 16)]
+    inside, outside = ptosim.judge(jobs)
+    assert "PTO6055" not in {d["code"] for d in inside["diagnostics"]}
+    assert (outside["ok"], outside["stage"]) == (False, "hazards")
+    assert outside["diagnostics"][0]["code"] == "PTO6055"
+
+
+def test_cost_chooses_what_is_inside(cli, tmp_path):
+    """Rows from 5 on, of which as many rounds take one as there are: the number is none that a
+    check refuses."""
+    rounds = f"scf.for %j = %c0 to %n step %c1 {{\n{ORDERED}\npto.barrier <PIPE_ALL>\n}}"
+    row = window("%o = arith.subi %n, %c5 : index")
+    (tmp_path / "k.pto").write_text(kernel(f"{row}\n{rounds}"))
+    told = cli("cost", tmp_path / "k.pto", *MODES, "--format", "json")
+    assert told.code == 0
+    assert 5 <= json.loads(told.out)["chosen"]["n"] <= 20
