@@ -203,7 +203,8 @@ class Marks(Ordering):
                 if state is not None:
                     atom.defined = state
                 if atom.owner is not print_.owner:
-                    atom.lost, atom.owner = atom.owner, print_.owner
+                    lost = None if takes_over(atom, entry[2], print_) else atom.owner
+                    atom.lost, atom.owner = lost, print_.owner
 
     def _race(
         self,
@@ -376,6 +377,15 @@ def _place_of(held: Any) -> tuple[int, int | None] | None:
     if isinstance(held, TileRef):
         return held.addr, held.type.bytes
     return (held.byte, None) if isinstance(held, Pointer) else None
+
+
+def takes_over(atom: Atom, access: Access, print_: Footprint) -> bool:
+    """True for an operation in place on a part of what another buffer had there: a name of a part,
+    by its address, which changes the whole."""
+    return any(
+        p.owner is print_.owner and p.shadow is print_.shadow and atom in p.atoms()
+        for p in access.reads
+    )
 
 
 def _goes_out(atom: Atom, entry: Entry) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.watch.clocks import READS, Agent, Clock
-from ptosim.engine.watch.marks import NOBODY, Noted
+from ptosim.engine.watch.marks import NOBODY, Noted, takes_over
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.records import NamedTuple
@@ -373,4 +373,5 @@ def _write(atom: Atom, entry: Entry, state: int | None, print_: Footprint) -> No
     if state is not None:
         atom.defined = state
     if atom.owner is not print_.owner:
-        atom.lost, atom.owner = atom.owner, print_.owner
+        lost = None if takes_over(atom, entry[2], print_) else atom.owner
+        atom.lost, atom.owner = lost, print_.owner

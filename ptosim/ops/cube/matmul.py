@@ -20,6 +20,7 @@ import numpy as np
 from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.ground.records import replace
+from ptosim.machine.effects.strided import Touch
 from ptosim.machine.numbers.matmul import operand, product, scaled
 from ptosim.machine.numbers.rounding import keep_mantissa
 from ptosim.machine.tile import Tile, tile_ref
@@ -265,10 +266,12 @@ def _scales_of_elements(op: Binding, side: str, lines: int, k: int) -> Reader:
     """The scales beside L0A or L0B at a sixteenth of the address of the data, in blocks of 16 lines
     and two groups. The operand says how many groups a block of lines has, and no more."""
     data, tile, memory = op.tile(side), op.tile(_SCALES[side]), _MEMORIES[side]
-    start, blocks, pairs = data.addr >> 4, -(-lines // 16), _pairs_of_groups(op, side, tile, k)
+    start, pairs = data.addr >> 4, _pairs_of_groups(op, side, tile, k)
+    blocks = -(-lines // 16)
+    size = blocks * pairs * 32
     if (tile.type.loc, tile.addr) != (memory, start):
         _tell_elsewhere(op, side, tile, start)
-    size = blocks * pairs * 32
+        op.found.append(Touch(_SCALES[side], op.core, memory, start, size))
     check_place(op.core, memory, start, size, f"scales of {side}")
     held = np.frombuffer(op.core.space(memory).data, np.uint8, size, start)
     view = held.reshape(blocks, pairs, 16, 2).transpose(0, 2, 1, 3)

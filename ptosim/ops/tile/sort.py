@@ -32,7 +32,9 @@ def tsort32(op: Binding) -> Commit:
     if step and idx.v_row < rows:
         raise OpFault("PTO6021", f"'{op.op.name}' sorts {rows} rows; idx has {idx.v_row}")
     indices = tile_array(idx, (rows, lanes), (step, 4), np.uint32)
+    op.finds("idx", lanes * 4, (rows if step else 1, step))
     _check_room(op, dst, rows, lanes)
+    op.covers("dst", rows, lanes * _RECORD * 8 // dst.bits)
     out = tile_array(dst, (rows, lanes, 2), (dst.row_bytes, _RECORD, 4), np.uint32)
     nan = op.switch("sort.nan")
     shape = (rows, lanes // _BLOCK, _BLOCK)

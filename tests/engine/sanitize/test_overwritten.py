@@ -44,6 +44,13 @@ def test_two_names_of_the_same_bytes_are_meant():
     assert codes(0, f"LOAD\n{ADD_B}\nSTORE") == []
 
 
+def test_an_operation_in_place_on_a_part_is_one_on_the_whole():
+    """A part of a tile by its address: it reads what the whole has there, and changes that. (Here
+    it reaches farther, to where nothing is.)"""
+    assert codes(2048, f"LOAD\n{ADD_B}\nSTORE") == ["PTO7101"]
+    assert codes(2048, f"LOAD\n{FILL_B}\n{ADD_B}\nSTORE") == ["PTO7104"], "its own values before"
+
+
 SECOND = f"%s = pto.alloc_tile addr = %za : {TILE}"
 ADD_S = f"pto.tadd ins(%s, %s : {TILE}, {TILE}) outs(%s : {TILE})"
 
