@@ -80,7 +80,8 @@ class Perturbed:
     # -- one operation ----------------------------------------------------------------------------
 
     def _look(self, name: str, core: Core, effects: Effects, commit: Callable[[], Any]) -> None:
-        reads = self._mask([*effects.reads, *effects.found])
+        added = effects.writes if effects.is_atomic else ()  # to what is there
+        reads = self._mask([*effects.reads, *effects.found, *added])
         writes = self._mask([*effects.writes, *(r for r, _ in effects.spoils)])
         memories = {place: self._memory(place) for place in self._places(core)}
         before = {place: memory.copy() for place, memory in memories.items()}
