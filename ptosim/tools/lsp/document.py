@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -22,7 +22,7 @@ SECONDS = 5.0
 """How long a resting text is followed and priced."""
 
 
-HINTS = frozenset(("addresses", "sizes", "types", "pipes", "cycles"))
+HINTS = frozenset(("addresses", "sizes", "types", "pipes", "cycles", "requirements"))
 """What can be shown beside the text."""
 
 
@@ -64,10 +64,12 @@ class Price:
 
 @dataclass(slots=True)
 class Measured:
-    """What following and pricing a text brings out: findings, and cycles of each line by target."""
+    """What following and pricing a text brings out: findings, cycles of each line by target, and
+    what each entry requires of its caller, with the line that asks for it."""
 
     findings: list[Diagnostic]
     lines: Mapping[str, Mapping[int, Price]] = field(default_factory=dict)
+    requirements: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
 
 
 class Document:
@@ -154,6 +156,13 @@ class Document:
             with within(Limits(seconds=SECONDS)):
                 found.findings = _checked(self.source, self.settings, dry_run=None).findings
                 found.lines = {t: _prices(self.source, self.settings, t) for t in ("a2a3", "a5")}
+                paths = _checked(self.source, self.settings, dry_run=None, runs=_RUNS)
+                found.findings, required = paths.findings, dict[str, list[tuple[str, int]]]()
+                for made in paths.requirements:
+                    if not made.is_quiet:
+                        lines = required.setdefault(made.entry, [])
+                        lines.append((str(made), made.lines[0]))
+                found.requirements = required
         except PtosimError:
             pass  # a limit: what is known stays
         return found
@@ -191,11 +200,15 @@ def _first_entry(source: Source) -> str | None:
     return found[0] if len(found) > 1 else None
 
 
-def _checked(source: Source, settings: Settings, *, dry_run: bool | None) -> Checked:
+_RUNS = 12
+"""Followings along other paths, for what an entry requires."""
+
+
+def _checked(source: Source, settings: Settings, *, dry_run: bool | None, runs: int = 1) -> Checked:
     try:
         return check_source(
-            source, settings.target, settings.level, settings.sync,
-            compat=settings.compat, dry_run=dry_run, cures=False, entry=_first_entry(source),
+            source, settings.target, settings.level, settings.sync, compat=settings.compat,
+            dry_run=dry_run, cures=False, entry=_first_entry(source), runs=runs,
         )  # fmt: skip
     except PtosimError:  # a setting that means nothing: the program's own choices hold
         return check_source(source, dry_run=False, cures=False, entry=_first_entry(source))

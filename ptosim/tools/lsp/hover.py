@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType
@@ -110,7 +110,15 @@ def _function(document: Document, made: Made) -> str:
     arguments = ", ".join(f"%{a.name}: {a.type}" for a in function.args)
     is_entry = function.name in document.resolved.entries
     role = "an entry" if is_entry else "private" if function.private else "a helper"
-    return f"```mlir\nfunc.func @{name}({arguments})\n```\n\n{role}"
+    asked = [f"- requires `{text}` (line {line})" for text, line in _required(document, name)]
+    return "\n".join(
+        [f"```mlir\nfunc.func @{name}({arguments})\n```\n\n{role}", "", *asked]
+    ).strip()
+
+
+def _required(document: Document, name: str) -> Sequence[tuple[str, int]]:
+    """What an entry requires of its caller, where the text was followed."""
+    return document.measured.requirements.get(name, ()) if document.measured is not None else ()
 
 
 # -- beside the text -------------------------------------------------------------------------------
@@ -123,7 +131,17 @@ def hints(document: Document, begin: int, end: int) -> list[tuple[int, str]]:
     if document.source.is_cpp:  # which has no names of the program's values
         named = ()
     found = [one for one in named if begin <= one[0] <= end]
-    return sorted([*found, *_times(document, first, last)])
+    return sorted([*found, *_times(document, first, last), *_asked(document, first, last)])
+
+
+def _asked(document: Document, first: int, last: int) -> Iterator[tuple[int, str]]:
+    """What an entry requires, after its line."""
+    shown = "requirements" in document.settings.hints
+    for function in document.resolved.functions.values() if shown else ():
+        line = document.source.line_column(function.op.start)[0]
+        texts = [text for text, _ in _required(document, function.name)]
+        if texts and first <= line <= last:
+            yield _end_of(document, line), f"  requires {'; '.join(texts)}"
 
 
 def _tiles_beside(document: Document) -> Iterator[tuple[int, str]]:

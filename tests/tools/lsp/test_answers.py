@@ -12,6 +12,8 @@ from ptosim.tools.lsp import colours, completion, edits, hover, outline, refacto
 from ptosim.tools.lsp.document import Document, Price, Settings, settings_of
 from ptosim.tools.lsp.names import Kind
 from ptosim.tools.lsp.predict import Scope
+from tests.launch.paths.kernels import kernel
+from tests.launch.paths.test_requirements import window
 
 TEXT = """// Adds two tiles.
 !tile = !pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>
@@ -91,6 +93,20 @@ def test_hints_are_addresses_pipes_and_cycles_and_only_in_the_range():
     assert found[TEXT.index("%y = ") + 2] == " vec 0x1000, 4,096 bytes"
     assert found[TEXT.index("\n", TEXT.index("pto.tadd"))] == "  V · a5 20 cycles"
     assert hover.hints(doc, 0, 20) == []
+
+
+def test_an_entry_shows_what_it_requires():
+    text = kernel(window("%o = arith.addi %n, %c0 : index"))
+    doc = Document("k.pto", text, Settings(sync="manual"))
+    doc.measured = doc.measure()
+    shown, _, _ = hover.hover(doc, at(text, "func.func @k", "k"))
+    line = 1 + next(n for n, t in enumerate(text.splitlines()) if "%w = " in t)
+    assert f"- requires `0 <= n <= 15` (line {line})" in shown
+    end = text.index("\n", text.index("func.func @k"))
+    assert dict(hover.hints(doc, 0, len(text)))[end] == "  requires 0 <= n <= 15"
+    quiet = Document("k.pto", text, Settings(sync="manual", hints=frozenset(("cycles",))))
+    quiet.measured = doc.measured
+    assert end not in dict(hover.hints(quiet, 0, len(text)))
 
 
 KINDS = {"addresses": " vec 0x1000", "sizes": " 4,096 bytes", "types": ": i64", "pipes": "  V", "cycles": "  a5 20 cycles"}  # fmt: skip
