@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ptosim.ground.diagnostics.model import Origin, Severity
 from ptosim.ground.errors import BudgetError, ProgramError, Trap, UsageError
 from ptosim.ground.files import refuse_device
 from ptosim.ground.isa.targets import MachineDef, machine
-from ptosim.ground.progress import each
+from ptosim.ground.progress import each, part_done
 from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
 from ptosim.launch.analysis.differences import Difference, Side, difference, hard_data, look_at
@@ -27,9 +30,11 @@ from ptosim.shell.options import (
     READING,
     SEED,
     THRESHOLDS,
+    available_cores,
     group,
     inputs,
     option,
+    several,
     switch,
     tolerance,
 )
@@ -42,6 +47,7 @@ from ptosim.tools.search.prove import (
     Proof,
     judged_hard,
     prove,
+    prove_each,
 )
 from ptosim.views.difference_report import difference_report
 from ptosim.views.report import Report, Section
@@ -73,6 +79,8 @@ _COMPARED = (
                "or it cannot be told, that is worse (`ptosim help tune`)"),
         option("--tolerance", choices=(REASSOCIATED,), default="",
                help="of --prove: sums of f32 in another order are equal, too"),
+        several("--forall", "NAME=LOW..HIGH", "of --prove: for each of these values of a scalar "
+                "(`LOW..HIGH:STEP`); every one is a proof of its own"),
         CERTIFICATE,
     ),
     forms=("text", "json", "html"),
@@ -87,16 +95,84 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
         raise UsageError("--tolerance is for --prove", help="of values: --rtol, --atol, --ulp")
     if options.certificate and not options.prove:
         raise UsageError("--certificate is for --prove")
+    scalars = _scalars(options)
     target = launching.targets(options.target)[0]
     one, two = _sides(options, terminal, (options.first, target), (options.second, target))
     found = difference(one, two, launching.tolerance(options))
     if not options.prove or one.is_rejected or two.is_rejected:
         return _report(found, ("A", "B"), options)
+    if scalars:
+        return _report(found, ("A", "B"), options, _for_all(options, target, scalars, terminal))
     first, second = (_launched(options, file, target) for file in (options.first, options.second))
     proof = judged_hard(first, second, prove(first, second, tolerance=options.tolerance))
     if options.certificate and proof.is_equal:
         certify(first, second, options.certificate, terminal)
     return _report(found, ("A", "B"), options, proof)
+
+
+def _scalars(options: argparse.Namespace) -> dict[str, range]:
+    """Return the values that --forall leaves open; for the run beside the proof a scalar without
+    another value has the last of them. Raises UsageError for what is no range."""
+    if not options.forall:
+        return {}
+    if not options.prove:
+        raise UsageError("--forall is for --prove")
+    if options.certificate:
+        raise UsageError("--certificate is of one launch: it takes no --forall")
+    found = {
+        name: _range(name, text)
+        for name, text in launching.pairs(options.forall, "--forall").items()
+    }
+    if launching.pairs(options.arg).keys() & found.keys():
+        raise UsageError("a scalar has one value (--arg), or all of some (--forall), not both")
+    sidecar = launching.choices(options, options.first).sidecar
+    known = sidecar.args if sidecar is not None else {}
+    options.arg = [
+        *options.arg,
+        *(f"{name}={some[-1]}" for name, some in found.items() if name not in known),
+    ]
+    return found
+
+
+def _range(name: str, text: str) -> range:
+    match = re.fullmatch(r"(-?\d+)\.\.(-?\d+)(?::([1-9]\d*))?", text)
+    if match is None:
+        raise UsageError(f"--forall takes NAME=LOW..HIGH, and {name} is `{text}`")
+    low, high, step = (int(part or 1) for part in match.groups())
+    if low > high:
+        raise UsageError(f"--forall {name}={text} has no value")
+    return range(low, high + 1, step)
+
+
+def _for_all(
+    options: argparse.Namespace, target: str | None, scalars: Mapping[str, range],
+    terminal: Terminal,
+) -> Proof:  # fmt: skip
+    """Prove both equal for all values of some scalars. Arrays are as large as each launch needs,
+    but those that --arg gives."""
+    programs = [
+        _launched(options, file, target, launching.pairs(options.arg).keys())
+        for file in (options.first, options.second)
+    ]
+    for name in scalars:
+        _check_scalar(programs[0].program, programs[0].entry, name)
+
+    def launch(given: Mapping[str, int]) -> tuple[Launched, Launched]:
+        first, second = (replace(one, args={**(one.args or {}), **given}) for one in programs)
+        return first, second
+
+    total = math.prod(map(len, scalars.values()))
+    with terminal.busy("proving", total, "launches"):
+        return prove_each(
+            launch, scalars, tolerance=options.tolerance, jobs=available_cores(),
+            done=lambda _: part_done(),
+        )  # fmt: skip
+
+
+def _check_scalar(program: LoadedProgram, entry: str | None, name: str) -> None:
+    names = [each.name for each in program.signature(entry) if each.kind == "scalar"]
+    if name not in names:
+        raise UsageError(f"--forall {name}: the scalars are {', '.join(names) or 'none'}")
 
 
 def certify(first: Launched, second: Launched, path: str, terminal: Terminal) -> None:
@@ -142,10 +218,15 @@ def prove_(options: argparse.Namespace, terminal: Terminal) -> Report:
     )
 
 
-def _launched(options: argparse.Namespace, file: str, target: str | None) -> Launched:
+def _launched(
+    options: argparse.Namespace, file: str, target: str | None, only: Container[str] | None = None
+) -> Launched:
+    """A file as it is launched; with `only`, of arrays those alone, the others as it needs them."""
     choices = replace(launching.choices(options, file), target=target)
-    program = choices.program()
-    return Launched(program, choices.entry, choices.arguments() or None, choices.block_num)
+    program, args = choices.program(), choices.arguments()
+    if only is not None:
+        args = {n: v for n, v in args.items() if n in only or np.ndim(v) == 0}
+    return Launched(program, choices.entry, args or None, choices.block_num)
 
 
 @command(
@@ -297,9 +378,9 @@ def _report(
     if proof is not None:
         proven = proof.to_dict()
         if proof.is_equal:
-            told = f"equal {FOR_ALL}: {proof.why} ({proof.elements:,} elements)"
+            told = f"equal {proof.about}: {proof.why} ({proof.elements:,} elements)"
         else:
-            worse.append(f"{proof.verdict}, not proven {FOR_ALL}: {proof.why}")
+            worse.append(f"{proof.verdict}, not proven {proof.about}: {proof.why}")
     report = difference_report(found, worse, names, told, proven)
     report.exit_code = found.exit_code or (1 if worse else 0)
     return report

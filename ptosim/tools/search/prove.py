@@ -7,14 +7,15 @@ anything. Both programs must be free of races, or they could do something else o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, product
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
 from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.processes import each_of
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.launch.analysis.differences import hard_data
@@ -31,6 +32,11 @@ FOR_ALL = "for all contents and these scalars, shapes, blocks"
 REASSOCIATED = "reassociated"
 """The name of the tolerance under which f32 sums in another order count as equal."""
 
+MOST_VALUES = 100_000
+"""Combinations of scalars that are gone through for one proof."""
+_AT_ONCE = 256
+"""Combinations that are gone through before anybody asks if one failed."""
+
 _NUMBERS = count(1)
 
 
@@ -39,13 +45,14 @@ class Proof:
     """What came out. `verdict` is `equal`, `unequal` (an element is another expression) or
     `refused` (one of the programs cannot be followed); `why` says it in words. `elements` counts
     the elements that were compared, `operations` those executed. `tolerance` is the one that was
-    needed, "" for bit by bit."""
+    needed, "" for bit by bit, `about` what it holds for."""
 
     verdict: str
     why: str
     elements: int = 0
     operations: int = 0
     tolerance: str = ""
+    about: str = FOR_ALL
     span: Span | None = field(default=None, compare=False)
     is_of_second: bool = False
     """True if it is the second program that cannot be followed, and the first could."""
@@ -59,7 +66,7 @@ class Proof:
         """Return it for JSON."""
         return {
             "verdict": self.verdict, "why": self.why, "elements": self.elements,
-            "operations": self.operations, "tolerance": self.tolerance,
+            "operations": self.operations, "tolerance": self.tolerance, "about": self.about,
         }  # fmt: skip
 
 
@@ -96,6 +103,66 @@ def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
         return proof
     other = _proved(before, after, loose=True)
     return other if other.is_equal else proof
+
+
+def prove_each(
+    launch: Callable[[Mapping[str, int]], tuple[Launched, Launched]],
+    scalars: Mapping[str, range],
+    *,
+    tolerance: str = "",
+    jobs: int = 1,
+    done: Callable[[object], object] = lambda _: None,
+) -> Proof:
+    """Compare two programs for all values of some scalars: `launch` gives both for one of each.
+
+    Every combination is a proof of its own, so nothing is concluded from one to another; the first
+    that is not equal is the answer. `done` is told of each. Raises UsageError where there are more
+    than MOST_VALUES of them."""
+    values = [dict(zip(scalars, each, strict=True)) for each in _combinations(scalars)]
+    about = _about(scalars)
+
+    def work(given: Mapping[str, int]) -> Proof:
+        try:
+            found = prove(*launch(given), tolerance=tolerance)
+        except UsageError as problem:
+            found = Proof(REFUSED, str(problem))
+        return replace(found, span=None)
+
+    elements = operations = 0
+    needed = ""
+    for first in range(0, len(values), _AT_ONCE):
+        some = values[first : first + _AT_ONCE]
+        for given, proof in zip(some, each_of(work, some, jobs, done), strict=True):
+            if not proof.is_equal:
+                shown = ", ".join(f"{name}={value}" for name, value in given.items())
+                return replace(proof, why=f"with {shown}: {proof.why}", about=about)
+            elements += proof.elements
+            operations += proof.operations
+            needed = needed or proof.tolerance
+    why = "sums of f32 in another order" if needed else "every element is the same expression"
+    return Proof(EQUAL, why, elements, operations, needed, about)
+
+
+def _combinations(scalars: Mapping[str, range]) -> list[tuple[int, ...]]:
+    total = int(np.prod([len(each) for each in scalars.values()], dtype=object))
+    if total > MOST_VALUES:
+        raise UsageError(
+            f"that is {total:,} combinations of scalars, each a proof of its own",
+            help=f"at most {MOST_VALUES:,}; a step leaves values out: `n=16..4096:16`",
+        )
+    return list(product(*scalars.values()))
+
+
+def _about(scalars: Mapping[str, range]) -> str:
+    """What a proof for all values of some scalars is about."""
+    each = [
+        f"{name} in {some.start}..{some[-1]}" + (f":{some.step}" if some.step > 1 else "")
+        for name, some in scalars.items()
+    ]
+    return (
+        f"for all contents and all {', '.join(each)}; other scalars and blocks as they are; "
+        "arguments that do not overlap"
+    )
 
 
 def _proved(before: Launched, after: Launched, *, loose: bool) -> Proof:
