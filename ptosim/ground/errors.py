@@ -25,6 +25,10 @@ class UsageError(PtosimError):
         self.help = help
 
 
+class UnsizedError(UsageError):
+    """An array is left out, and nothing in the text says how large it is."""
+
+
 class ProgramError(PtosimError):
     """The program is wrong. `diagnostics` holds every finding, the errors among them."""
 

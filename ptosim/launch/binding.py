@@ -11,7 +11,7 @@ import numpy as np
 
 from ptosim.engine.core.bound import DecodedProgram
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.errors import LimitError, UnsizedError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, TileType, VectorType
 from ptosim.ground.limits import current
@@ -153,7 +153,7 @@ class Binding:
                 _refuse_on_chip(value, type_)
                 # Of an array that is given only what the text alone fixes is asked for: that a view
                 # whose extents are values reaches beyond it is what the program does.
-                known = fixed if value.name in given else reached
+                known = fixed if value.name in given else {**self.options.sizes, **reached}
                 needed = _all_of(type_) or known.get(value.name)
                 self._buffer(value, type_, given, needed)
                 slots[slot] = self._pointer(type_, self._key(value.name, self._rank))
@@ -272,7 +272,7 @@ class Binding:
     ) -> None:
         """Make the data of an array that is left out: of a large one where something reads it."""
         if needed is None:
-            raise UsageError(
+            raise UnsizedError(
                 f"argument `{value.name}` is left out and no view fixes its size",
                 help=self._to_paste(value, elem, given),
             )

@@ -22,7 +22,7 @@ from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import open_source, source_path, split_part
 
-_RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")
+_RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name not in ("in_place", "sizes"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.execute import executing
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
+from ptosim.engine.watch.reach import Dependent, GlobalReach
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import (
@@ -28,14 +29,14 @@ from ptosim.ground.errors import (
 )
 from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import tells_core
 from ptosim.launch.binding import UnknownBinding
 from ptosim.launch.extents import Needed
 from ptosim.launch.launch import Extent, Launch
-from ptosim.launch.prepared import RunOptions, prepare
+from ptosim.launch.prepared import NORMAL, RunOptions, prepare
 from ptosim.machine.core import Core
 
 if TYPE_CHECKING:
@@ -330,6 +331,47 @@ def left_open(outcomes: Mapping[str, Followed]) -> Diagnostic | None:
         label="what comes after this is not followed",
         help="`--dry-run` follows without a limit" if is_budget else None,
     )
+
+
+# How much of arrays that no view sizes the accesses of a launch reach.
+
+
+_HIDDEN = frozenset(("simt_region", "launches", "indexed"))
+"""Traits of what a run without values does not follow: threads, lanes that a register places."""
+
+
+def accessed(
+    front: Front, profile: Profile, entry: str, args: Mapping[str, Any], options: RunOptions
+) -> dict[str, Needed]:
+    """Return what a launch reaches of the arrays that are left out and that no view sizes, where it
+    can be followed to its end without values; of others nothing."""
+    options = replace(options, timing=False, ranks=1, jobs=1, schedule=0, inputs=NORMAL)
+    try:
+        prepared = prepare(front, profile, entry, args)
+        if any(op.traits & _HIDDEN for function in prepared.functions for op in function.ops):
+            return {}
+        launch = Launch(prepared, options, args, PLACES)
+        domain = Unknowns()
+        engine = launch.begin(domain=domain)
+        reach = GlobalReach(engine, launch.machine, front.target, launch.sanitizers())
+        engine.monitor = reach  # type: ignore[assignment]  # it passes on what it is told
+        left = Walk(engine, domain, None).to_the_end(_MOST_STEPS)
+    except (PtosimError, Undecided, Dependent):
+        return {}
+    return {} if left or domain.unplaced else dict(_largest(launch, reach))
+
+
+def _largest(launch: Launch, reach: GlobalReach) -> Iterator[tuple[str, Needed]]:
+    binding = launch.binding
+    assert isinstance(binding, UnknownBinding)
+    sets = [found for each in reach.taken() for found in each.items()]
+    for name in binding.assumed - binding.reached.keys():
+        array = binding.arrays[name]
+        ends = [int(rows[:, 1].max()) for n, rows in sets if n == array.number and len(rows)]
+        size = max(ends, default=0)
+        if 0 < size <= array.size:
+            count = -(-size * 8 // array.elem.bits)
+            yield name, Needed(count, (count,))
 
 
 # Whether the blocks of a launch reach each other's bytes, as far as no values are needed.

@@ -29,6 +29,7 @@ from ptosim.language.place.cores import (
 from ptosim.language.place.planner import Placement
 from ptosim.language.rewrite import abstract
 from ptosim.launch import arguments
+from ptosim.launch.extents import Needed
 
 # Options of a run, and how arguments are given.
 
@@ -62,6 +63,8 @@ class RunOptions:
     """Processes in which independent blocks may be executed."""
     schedule: int = 0
     """The order of blocks and pipes: see `engine/core/schedule.py`."""
+    sizes: Mapping[str, Needed] = field(default_factory=dict)
+    """What is known of arrays that are left out and that no view sizes."""
 
     def __post_init__(self) -> None:
         for name, value, allowed in (

@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import UsageError, rejected
+from ptosim.ground.errors import UnsizedError, UsageError, rejected
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.notebook import Shown
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import peer_functions
 from ptosim.language.targets import check_target_word
@@ -26,6 +26,7 @@ from ptosim.launch.results import Result
 
 if TYPE_CHECKING:
     from ptosim.launch.cost import Costs
+    from ptosim.launch.extents import Needed
     from ptosim.time.report.totals import CostReport
 
 
@@ -182,11 +183,36 @@ class LoadedProgram(Shown):
         with within(Limits(max_instructions, max_seconds, max_memory)):
             name = self.entry(entry)
             given = self._drawn(name, args, options)
-            if not schedules:
-                return self._launched(name, given, options, observers)
-            from ptosim.launch.schedules import tried  # few ask for it
+            try:
+                return self._in_orders(name, given, options, observers, schedules)
+            except UnsizedError:
+                sizes = self._accessed(name, given, options)
+                if not sizes:
+                    raise
+                options = replace(options, sizes=sizes)
+                return self._in_orders(name, given, options, observers, schedules)
 
-            return tried(partial(self._launch, name, given), options, schedules)
+    def _in_orders(
+        self,
+        entry: str,
+        given: Args,
+        options: RunOptions,
+        observers: Sequence[Any],
+        schedules: int,
+    ) -> Result:
+        if not schedules:
+            return self._launched(entry, given, options, observers)
+        from ptosim.launch.schedules import tried  # few ask for it
+
+        return tried(partial(self._launch, entry, given), options, schedules)
+
+    def _accessed(self, entry: str, given: Args, options: RunOptions) -> dict[str, Needed]:
+        """Return the sizes of arrays that only the accesses of a launch say."""
+        if options.ranks > 1 or not (given is None or isinstance(given, Mapping)):
+            return {}
+        from ptosim.launch.dry_run import accessed
+
+        return accessed(self.front, self.profile, entry, given or {}, options)
 
     @staticmethod
     def _kept(sidecar: Sidecar, *, hard: bool) -> dict[str, Any]:

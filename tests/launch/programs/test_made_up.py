@@ -106,3 +106,49 @@ def test_outputs_are_a_dictionary():
     assert outputs.pop("x").shape == (4096, COLS)
     assert [(n, a.size) for n, a in outputs.items()] == [("y", 1)]
     assert len(outputs) == 1
+
+
+ROWS = """module attributes {{pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+  func.func @rows(%x: !pto.ptr<f32, gm>, %y: !pto.ptr<f32, gm>, %n: index) attributes {{pto.kernel}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %at = arith.constant 0 : i64
+    %ub = pto.castptr %at : i64 -> !pto.ptr<f32, ub>
+    %b = pto.get_block_idx
+    %block = arith.index_cast %b : i64 to index
+    %first = arith.muli %block, %c64 : index
+    %xb = pto.addptr %x, %first : !pto.ptr<f32, gm> -> !pto.ptr<f32, gm>
+    scf.for %i = %c0 to %n step %c1 {{
+      %far = arith.muli %i, %c64 : index
+      %px = pto.addptr %xb, %far : !pto.ptr<f32, gm> -> !pto.ptr<f32, gm>
+      pto.mte_gm_ub %px, %ub, 0, 256 nburst(1, 256, 256) : !pto.ptr<f32, gm>, !pto.ptr<f32, ub>
+      pto.barrier #pto.pipe<PIPE_ALL>
+    }}
+    pto.mte_ub_gm %ub, %y, 100 nburst(1, 100, 100) : !pto.ptr<f32, ub>, !pto.ptr<f32, gm>
+    {more}
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("rounds", "blocks"), [(1, 1), (5, 1), (3, 4)])
+def test_what_no_view_sizes_is_as_large_as_its_accesses_reach(rounds: int, blocks: int) -> None:
+    """Rows of 64 from the block's own on: the last one of the last block ends the array."""
+    result = ptosim.load(ROWS.format(more="")).run({"n": rounds}, block_num=blocks)
+    assert result.outputs["x"].shape == (64 * (blocks + rounds - 1),)
+    assert result.outputs["y"].shape == (25,)
+
+
+def test_an_array_whose_size_depends_on_a_number_that_is_not_given_is_asked_for() -> None:
+    with pytest.raises(ptosim.UsageError, match="no view fixes its size"):
+        ptosim.load(ROWS.format(more="")).run({})
+
+
+def test_an_array_that_threads_reach_is_asked_for() -> None:
+    """Each thread has an index of its own, which a run without values does not follow."""
+    threads = "pto.section.simt<<<9, 1, 1>>> { pto.store %c, %y[%c1] : !pto.ptr<f32, gm>, f32 }"
+    text = ROWS.format(more=f"%c = arith.constant 1.0 : f32\n    {threads}")
+    with pytest.raises(ptosim.UsageError, match="no view fixes its size"):
+        ptosim.load(text).run({"n": 1})
