@@ -87,7 +87,11 @@ def test_links_lead_somewhere():
     for page, text in texts().items():
         folder = ROOT if page == README else manual.paths()[page].parent
         for link in re.findall(r"\]\(([^)]+)\)", text):
-            assert (folder / link).is_file(), f"{page}: {link}"
+            file, _, anchor = link.partition("#")
+            assert not file or (folder / file).is_file(), f"{page}: {link}"
+            heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+            there = {re.sub(r"[^\w.]+", "-", head).strip("-").lower() for head in heads}
+            assert file or anchor in there, f"{page}: {link}"
 
 
 def test_the_front_page_is_short():
