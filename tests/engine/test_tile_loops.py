@@ -216,6 +216,57 @@ def test_rounds_at_once_are_rounds_one_by_one(seed, monkeypatch):
     assert once == each
 
 
+def test_many_of_these_loops_are_executed_at_once(monkeypatch):
+    taken = [left_behind(kernel(seed), monkeypatch, at_once=True)[1] > 0 for seed in range(20)]
+    assert sum(taken) >= 6
+
+
+def loop(body: str) -> str:
+    """A loop of 40 rounds, on rows that follow one another."""
+    each = _Kernel(0)
+    each.head()
+    each.lines.append(f"scf.for %n = %c0 to {each.constant(40)} step %c1 {{")
+    row = each.value("arith.muli %n, %c16 : index")
+    each.lines += [f"%p{n}n = {_part(n, row)}" for n in "xz"]
+    each.lines += [f"pto.tload ins(%pxn : {PART}) outs(%a : {F})", body, "}"]
+    each.lines.append(f"%last = {_part('z', '%c0')}")
+    each.lines.append(f"pto.tstore ins(%c : {F}) outs(%last : {PART})")
+    text = "\n".join(each.lines)
+    arguments = ", ".join(f"%p{n}: !pto.ptr<f32>" for n in "xyz")
+    return (
+        'module attributes {pto.target_arch = "a5"} {\n'
+        f"  func.func @kernel({arguments}) {{\n{text}\n    return\n  }}\n}}\n"
+    )
+
+
+def _part(array: str, row: str) -> str:
+    return (
+        f"pto.partition_view %{array}, offsets = [{row}, %c0], sizes = [%c16, %c64] : "
+        f"{VIEW} -> {PART}"
+    )
+
+
+STORE = f"pto.tstore ins(%b : {F}) outs(%pzn : {PART})"
+LOOPS = {
+    "a sum over all rounds": f"{OPERATIONS[6]}\npto.tadd ins(%c, %b : {F}, {F}) outs(%c : {F})",
+    "a sum whose value each round stores": (
+        f"pto.tadd ins(%c, %a : {F}, {F}) outs(%c : {F})\n"
+        f"pto.tadd ins(%c, %k : {F}, {F}) outs(%b : {F})\n{STORE}"
+    ),
+    "rows that know of one another": f"{OPERATIONS[19]}\n{OPERATIONS[0]}\n{OPERATIONS[6]}\n{STORE}",
+    "rows apart": f"{OPERATIONS[9]}\n{OPERATIONS[11]}\n{STORE}",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_is_handed_on_is_executed_in_turn(name, monkeypatch):
+    text = loop(LOOPS[name])
+    once, done = left_behind(text, monkeypatch, at_once=True)
+    each, _ = left_behind(text, monkeypatch, at_once=False)
+    assert once == each
+    assert done == 39 - 1
+
+
 # -- runs in parts ---------------------------------------------------------------------------------
 
 

@@ -5,24 +5,27 @@ each period does.
 That is so for operations whose rows know nothing of one another (`rows_apart` in their row), on
 tiles that are nothing but rows, if no period reads what another one has left on chip. What does not
 change while the loop runs is in the stack as often as there are periods. Windows of global memory
-become windows of one dimension more."""
+become windows of one dimension more.
+
+Where that does not hold of some operations (a sum over all rounds, one along columns), those from
+the first of them to the last are executed in turn, period by period: on the memory of the core what
+only they touch, on their part of a stack everything else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 
 from ptosim.engine.batch.steps import NotAtOnceError
+from ptosim.engine.batch.windows import are_apart, hull, windows_of
 from ptosim.engine.core.bound import Inst
-from ptosim.ground.records import NamedTuple, dataclass, replace
+from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, Reached, effects_of
 from ptosim.machine.effects.ranges import intervals
-from ptosim.machine.effects.row import bound_values
-from ptosim.machine.effects.strided import Strided, Touch, touched_bytes
+from ptosim.machine.effects.strided import Touch, touched_bytes
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import GmView
@@ -30,6 +33,9 @@ from ptosim.ops.base.binding import Binding, OpFault
 
 STRIP = 1 << 19
 """Bytes of the stacks of a strip, which stay in cache."""
+
+MOST = 256
+"""Periods of a strip at most."""
 
 Commit = Callable[[], object]
 
@@ -53,36 +59,17 @@ class Area(NamedTuple):
     size: int
 
 
-class GmWindow(NamedTuple):
-    """What a step does to global memory: the buffer, its bytes in the first period counted from the
-    window's own first one, by how many bytes it moves, and whether it writes."""
-
-    step: int
-    buffer: int
-    part: Strided
-    distance: int
-    is_write: bool
-
-
 class _Stacked(Binding):
-    """A binding whose tiles are stacks, in a memory of their own."""
+    """A binding whose tiles are stacks, in a memory of their own, but for those that are `real`."""
 
-    __slots__ = ("memory",)
+    __slots__ = ("memory", "real")
 
     def bind_tile(self, ref: TileRef, name: str, core: Core | None = None) -> Tile:
-        """Return a tile of the stacks."""
-        return Tile(ref, self.memory)
+        """Return a tile of the stacks, or of the core."""
+        return super().bind_tile(ref, name, core) if name in self.real else Tile(ref, self.memory)
 
 
-@dataclass(slots=True, eq=False)
-class _Strip:
-    """The steps for so many periods: what loads and computes with the step's number, what stores;
-    `found` is what they had to report."""
-
-    periods: int
-    bindings: list[Binding]
-    commits: list[Commit]
-    found: list[Any]
+Bound = tuple[Binding, Commit]
 
 
 class Stacks:
@@ -92,36 +79,43 @@ class Stacks:
     def __init__(self, engine: Any, core: Core, steps: Sequence[Step]) -> None:
         self._engine, self._core, self._steps = engine, core, steps
         self._found: list[Any] = []
-        self._strips: dict[int, _Strip] = {}
-        bindings = [self._bound(step, Binding, step.values) for step in steps]
+        self._strips: dict[int, dict[int, Bound]] = {}
+        self._singles: dict[tuple[int, int], Bound] = {}
+        self._memory = bytearray(0)
+        self._places: dict[Area, int] = {}
+        bindings = [self._bound(step, step.values, step.values)[0] for step in steps]
         self._effects = [effects_of(binding) for binding in bindings]
         if self._found:
             raise NotAtOnceError
-        self.areas = _areas(steps)
-        self.fixed = _fixed(self.areas, self._effects)
+        areas = _areas(steps)
+        fixed, carried = _uses(areas, self._effects)
+        self._turn = _in_turn(steps, areas, carried)
+        stacked = [step for at, step in enumerate(steps) if at not in self._turn]
+        own = {area_of(tile) for step in stacked for tile in _tiles(step)}
+        self.areas = [area for area in areas if area in own]
+        self._fixed = [area for area in fixed if area in own]
+        self._kept = [area for area in areas if area not in own and area not in fixed]
         self.windows = [
-            w for at, step in enumerate(steps) for w in _windows(at, step, self._effects[at])
+            w for at, step in enumerate(steps) for w in windows_of(at, step, self._effects[at])
         ]
-        self.is_store = [
+        self._is_store = [
             any(w.is_write for w in self.windows if w.step == at) for at in range(len(steps))
         ]
-        self._may_wait = self._stores_may_wait()
+        self._may_wait = not self._turn and self._stores_may_wait()
         size = sum(area.size for area in self.areas)
-        self.most = max(STRIP // max(size, 1), 1)
-        self._memory = bytearray(0)
-        self._places: dict[Area, int] = {}
+        self.most = min(max(STRIP // max(size, 1), 1), MOST)
 
-    def _bound(self, step: Step, kind: type[Any], values: dict[str, Any], copies: int = 1) -> Any:
+    def _bound(
+        self, step: Step, values: dict[str, Any], real: Container[str], stacked: int = 1
+    ) -> Bound:
         """Bind a step, and refuse it if it does more than to take tiles and windows."""
         engine, inst = self._engine, step.inst
-        binding = kind(
+        binding = _Stacked(
             inst.operation, values, inst.attrs, self._core, engine.machine, engine.profile,
             engine.resolved.module.source,
         )  # fmt: skip
         binding.emit, binding.slots = self._found.append, engine.program.slots
-        binding.stacked = copies
-        if kind is _Stacked:
-            binding.memory = self._memory
+        binding.memory, binding.real, binding.stacked = self._memory, real, stacked
         commit = inst.semantics(binding)
         does_more = (
             binding.sync, binding.guard, binding.at_issue, binding.signals, binding.awaits,
@@ -129,7 +123,7 @@ class Stacks:
         )  # fmt: skip
         if any(does_more):
             raise NotAtOnceError
-        return (binding, commit) if kind is _Stacked else binding
+        return binding, commit
 
     # -- execution ---------------------------------------------------------------------------------
 
@@ -138,12 +132,12 @@ class Stacks:
         elements), which are `starts` in a space that all buffers share (by window, in bytes).
         Return how many were: fewer where one has something to report. Raises NotAtOnceError where
         one of them writes what another one touches."""
-        if not are_apart(self.windows, starts, periods):
+        if not are_apart(self.windows, starts, periods, self._turn):
             raise NotAtOnceError
         waits = self._stores_wait(starts, periods)
         most = min(self.most, periods)
         self._make_room(most)
-        for area in self.fixed:
+        for area in self._fixed:
             self._spread(area, most)
         done = 0
         while done < periods:
@@ -158,7 +152,7 @@ class Stacks:
         rounds that are given up can be executed as usual; if nothing is loaded that was stored,
         they can be in any case. Raises NotAtOnceError if that would not be the same."""
         hulls = [
-            (_hull(replace(w.part, start=w.part.start + at), w.distance, periods), w)
+            (hull(replace(w.part, start=w.part.start + at), w.distance, periods), w)
             for w, at in zip(self.windows, starts, strict=True)
         ]
         stores = [(hull, w) for hull, w in hulls if w.is_write]
@@ -175,7 +169,7 @@ class Stacks:
     def _stores_may_wait(self) -> bool:
         """True if what stores take is not overwritten in the same period."""
         for at in range(len(self._steps)):
-            taken = _on_chip(self._effects[at])[0] if self.is_store[at] else ()
+            taken = _on_chip(self._effects[at])[0] if self._is_store[at] else ()
             for effects in self._effects[at + 1 :] if taken else ():
                 written = _on_chip(effects)[1]
                 if any((_touched(taken, a) & _touched(written, a)).any() for a in self.areas):
@@ -185,52 +179,102 @@ class Stacks:
     def _strip_of(self, count: int, offsets: Sequence[int], first: int, *, waits: bool) -> bool:
         """Execute so many periods from one on; False if they were not, as something would have to
         be reported in their order."""
+        kept = [self._bytes(area).copy() for area in self._kept]
+        stores: list[Commit] = []
         try:
-            strip = self._strips.get(count)
-            if strip is None:
-                strip = self._strips[count] = self._bind(count)
-            stores = []
-            for at, step in enumerate(self._steps):
-                commit = strip.commits[at]
-                if step.stride is not None:
-                    place = offsets[at] + step.stride * first
-                    moved = strip.bindings[at].moved
-                    commit = moved(place) if moved is not None else None
-                    if commit is None:
-                        return False
-                if waits and self.is_store[at]:
-                    stores.append(commit)
-                else:
-                    commit()
-            if self._found:
-                return False
+            self._execute(count, offsets, first, stores if waits else None)
+            is_quiet = not self._found
         except (OpFault, NotAtOnceError, ValueError):
+            is_quiet = False
+        if not is_quiet:
+            for area, held in zip(self._kept, kept, strict=True):
+                self._bytes(area)[...] = held
             return False
         for commit in stores:
             commit()
         return True
+
+    def _execute(
+        self, count: int, offsets: Sequence[int], first: int, stores: list[Commit] | None
+    ) -> None:
+        """Execute the steps for so many periods, but for stores, which are added to a list if there
+        is one."""
+        strip, turn = self._strip(count), self._turn
+        for at in range(len(self._steps)):
+            if at in turn:
+                if at == turn.start:
+                    self._one_by_one(count, offsets, first)
+                continue
+            commit = self._placed(at, strip[at], offsets, first)
+            if stores is not None and self._is_store[at]:
+                stores.append(commit)
+            else:
+                commit()
+
+    def _one_by_one(self, count: int, offsets: Sequence[int], first: int) -> None:
+        """Execute what has to be executed in turn."""
+        for period in range(count):
+            for at in self._turn:
+                bound = self._singles.get((at, period))
+                if bound is None:
+                    step = self._steps[at]
+                    bound = self._bound(step, *self._single(step, period))
+                    self._singles[at, period] = bound
+                self._placed(at, bound, offsets, first + period)()
+
+    def _placed(self, at: int, bound: Bound, offsets: Sequence[int], period: int) -> Commit:
+        """The effect of a step with its window where it is in a period. Raises NotAtOnceError where
+        it has to be bound anew for that."""
+        (binding, commit), stride = bound, self._steps[at].stride
+        if stride is None:
+            return commit
+        moved = binding.moved(offsets[at] + stride * period) if binding.moved is not None else None
+        if moved is None:
+            raise NotAtOnceError
+        return moved
+
+    def _bytes(self, area: Area) -> np.ndarray:
+        """The bytes of an area in the memory of the core."""
+        return np.frombuffer(self._core.space(area.space).data, np.uint8, area.size, area.start)
 
     def _make_room(self, periods: int) -> None:
         """Give each area its place in the memory of the stacks."""
         size = sum(_room(area, periods) for area in self.areas)
         if size <= len(self._memory):
             return
-        self._memory, self._strips, at = bytearray(size), {}, 0
+        self._memory, self._strips, self._singles, at = bytearray(size), {}, {}, 0
         for area in self.areas:
             self._places[area] = at
             at += _room(area, periods)
 
     def _spread(self, area: Area, periods: int) -> None:
         """What stays as it is, once for each period."""
-        held = np.frombuffer(self._core.space(area.space).data, np.uint8, area.size, area.start)
         stack = np.frombuffer(self._memory, np.uint8, area.size * periods, self._places[area])
-        stack.reshape(periods, area.size)[...] = held
+        stack.reshape(periods, area.size)[...] = self._bytes(area)
 
-    def _bind(self, periods: int) -> _Strip:
-        pairs = [self._bound(s, _Stacked, self._stacked(s, periods), periods) for s in self._steps]
-        for (binding, _), effects in zip(pairs, self._effects, strict=True):
-            self._check(effects_of(binding), effects, periods)
-        return _Strip(periods, [b for b, _ in pairs], [c for _, c in pairs], self._found)
+    def _strip(self, periods: int) -> dict[int, Bound]:
+        """The steps that are stacked, for so many periods."""
+        strip = self._strips.get(periods)
+        if strip is None:
+            strip = {}
+            for at, step in enumerate(self._steps):
+                if at not in self._turn:
+                    strip[at] = self._bound(step, self._stacked(step, periods), (), periods)
+                    self._check(effects_of(strip[at][0]), self._effects[at], periods)
+            self._strips[periods] = strip
+        return strip
+
+    def _single(self, step: Step, period: int) -> tuple[dict[str, Any], set[str]]:
+        """The operands of a step that is executed in turn, and which are the core's own: all but
+        those that are stacks, of which it takes the part of its period."""
+        values, real = dict(step.values), set(step.values)
+        for name, value in values.items():
+            area = area_of(value) if isinstance(value, TileRef) else None
+            if area is not None and area in self._places and area not in self._fixed:
+                place = self._places[area] + period * area.size
+                values[name] = tile_ref(value.type, place, value.v_row, value.v_col)
+                real.discard(name)
+        return values, real
 
     def _stacked(self, step: Step, periods: int) -> dict[str, Any]:
         """The operands of a step as stacks."""
@@ -267,44 +311,73 @@ def _room(area: Area, periods: int) -> int:
 # -- on chip ---------------------------------------------------------------------------------------
 
 
-def area_of(ref: TileRef) -> Area:
-    """Return the bytes of a tile. Raises NotAtOnceError for one that is not rows and nothing
-    else."""
+def is_rows(ref: TileRef) -> bool:
+    """True for a tile that is rows one below the other, and nothing else."""
     type_, layout = ref.type, ref.layout
     in_rows = (layout.name == "nd" and layout.row_stride == type_.cols) or (
         layout.name == "dn" and type_.cols == 1
     )
-    whole = ref.v_row == type_.rows and type_.dtype.bits >= 8
-    if not (in_rows and whole and type_.loc == "vec" and ref.v_col) or type_.pitch:
-        raise NotAtOnceError
-    return Area(type_.loc, ref.addr, type_.bytes)
+    whole = ref.v_row == type_.rows and type_.dtype.bits >= 8 and ref.v_col > 0
+    return in_rows and whole and type_.loc == "vec" and not type_.pitch
+
+
+def area_of(ref: TileRef) -> Area:
+    """Return the bytes of a tile."""
+    return Area(ref.type.loc, ref.addr, max(ref.type.bytes, ref.layout.reach))
+
+
+def _tiles(step: Step) -> list[TileRef]:
+    return [v for v in step.values.values() if isinstance(v, TileRef)]
 
 
 def _areas(steps: Sequence[Step]) -> list[Area]:
-    """The areas of all tiles, which are the same or apart from each other."""
-    found: set[Area] = set()
-    for step in steps:
-        op = step.inst.operation
-        if not op.has("rows_apart"):
-            raise NotAtOnceError
-        tiles = [v for _, _, v in bound_values(op, step.values) if isinstance(v, TileRef)]
-        views = [v for _, _, v in bound_values(op, step.values) if isinstance(v, GmView)]
-        rows = {tile.v_row for tile in tiles} | {_lines(view) for view in views}
-        if len(rows) != 1 or len(views) > 1:
-            raise NotAtOnceError
-        found.update(map(area_of, tiles))
-    areas = sorted(found, key=lambda area: (area.space, area.start))
-    for one, other in pairwise(areas):
-        if one.space == other.space and one.start + one.size > other.start:
-            raise NotAtOnceError
-    return areas
+    """The areas of all tiles; those that overlap are one."""
+    found: list[Area] = []
+    for area in sorted({area_of(tile) for step in steps for tile in _tiles(step)}):
+        last = found[-1] if found else None
+        if last is None or last.space != area.space or last.start + last.size <= area.start:
+            found.append(area)
+            continue
+        end = max(last.start + last.size, area.start + area.size)
+        found[-1] = Area(last.space, last.start, end - last.start)
+    return found
+
+
+def _in_turn(steps: Sequence[Step], areas: Sequence[Area], carried: Sequence[Area]) -> range:
+    """The steps from the first one that cannot be stacked to the last: its rows know of others, or
+    it takes tiles that only overlap, or what an earlier period left."""
+    apart = {area_of(tile) for step in steps for tile in _tiles(step)}
+    known = [a for a in areas if a not in carried and not any(_overlaps(a, b) for b in apart)]
+    alone = [
+        at
+        for at, step in enumerate(steps)
+        if not _may_stack(step) or any(area_of(tile) not in known for tile in _tiles(step))
+    ]
+    return range(alone[0], alone[-1] + 1) if alone else range(0)
+
+
+def _overlaps(one: Area, other: Area) -> bool:
+    """True for two that share bytes, but not all of them."""
+    meets = one.start < other.start + other.size and other.start < one.start + one.size
+    return one != other and one.space == other.space and meets
+
+
+def _may_stack(step: Step) -> bool:
+    """True for an operation on rows that know nothing of one another. Raises NotAtOnceError for one
+    that cannot be executed in turn either, as it is none on tiles alone."""
+    op, tiles = step.inst.operation, _tiles(step)
+    if not tiles or not (op.has("rows_apart") or op.has("by_rows")):
+        raise NotAtOnceError
+    views = [v for v in step.values.values() if isinstance(v, GmView)]
+    rows = {tile.v_row for tile in tiles} | {_lines(view) for view in views}
+    return op.has("rows_apart") and len(rows) == 1 and all(map(is_rows, tiles))
 
 
 def _lines(view: GmView) -> int:
-    """The rows of a window that may have one dimension more."""
+    """The rows of a window that may have one dimension more; 0 for any other."""
     spec = view.spec
     if spec.layout != "nd" or spec.sizes[0] != 1 or spec.dtype.bits < 8:
-        raise NotAtOnceError
+        return 0
     return spec.sizes[1] * spec.sizes[2] * spec.sizes[3]
 
 
@@ -331,24 +404,23 @@ def _touched(reached: Sequence[Reached | Touch], area: Area) -> np.ndarray:
     return found
 
 
-def _fixed(areas: Sequence[Area], effects: Sequence[Effects]) -> list[Area]:
-    """The areas that nothing writes. Raises NotAtOnceError where a period reads of another one what
-    an earlier period may have left there, or touches more on chip than tiles."""
-    fixed = []
+def _uses(areas: Sequence[Area], effects: Sequence[Effects]) -> tuple[list[Area], list[Area]]:
+    """The areas that nothing writes, and those of which a period reads what an earlier one may have
+    left there. Raises NotAtOnceError where more is touched on chip than tiles."""
+    fixed, carried = [], []
     sides = [_on_chip(e) for e in effects]
     _nothing_else(areas, [r for side in sides for reached in side for r in reached])
     for area in areas:
         known = np.zeros(area.size, np.bool_)
-        reads = [_touched(read, area) for read, _ in sides]
-        writes = [_touched(written, area) for _, written in sides]
-        if not any(w.any() for w in writes):
-            fixed.append(area)
-            continue
-        for read, effect in zip(reads, effects, strict=True):
-            if (read & ~known).any():
-                raise NotAtOnceError
+        is_carried = False
+        for (read, _), effect in zip(sides, effects, strict=True):
+            is_carried |= bool((_touched(read, area) & ~known).any())
             known |= _touched([r for r in effect.writes if isinstance(r.where, str)], area)
-    return fixed
+        if not any(_touched(written, area).any() for _, written in sides):
+            fixed.append(area)
+        elif is_carried:
+            carried.append(area)
+    return fixed, carried
 
 
 def _nothing_else(areas: Sequence[Area], reached: Sequence[Reached | Touch]) -> None:
@@ -359,66 +431,3 @@ def _nothing_else(areas: Sequence[Area], reached: Sequence[Reached | Touch]) -> 
             one.where == a.space and a.start <= low and high <= a.start + a.size for a in areas
         ):
             raise NotAtOnceError
-
-
-# -- global memory ---------------------------------------------------------------------------------
-
-
-def _windows(at: int, step: Step, effects: Effects) -> list[GmWindow]:
-    """What a step does to global memory, where that begins at the window's first element."""
-    if effects.is_atomic:
-        raise NotAtOnceError
-    found = []
-    sides = ((effects.reads, False), (effects.found, False), (effects.writes, True))
-    for reached, is_write in sides:
-        for one in (r for r in reached if isinstance(r.where, int)):
-            view = step.values.get(step.window)
-            if isinstance(one, Touch) or len(one.parts) != 1 or not isinstance(view, GmView):
-                raise NotAtOnceError
-            size = view.spec.dtype.bits // 8
-            (part,) = one.parts
-            part = replace(part, start=part.start - view.offset * size)
-            found.append(GmWindow(at, int(one.where), part, (step.stride or 0) * size, is_write))
-    return found
-
-
-def are_apart(windows: Sequence[GmWindow], starts: Sequence[int], periods: int) -> bool:
-    """True if no period writes what another one touches; `starts` are the bytes at which windows
-    begin in the first one, in a space that all buffers share."""
-    sets = [
-        (replace(w.part, start=w.part.start + start), w)
-        for w, start in zip(windows, starts, strict=True)
-    ]
-    return all(
-        _is_apart(part, write.distance, other, window.distance, periods)
-        for number, (part, write) in enumerate(sets)
-        if write.is_write
-        for at, (other, window) in enumerate(sets)
-        if at >= number or not window.is_write
-    )
-
-
-def _is_apart(one: Strided, step: int, other: Strided, gain: int, periods: int) -> bool:
-    low, high = _hull(one, step, periods)
-    first, last = _hull(other, gain, periods)
-    if high <= first or last <= low:
-        return True
-    if step != gain or not step:
-        return False
-    if max(one.end, other.end) - min(one.start, other.start) <= abs(step):
-        return True
-    return _in_columns(one, other, abs(step), periods)
-
-
-def _hull(part: Strided, step: int, periods: int) -> tuple[int, int]:
-    way = step * (periods - 1)
-    return part.start + min(way, 0), part.end + max(way, 0)
-
-
-def _in_columns(one: Strided, other: Strided, step: int, periods: int) -> bool:
-    """True for windows of the same rows that move along them, and do not meet in one period what
-    they reach in another."""
-    hull = max(one.start + one.run, other.start + other.run) - min(one.start, other.start)
-    if not one.dims or one.dims != other.dims or hull > step:
-        return False
-    return step * (periods - 1) + hull <= one.dims[-1][1]

@@ -1,0 +1,94 @@
+"""What operations of a period do to global memory, and whether periods may be executed in another
+order than one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ptosim.engine.batch.steps import NotAtOnceError
+from ptosim.ground.records import NamedTuple, replace
+from ptosim.machine.effects.account import Effects
+from ptosim.machine.effects.strided import Strided, Touch
+from ptosim.machine.values import GmView
+
+if TYPE_CHECKING:
+    from ptosim.engine.batch.stacks import Step
+
+
+class GmWindow(NamedTuple):
+    """What a step does to global memory: the buffer, its bytes in the first period counted from the
+    window's own first one, by how many bytes it moves, and whether it writes."""
+
+    step: int
+    buffer: int
+    part: Strided
+    distance: int
+    is_write: bool
+
+
+def windows_of(at: int, step: Step, effects: Effects) -> list[GmWindow]:
+    """Return what a step does to global memory. Raises NotAtOnceError where that does not begin at
+    the window's first element, or adds to what is there."""
+    if effects.is_atomic:
+        raise NotAtOnceError
+    found = []
+    sides = ((effects.reads, False), (effects.found, False), (effects.writes, True))
+    for reached, is_write in sides:
+        for one in (r for r in reached if isinstance(r.where, int)):
+            view = step.values.get(step.window)
+            if isinstance(one, Touch) or len(one.parts) != 1 or not isinstance(view, GmView):
+                raise NotAtOnceError
+            size = view.spec.dtype.bits // 8
+            (part,) = one.parts
+            part = replace(part, start=part.start - view.offset * size)
+            found.append(GmWindow(at, int(one.where), part, (step.stride or 0) * size, is_write))
+    return found
+
+
+def are_apart(
+    windows: Sequence[GmWindow], starts: Sequence[int], periods: int, in_turn: range
+) -> bool:
+    """True if no period writes what another one touches; `starts` are the bytes at which windows
+    begin in the first one, in a space that all buffers share. Steps `in_turn` are executed period
+    by period, as they would be: what one of them does to another does not matter."""
+    sets = [
+        (replace(w.part, start=w.part.start + start), w)
+        for w, start in zip(windows, starts, strict=True)
+    ]
+    return all(
+        _is_apart(part, write.distance, other, window.distance, periods)
+        for number, (part, write) in enumerate(sets)
+        if write.is_write
+        for at, (other, window) in enumerate(sets)
+        if at >= number or not window.is_write
+        if write.step not in in_turn or window.step not in in_turn
+    )
+
+
+def _is_apart(one: Strided, step: int, other: Strided, gain: int, periods: int) -> bool:
+    low, high = hull(one, step, periods)
+    first, last = hull(other, gain, periods)
+    if high <= first or last <= low:
+        return True
+    if step != gain or not step:
+        return False
+    if max(one.end, other.end) - min(one.start, other.start) <= abs(step):
+        return True
+    return _in_columns(one, other, abs(step), periods)
+
+
+def hull(part: Strided, step: int, periods: int) -> tuple[int, int]:
+    """Return the first byte that a window reaches in so many periods, and the one after the
+    last."""
+    way = step * (periods - 1)
+    return part.start + min(way, 0), part.end + max(way, 0)
+
+
+def _in_columns(one: Strided, other: Strided, step: int, periods: int) -> bool:
+    """True for windows of the same rows that move along them, and do not meet in one period what
+    they reach in another."""
+    reach = max(one.start + one.run, other.start + other.run) - min(one.start, other.start)
+    if not one.dims or one.dims != other.dims or reach > step:
+        return False
+    return step * (periods - 1) + reach <= one.dims[-1][1]
