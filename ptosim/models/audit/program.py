@@ -23,7 +23,14 @@ from ptosim.machine.quant.mlir.passes import storage_of
 from ptosim.machine.quant.mlir.types import UniformType, float_array
 from ptosim.machine.quant.parameters import Scheme, scheme, storage
 from ptosim.machine.tile import TileRef, load_tile
-from ptosim.models.audit.data import find_in_step, worst
+from ptosim.models.audit.data import (
+    Accumulators,
+    Pairs,
+    find_in_step,
+    find_in_sums,
+    key_of,
+    worst,
+)
 from ptosim.models.audit.faults import Fault
 from ptosim.models.audit.steps import REAL, SUMS, Step
 from ptosim.models.quant.diff import Setting
@@ -75,18 +82,14 @@ class History:
         if not kind or len(refs) < 2:
             return None
         source, dst = refs[0], binding.values["dst"]
-        past = self._past.get(_key(core, source))
+        past = self._past.get(key_of(core, source))
         if past is None or len(past.steps) >= _LONGEST or past.x.shape != (dst.v_row, dst.v_col):
             if str(source.type.dtype) != "f32":
                 return None
             past = Past(np.array(load_tile(core, source)))
         past = replace(past, steps=(*past.steps, (kind, _operand(core, binding, kind, source))))
-        self._past[_key(core, dst)] = past
+        self._past[key_of(core, dst)] = past
         return past if kind == "convert" and str(dst.type.dtype) in _BYTES else None
-
-
-def _key(core: Core, ref: TileRef) -> tuple[int, str, int]:
-    return id(core), ref.type.loc, ref.addr
 
 
 def _operand(core: Core, binding: Binding, kind: str, source: TileRef) -> Any:
@@ -126,13 +129,19 @@ def formula(past: Past) -> tuple[Scheme, Setting] | None:
             scale = (kind, operand)
         elif kind != "clamp":
             return None
-    if scale is None or not rounding or _is_missing(scale, zero):
+    if scale is None or not rounding or _is_missing(scale, zero) or _is_tensor(scale, zero):
         return None
     own = replace(
         scheme("pto-hw"), name="", scale=scale[0], rounding=rounding,
         zero="before" if zero is None else zero[0], through=_through(types), outputs=(),
     )  # fmt: skip
     return own, _setting(past.x, scale, zero, types[-1])
+
+
+def _is_tensor(scale: tuple[str, np.ndarray], zero: tuple[str, np.ndarray] | None) -> bool:
+    """True if an operand has a value for each element: a residual that is added, a gate."""
+    found = [scale[1], *([] if zero is None else [zero[1]])]
+    return any(p.ndim > 1 and min(p.shape) > 1 for p in found)
 
 
 def _is_missing(scale: tuple[str, Any], zero: tuple[str, Any] | None) -> bool:
@@ -168,88 +177,7 @@ def _setting(
 def _alike(*parameters: np.ndarray) -> list[np.ndarray]:
     """Parameters of one shape where one of them has several values."""
     shape = np.broadcast_shapes(*(p.shape for p in parameters if p.size > 1), (1,))
-    return [p if p.size == 1 else np.broadcast_to(p, shape) for p in parameters]
-
-
-# -- codes and what reads them ---------------------------------------------------------------------
-
-
-class Pairs:
-    """The codes that tiles hold and the numbers that come of them, by the parameters of both: they
-    have to be the same, and numbers that come of codes are not quantised again."""
-
-    def __init__(self) -> None:
-        self.faults: list[Fault] = []
-        self._codes: dict[tuple[int, str, int], tuple[Setting, np.ndarray, str]] = {}
-        self._numbers: dict[tuple[int, str, int], str] = {}
-
-    def issued(self, core: Core, op: Operation, binding: Binding, place: str) -> None:
-        """An operation is about to execute; `place` is its line."""
-        dst = binding.values.get("dst")
-        if op.has("makes_numbers"):
-            self._read(core, binding, place)
-        elif op.has("makes_codes") and binding.has("fp"):
-            source = self._numbers.get(_key(core, binding.tile("src").ref))
-            if source is not None:
-                self.faults.append(Fault(
-                    "quantised twice", place, f"its numbers come of codes, by {source}",
-                    "take the codes that there are", why_not="the numbers before are not known",
-                ))  # fmt: skip
-        if isinstance(dst, TileRef):
-            key = _key(core, dst)
-            self._codes.pop(key, None)
-            self._numbers.pop(key, None)
-            if op.has("makes_numbers"):
-                self._numbers[key] = place
-
-    def stored(
-        self, key: tuple[int, str, int] | None, setting: Setting, codes: np.ndarray, place: str
-    ) -> None:
-        """A step has stored codes of a setting in a tile, one scale for all or for each row."""
-        if key is not None and {setting.scale.size, setting.zero.size} <= {1, len(codes)}:
-            self._codes[key] = setting, codes, place
-
-    def _read(self, core: Core, binding: Binding, place: str) -> None:
-        made = self._codes.get(_key(core, binding.tile("src").ref))
-        if made is None:
-            return
-        setting, codes, maker = made
-        rows = len(codes)
-        scale, offset = (_of_rows(binding.tile(n).read(), rows) for n in ("scale", "offset"))
-        if scale is None or offset is None:
-            return
-        own = np.broadcast_to(setting.scale.reshape(-1).astype(np.float64), (rows,))
-        zero = np.broadcast_to(setting.zero.reshape(-1).astype(np.float64), (rows,))
-        for word, there, here in (("scales", own, scale), ("offsets", zero, offset)):
-            if np.allclose(there, here, rtol=1e-3, atol=0 if word == "scales" else 1e-3):
-                continue
-            row = int(np.argmax(np.abs(there - here)))
-            fault = Fault(
-                "Q and DQ disagree", place,
-                f"the {word} of {maker} are others: {there[row]:g} in row {row}, this has "
-                f"{here[row]:g}", f"take the {word} that the codes were made with",
-            )  # fmt: skip
-            x, whole = setting.x.astype(np.float64), codes.astype(np.float64)
-            fault.cost = _decibels(x, (whole - zero[:, None]) * own[:, None]) - _decibels(
-                x, (whole - offset[:, None]) * scale[:, None]
-            )
-            self.faults.append(fault)
-
-
-def _of_rows(held: np.ndarray, rows: int) -> np.ndarray | None:
-    """A value for each row: in the first column, or in a row of them."""
-    values = np.asarray(held, np.float64)
-    if values.shape[0] >= rows:
-        return values[:rows, 0]
-    return values.reshape(-1)[:rows] if values.size >= rows else None
-
-
-def _decibels(x: np.ndarray, made: np.ndarray) -> float:
-    with np.errstate(all="ignore"):
-        noise, signal = float(np.sum((made - x) ** 2)), float(np.sum(x * x))
-    if not np.isfinite(noise) or not signal:
-        return -100.0
-    return float(np.clip(10 * np.log10(signal / noise), -100, 150)) if noise else 150.0
+    return [np.broadcast_to(p, shape) for p in parameters]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -279,7 +207,10 @@ def audit_run(
     watch = _Watch(program)
     result = program.run(args, entry=entry, observers=[watch], **options)
     steps = list(watch.steps.values())
-    faults = [*(fault for step in steps for fault in step.faults), *worst(watch.pairs.faults)]
+    faults = [
+        *(fault for step in steps for fault in step.faults),
+        *worst([*watch.pairs.faults, *watch.sums.faults]),
+    ]
     told = {fault.where.partition(":")[0] for fault in faults}
     for found in result.findings:
         if found.code.startswith(_QUANTISATION) and found.labels:
@@ -311,7 +242,7 @@ class _Watch:
     def __init__(self, program: LoadedProgram) -> None:
         self.steps: dict[Operation, Step] = {}
         self.source = program.front.module.source
-        self.pairs = Pairs()
+        self.pairs, self.sums = Pairs(), Accumulators()
         self._formula = str(program.profile["quant.scheme"])
         self._slots: Mapping[Any, int] = {}
         self._history = History()
@@ -327,6 +258,7 @@ class _Watch:
         if binding is None or op is None:
             return
         self.pairs.issued(core, op, binding, self._place(op))
+        self.sums.issued(core, binding, self._place(op))
         if op.has("makes_codes"):
             self._tquant(core, op, binding)
         elif op.has("quant_cast"):
@@ -348,8 +280,9 @@ class _Watch:
             codes = stored()
             step.take(setting, codes)
             self.pairs.stored(key, setting, codes, step.name)
-            if step.form == REAL and step.own is not None:
-                step.faults = worst([*step.faults, *find_in_step(step.name, setting, step.own)])
+            if step.own is not None:
+                find = find_in_sums if step.form == SUMS else find_in_step
+                step.faults = worst([*step.faults, *find(step.name, setting, step.own)])
         elif op.has("quant_cast") and not op.bound.get("dst"):
             self._cast_value(core, op)
 
@@ -370,7 +303,7 @@ class _Watch:
     ) -> None:
         """A step is about to execute; `stored` reads what it has made afterwards."""
         dst = binding.values.get("dst")
-        key = _key(core, dst) if isinstance(dst, TileRef) else None
+        key = key_of(core, dst) if isinstance(dst, TileRef) else None
         self._open[id(core), op] = setting, stored, key
 
     def _place(self, op: Operation) -> str:
