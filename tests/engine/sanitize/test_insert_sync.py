@@ -335,3 +335,47 @@ def test_a_signal_to_other_cores_follows_the_work_of_every_pipe():
     body = flagged[flagged.index("pto.tmov") : flagged.index("pto.sync.set")]
     assert flag("set", "MTE1", "FIX") in body
     assert flag("wait", "MTE1", "FIX") in body
+
+
+SLOTS = """module attributes {{pto.target_arch = "a5"}} {{
+  func.func @cube() attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+    %b = pto.import_reserved_buffer {{name = "fifo", peer_func = @vec}} -> i32
+    pto.aic_initialize_pipe {{dir_mask = 1, slot_size = 4096}} (c2v_consumer_buf = %b : i32, v2c_consumer_buf = %b : i32)
+    %acc = pto.alloc_tile : !pto.tile_buf<acc, 32x32xf32>
+    pto.tpush_to_aiv(%acc : !pto.tile_buf<acc, 32x32xf32>) {{split = 0}}
+    return
+  }}
+  func.func @vec() attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+    %b = pto.reserve_buffer {{name = "fifo", size = 32768, location = #pto.address_space<vec>{auto}}} -> i32
+    pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 4096}} (c2v_consumer_buf = %b : i32, v2c_consumer_buf = %b : i32)
+    %t = pto.tpop_from_aic {{split = 0}} -> !pto.tile_buf<vec, 32x32xf32>
+    %u = pto.alloc_tile : !pto.tile_buf<vec, 32x32xf32>
+    pto.tmuls ins(%t, %s : !pto.tile_buf<vec, 32x32xf32>, f32) outs(%u : !pto.tile_buf<vec, 32x32xf32>)
+    pto.tfree_from_aic {{split = 0}}
+    return
+  }}
+}}""".replace("    %t = pto.tpop", "    %s = arith.constant 2.0 : f32\n    %t = pto.tpop")
+
+
+@pytest.mark.parametrize("auto", ["", ", auto = true"])
+def test_the_slots_of_a_fifo_get_their_address_too(auto, tmp_path, capsys):
+    """At level 3 `reserve_buffer` says where the slots are; the tiles of their core are beside."""
+    path = tmp_path / "k.pto"
+    path.write_text(SLOTS.format(auto=auto))
+    assert main(["fmt", str(path), "--plan"]) == 0
+    text = capsys.readouterr().out
+    assert "auto = false, base = 0" in text
+    assert text.count("pto.alloc_tile addr = ") == 2
+    assert "arith.constant 32768 : i64" in text  # after the slots
+    assert [d for d in ptosim.check(text, level=3, dry_run=False) if d.is_error] == []
+
+
+def test_tiles_that_are_arguments_stay_where_the_caller_has_them(tmp_path, capsys):
+    tile = "!pto.tile_buf<vec, 16x64xf32>"
+    path = tmp_path / "k.pto"
+    path.write_text(
+        f"func.func @f(%x: {tile}) {{\n  %y = pto.alloc_tile : {tile}\n"
+        f"  pto.tabs ins(%x : {tile}) outs(%y : {tile})\n  return\n}}\n"
+    )
+    assert main(["fmt", str(path), "--plan"]) == 0
+    assert capsys.readouterr().out.count("addr = ") == 1

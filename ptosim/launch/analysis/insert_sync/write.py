@@ -104,6 +104,7 @@ def _write_plan(plan: Plan, text: str) -> Iterator[Edit]:
 def _addresses(front: Front, edits: list[Edit]) -> None:
     """What calls a function decides where its tiles are: beside those of the caller."""
     planned: dict[Operation, tuple[int, str]] = {}
+    slots: dict[Operation, tuple[int, str]] = {}
     scratch: dict[Operation, Placed] = {}
     for function in _roots(front.resolved):
         if function.implicit:
@@ -118,9 +119,12 @@ def _addresses(front: Front, edits: list[Edit]) -> None:
             if _is_wanted(op, name) and scratch.setdefault(op, placed).addr != placed.addr:
                 raise _two_places(front, op, placed.name, "one caller", "another")
         for op in (op for f in reached for op in f.op.walk()):
-            if not _is_allocation(op) or isinstance(op.bound.get("addr"), Operand):
+            is_slots = op.has("reserves") and "base" not in op.attrs
+            is_tile = _is_allocation(op) and not isinstance(op.bound.get("addr"), Operand)
+            if not (is_slots or is_tile) or op.results[0] not in placement.values:
                 continue
-            at, root = planned.setdefault(op, (placement.values[op.results[0]], function.name))
+            known = slots if is_slots else planned
+            at, root = known.setdefault(op, (placement.values[op.results[0]], function.name))
             if at != placement.values[op.results[0]]:
                 raise _two_places(
                     front, op, f"%{op.results[0].name}", f"@{root}", f"@{function.name}"
@@ -129,8 +133,18 @@ def _addresses(front: Front, edits: list[Edit]) -> None:
         name = f"%ptosim_addr{count}"
         edits.append(before(front.source.text, op, [Builder().constant(name, at, "i64")]))
         edits.append(Edit(op.name_end, op.name_end, f" addr = {name}"))
+    edits += (_with_base(op, at) for op, (at, _) in slots.items())
     for count, (op, placed) in enumerate(scratch.items()):
         edits += _with_scratch(front, op, placed, count)
+
+
+def _with_base(op: Operation, at: int) -> Edit:
+    """The slots of a FIFO with their address, instead of one that the assembler chooses."""
+    given, text = op.attrs.get("auto"), f"false, base = {at}"
+    if given is not None:
+        return Edit(given.atom.start, given.atom.end, text)
+    last = op.attrs["name"].atom.end
+    return Edit(last, last, f", auto = {text}")
 
 
 def _is_wanted(op: Operation, name: str) -> bool:
@@ -181,11 +195,16 @@ def _is_allocation(op: Operation) -> bool:
     return op.has("makes_storage") and any(isinstance(v.type, kinds) for v in op.results)
 
 
+_ELSEWHERE = ("places", "reserves", "imports", "function")
+"""Traits of operations whose values need no address of their own in the text, or have one."""
+
+
 def _refuse_values(front: Front, placement: Placement) -> None:
-    """Only alloc_tile can carry an address."""
+    """Only alloc_tile can carry an address, and the slots of FIFOs; tiles that are arguments are
+    where the caller has them."""
     for value in placement.values:
         owner = value.owner
-        if owner is None or _is_allocation(owner) or owner.has("places"):
+        if owner is None or _is_allocation(owner) or any(map(owner.has, _ELSEWHERE)):
             continue
         line, _ = front.source.line_column(value.start)
         raise UsageError(
