@@ -312,7 +312,11 @@ class Launch:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
         tiles = (v for v in self.function.args if v.name in self.binding.tile_inputs)
         text = self.options.sanitize
-        return attach(self.engine, text, tiles, ordered=self.prepared.keeps_text)
+        monitor = attach(self.engine, text, tiles, ordered=self.prepared.keeps_text)
+        if monitor is not None:
+            for core, held in product(self.machine.cores, self.binding.on_chip.values()):
+                monitor.define(core, held.place)
+        return monitor
 
     def has_values(self) -> bool:
         """True if tiles or numbers are among what it gives."""
@@ -324,6 +328,8 @@ class Launch:
         arrays = {n: held(a, at_end=at_end) for n, a in self.binding.arrays.items()}
         outputs = results.Outputs(arrays)
         core = self.machine.cores[0]
+        for name, place in self.binding.on_chip.items():
+            outputs[name] = load_tile(core, place.place).reshape(place.shape)
         for value in results.output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]
             if isinstance(ref, TileRef):

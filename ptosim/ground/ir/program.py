@@ -149,9 +149,15 @@ class ResolvedModule:
         return next((f for f in self.functions.values() if f.op is op.function), None)
 
     def entries_named(self, name: str) -> list[str]:
-        """Return the entries of a name, which is written with or without its unit."""
+        """Return the entries of a name, which is written with or without its unit; where there are
+        none, the functions with a body that are no entries."""
         name = self.spoken.get(name, name)
-        functions = [self.functions[e] for e in self.entries]
+        marked = [self.functions[e] for e in self.entries]
+        others = [f for f in self.functions.values() if f.has_body and f.name not in self.entries]
+        return self._called(name, marked) or self._called(name, others)
+
+    @staticmethod
+    def _called(name: str, functions: list[Function]) -> list[str]:
         exact = [f.name for f in functions if name in (f.name, f.unit.qualified(f.symbol))]
         return exact or [f.name for f in functions if f.symbol == name]
 

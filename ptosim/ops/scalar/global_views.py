@@ -91,7 +91,7 @@ def make_tensor_view(ctx: ValueContext) -> Action:
 
     def made(sizes: tuple[int, ...], steps: tuple[int, ...]) -> ViewSpec:
         whole = sizes or declared
-        return view_spec(*five_dims(whole, steps or _contiguous(whole)), dtype, layout)
+        return view_spec(*five_dims(whole, steps or contiguous(whole)), dtype, layout)
 
     written = [o.const for name in ("shape", "strides") for o in ctx.op.bound.get(name) or ()]
     known = None
@@ -114,7 +114,8 @@ def _first_element(given: Pointer | GmView, dtype: DType) -> tuple[Any, int]:
     return given.memory, given.byte * 8 // dtype.bits
 
 
-def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of a shape whose last dimension is a run."""
     strides: list[int] = []
     step = 1
     for size in reversed(sizes):
@@ -294,6 +295,6 @@ def memref_view(type_: MemRefType, number: int) -> GmView:
     """Return the view of global memory that a memref argument is."""
     sizes = tuple(d or 1 for d in type_.dims) or (1,)
     strides = type_.strides
-    steps = _contiguous(sizes) if strides is None else tuple(s or 1 for s in strides)
+    steps = contiguous(sizes) if strides is None else tuple(s or 1 for s in strides)
     spec = view_spec(*five_dims(sizes, steps), type_.elem, "nd")
     return GmView(spec, number, type_.offset or 0)
