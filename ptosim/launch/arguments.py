@@ -23,8 +23,9 @@ from ptosim.ground.ir.types import (
     ScalarType,
     TileType,
     VectorType,
+    ViewType,
 )
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.ground.whole_numbers import MOST_BITS, whole
 from ptosim.language.toolchains import BLOCK, BLOCKS, LANE, told_by
 from ptosim.launch.generated import LazyArray
@@ -243,6 +244,21 @@ def _from_numbers(name: str, dtype: DType, value: np.ndarray, expected: np.dtype
     if dtype.is_integer and not np.array_equal(converted.astype(np.float64), value):
         raise UsageError(f"argument `{name}`: a value does not fit {dtype}")
     return converted
+
+
+def of_array(value: Value, type_: Any, given: Mapping[str, Any]) -> Any:
+    """Return the type of an argument; a view has the sizes of its array where its type leaves them
+    open. Raises UsageError where there is none."""
+    if not isinstance(type_, ViewType) or None not in type_.dims:
+        return type_
+    shape = getattr(given.get(value.name), "shape", None)
+    if shape is None or len(shape) != len(type_.dims):
+        raise UsageError(
+            f"argument `{value.name}` of type {type_}: nothing fixes its sizes",
+            help=f"give an array of {len(type_.dims)} dimensions: "
+            f"`--arg {value.name}=randn:{type_.elem}:{'x'.join(['64'] * len(type_.dims))}`",
+        )
+    return replace(type_, dims=tuple(shape))
 
 
 _TENSOR_SIZE = 4

@@ -19,24 +19,24 @@ from ptosim.ground.ir.types import (
     PtrType,
     ScalarType,
     TileType,
-    Type,
     VectorType,
     ViewType,
 )
 from ptosim.ground.limits import current
-from ptosim.ground.records import NamedTuple, replace
+from ptosim.ground.records import NamedTuple
 from ptosim.launch import arguments, generated, results
 from ptosim.launch.extents import Needed, missing_scalars, needed_elements, only_read, squeezed
 from ptosim.launch.generated import LazyArray, is_lazy
+from ptosim.launch.on_chip import OnChip, is_on_chip
 from ptosim.launch.prepared import NORMAL, Prepared, RunOptions
 from ptosim.launch.results import Unmade, unmade
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, five_dims, view_spec
 from ptosim.machine.pages import LARGE, Origin
 from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
-from ptosim.machine.tile import TileRef, store_tile, tile_ref
+from ptosim.machine.tile import store_tile
 from ptosim.machine.unknown import Unknown
-from ptosim.machine.values import GmView, Pointer
+from ptosim.machine.values import GmView
 from ptosim.ops.scalar.global_views import contiguous, default_value, memref_view
 
 
@@ -49,19 +49,6 @@ class Argument(NamedTuple):
     size: int
     elem: DType
     shape: tuple[int, ...]
-
-
-class OnChip(NamedTuple):
-    """An array in a memory of the core: its place as a tile of one row, its content at the start as
-    such, and the shape that the caller gave it."""
-
-    place: TileRef
-    array: np.ndarray
-    shape: tuple[int, ...]
-
-
-_ON_CHIP_ALIGN = 256
-"""Bytes that such an array begins at a multiple of."""
 
 
 def _of_rank(given: Mapping[str, Any], rank: int) -> dict[str, Any]:
@@ -95,9 +82,8 @@ class Binding:
         """The tiles that have content from the start."""
         self.arrays: dict[str, Argument] = {}
         """Where the arrays of arguments are, by name (of several ranks `name@rank`)."""
-        self.on_chip: dict[str, OnChip] = {}
-        """Arrays of arguments in memories of the core, by name."""
-        self._ends: dict[str, int] = {}  # of these memories, what is free is below
+        self.on_chip = OnChip(machine)
+        """Arrays of arguments in memories of the core."""
         self.rank_slots: list[dict[int, Any]] = []
         """What the cores of each rank begin with, where that differs from the program's values."""
         self._rank = 0
@@ -142,8 +128,7 @@ class Binding:
         for name, array in self.tile_inputs.items():
             slot = self.program.tiles[name][0]
             store_tile(core, core.slots[slot], array)
-        for held in self.on_chip.values():
-            store_tile(core, held.place, held.array)
+        self.on_chip.fill(core)
 
     def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
         """What the functions that are launched together reach of each pointer: the most of them."""
@@ -176,10 +161,10 @@ class Binding:
                 continue
             if isinstance(type_, ScalarType):
                 slots[slot] = self._scalar(value, type_, given)
-            elif self._is_on_chip(value, type_, given):
+            elif is_on_chip(self.launched, value, type_, given):
                 slots[slot] = self._on_chip(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType, ViewType)):
-                type_ = _of_array(value, type_, given)
+                type_ = arguments.of_array(value, type_, given)
                 # Of an array that is given only what the text alone fixes is asked for: that a view
                 # whose extents are values reaches beyond it is what the program does.
                 known = fixed if value.name in given else {**self.options.sizes, **reached}
@@ -195,51 +180,24 @@ class Binding:
             bound[value.name] = slots.get(slot, self.program.initial[slot])
         return slots
 
-    # -- memory of the cores ----------------------------------------------------------------------
-
-    def _is_on_chip(self, value: Value, type_: Type, given: dict[str, Any]) -> bool:
-        """True for an argument in a memory of the core that has content: an array, or a memref,
-        whose type says how much it is."""
-        is_memory = isinstance(type_, (PtrType, MemRefType)) and type_.space not in (None, "gm")
-        return is_memory and (value.name in given or isinstance(type_, MemRefType))
-
     def _on_chip(self, value: Value, type_: Any, given: dict[str, Any]) -> Any:
-        """A pointer to, or a view of, an array in a memory of the core: the highest bytes that no
-        other argument has, as programs take theirs from the lowest on."""
-        array = self._content(value, type_, given)
-        elem, space = type_.elem, str(type_.space)
-        end = self._ends.get(space, self.machine.definition.spaces[space].bytes)
-        at = (end - elem.bytes_for(array.size)) // _ON_CHIP_ALIGN * _ON_CHIP_ALIGN
-        if at < 0:
-            raise UsageError(
-                f"argument `{value.name}` has {array.size} elements of {elem}, which {space} has "
-                "no room for"
-            )
-        self._ends[space] = at
-        tile = TileType(space, elem, 1, array.size, 1, array.size)
-        key = self._key(value.name, self._rank)
-        place = tile_ref(tile, at, 1, array.size)
-        self.on_chip[key] = OnChip(place, array.reshape(1, -1), array.shape)
-        if isinstance(type_, PtrType):
-            return Pointer(space, at)
-        view = memref_view(type_, 0)
-        return view._replace(memory=space, offset=view.offset + at * 8 // elem.bits)
-
-    def _content(self, value: Value, type_: Any, given: dict[str, Any]) -> np.ndarray:
-        needed = _all_of(type_)
+        """A pointer to, or a view of, an array in a memory of the core."""
+        needed, key = _all_of(type_), self._key(value.name, self._rank)
         if value.name in given:
             array = arguments.array_argument(value.name, type_.elem, given[value.name])
-            if needed is not None and array.size < needed.elements:
-                raise UsageError(
-                    f"argument `{value.name}` has {array.size} elements; {type_} has "
-                    f"{needed.elements}"
-                )
-            return array
-        if needed is None:
+        elif needed is not None:
+            array = self._made_on_chip(value, type_, needed)
+        else:
             raise UsageError(
                 f"argument `{value.name}` is left out and {type_} does not fix its size",
                 help=self._to_paste(value, type_.elem, given),
             )
+        if needed is not None and array.size < needed.elements:
+            had = f"argument `{value.name}` has {array.size} elements"
+            raise UsageError(f"{had}; {type_} has {needed.elements}")
+        return self.on_chip.place(key, type_, array)
+
+    def _made_on_chip(self, value: Value, type_: MemRefType, needed: Needed) -> np.ndarray:
         self.generated[value.name] = _in_words(needed, type_.elem, "random")
         return generated.random_array(type_.elem, needed.shape, self.rng)
 
@@ -520,10 +478,7 @@ class UnknownBinding(Binding):
         elif not results.is_output(self.function, value):
             self.tile_inputs[value.name] = np.empty(0)  # its bytes have a value, nobody knows which
 
-    def _content(self, value: Value, type_: Any, given: dict[str, Any]) -> np.ndarray:
-        needed = _all_of(type_)
-        if value.name in given or needed is None:
-            return super()._content(value, type_, given)
+    def _made_on_chip(self, value: Value, type_: MemRefType, needed: Needed) -> np.ndarray:
         return np.empty(needed.shape, argument_dtype(type_.elem))  # nobody knows which
 
     def fill_tiles(self, core: Core) -> None:
@@ -579,18 +534,3 @@ def _all_of(type_: PtrType | MemRefType | ViewType) -> Needed | None:
     view = memref_view(type_, 0)
     elements = view.offset + view.spec.high + 1
     return Needed(elements, dims if elements == math.prod(dims) else (elements,))
-
-
-def _of_array(value: Value, type_: Any, given: Mapping[str, Any]) -> Any:
-    """The type of an argument; a view has the sizes of its array where its type leaves them open.
-    Raises UsageError where there is none."""
-    if not isinstance(type_, ViewType) or None not in type_.dims:
-        return type_
-    shape = getattr(given.get(value.name), "shape", None)
-    if shape is None or len(shape) != len(type_.dims):
-        raise UsageError(
-            f"argument `{value.name}` of type {type_}: nothing fixes its sizes",
-            help=f"give an array of {len(type_.dims)} dimensions: "
-            f"`--arg {value.name}=randn:{type_.elem}:{'x'.join(['64'] * len(type_.dims))}`",
-        )
-    return replace(type_, dims=tuple(shape))

@@ -314,8 +314,7 @@ class Launch:
         text = self.options.sanitize
         monitor = attach(self.engine, text, tiles, ordered=self.prepared.keeps_text)
         if monitor is not None:
-            for core, held in product(self.machine.cores, self.binding.on_chip.values()):
-                monitor.define(core, held.place)
+            self.binding.on_chip.define(monitor)
         return monitor
 
     def has_values(self) -> bool:
@@ -328,8 +327,8 @@ class Launch:
         arrays = {n: held(a, at_end=at_end) for n, a in self.binding.arrays.items()}
         outputs = results.Outputs(arrays)
         core = self.machine.cores[0]
-        for name, place in self.binding.on_chip.items():
-            outputs[name] = load_tile(core, place.place).reshape(place.shape)
+        for name, array in self.binding.on_chip.outputs(core):
+            outputs[name] = array
         for value in results.output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]
             if isinstance(ref, TileRef):

@@ -1,0 +1,96 @@
+"""Arrays of arguments in memories of a core: there before the first instruction, outputs after the
+last one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.watch.monitor import Monitor
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import MemRefType, PtrType, TileType, Type
+from ptosim.ground.records import NamedTuple
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
+from ptosim.machine.values import Pointer
+from ptosim.ops.scalar.global_views import memref_view
+
+_ALIGN = 256
+"""Bytes that an array begins at a multiple of."""
+
+
+def is_on_chip(
+    functions: Sequence[Function], value: Value, type_: Type, given: Collection[str]
+) -> bool:
+    """True for an argument in a memory of the core that has content: an array, or a memref, whose
+    type says how much it is. Raises UsageError for a memref in the place of a tile."""
+    if not isinstance(type_, (PtrType, MemRefType)) or type_.space in (None, "gm"):
+        return False
+    if isinstance(type_, MemRefType) and any(_is_tile_of(f, value) for f in functions):
+        raise UsageError(
+            f"argument `{value.name}` is a buffer in {type_.space} in the place of a tile: only "
+            "tiles can be passed there"
+        )
+    return value.name in given or isinstance(type_, MemRefType)
+
+
+def _is_tile_of(function: Function, value: Value) -> bool:
+    return any(
+        op.definition is not None and op.definition.form == "dps" and value in op.operand_values()
+        for op in function.ops
+    )
+
+
+class _Held(NamedTuple):
+    """An array: its place as a tile of one row, its content at the start as such, and the shape
+    that the caller gave it."""
+
+    place: TileRef
+    array: np.ndarray
+    shape: tuple[int, ...]
+
+
+class OnChip:
+    """Such arrays of a launch, by the names of their arguments."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._held: dict[str, _Held] = {}
+        self._ends: dict[str, int] = {}  # of each memory, what is free is below
+
+    def place(self, name: str, type_: PtrType | MemRefType, array: np.ndarray) -> Any:
+        """Return a pointer to, or a view of, an array: the highest bytes that no other one has, as
+        programs take theirs from the lowest on. Raises UsageError where there is no room."""
+        elem, space = type_.elem, str(type_.space)
+        end = self._ends.get(space, self._machine.definition.spaces[space].bytes)
+        at = (end - elem.bytes_for(array.size)) // _ALIGN * _ALIGN
+        if at < 0:
+            text = f"argument `{name}` has {array.size} elements of {elem}"
+            raise UsageError(f"{text}, which {space} has no room for")
+        self._ends[space] = at
+        tile = tile_ref(TileType(space, elem, 1, array.size, 1, array.size), at, 1, array.size)
+        self._held[name] = _Held(tile, array.reshape(1, -1), array.shape)
+        if isinstance(type_, PtrType):
+            return Pointer(space, at)
+        view = memref_view(type_, 0)
+        return view._replace(memory=space, offset=view.offset + at * 8 // elem.bits)
+
+    def fill(self, core: Core) -> None:
+        """Put the content of all into a core."""
+        for held in self._held.values():
+            store_tile(core, held.place, held.array)
+
+    def define(self, monitor: Monitor) -> None:
+        """Tell a monitor that their bytes have values."""
+        for core in monitor.machine.cores:
+            for held in self._held.values():
+                monitor.define(core, held.place)
+
+    def outputs(self, core: Core) -> Iterator[tuple[str, np.ndarray]]:
+        """Give what a core holds now, by name."""
+        for name, held in self._held.items():
+            yield name, load_tile(core, held.place).reshape(held.shape)
