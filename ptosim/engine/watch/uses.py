@@ -15,11 +15,12 @@ Intervals = tuple[tuple[int, int], ...]
 @dataclass(frozen=True, slots=True)
 class GlobalUse:
     """Bytes of a buffer: those whose content from before the run was read, those that were written,
-    and those of them that were read after that."""
+    those of them that were read after that, and those that were added to at last."""
 
     reads: Intervals
     writes: Intervals
     settled: Intervals = ()
+    added: Intervals = ()
 
 
 def global_uses(monitor: Monitor) -> dict[int, GlobalUse]:
@@ -35,13 +36,16 @@ def _use(shadow: Shadow) -> GlobalUse:
     reads: list[tuple[int, int]] = []
     writes: list[tuple[int, int]] = []
     settled: list[tuple[int, int]] = []
+    added: list[tuple[int, int]] = []
     for base, region in shadow.regions():
         read = np.array([a.takes_content for a in region.atoms])
         written = np.array([a.write[2] is not None for a in region.atoms])
         after = written & np.array([bool(a.reads) for a in region.atoms])
-        for found, chosen in ((reads, read), (writes, written), (settled, after)):
+        adds = np.array([bool(a.write[2] and a.write[2].is_atomic) for a in region.atoms])
+        kinds = (reads, read), (writes, written), (settled, after), (added, adds & ~after)
+        for found, chosen in kinds:
             found += _intervals(base, region, chosen)
-    return GlobalUse(tuple(reads), tuple(writes), tuple(settled))
+    return GlobalUse(tuple(reads), tuple(writes), tuple(settled), tuple(added))
 
 
 def _intervals(base: int, region: Shadow, chosen: np.ndarray) -> list[tuple[int, int]]:

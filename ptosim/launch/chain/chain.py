@@ -22,7 +22,7 @@ from ptosim.language.place.cores import peer_functions
 from ptosim.launch import array_files as values
 from ptosim.launch.arguments import Alias, array_argument, scalar_argument
 from ptosim.launch.chain.file import ChainFile, KernelEntry, LaunchEntry, read_chain
-from ptosim.launch.chain.ledger import Stage
+from ptosim.launch.chain.ledger import Stage, Streams
 from ptosim.launch.choices import Choices
 from ptosim.launch.description import Tolerance
 from ptosim.launch.program import LoadedProgram
@@ -204,12 +204,14 @@ class Chain:
     def bind(self, buffers: Mapping[str, np.ndarray]) -> list[Bound]:
         """Return every launch with its arguments, in order. Raises DescriptionError with every
         argument that does not fit."""
-        sink, bound = Sink(), []
+        sink, bound, streams = Sink(), [], Streams()
         for number in range(self.file.repeat):
             for launch in self.file.launches:
                 for i in range(launch.repeat):
                     last = number + 1 == self.file.repeat and i + 1 == launch.repeat
-                    bound.append(self._bind(launch, number, i, buffers, sink, is_last=last))
+                    bound.append(
+                        self._bind(launch, number, i, buffers, sink, streams, is_last=last)
+                    )
             if sink.has_errors:
                 break
         if sink.has_errors:
@@ -223,6 +225,7 @@ class Chain:
         i: int,
         buffers: Mapping[str, np.ndarray],
         sink: Sink,
+        streams: Streams,
         *,
         is_last: bool,
     ) -> Bound:
@@ -231,7 +234,8 @@ class Chain:
         counters |= {launch.counter: i} if launch.repeat > 1 else {}
         told = ", ".join(f"{n} {v}" for n, v in counters.items())
         known = counters | {file.counter: number, launch.counter: i}
-        stage = Stage(launch.name, file.places.key(launch.path), told)
+        place = file.places.key(launch.path)
+        stage = streams.issue(launch.name, place, told, launch.stream, launch.after)
         bound = Bound(stage, launch, kernel, {}, {}, is_last)
         _check_names(file, launch, kernel, sink)
         for name, text in launch.args.items():

@@ -41,6 +41,7 @@ from ptosim.launch.description import (
     TABLE,
     TARGETS,
     TEXT,
+    TEXTS,
     VALUE,
     Check,
     KeyPath,
@@ -76,6 +77,8 @@ class LaunchEntry:
     block_num: int | None
     expect: Mapping[str, str]
     path: KeyPath
+    stream: str = ""
+    after: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -130,7 +133,7 @@ _OF_KERNEL: dict[str, Check] = {
 }  # fmt: skip
 _OF_LAUNCH: dict[str, Check] = {
     "kernel": TEXT, "name": TEXT, "args": TABLE, "repeat": COUNT, "counter": _WORD,
-    "block_num": COUNT, "expect": TABLE,
+    "block_num": COUNT, "expect": TABLE, "stream": TEXT, "after": TEXTS,
 }  # fmt: skip
 _CHOICES = ("profile", "compat", "level", "sync", "seed")
 
@@ -213,7 +216,13 @@ class _Reader(TableReader):
             read.get("block_num"),
             expect,
             path,
+            read.get("stream", ""),
+            tuple(n for n in read.get("after", ()) if self._is_launch(path, n, top)),
         )
+
+    def _is_launch(self, path: KeyPath, name: str, top: Mapping[str, Any]) -> bool:
+        names = {one.get("name", one.get("kernel")): None for one in top["launch"]}
+        return self.known((*path, "after"), name, names, "launch")
 
     def _expect(
         self, path: KeyPath, table: Mapping[str, Any], buffers: Mapping[str, Any]

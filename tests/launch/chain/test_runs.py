@@ -127,6 +127,72 @@ def test_a_buffer_that_no_launch_takes(folder):
     assert codes(ptosim.run_chain(chain_of(folder, launch("a[0]", "b")))) == ["PTO6124"]
 
 
+# -- streams ---------------------------------------------------------------------------------------
+
+SECOND = 'stream = "second"'
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((SECOND,), ["PTO6125"]),
+        ((f'{SECOND}\nafter = ["scale"]',), []),
+        (("",), []),  # one stream
+    ],
+)
+def test_a_launch_of_another_stream_waits_or_races(folder, more, told):
+    """Nothing orders two streams but a wait."""
+    chain = chain_of(folder, launch("a[0]", "b"), launch("b", "c", more=more[0]))
+    result = ptosim.run_chain(chain)
+    assert codes(result) == told
+    if told:
+        (found,) = result.findings
+        assert found.severity.word == "error"
+        assert "reads what `scale` writes in buffer `b`" in found.message
+        assert [label.text for label in found.labels] == [
+            "in stream `second`", "in no stream that has a name",
+        ]  # fmt: skip
+
+
+def test_a_wait_is_one_for_all_that_came_before(folder):
+    """The third launch waits for the second, which follows the first."""
+    first = launch("a[0]", "b", more='name = "one"')
+    second = launch("a[1]", "c", more='name = "two"')
+    third = launch("b", "d", more=f'{SECOND}\nafter = ["two"]')
+    head = HEAD + 'd = "empty:f32:16x64"\n'
+    assert codes(ptosim.run_chain(chain_of(folder, first, second, third, head=head))) == []
+    third = launch("c", "d", more=f'{SECOND}\nafter = ["one"]')
+    assert codes(ptosim.run_chain(chain_of(folder, first, second, third, head=head))) == ["PTO6125"]
+
+
+def test_what_another_stream_reads_is_not_written_over(folder):
+    first = launch("a[0]", "b", more=SECOND)
+    head = HEAD.replace('c = "empty:f32:16x64"', "")
+    over, beside = launch("a[1]", "a[0]"), launch("a[1]", "a[2]")
+    assert codes(ptosim.run_chain(chain_of(folder, first, over, head=head))) == ["PTO6125"]
+    assert codes(ptosim.run_chain(chain_of(folder, first, beside, head=head))) == []
+
+
+def test_atomic_additions_of_two_streams_come_in_any_order(folder):
+    adding = "{atomicType = #pto<atomic_type atomic_add>}"
+    text = KERNELS.replace("outs(%py : !P)", f"outs(%py : !P) {adding}")
+    (folder / "scale.pto").write_text(text, encoding="utf-8")
+    head = HEAD.replace("empty", "zeros").replace('c = "zeros:f32:16x64"', "")
+    both = launch("a[0]", "b"), launch("a[1]", "b", more=SECOND)
+    assert codes(ptosim.run_chain(chain_of(folder, *both, head=head))) == []
+    (folder / "scale.pto").write_text(KERNELS, encoding="utf-8")
+    assert "PTO6125" in codes(ptosim.run_chain(chain_of(folder, *both, head=head)))
+
+
+def test_a_wait_for_a_launch_that_is_not_there(folder, capsys):
+    chain = chain_of(folder, launch("a[0]", "b"), launch("b", "c", more='after = ["scald"]'))
+    assert main(["run", "--chain", chain]) == 2
+    told = capsys.readouterr().err
+    assert "PTO1084" in told
+    assert "there is no launch `scald`" in told
+    assert "scale" in told
+
+
 def test_without_sanitizers_nothing_is_told(folder):
     result = ptosim.run_chain(chain_of(folder, launch("b", "c")), sanitize="none")
     assert codes(result) == []
