@@ -335,6 +335,9 @@ def _multiple(symbol: Symbol, inside: int, at: Callable[[int], bool]) -> int | N
 
 def _edge(symbol: Symbol, inside: int, sign: int, at: Callable[[int], bool]) -> int | None:
     """The last value in a direction that still meets a bound; None if it is as far as the type."""
+    far = min(max(inside + sign * (_FAR - 1), symbol.low), symbol.high)
+    if far != inside and at(far) and at(far - sign):
+        return None
     good, step = inside, 1
     while True:
         tried = inside + sign * step

@@ -121,9 +121,14 @@ def meeting(
     """Yield assignments near `base` that meet a bound, those that keep the path first."""
     forms = list(limit.operands.values())
     kept = [d for d in earlier if d.form.symbols & limit.symbols]
-    found = [t for t in _tries(forms, base, space) if limit.is_met(t)]
-    found.sort(key=lambda t: (sum(not d.holds(Env(t)) for d in kept), _size(t, base)))
-    yield from found
+    rest: list[tuple[int, Assignment]] = []
+    for tried in sorted(_tries(forms, base, space), key=lambda t: _size(t, base)):
+        if limit.is_met(tried):
+            wrong = sum(not d.holds(Env(tried)) for d in kept)
+            if not wrong:
+                yield tried
+            rest.append((wrong, tried))
+    yield from (tried for wrong, tried in sorted(rest, key=lambda pair: pair[0]) if wrong)
 
 
 def _found(

@@ -8,8 +8,10 @@ nothing that fewer do not, and all of these few are followed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, islice, product
+from math import prod
 from typing import Any
 
 from ptosim.engine.core.bound import Inst
@@ -43,8 +45,9 @@ ROUNDS = 10
 _LONGER = 3
 """Times that they are made longer, where something goes on changing for some rounds."""
 MOST_ROUNDS = 600
-MOST_RUNS, MOST_INSTRUCTIONS = 40, 40_000
+MOST_RUNS, MOST_INSTRUCTIONS = 40, 30_000
 """Followings with few rounds, and instructions of all followings."""
+_TOO_LONG = f"more than {MOST_INSTRUCTIONS:,} instructions would show it"
 _WAYS = 6
 """Ways through an entry whose loops are looked at."""
 _FEW = 20
@@ -192,8 +195,17 @@ class _Proof:
         few = self._bounded(way)
         if few is None:
             few = self._few(way, self._repeating(way))
+            self._afford(few, run)
             self._with_each_other(way, few)
         self._follow(few, way)
+
+    def _afford(self, few: Mapping[Symbol, Sequence[int]], run: PathRun) -> None:
+        """Raise Unproven where following so many numbers of rounds would take too much."""
+        runs = prod(map(len, few.values()))
+        if runs > 1 + self.left + len(self.tried):
+            raise self._unproven(f"more than {MOST_RUNS} runs would show it")
+        if (runs - len(self.tried)) * run.executed > self.instructions:
+            raise self._unproven(_TOO_LONG)
 
     def _way_of(self, run: PathRun) -> _Way:
         found: dict[int, Loop] = {}
@@ -215,8 +227,8 @@ class _Proof:
         what was decided outside of loops stays: the number of rounds is taken to grow with the
         number that it depends on, and each is looked at."""
         symbol, base = loop.symbol, way.base
-        at = lambda v: loop.trips({**base, symbol: v})  # noqa: E731
-        low, high = max(symbol.low, -1), min(symbol.high, 1 << 24)
+        at = cache(lambda v: loop.trips({**base, symbol: v}))
+        low, high = max(symbol.low, -1), min(symbol.high, _LARGE)
         first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
         near = range(first, min(last, first + 33))
         left: list[dict[Symbol, int]] = []
@@ -241,7 +253,7 @@ class _Proof:
     def _take(self, instructions: int) -> None:
         self.instructions -= instructions
         if self.instructions < 0:
-            raise self._unproven(f"more than {MOST_INSTRUCTIONS:,} instructions would show it")
+            raise self._unproven(_TOO_LONG)
 
     def _spend(self) -> None:
         if not self.left:
@@ -496,10 +508,14 @@ def _holds(kept: Iterable[Decision], tried: Assignment) -> bool:
     return all(decision.holds(env) for decision in kept)
 
 
-def _edge(at: Any, rounds: int, low: int, high: int) -> int:
+def _edge(at: Callable[[int], int], rounds: int, low: int, high: int) -> int:
     """The least value from `low` on with at least so many rounds; `high` + 1 if none has."""
-    if at(high) < rounds:
-        return high + 1
+    step, tried = 1, low
+    while at(tried) < rounds:
+        if tried == high:
+            return high + 1
+        low, tried, step = tried + 1, min(tried + step, high), step * 4
+    high = tried
     while low < high:
         middle = (low + high) // 2
         if at(middle) >= rounds:
