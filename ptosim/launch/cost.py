@@ -300,9 +300,9 @@ def cost_of_run(
 
 def counted_run(
     prepared: Prepared, options: RunOptions, args: Args, *, steady: bool
-) -> tuple[CostReport, int]:
-    """Return what a run costs, and how many instructions it executes. Raises Dependent where only
-    its values decide that."""
+) -> tuple[CostReport, int, int]:
+    """Return what a run costs, how many instructions it executes, and how many of them were left
+    out as others do the same. Raises Dependent where only its values decide that."""
     estimate = Estimate(
         prepared, options, args, changed_table(prepared.front.chip, {}),
         all_blocks(prepared, options),
@@ -315,4 +315,5 @@ def counted_run(
     found = report_of(prepared, launch.engine, estimate.blocks)
     if any(True for _ in found.model.stuck()):
         raise Dependent(ON_DATA)
-    return found, launch.engine.executed + launch.engine.left_out
+    left_out = launch.engine.left_out
+    return found, launch.engine.executed + left_out, left_out

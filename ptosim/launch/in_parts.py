@@ -61,7 +61,7 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     from ptosim.launch.cost import LONG, cost_of_run, counted_run  # with the laws of time
 
     bare = replace(options, sanitize="none", timing=False)
-    cost, count = counted_run(prepared, bare, args, steady=True)
+    cost, count, left_out = counted_run(prepared, bare, args, steady=True)
     if not LEAST <= count <= options.most_instructions:
         return None
     chosen, monitor = parse(options.sanitize), None
@@ -79,7 +79,7 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     if len(launch.sink) > told or result.executed != count:
         return None
     if options.timing:
-        if count < LONG:  # every record of it is kept
+        if left_out and count < LONG:  # every record of it is kept
             cost = cost_of_run(prepared, bare, args, count)
         result.cost, result.cycles = cost, cost.cycles
     result.definedness = launch.definedness(monitor)

@@ -99,7 +99,7 @@ Args = Mapping[str, Any] | Sequence[Any] | None
 """Arguments by name (of one rank `name@rank`), in the order of the entry, or one mapping for each
 rank; what is left out is generated or unknown."""
 
-LEAST = 4_000
+LEAST = 20_000
 """Instructions of a run that is worth making in parts (`in_parts.py`)."""
 
 FEWEST = 4
@@ -143,10 +143,10 @@ def _rounds(op: Operation) -> int:
 
 
 def in_turn(options: RunOptions, observers: Sequence[Any]) -> bool:
-    """True for a run of which parts may be made by themselves: as the text has it, of which more is
-    asked than values."""
+    """True for a run of which parts may be made by themselves: as the text has it, with sanitizers,
+    which take most of the time of one in one piece."""
     is_plain = options.commit == "program" and not options.schedule and not options.in_place
-    return is_plain and not observers and (options.timing or options.sanitize != "none")
+    return is_plain and not observers and parse_sanitize(options.sanitize).is_needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

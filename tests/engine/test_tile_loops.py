@@ -208,7 +208,7 @@ def _never(*_):
     raise NotAtOnceError
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_rounds_at_once_are_rounds_one_by_one(seed, monkeypatch):
     text = kernel(seed)
     once, _ = left_behind(text, monkeypatch, at_once=True)
@@ -270,7 +270,7 @@ def test_what_is_handed_on_is_executed_in_turn(name, monkeypatch):
 # -- runs in parts ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_run_in_parts_gives_what_one_in_one_piece_does(seed, monkeypatch):
     text = loops.kernel(seed)
     rng = np.random.default_rng(3)

@@ -79,8 +79,8 @@ class Batches:
             return 0, 0
         try:
             trace = batch.run(core, slots, room)
-        except NotAtOnceError:
-            trace = FAILED
+        except NotAtOnceError:  # of tile operations, for good
+            self.known[head] = trace = None
         if trace is None:
             return 0, 0
         if trace is not FAILED:

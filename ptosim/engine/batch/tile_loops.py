@@ -17,10 +17,12 @@ from ptosim.engine.batch.trace import Loop
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.period.state import agrees, opaque_results
+from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.affine import Horizon, Opaque, later, line, moves, now, step_of
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import acts_on_memory
+from ptosim.machine.effects.row import role_of
 from ptosim.machine.gm import addresses
 from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue, Unknown
@@ -278,6 +280,8 @@ def _step(inst: Inst, operands: Any, level: int) -> Step:
         elif value is not None and not isinstance(value, (TileRef, *_SCALARS)):
             raise NotAtOnceError
         values[name] = value
+    if stride == 0 and role_of(inst.operation, window) is not Role.IN:
+        raise NotAtOnceError  # every period writes the same bytes
     return Step(inst, values, window, stride)
 
 
