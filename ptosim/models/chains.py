@@ -26,8 +26,8 @@ and the sum cannot wrap."""
 LOWEST = -3.0e38
 """An f32 below every integer type."""
 _TOP = (1 << 31) - 1
-_HALF_OVERFLOW = 65520.0
-"""From here on f16 rounds to infinity."""
+_OVERFLOW = {"f16": 65520.0, "bf16": 255.5 * 2.0**120}
+"""From here on a half rounds to infinity."""
 
 Parameter = Typed | TileValue
 
@@ -290,10 +290,10 @@ def rounded_half(f: KernelBuilder, tile: TileValue, dtype: str) -> TileValue:
     """Return f32 values rounded to f16 or bf16, with infinities where they are too large: the
     conversion of A2/A3 saturates."""
     made = converted(f, tile, "half", dtype, RINT | OFF if f.target == "a5" else RINT)
-    if f.target == "a2a3" and dtype == "f16":
+    if f.target == "a2a3":
         scratch = f.like("infinite", dtype, tile)
         for mode, sign in (("ge", 1.0), ("le", -1.0)):
-            edge = f.real(sign * _HALF_OVERFLOW)
+            edge = f.real(sign * _OVERFLOW[dtype])
             choose(f, tile, edge, mode, sign * math.inf, made, scratch)
     return made
 

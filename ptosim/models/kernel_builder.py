@@ -16,6 +16,7 @@ from ptosim.language.build import Builder, Named, Typed, Words, as_module
 _INFINITIES = {
     ("f32", True): "0x7F800000", ("f32", False): "0xFF800000",
     ("f16", True): "0x7C00", ("f16", False): "0xFC00",
+    ("bf16", True): "0x7F80", ("bf16", False): "0xFF80",
 }  # fmt: skip
 _LAYOUTS = {
     "nd": ("row_major", "none_box"),

@@ -222,7 +222,7 @@ def dequantize(
             scale = frame.parameter("scale", along)
             shift = frame.parameter("zero", along) if zero else None
         real = chains.dequantize(f, held, Affine(along, scale, shift), stored)
-        frame.store(real if y == "f32" else chains.half(f, real, y), "y")
+        frame.store(real if y == "f32" else chains.rounded_half(f, real, y), "y")
 
     return function(name, target, shape, body)
 

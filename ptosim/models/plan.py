@@ -185,6 +185,13 @@ class Plan:
     numbers: Numbers
     reference: np.ndarray
     forms: list[Form] = field(default_factory=list)
+    largest: int = 0
+    """The largest magnitude of an exact sum of products."""
+
+    @property
+    def wraps(self) -> bool:
+        """True if a sum does not fit the 32 bits of accumulators, oneDNN's and the cube's."""
+        return self.largest >= 1 << 31
 
     @property
     def on_host(self) -> list[str]:
@@ -200,13 +207,26 @@ def make(task: Task, targets: list[str]) -> Plan:
 
     Raises UsageError for operands that do not fit and UnsupportedError for attributes that oneDNN
     does not implement."""
-    found = Plan(task, numbers(task), task.reference())
+    found = Plan(task, numbers(task), task.reference(), largest=largest_sum(task))
     for target in targets:
         for form in FORMS:
             if form == "fixpipe" and not found.numbers.possible:
                 continue
             found.forms.append(_run(found, target, form))
     return found
+
+
+def largest_sum(task: Task) -> int:
+    """Return the largest magnitude of the exact sums of a task."""
+    zero = int(np.asarray(task.values.src_zero).reshape(()))
+    src, weights = task.src.astype(np.int64) - zero, task.weights.astype(np.int64)
+    if task.conv is None:
+        sums = src.reshape(-1, src.shape[-1]) @ weights
+    else:
+        c = task.conv
+        window = Window(src.shape[2:], weights.shape[2:], c.strides, c.padding, c.dilation)
+        sums = convolve(src, weights, window, c.groups, lambda a, b, _: a @ b)
+    return int(np.abs(sums).max(initial=0))
 
 
 def _run(plan: Plan, target: str, form: str) -> Form:

@@ -281,6 +281,9 @@ def _parts(found: Plan, terminal: Terminal) -> Iterator[Part]:
     n = found.numbers
     if not n.possible:
         yield Text(f"no fixpipe form: {n.why}")
+    if found.wraps:
+        reach = f"sums reach {found.largest}, beyond 32 bits"
+        yield Text(f"{reach}: accumulators wrap, oneDNN's and the cube's")
     if found.on_host:
         yield Text(f"the host computes the post-operations {', '.join(found.on_host)}")
     if not terminal.quiet:
@@ -317,6 +320,7 @@ def _fields(found: Plan) -> dict[str, object]:
         "primitive": "convolution" if found.task.conv else "matmul",
         "dst": found.task.dst.name,
         "shape": list(found.reference.shape),
+        "accumulator": {"largest": found.largest, "wraps": found.wraps},
         "on_host": found.on_host,
         "fixpipe": {"possible": n.possible, "why_not": n.why, "relu": n.relu},
         "forms": [

@@ -132,3 +132,31 @@ def test_the_forms_without_groups_have_onednns_own_names():
     attributes.set_zero_points_mask("src", 0)
     assert attributes.scales["weights"].mask == 2
     assert attributes.zero_points["src"].mask == 0
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.1, 3.0])
+def test_with_one_scale_the_result_is_that_scale_times_the_operation(scale):
+    """dst = scale * Op(…): of integers an f32 result is the int32 sums times the one scale, rounded
+    once; the same scale for each channel by a mask gives the same."""
+    r = np.random.default_rng(3)
+    a = r.integers(-128, 128, (4, 16)).astype(np.int8)
+    b = r.integers(-128, 128, (16, 5)).astype(np.int8)
+    attributes = Attributes()
+    attributes.set_scales("weights", 0)
+    want = np.float32(scale) * (a.astype(np.int64) @ b).astype(np.float32)
+    have = matmul(a, b, Values(weights_scale=np.float32(scale)), attributes=attributes, dst="f32")
+    np.testing.assert_array_equal(have, want)
+    each = Attributes()
+    each.set_scales("weights", 2)
+    scales = np.full(5, scale, np.float32)
+    np.testing.assert_array_equal(
+        matmul(a, b, Values(weights_scale=scales), attributes=each, dst="f32"), want
+    )
+
+
+def test_no_scale_is_computed():
+    """Without scales and zero points they are 1 and 0, whatever the data: nothing is calibrated."""
+    x = np.float32([0.4, 0.6, -300.0, 1e-3, 126.5])
+    assert reorder(x, Values(), attributes=Attributes()).tolist() == [0, 1, -128, 0, 126]
+    small = np.int8([[1, 2]]), np.int8([[3], [4]])
+    assert matmul(*small, Values(), attributes=Attributes(), dst="s8").tolist() == [[11]]

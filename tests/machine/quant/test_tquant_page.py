@@ -249,6 +249,27 @@ def test_the_pages_own_constraints_are_notes_of_its_profile(text, words):
     assert "PTO7213" not in findings(text)
 
 
+@pytest.mark.parametrize(
+    ("word", "inside", "beyond"),
+    [
+        ("M % 16", mx(16, 64, "16x2"), mx(17, 64, "17x2")),
+        ("M % 16", mx(48, 64, "48x2"), mx(40, 64, "40x2")),
+        ("N % 32", mx(32, 96, "32x3"), mx(32, 96, "32x3", valid=", valid=32x72")),
+        ("R * C", mx(240, 224, "240x7"), mx(240, 256, "240x8")),
+        ("R * C", mx(16, 3712, "16x116"), mx(16, 3744, "16x117")),
+    ],
+)  # fmt: skip
+def test_the_pages_constraints_begin_where_it_says(word, inside, beyond):
+    """59,392 elements are within the budget of 59,461, and 59,904 are not."""
+
+    def told(text: str) -> bool:
+        found = check_source(Source("p.pto", text), "a5", profile="page").findings
+        return any(d.code == "PTO7213" and word in d.message for d in found)
+
+    assert not told(inside)
+    assert told(beyond)
+
+
 # -- sizes -----------------------------------------------------------------------------------------
 
 

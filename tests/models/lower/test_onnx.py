@@ -266,3 +266,20 @@ def test_last_places_of_floats_are_no_difference(cli, tmp_path):
             if form["form"] == "exact" and form["mismatches"] and not form["inherited"]:
                 assert form["rounding"] is (line["op"] in floats)
     assert not onnx_run.Gap(1, 1, 1.0).is_explained  # a code of the quantising formula is not
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_dequantised_halves_overflow_to_infinity(dtype):
+    """(q - z) * s in a half: beyond its range infinity, of the product's sign; 65,504 is a number."""
+    word = np.dtype(np.float16 if dtype == TensorProto.FLOAT16 else ml_dtypes.bfloat16)
+    scale = np.array(1000 if dtype == TensorProto.FLOAT16 else 3e36).astype(word)
+    graph = graph_of(
+        build([node("DequantizeLinear", ["x", "s"], ["y"])], [("x", TensorProto.INT8, [1, 6])],
+              [("y", dtype, [1, 6])], {"s": scale}, 21)
+    )  # fmt: skip
+    x = np.array([[127, -128, 60, 65, 66, 0]], np.int8)
+    outcome = onnx_run.run(graph, {"x": x}, TARGETS, "onnx")
+    with np.errstate(over="ignore"):
+        want = (x.astype(np.float64) * float(scale)).astype(word)
+    for made in outcome.results.values():
+        np.testing.assert_array_equal(made["y"].astype(np.float64), want.astype(np.float64))

@@ -131,3 +131,16 @@ def test_post_operations_on_the_vector_unit(post, out):
     assert [f.form for f in found.forms] == ["exact", "exact"]
     assert not any(f.mismatches.any() for f in found.forms)
     assert ("post-operation" if out == "ui8" else "requantises to 8 bits") in found.numbers.why
+
+
+@pytest.mark.parametrize("conv", [False, True])
+def test_a_sum_beyond_32_bits_is_said(conv):
+    """Accumulators of 32 bits hold 127 * 127 * 133,144 and no more; the largest sum is exact."""
+    for terms, wraps in ((133_144, False), (133_145, True)):
+        shape = ((1, terms, 1, 1), (1, terms, 1, 1)) if conv else ((1, terms), (terms, 1))
+        a, b = (np.full(s, 127, np.int8) for s in shape)
+        window = plan.Convolution() if conv else None
+        task = plan.Task(a, b, Values(), Attributes(), None, storage("i8"), window)
+        made = plan.Plan(task, plan.numbers(task), a, largest=plan.largest_sum(task))
+        assert made.largest == 127 * 127 * terms
+        assert made.wraps is wraps
