@@ -16,7 +16,7 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.execute import executing
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
-from ptosim.engine.watch.reach import Dependent, GlobalReach
+from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import (
@@ -33,10 +33,10 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import tells_core
-from ptosim.launch.binding import UnknownBinding
+from ptosim.launch.binding import ASSUMED_BYTES, UnknownBinding
 from ptosim.launch.extents import Needed
 from ptosim.launch.launch import Extent, Launch
-from ptosim.launch.prepared import NORMAL, RunOptions, prepare
+from ptosim.launch.prepared import NORMAL, Prepared, RunOptions, prepare
 from ptosim.machine.core import Core
 
 if TYPE_CHECKING:
@@ -344,34 +344,64 @@ def accessed(
     front: Front, profile: Profile, entry: str, args: Mapping[str, Any], options: RunOptions
 ) -> dict[str, Needed]:
     """Return what a launch reaches of the arrays that are left out and that no view sizes, where it
-    can be followed to its end without values; of others nothing."""
+    can be followed to its end without values, or reaches the same whatever the values are (two
+    runs on large arrays, each with data of its own); of others nothing."""
     options = replace(options, timing=False, ranks=1, jobs=1, schedule=0, inputs=NORMAL)
     try:
         prepared = prepare(front, profile, entry, args)
-        if any(op.traits & _HIDDEN for function in prepared.functions for op in function.ops):
-            return {}
         launch = Launch(prepared, options, args, PLACES)
-        domain = Unknowns()
-        engine = launch.begin(domain=domain)
-        reach = GlobalReach(engine, launch.machine, front.target, launch.sanitizers())
-        engine.monitor = reach  # type: ignore[assignment]  # it passes on what it is told
-        left = Walk(engine, domain, None).to_the_end(_MOST_STEPS)
+        binding = launch.binding
+        assert isinstance(binding, UnknownBinding)
+        names = binding.assumed - binding.reached.keys()
+        if not any(op.traits & _HIDDEN for function in prepared.functions for op in function.ops):
+            return _needed(launch, names, *_without_values(launch))
+        elems = {name: binding.arrays[name].elem for name in names}
+        large = {n: Needed(ASSUMED_BYTES * 8 // e.bits, (ASSUMED_BYTES * 8 // e.bits,))
+                 for n, e in elems.items()}  # fmt: skip
+        found = [_with_values(prepared, replace(options, sizes=large, seed=seed), args, names)
+                 for seed in (1, 2)]  # fmt: skip
     except (PtosimError, Undecided, Dependent):
         return {}
-    return {} if left or domain.unplaced else dict(_largest(launch, reach))
+    return found[0] if found[0] == found[1] else {}
 
 
-def _largest(launch: Launch, reach: GlobalReach) -> Iterator[tuple[str, Needed]]:
-    binding = launch.binding
-    assert isinstance(binding, UnknownBinding)
-    sets = [found for each in reach.taken() for found in each.items()]
-    for name in binding.assumed - binding.reached.keys():
-        array = binding.arrays[name]
-        ends = [int(rows[:, 1].max()) for n, rows in sets if n == array.number and len(rows)]
-        size = max(ends, default=0)
-        if 0 < size <= array.size:
-            count = -(-size * 8 // array.elem.bits)
-            yield name, Needed(count, (count,))
+def _without_values(launch: Launch) -> Sequence[Sets]:
+    domain = Unknowns()
+    engine = launch.begin(domain=domain)
+    reach = _watched(launch, engine)
+    left = Walk(engine, domain, None).to_the_end(_MOST_STEPS)
+    return () if left or domain.unplaced else reach.taken()
+
+
+def _with_values(
+    prepared: Prepared, options: RunOptions, args: Mapping[str, Any], names: set[str]
+) -> dict[str, Needed]:
+    launch = Launch(prepared, options, args)
+    engine = launch.begin()
+    reach = _watched(launch, engine)
+    engine.run(_MOST_STEPS)
+    return _needed(launch, names, *reach.taken())
+
+
+def _watched(launch: Launch, engine: Engine) -> GlobalReach:
+    reach = GlobalReach(engine, launch.machine, launch.front.target, launch.sanitizers())
+    engine.monitor = reach  # type: ignore[assignment]  # it passes on what it is told
+    return reach
+
+
+def _needed(launch: Launch, names: set[str], *sets: Sets) -> dict[str, Needed]:
+    """The elements up to the last byte of each array that is in one of the sets; nothing if one of
+    them is not reached, or as far as arrays of an assumed size go."""
+    found = {}
+    for name in names:
+        array = launch.binding.arrays[name]
+        rows = [each[array.number] for each in sets if len(each.get(array.number, ()))]
+        size = max((int(part[:, 1].max()) for part in rows), default=0)
+        if not 0 < size < ASSUMED_BYTES:
+            return {}
+        count = size * 8 // array.elem.bits
+        found[name] = Needed(count, (count,))
+    return found
 
 
 # Whether the blocks of a launch reach each other's bytes, as far as no values are needed.

@@ -146,9 +146,29 @@ def test_an_array_whose_size_depends_on_a_number_that_is_not_given_is_asked_for(
         ptosim.load(ROWS.format(more="")).run({})
 
 
-def test_an_array_that_threads_reach_is_asked_for() -> None:
-    """Each thread has an index of its own, which a run without values does not follow."""
-    threads = "pto.section.simt<<<9, 1, 1>>> { pto.store %c, %y[%c1] : !pto.ptr<f32, gm>, f32 }"
-    text = ROWS.format(more=f"%c = arith.constant 1.0 : f32\n    {threads}")
+THREADS = """module attributes {{pto.target_arch = "a5"}} {{
+  func.func @kernel(%x: !pto.ptr<i32, gm>, %y: !pto.ptr<i32, gm>) attributes {{pto.kernel}} {{
+    pto.section.simt<<<100, 1, 1>>> {{
+      %t = pto.get_tid_x : i32
+      %i = arith.index_cast %t : i32 to index
+      %v = pto.load %x[%i] : !pto.ptr<i32, gm> -> i32
+      {index}
+      pto.store %v, %y[%j] : !pto.ptr<i32, gm>, i32
+    }}
+    return
+  }}
+}}
+"""
+
+
+def test_what_threads_reach_is_as_large_as_their_indices() -> None:
+    index = "%c3 = arith.constant 3 : index\n      %j = arith.muli %i, %c3 : index"
+    result = ptosim.load(THREADS.format(index=index)).run({})
+    assert result.outputs["x"].shape == (100,)
+    assert result.outputs["y"].shape == (99 * 3 + 1,)
+
+
+def test_an_array_whose_places_are_data_is_asked_for() -> None:
+    index = "%j = arith.index_cast %v : i32 to index"
     with pytest.raises(ptosim.UsageError, match="no view fixes its size"):
-        ptosim.load(text).run({"n": 1})
+        ptosim.load(THREADS.format(index=index)).run({})
