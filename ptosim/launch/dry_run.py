@@ -421,14 +421,16 @@ def races_of_blocks(
     args: Mapping[str, Any],
     budget: int | None,
     blocks: int | None,
+    chosen: Sequence[int] | None = None,
 ) -> list[Diagnostic]:
     """Return the races between blocks of an entry that asks which block it is: of a launch of so
-    many `blocks`; where nobody says how many there are, of the first two, or of the first and some
+    many `blocks`, or of the `chosen` ones of them; where nobody says how many there are, of the first two, or of the first and some
     farther ones, as a warning. Of a program that does not ask only a number of blocks makes a
     race."""
     if blocks == 1 or (blocks is None and not _asks(front, entry)):
         return []
-    found = follow(front, profile, entry, args, budget=budget, block_num=blocks or 2).findings
+    how: dict[str, Any] = {"budget": budget, "block_num": blocks or 2, "chosen": chosen}
+    found = follow(front, profile, entry, args, **how).findings
     races = [d for d in found if d.code == _RACE and _is_between_blocks(d)]
     if blocks is not None:
         return races

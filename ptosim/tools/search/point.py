@@ -22,7 +22,7 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.launch.array_files import beside, parse_argument, parse_expectation
 from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.description import Tolerance
-from ptosim.launch.dry_run import follow
+from ptosim.launch.dry_run import follow, races_of_blocks
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import read_source
@@ -189,6 +189,8 @@ Row = dict[str, Any]
 STAGES = ("space", "template", "parse", "rules", "placement", "hazards", "run", "values", "cost")
 """Where a point can be refused, in order; `done` is the stage of one that was not."""
 DONE = "done"
+ENDS = 4
+"""Blocks of either end of a launch that are followed together: all of a launch of twice as many."""
 
 
 @dataclass(slots=True)
@@ -311,8 +313,9 @@ def load_text(
 
 
 def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
-    """Return what the text says and following one block without values brings out. Raises Refused
-    at `hazards` for races, deadlocks, flags, bounds: every error among it."""
+    """Return what the text says and following one block without values brings out, and which bytes
+    of global memory blocks share. Raises Refused at `hazards` for races, deadlocks, flags, bounds:
+    every error among it."""
     front: Front = program.front
     try:
         entry = program.entry(request.entry)
@@ -322,14 +325,27 @@ def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
         if request.block_num > 1 and any(d.is_error for d in followed.findings):
             blocks = request.block_num  # a block alone may do what it does not do among others
             followed = follow(front, program.profile, entry, known, (), budget, blocks)
+        is_wrong = any(d.is_error for d in followed.findings)
+        shared = [] if is_wrong else _races_of_blocks(program, entry, known, request)
     except Exception as problem:
         raise refused_by("hazards", problem) from problem
-    found = [*front.sink, *followed.findings]
+    found = [*front.sink, *followed.findings, *shared]
     error = next((d for d in found if d.is_error), None)
     if error is not None:
         stage = _stage_of(error) if error.code.startswith("PTO4") else "hazards"
         raise Refused(stage, line_of(error), tuple(found))
     return found
+
+
+def _races_of_blocks(
+    program: LoadedProgram, entry: str, known: Mapping[str, Any], request: Request
+) -> list[Diagnostic]:
+    """The races between the first and the last blocks of a launch, as far as no values decide."""
+    count = request.block_num
+    chosen = None if count <= 2 * ENDS else (*range(ENDS), *range(count - ENDS, count))
+    return races_of_blocks(
+        program.front, program.profile, entry, known, request.followed, count, chosen
+    )
 
 
 def cost(program: LoadedProgram, request: Request) -> CostReport:

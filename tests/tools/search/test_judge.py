@@ -214,3 +214,44 @@ def test_hard_inputs_show_what_normal_ones_hide() -> None:
 def test_a_kind_of_inputs_that_there_is_not() -> None:
     (verdict,) = ptosim.judge([{**made.good(0).job, "inputs": "soft"}])
     assert "`inputs` is `soft`" in verdict["diagnostics"][0]["message"]
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+ROWS = """func.func @k(%x: !pto.ptr<f32>, %o: !pto.ptr<f32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
+  %c1024 = arith.constant 1024 : index
+  %b64 = pto.get_block_idx
+  %b = arith.index_cast %b64 : i64 to index
+  %row = FIRST
+  %xs = pto.make_tensor_view %x, shape = [%c1024, %c64], strides = [%c64, %c1] : VIEW
+  %os = pto.make_tensor_view %o, shape = [%c1024, %c64], strides = [%c64, %c1] : VIEW
+  %p = pto.partition_view %xs, offsets = [%row, %c0], sizes = [%c8, %c64] : VIEW -> PART
+  %q = pto.partition_view %os, offsets = [%row, %c0], sizes = [%c8, %c64] : VIEW -> PART
+  %t = pto.alloc_tile : TILE
+  pto.tload ins(%p : PART) outs(%t : TILE)
+  pto.tstore ins(%t : TILE) outs(%q : PART)
+  return
+}""".replace("VIEW", "!pto.tensor_view<?x?xf32>").replace("TILE", "!pto.tile_buf<vec, 8x64xf32>")
+ROWS = ROWS.replace("PART", "!pto.partition_tensor_view<8x64xf32>")
+
+
+@pytest.mark.parametrize(
+    ("first", "blocks", "stage"),
+    [
+        ("arith.muli %b, %c8 : index", 40, "done"),
+        ("arith.addi %c0, %c0 : index", 1, "done"),
+        ("arith.addi %c0, %c0 : index", 40, "hazards"),  # all at once
+        ("arith.muli %b, %c1 : index", 3, "hazards"),  # each over its neighbour's
+    ],
+)
+def test_blocks_that_reach_each_other_s_bytes_are_refused(first, blocks, stage) -> None:
+    """Without anything expected, too: nothing orders blocks."""
+    args = {"x": "randn:f32:1024x64", "o": "zeros:f32:1024x64"}
+    text = ROWS.replace("FIRST", first)
+    (verdict,) = ptosim.judge([{"text": text, "target": "a5", "block_num": blocks, "args": args}])
+    assert verdict["stage"] == stage
+    assert [d["code"] for d in verdict["diagnostics"]] == ["PTO5205"] * (stage == "hazards")
