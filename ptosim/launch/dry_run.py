@@ -424,9 +424,9 @@ def races_of_blocks(
     chosen: Sequence[int] | None = None,
 ) -> list[Diagnostic]:
     """Return the races between blocks of an entry that asks which block it is: of a launch of so
-    many `blocks`, or of the `chosen` ones of them; where nobody says how many there are, of the first two, or of the first and some
-    farther ones, as a warning. Of a program that does not ask only a number of blocks makes a
-    race."""
+    many `blocks`, or of the `chosen` ones of them; where nobody says how many there are, of the
+    first two, or of the first and some farther ones, as a warning. Of a program that does not ask
+    only a number of blocks makes a race."""
     if blocks == 1 or (blocks is None and not _asks(front, entry)):
         return []
     how: dict[str, Any] = {"budget": budget, "block_num": blocks or 2, "chosen": chosen}
