@@ -358,6 +358,14 @@ RUNNERS: dict[str, dict[str, Runner]] = {
         "check": _beside("m.mlir", "check", "FILE"),
         "fmt": _beside("m.mlir", "fmt", "FILE", "--lower-quant"),
     },
+    "cpp": {
+        "check": _beside("k.cpp", "check", "FILE", "--target", "a5", *LIMITS),
+        "check a2a3": _beside("k.cpp", "check", "FILE", "--target", "a2a3", "--profile", "cpu", *LIMITS),
+        "fmt": _beside("k.cpp", "fmt", "FILE", "--to", "pto", "--target", "a5"),
+        "run": _beside("k.cpp", "run", "FILE", "--target", "a2a3", "--no-timing", *LIMITS),
+        "cost": _beside("k.cpp", "cost", "FILE", "--target", "a5", *LIMITS),
+        "map": _beside("k.cpp", "map", "FILE", "--define", "__PTO_AUTO__", "--target", "a5"),
+    },
     "task": {"quant plan": _beside("t.toml", "quant", "plan", "FILE", "--target", "a5")},
     "table": {
         "calibrate": _beside(

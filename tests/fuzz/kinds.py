@@ -22,17 +22,18 @@ SUFFIXES = {
     "bin": ".bin", "onnx": ".onnx", "mlir": ".mlir", "task": ".task", "words": ".words",
     "script": ".dbg", "frames": ".frames", "table": ".table", "request": ".request",
     "space": ".space", "rows": ".rows", "model": ".model", "jobs": ".jobs",
-    "graph": ".graph", "samples": ".samples",
+    "graph": ".graph", "samples": ".samples", "cpp": ".cpp",
 }  # fmt: skip
 """Kind of a case -> the ending of a file that holds one."""
 BINARY = frozenset(("npy", "npz", "bin", "onnx", "model", "frames", "samples"))
 WEIGHTS = {
     "sidecar": 4, "chain": 3, "npy": 3, "npz": 2, "bin": 1, "onnx": 1, "mlir": 4, "task": 1,
     "words": 5, "script": 4, "frames": 6, "table": 2, "request": 2, "space": 3, "rows": 2,
-    "model": 2, "jobs": 2, "graph": 3, "samples": 2,
+    "model": 2, "jobs": 2, "graph": 3, "samples": 2, "cpp": 4,
 }  # fmt: skip
 """How often each kind is tried, among each other."""
 
+_CPP = Path(__file__).parents[1] / "data" / "cpp"
 _SIDECARS = (
     'summary = "a kernel"\ntargets = ["a5"]\nseed = 3\n[args]\nx = "randn:f32:8x8:1"\n'
     'y = "zeros:f32:8x8"\ns = 0.5\n[expect]\ny = "randn:f32:8x8:1"\n[tolerance]\n'
@@ -269,6 +270,7 @@ TEXTS: dict[str, Sequence[str]] = {
     "space": _SPACES,
     "rows": _ROWS,
     "jobs": _JOBS,
+    "cpp": tuple(p.read_text() for p in sorted(_CPP.rglob("*.cpp"))),
     "words": tuple(words_of(line).decode() for line in _LINES),
     "script": tuple(f"until 15\n{line}" for line in _SCRIPT),
     "frames": tuple(

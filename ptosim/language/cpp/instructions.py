@@ -186,7 +186,7 @@ class Instructions(Sync):
             if isinstance(value, Num) and key is not None and key not in attrs:
                 attr = row.attrs.get(key)
                 if attr is not None:
-                    attrs[key] = _number_word(value) if attr.type != "bool" else _truth(value)
+                    attrs[key] = _mode_word(value, attr.type)
         return attrs
 
     def _mode(self, row: OpDef, member: Member, node: Any) -> tuple[str, str] | None:
@@ -418,6 +418,13 @@ def _number_word(value: Any) -> str:
     if isinstance(value.const, bool):
         return "true" if value.const else "false"
     return str(value.const)
+
+
+def _mode_word(value: Num, type_: str) -> str:
+    """Return a number among the template arguments as an attribute of a type."""
+    if type_ == "mx_group_axis":
+        return f"#pto<mx_group_axis axis{value.const}>"
+    return _truth(value) if type_ == "bool" else _number_word(value)
 
 
 def _truth(value: Num) -> str:

@@ -455,7 +455,9 @@ class Loops(Statements):
         for cell, kind in zip(hard, kinds, strict=True):
             cell.set(Num(kind, None, self.fresh()))
             args.append((self.make.tok(cell.value.name), self.make.tok(kind.value, "TYPE")))
-        op.regions = [*op.regions, Region([Block([], args)])]
+        is_body = bool(op.regions and args)  # the arguments of the first are in the head
+        label = self.make.tok("^bb0", "BLOCK_ID") if is_body else None
+        op.regions = [*op.regions, Region([Block([], args, label)])]
         op.end = op.regions[-1].end = self.make.at
         return self.make.into(op.regions[-1].blocks[0].ops)
 

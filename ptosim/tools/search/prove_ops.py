@@ -63,7 +63,7 @@ class Step:
         """Return the hash of what is computed: operation, attributes, scalars, element types, and
         what else decides the function (`tmp` that is given or not, a division in place)."""
         op = self.op
-        scalars = [(k, _exact(v)) for k, v in _scalars(op)]
+        scalars = [(k, _exact(v, op.op.bound.get(k))) for k, v in _scalars(op)]
         types = [(k, str(v.type.dtype)) for k, v in _tiles(op) if k != "tmp"]
         forms = op.is_written("tmp"), op.op.name == "pto.tdivs" and _shares(op)
         variant = getattr(op.op.variant, "name", "")
@@ -72,8 +72,9 @@ class Step:
 
     @property
     def given(self) -> list[str]:
-        """The attributes of the operation, as text."""
-        return [f"{k}={v!r}" for k, v in sorted(self.op.attributes.items())]
+        """The attributes of the operation, as text; a rounding that is left out has a long name."""
+        found = sorted(self.op.attributes.items())
+        return [f"{k}={v.removeprefix('CAST_') if isinstance(v, str) else v!r}" for k, v in found]
 
     def added(self, name: str) -> bool:
         """True where results of f32 are summed without an order."""
@@ -92,8 +93,14 @@ def _shares(op: Binding) -> bool:
     return op.tile("src").addr == op.tile("dst").addr
 
 
-def _exact(value: Any) -> str:
-    return value.hex() if isinstance(value, float) else repr(value)
+def _exact(value: Any, operand: Any) -> str:
+    """Return a scalar as the operation gets it: of `1.0e-6 : f32` the float."""
+    if not isinstance(value, float):
+        return repr(value)
+    dtype = getattr(getattr(operand, "type", None), "dtype", None)
+    if dtype is not None and dtype.family in ("f16", "f32"):
+        value = float(np.dtype(dtype.array).type(value))
+    return value.hex()
 
 
 def _plain(hashes: Hashes) -> Hashes:

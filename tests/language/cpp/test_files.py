@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.shell.main import main
 
 _FOLDER = Path(__file__).parents[2] / "data" / "cpp" / "constructs"
 _X = np.arange(512, dtype=np.float32).reshape(8, 64)
@@ -108,3 +109,14 @@ def test_findings_say_by_which_calls_their_place_is_reached_and_what_to_write_in
 def test_a_stream_is_no_argument_whatever_it_is_called() -> None:
     program = ptosim.load(_NESTED, entry="launch<float>", target="a5", filename="k.cpp")
     assert [a.name for a in program.signature()] == ["a", "o"]
+
+
+@pytest.mark.parametrize("name", ["for2", "fordown", "while2", "goto_less_do"])
+def test_loops_that_count_in_no_plain_way_are_printed_and_read_back(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`scf.while`: the arguments of its second block have a label."""
+    assert main(["fmt", str(_FOLDER / f"{name}.cpp"), "--to", "pto", "--target", "a5"]) == 0
+    printed = capsys.readouterr().out
+    assert "scf.while" in printed
+    assert not [d for d in ptosim.check(printed, target="a5", dry_run=False) if d.is_error]
