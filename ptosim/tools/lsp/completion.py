@@ -15,39 +15,31 @@ from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.examples import all_examples, example_of
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Status
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import replace
 from ptosim.language.bind.bind import describe
 from ptosim.language.syntax.tile_types import TILE_KEYS
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.names import Kind, Piece, operation_of, pieces, results_of
-from ptosim.tools.lsp.predict import Rest, Scope, filled, lines_of, rests, values_for
+from ptosim.tools.lsp.predict import (
+    Offer,
+    Rest,
+    Scope,
+    escaped,
+    filled,
+    lines_of,
+    rests,
+    values_for,
+)
+from ptosim.tools.lsp.trial import tried
 
 MOST = 50
 """So many items at once: more are not read by anyone."""
 NEAR = 12_000
 """So many characters before a place are looked at for what comes after what."""
+OTHERS = 4
+"""So many other ways to write an operation are tried, where the first has errors."""
 FILLED = 12
 """So many operations are offered with their operands filled in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A word that fits: what is written for the characters from `start` on. A `snippet` has tab
-    stops, in the form of the protocol."""
-
-    label: str
-    kind: str  # operation, value, function, type, member, attribute, rest
-    detail: str
-    start: int
-    text: str
-    doc: str = ""
-    snippet: str = ""
-
-    @property
-    def next_word(self) -> str:
-        """The first word of what is written."""
-        words = pieces(self.text)
-        return words[0].text if words else ""
 
 
 _MEMBER = re.compile(r"#pto(?:\.(\w+)<|<(\w+) )(\w*)\Z")
@@ -76,8 +68,17 @@ def offers_at(scope: Scope) -> list[Offer]:
     for place in (_members, _short_members, _in_type, _in_dictionary, _statement, _operand):
         found = place(scope, line)
         if found is not None:
-            return _best(found, scope, line)
+            return tried(_best(found, scope, line), scope, line, _other_statements)
     return []
+
+
+def _other_statements(scope: Scope, offer: Offer, line: str) -> Iterator[Offer]:
+    """Other ways to write the operation of an offer."""
+    bare = replace(offer, text=offer.label, snippet="")
+    for number in range(1, OTHERS + 1) if offer.kind == "operation" else ():
+        other = _statement_offer(scope, bare, line, number)
+        if other.text not in (bare.text, offer.text):
+            yield other
 
 
 def _line_before(scope: Scope) -> str:
@@ -352,12 +353,12 @@ def _operation(row: OpDef, start: int) -> Offer:
     return Offer(name, "operation", row.summary, start, name)
 
 
-def _statement_offer(scope: Scope, offer: Offer, line: str) -> Offer:
-    """The same with its operands: as in the last statement of it, or in its example."""
-    lines = list(lines_of(scope, offer.label))
-    if not lines:
+def _statement_offer(scope: Scope, offer: Offer, line: str, number: int = 0) -> Offer:
+    """The same with its operands: as in the last statement of it, the ones before, its example."""
+    lines = list(dict.fromkeys(lines_of(scope, offer.label)))
+    if number >= len(lines):
         return offer
-    words = pieces(lines[0])
+    words = pieces(lines[number])
     begin = next((n for n, w in enumerate(words) if w.text.strip('"') == offer.label), None)
     if begin is None or words[begin].kind == "string":
         return offer
@@ -372,15 +373,16 @@ def _statement_offer(scope: Scope, offer: Offer, line: str) -> Offer:
 
 
 def _fresh(scope: Scope, word: Piece) -> Piece:
-    """A result with a name that nothing has yet."""
-    if word.kind != "value" or word.text not in scope.values:
+    """A result with a name that nothing has, not after the place either."""
+    if word.kind != "value" or not _is_taken(scope, word.text):
         return word
     stem = word.text.rstrip("0123456789")
-    number = next(n for n in range(1, 10_000) if f"{stem}{n}" not in scope.values)
-    return Piece(word.kind, f"{stem}{number}", word.start, word.gap)
+    names = (f"{stem}{n}" for n in range(1, 10_000))
+    return Piece(word.kind, next(n for n in names if not _is_taken(scope, n)), word.start, word.gap)
 
 
-_SPECIAL = re.compile(r"[\\$}]")
+def _is_taken(scope: Scope, name: str) -> bool:
+    return re.search(rf"{re.escape(name)}(?![\w$.-])", scope.text) is not None
 
 
 def _texts(words: Iterable[Piece]) -> tuple[str, str]:
@@ -388,11 +390,11 @@ def _texts(words: Iterable[Piece]) -> tuple[str, str]:
     plain, snippet, stop = "", "", 0
     for word in words:
         gap = word.gap if plain else ""
-        escaped = _SPECIAL.sub(r"\\\g<0>", word.text)
+        shown = escaped(word.text)
         if word.kind in ("value", "number"):
             stop += 1
-            escaped = f"${{{stop}:{escaped}}}"
-        plain, snippet = plain + gap + word.text, snippet + gap + escaped
+            shown = f"${{{stop}:{shown}}}"
+        plain, snippet = plain + gap + word.text, snippet + gap + shown
     return plain, f"{snippet}$0"
 
 

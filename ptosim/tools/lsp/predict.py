@@ -36,6 +36,34 @@ _TARGET = re.compile(r'pto\.target_arch\s*=\s*"(a2a3|a5)"')
 _ONE = re.compile(r"%[\w$.-]+")
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A word that fits: what is written for the characters from `start` on. A `snippet` has tab
+    stops, in the form of the protocol."""
+
+    label: str
+    kind: str  # operation, value, function, type, member, attribute, rest
+    detail: str
+    start: int
+    text: str
+    doc: str = ""
+    snippet: str = ""
+
+    @property
+    def next_word(self) -> str:
+        """The first word of what is written."""
+        words = pieces(self.text)
+        return words[0].text if words else ""
+
+
+_SPECIAL = re.compile(r"[\\$}]")
+
+
+def escaped(text: str) -> str:
+    """Return a text as it is in a snippet."""
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
 @dataclass(slots=True, eq=False)
 class Named:
     """A value: its name, its type (None of one that could not be read), and where it is made."""

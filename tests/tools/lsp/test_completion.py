@@ -188,3 +188,40 @@ def _asked(words: list[Piece]) -> list[Piece]:
     is_head = words[0].text == "func.func"
     new = ("value", "function") if is_head else ()
     return [w for w in words[begin:] if w.kind not in ("number", *new)]
+
+
+def test_every_statement_that_is_offered_whole_could_be_there():
+    """In shipped programs an operation is begun on a line of its own, or a line is cut anywhere: what
+    is offered as a whole statement, written into the whole text, adds no error to those that the text
+    has without the line. What has another one is offered as its next word alone."""
+    random_ = random.Random(49)
+    names = [n for n in shipped_names() if n.partition("/")[0] not in ("broken", "page")]
+    whole = 0
+    for name in random_.sample(names, 30):
+        lines = open_source(f"@{name}").text.split("\n")
+        number = random_.choice([n for n, line in enumerate(lines) if _is_plain(line)])
+        line = lines[number]
+        indent = len(line) - len(line.lstrip())
+        is_new = random_.random() < 0.6
+        typed = line[:indent] + random_.choice(("pto.t", "pto.ta", "pto.ts", "pto.a", "%new = ")) if is_new else line[: random_.randrange(indent, len(line))]  # fmt: skip
+        before, after = "\n".join([*lines[:number], typed]), "\n".join(["", *lines[number + (not is_new):]])  # fmt: skip
+        base = Document(
+            "t.pto", "\n".join([*lines[:number], *lines[number + (not is_new) :]]), Settings()
+        )
+        known = {(f.code, f.message) for f in base.findings if f.is_error}
+        for offer in offers_at(Scope(base, before + after, len(before))):
+            if offer.kind not in ("operation", "rest") or offer.text == offer.next_word:
+                continue
+            text = before[: offer.start] + offer.text + after
+            found = Document("t.pto", text, Settings()).findings
+            new = [f for f in found if f.is_error and (f.code, f.message) not in known]
+            assert new == [], (name, offer.text)
+            whole += 1
+    assert whole > 30
+
+
+def _is_plain(line: str) -> bool:
+    words = line.split()
+    return (
+        line.startswith("  ") and "{" not in line and words[0].startswith(("pto.", "%", "arith."))
+    )
