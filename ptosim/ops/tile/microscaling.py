@@ -68,7 +68,7 @@ def tquant_support(op: Operation, profile: Profile) -> str | None:
         return None
     algorithm, kind = _member(op, "mx_alg", "mx_quant_alg"), _member(op, "quant_type", "quant_type")
     if mode_of(algorithm, kind, None, dst.dtype.bits).dst == _E2M1 and src.dtype.bits == 32:
-        return "MXFP4 takes f16 and bf16 sources on A5, not f32; convert the source first"
+        return "f32 to MXFP4 exists in profile `cpu` only; convert to f16 or bf16 first"
     return None
 
 

@@ -270,6 +270,34 @@ def test_the_pages_constraints_begin_where_it_says(word, inside, beyond):
     assert told(beyond)
 
 
+SSA_MX = (
+    "%q, %e = pto.tquant %x {{mx_alg = #pto<mx_quant_alg {alg}>, grp_axis = 1}} : "
+    "(!pto.tile<{rows}x64xf32>) -> (!pto.tile<{rows}x64x{out}>, !pto.tile<{rows}x2xui8>)"
+)
+
+
+@pytest.mark.parametrize(("rows", "told"), [(24, True), (32, False)])
+def test_results_in_ssa_form_have_the_same_notes(rows, told):
+    text = SSA_MX.format(alg="OcpMxFp8E4M3", rows=rows, out="i8")
+    found = check_source(Source("p.pto", text), "a5", profile="page").findings
+    assert [d.code for d in found if d.code == "PTO7213"] == ["PTO7213"] * told
+
+
+@pytest.mark.parametrize("form", ["operands", "results"])
+def test_f32_to_mxfp4_is_said_the_same_by_check_and_run(form):
+    """The library of A5 takes f16 and bf16; only its CPU model has f32."""
+    alg = "OcpMxFp4E2M1"
+    text = mx(32, 64, "32x2", alg=alg, out="f4E2M1FN").replace("bf16", "f32")
+    if form == "results":
+        text = SSA_MX.format(alg=alg, rows=32, out="f4E2M1FN")
+    said = "f32 to MXFP4, which exists in profile `cpu` only"
+    assert said in findings(text)["PTO3031"].message
+    with pytest.raises(ptosim.UnsupportedError) as refused:
+        ptosim.load(text, target="a5").run()
+    messages = [d.message for d in refused.value.diagnostics]
+    assert any("f32 to MXFP4 exists in profile `cpu` only" in m for m in messages)
+
+
 # -- sizes -----------------------------------------------------------------------------------------
 
 
