@@ -58,7 +58,7 @@ class PipeEnd:
 @dataclass(slots=True, eq=False)
 class Share:
     """One vector core's share of one direction: slots taken for views, tiles pushed, handed out,
-    popped and given back, and what the slots hold."""
+    popped and given back, what the slots hold, and where in global memory a push put it."""
 
     taken: int = 0
     pushed: int = 0
@@ -66,6 +66,7 @@ class Share:
     popped: int = 0
     freed: int = 0
     entries: dict[int, np.ndarray] = field(default_factory=dict)
+    places: dict[int, Pointer] = field(default_factory=dict)
 
     def has_slot(self, end: PipeEnd) -> bool:
         """True if the producer may write its next tile: the first round is free, then each half of
@@ -89,7 +90,10 @@ class Fifos:
 
     def copy(self) -> Fifos:
         """Return a copy of the state; what slots hold is never changed in place."""
-        shares = {k: replace(s, entries=dict(s.entries)) for k, s in self.shares.items()}
+        shares = {
+            k: replace(s, entries=dict(s.entries), places=dict(s.places))
+            for k, s in self.shares.items()
+        }
         return Fifos(dict(self.ends), dict(self.current), shares)
 
     def restore(self, state: Fifos) -> None:

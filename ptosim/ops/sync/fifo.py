@@ -16,6 +16,7 @@ import numpy as np
 from ptosim.ground.ir.types import TileType
 from ptosim.machine.fifo import PipeEnd, Share
 from ptosim.machine.tile import Tile, TileRef, tile_ref
+from ptosim.machine.values import Pointer
 from ptosim.ops.base.binding import Binding, OpFault, check_valid
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.base.orders import FifoUse, Free, Pop, Push
@@ -59,6 +60,8 @@ def tpush(op: Binding) -> Commit:
         index = shares()[0].pushed
         for share in shares():
             share.entries[index % end.slot_num] = np.array(values)
+            if end.gm is not None:
+                share.places[index % end.slot_num] = slot_start(op, end, direction, index)
             share.pushed += 1
         if end.gm is not None:
             _store(op, end, direction, index, values, split)
@@ -168,6 +171,7 @@ def tpop(op: Binding) -> Commit:
         if not taking:  # the idle vector core of split 0
             tile.write(np.zeros((rows, cols), tile.dtype))
             return
+        _check_place(op, end, direction, taking[0])
         values = _taken(op, end, direction, taking, split)
         _check_pop(op, tile, values)
         tile.write(values.view(tile.dtype))
@@ -257,6 +261,26 @@ def _fetched(
     row = (width or like.shape[1]) * size
     first = at[0] * row + at[1] * size
     return np.array(_slot(op, end, direction, index, like.shape, (row, size), first, like.dtype))
+
+
+def _check_place(op: Binding, end: PipeEnd, direction: str, share: Share) -> None:
+    """Report a slot that is not where the other end has put the tile: each end computes the place
+    from the pointer that it was given."""
+    pushed = share.places.get(share.popped % end.slot_num)
+    taken = slot_start(op, end, direction, share.popped) if end.gm is not None else None
+    if pushed is None or taken is None or pushed == taken:
+        return
+    mine, other = (_place_of(op, place) for place in (taken, pushed))
+    op.report(
+        "PTO5108",
+        f"takes slot {share.popped % end.slot_num} from {mine}; the push put its tile at {other}",
+        help="give both ends the same pointer as gm_slot_buffer, with the same offset of the block",
+    )
+
+
+def _place_of(op: Binding, place: Pointer) -> str:
+    assert isinstance(place.memory, int)
+    return f"byte {place.byte} of `{op.machine.buffers[place.memory].name}`"
 
 
 def _check_pop(op: Binding, tile: Tile, values: np.ndarray) -> None:

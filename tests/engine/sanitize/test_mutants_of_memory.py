@@ -56,3 +56,17 @@ def test_a_mutant_of_each_kind_is_found(kind: str) -> None:
 
 def test_every_kind_is_among_them() -> None:
     assert set(FOUND) == {*KINDS, "tile size", "valid region"}
+
+
+def test_ends_of_a_fifo_that_compute_other_places_for_its_slots() -> None:
+    """The vector function has half of the block's number, so its slots are not where the cube
+    function puts its tiles. On A5 the slots are on the chip."""
+    text, args, options = case("cube/swiglu", placed=False)
+    head, _, tail = text.rpartition("%block = pto.get_block_idx")
+    half = """%is = pto.get_block_idx
+    %two = arith.constant 2 : i64
+    %block = arith.divui %is, %two : i64"""
+    before, after = (seen(t, args, **options) for t in (text, f"{head}{half}{tail}"))
+    assert isinstance(before, Seen)
+    assert isinstance(after, Seen)
+    assert (before.codes, after.codes) == (set(), {"PTO5108"})
