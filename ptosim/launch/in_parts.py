@@ -23,6 +23,10 @@ from ptosim.launch.prepared import LEAST, Args, Prepared, RunOptions, prepare
 from ptosim.launch.results import Result
 from ptosim.machine.core import Core
 
+FOLLOWED, SHARE = 100_000, 4
+"""Instructions that are followed with sanitizers: so many, or that part of all; where loops do not
+repeat, one round after the other is as good."""
+
 
 class _Placed(Unknowns):
     """Goes on only where values decide nothing of what is reached. `has_values_checked`: some are
@@ -67,7 +71,7 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     chosen, monitor = parse(options.sanitize), None
     if chosen.is_needed:
         watched = _Watched(prepared, replace(options, timing=False), args)
-        if not watched.is_clean():
+        if not watched.is_clean(max(FOLLOWED, count // SHARE)):
             return None
         monitor = watched.monitor
         if chosen.quant and watched.domain.has_values_checked:
@@ -95,8 +99,9 @@ class _Watched:
         self._launch.begin(domain=self.domain)
         self.monitor = self._launch.sanitizers()
 
-    def is_clean(self) -> bool:
-        """True if nothing is found, and nothing could be in rounds that were left out."""
+    def is_clean(self, most: int) -> bool:
+        """True if nothing is found, and nothing could be in rounds that were left out; at most so
+        many instructions are followed without leaving some out."""
         from ptosim.launch.dry_run import Walk  # with what `check` needs
 
         launch, monitor, domain = self._launch, self.monitor, self.domain
@@ -105,7 +110,7 @@ class _Watched:
         told = len(launch.sink)
         walk = Walk(launch.engine, domain, monitor)
         try:
-            ended = walk.to_the_end(launch.options.most_instructions)
+            ended = walk.to_the_end(most)
         finally:
             walk.stop()
         if ended or not walk.is_sure or domain.unplaced or domain.unchecked:
