@@ -377,7 +377,7 @@ class FollowedLoops:
             self.give_up()
             return
         sweep = Sweep(moving, periods)
-        if not sweep.is_free():
+        if not sweep.is_free() or sweep.meets(self.monitor.watched_lines):
             self.give_up()
             return
         self._leave_out(trial, periods, gains, sweep)
@@ -401,6 +401,7 @@ class FollowedLoops:
         fifos = fifo_gains(self.engine, trial.states) or {}
         fixed = list(self._compared.fixed.values())
         Writing(iter((gains * periods).tolist())).monitor(self.monitor, fixed)
+        sweep.pass_over(self.monitor.watched_lines)
         for noted in sweep.mark():
             self._journal.append(noted)
         move_fifos(self.engine, fifos, periods)

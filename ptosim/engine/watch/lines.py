@@ -8,6 +8,9 @@ to begin at one (PTOAS#696, #915, #951, pypto#2005, pypto PR#2513)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Access
@@ -19,6 +22,7 @@ from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.isa.alignment import Passes
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import Core
+from ptosim.machine.effects.ranges import intervals
 
 LINE = 64
 MOST_LINES = 4096
@@ -43,7 +47,9 @@ class ScalarLines:
         self._report = report
         self._dirty: dict[Line, dict[int, _Use]] = {}
         self._cached: dict[int, dict[Line, _Use]] = {}
-        self._stored: dict[Line, _Use] = {}  # by DMA
+        self._stored: dict[Line, tuple[int, _Use]] = {}  # by DMA, with the number of the store
+        self._passed: list[tuple[int, _Use, str, np.ndarray]] = []  # the same of many rounds
+        self._stores = 0
         self._stale: dict[Line, tuple[_Use, set[int]]] = {}
         self._seen: set[tuple[str, int, int]] = set()
 
@@ -72,8 +78,46 @@ class ScalarLines:
 
     def begin_again(self) -> None:
         """Nothing is cached, as at first."""
-        for kept in (self._dirty, self._cached, self._stored, self._stale):
+        for kept in (self._dirty, self._cached, self._stored, self._stale, self._passed):
             kept.clear()
+
+    # -- rounds that are left out ------------------------------------------------------------------
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what decides what is told later, but for what DMA stored."""
+        dirty = tuple((line, tuple(users)) for line, users in self._dirty.items() if users)
+        cached = tuple((core, frozenset(lines)) for core, lines in self._cached.items() if lines)
+        stale = tuple((line, frozenset(cores)) for line, (_, cores) in self._stale.items())
+        return dirty, cached, stale, len(self._seen)
+
+    def is_free(self, window: Footprint, swept: Footprint) -> bool:
+        """True if a window that DMA stores meets no line of a scalar unit in the rounds in which it
+        sweeps over some bytes."""
+        if window.bytes > MOST_LINES * LINE:
+            return False
+        ranges, name = _ranges(swept), swept.shadow.name
+        lines = {line for line, users in self._dirty.items() if users}
+        return not any(
+            _is_in(ranges, number)
+            for other, number in lines.union(*self._cached.values())
+            if other == name
+        )
+
+    def pass_over(self, swept: Footprint, access: Access) -> None:
+        """DMA has stored bytes in many rounds."""
+        self._stores += 1
+        use = _Use(access.core, access.inst)
+        self._passed.append((self._stores, use, swept.shadow.name, _ranges(swept)))
+
+    def _stored_by(self, line: Line) -> _Use | None:
+        """The last transfer to a line."""
+        last, found = self._stored.get(line, (0, None))
+        for number, use, name, ranges in self._passed:
+            if number > last and name == line[0] and _is_in(ranges, line[1]):
+                last, found = number, use
+        return found
+
+    # -- one access --------------------------------------------------------------------------------
 
     def _load(self, use: _Use, line: Line) -> None:
         mine = self._cached.setdefault(use.core.index, {})
@@ -88,8 +132,9 @@ class ScalarLines:
         other = next((u for c, u in users.items() if c != core), None)
         if other is not None:
             self._tell("PTO5250", use, other)
-        if line in self._stored:
-            self._tell("PTO5251", use, self._stored[line])
+        stored = self._stored_by(line)
+        if stored is not None:
+            self._tell("PTO5251", use, stored)
         users[core] = use
         self._cached.setdefault(core, {}).setdefault(line, use)
         self._changed(use, line, {core})
@@ -98,7 +143,8 @@ class ScalarLines:
         users = self._dirty.get(line)
         if users:
             self._tell("PTO5251", use, next(iter(users.values())))
-        self._stored[line] = use
+        self._stores += 1
+        self._stored[line] = self._stores, use
         self._changed(use, line, set())
 
     def _changed(self, use: _Use, line: Line, knowing: set[int]) -> None:
@@ -113,6 +159,17 @@ class ScalarLines:
             return
         self._seen.add(key)
         _TOLD[code](self._report, later, earlier)
+
+
+def _ranges(print_: Footprint) -> np.ndarray:
+    """The first line and the last one of each run of bytes, ascending."""
+    rows = intervals(print_.parts)
+    return np.stack([rows[:, 0] // LINE, (rows[:, 1] - 1) // LINE], 1)
+
+
+def _is_in(ranges: np.ndarray, line: int) -> bool:
+    at = int(np.searchsorted(ranges[:, 0], line, "right")) - 1
+    return at >= 0 and line <= int(ranges[at, 1])
 
 
 def _lines(print_: Footprint) -> list[Line]:

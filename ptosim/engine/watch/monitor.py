@@ -125,9 +125,14 @@ class Monitor(Marks):
 
         return checked
 
+    @property
+    def watched_lines(self) -> ScalarLines | None:
+        """The lines that scalar units cache, if they store and races are looked at."""
+        return self.lines if self.has_scalar_stores and self.chosen.races else None
+
     def _on_lines(self, core: Core, inst: Inst, access: Access) -> tuple[Callable[[], None], ...]:
         """What a transfer, or an operation on the cache, does to lines that scalar units cache."""
-        if not self.has_scalar_stores or not self.chosen.races:
+        if self.watched_lines is None:
             return ()
         if inst.op is not None and inst.op.has("writes_back"):
             return (lambda: self.lines.cleaned(core),)

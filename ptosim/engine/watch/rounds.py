@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.core.bound import Kind
 from ptosim.engine.watch.clocks import READS, Agent, Clock
+from ptosim.engine.watch.lines import ScalarLines
 from ptosim.engine.watch.marks import NOBODY, Noted, takes_over
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
@@ -39,7 +41,7 @@ def is_plain(monitor: Monitor) -> bool:
     by a signal in memory, nothing is left to be said of the operation before."""
     agents = monitor.clocks.agents.values()
     waits = any(agent.pending for agent in agents) or not monitor.notices.is_empty
-    return not (waits or monitor.tainted or monitor.twins or monitor.has_scalar_stores)
+    return not (waits or monitor.tainted or monitor.twins)
 
 
 class Walk:
@@ -69,7 +71,7 @@ class Walk:
         self.shape += [
             (key, tuple(i.pc for i in set_)) for key, set_ in monitor.flags.pending.items() if set_
         ]
-        self.shape.append(monitor.control.state())
+        self.shape += [monitor.control.state(), monitor.lines.state()]
         for key, shadow in monitor.shadows.items():
             if not shadow.is_global:
                 self.shape.append((key, shadow.version, len(shadow.atoms)))
@@ -310,6 +312,23 @@ class Sweep:
         low, high = low + min(way, 0), high + max(way, 0)
         first, last = first + min(else_, 0), last + max(else_, 0)
         return high <= first or last <= low
+
+    def meets(self, lines: ScalarLines | None) -> bool:
+        """True if a scalar unit accesses memory in windows that move, or has a line in its cache
+        over which a transfer passes; False where nobody watches lines."""
+        for window, swept in self._swept if lines is not None else ():
+            by_scalar = window.noted.entry[2].inst.kind is Kind.ACTION
+            if by_scalar or (
+                window.is_write and not lines.is_free(window.print_, swept)  # type: ignore[union-attr]
+            ):
+                return True
+        return False
+
+    def pass_over(self, lines: ScalarLines | None) -> None:
+        """Note what transfers store in these periods past the caches of scalar units."""
+        for window, swept in self._swept:
+            if window.is_write and lines is not None:
+                lines.pass_over(swept, window.noted.entry[2])
 
     def mark(self) -> Iterator[Noted]:
         """Note what the last of these periods leaves behind; yield it as what was noted."""

@@ -157,6 +157,41 @@ def test_windows_that_move_over_gigabytes_are_swept(left_out):
     assert sum(left_out) > rounds - 100
 
 
+def scalar_store(element: int, number: int = 0) -> str:
+    """A store of the scalar unit into the array that the loop stores to."""
+    return (
+        f"%w{number} = arith.constant {element} : index\n%v{number} = arith.constant 1.0 : f32\n"
+        f"pto.store_scalar %v{number}, %pz[%w{number}] : !pto.ptr<f32>, f32\n"
+    )
+
+
+@pytest.mark.parametrize("row", [0, 5_000, 15_999])
+def test_a_scalar_store_meets_the_lines_of_rounds_that_were_left_out(row, left_out):
+    body = window("x", "%row", "p") + window("z", "%row", "q") + ROUND
+    element = COLUMNS * row + 40
+    done = "pto.barrier <PIPE_ALL>\n"
+    text = long_loop(body, done + scalar_store(element), rows=16, rounds=1000)
+    assert codes(text) == ["PTO5251"]
+    assert left_out
+    assert outcome(text, in_full=False) == outcome(text, in_full=True)
+    beside = long_loop(body, done + scalar_store(element + 64), rows=16, rounds=1000)
+    assert codes(beside) == []
+
+
+@pytest.mark.parametrize("where", ["before", "in", "after"])
+@pytest.mark.parametrize("seed", range(6))
+def test_scalar_stores_beside_loops(seed, where):
+    """Before a loop, in each of its rounds, and after it."""
+    lines = kernel(seed).splitlines()
+    heads = [at for at, line in enumerate(lines) if "scf.for" in line]
+    end = next(at for at, line in enumerate(lines) if line.strip() == "return")
+    at = {"before": heads[0], "in": heads[-1] + 1, "after": end}[where]
+    element = (3, COLUMNS * 16 * 50 + 3, COLUMNS * ROWS - 20)[seed % 3]
+    lines.insert(at, scalar_store(element, 99_999))
+    text = "\n".join(lines)
+    assert outcome(text, in_full=False) == outcome(text, in_full=True)
+
+
 def test_rows_that_a_loop_has_stored_are_not_loaded_without_order(left_out):
     """Nothing tells the load after the loop that the last rows were stored."""
     body = window("x", "%row", "p") + window("z", "%row", "q") + ROUND
