@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from ptosim.ground.records import NamedTuple
 from ptosim.launch import arguments, generated, results
 from ptosim.launch.extents import Needed, missing_scalars, needed_elements, only_read, squeezed
 from ptosim.launch.generated import LazyArray, is_lazy
-from ptosim.launch.on_chip import OnChip, is_on_chip
 from ptosim.launch.prepared import NORMAL, Prepared, RunOptions
 from ptosim.launch.results import Unmade, unmade
 from ptosim.machine.core import Core, Machine
@@ -38,6 +37,9 @@ from ptosim.machine.tile import store_tile
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.scalar.global_views import contiguous, default_value, memref_view
+
+if TYPE_CHECKING:
+    from ptosim.launch.on_chip import OnChip
 
 
 class Argument(NamedTuple):
@@ -82,8 +84,8 @@ class Binding:
         """The tiles that have content from the start."""
         self.arrays: dict[str, Argument] = {}
         """Where the arrays of arguments are, by name (of several ranks `name@rank`)."""
-        self.on_chip = OnChip(machine)
-        """Arrays of arguments in memories of the core."""
+        self.on_chip: OnChip | None = None
+        """Arrays of arguments in memories of the core, if there are some."""
         self.rank_slots: list[dict[int, Any]] = []
         """What the cores of each rank begin with, where that differs from the program's values."""
         self._rank = 0
@@ -128,7 +130,8 @@ class Binding:
         for name, array in self.tile_inputs.items():
             slot = self.program.tiles[name][0]
             store_tile(core, core.slots[slot], array)
-        self.on_chip.fill(core)
+        if self.on_chip is not None:
+            self.on_chip.fill(core)
 
     def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
         """What the functions that are launched together reach of each pointer: the most of them."""
@@ -161,7 +164,7 @@ class Binding:
                 continue
             if isinstance(type_, ScalarType):
                 slots[slot] = self._scalar(value, type_, given)
-            elif is_on_chip(self.launched, value, type_, given):
+            elif self._is_on_chip(value, type_, given):
                 slots[slot] = self._on_chip(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType, ViewType)):
                 type_ = arguments.of_array(value, type_, given)
@@ -180,6 +183,14 @@ class Binding:
             bound[value.name] = slots.get(slot, self.program.initial[slot])
         return slots
 
+    def _is_on_chip(self, value: Value, type_: Any, given: dict[str, Any]) -> bool:
+        if not isinstance(type_, (PtrType, MemRefType)) or type_.space in (None, "gm"):
+            return False
+        from ptosim.launch.on_chip import OnChip, is_on_chip  # most runs have none
+
+        self.on_chip = self.on_chip or OnChip(self.machine)
+        return is_on_chip(self.launched, value, type_, given)
+
     def _on_chip(self, value: Value, type_: Any, given: dict[str, Any]) -> Any:
         """A pointer to, or a view of, an array in a memory of the core."""
         needed, key = _all_of(type_), self._key(value.name, self._rank)
@@ -195,6 +206,7 @@ class Binding:
         if needed is not None and array.size < needed.elements:
             had = f"argument `{value.name}` has {array.size} elements"
             raise UsageError(f"{had}; {type_} has {needed.elements}")
+        assert self.on_chip is not None
         return self.on_chip.place(key, type_, array)
 
     def _made_on_chip(self, value: Value, type_: MemRefType, needed: Needed) -> np.ndarray:

@@ -313,7 +313,7 @@ class Launch:
         tiles = (v for v in self.function.args if v.name in self.binding.tile_inputs)
         text = self.options.sanitize
         monitor = attach(self.engine, text, tiles, ordered=self.prepared.keeps_text)
-        if monitor is not None:
+        if monitor is not None and self.binding.on_chip is not None:
             self.binding.on_chip.define(monitor)
         return monitor
 
@@ -327,7 +327,8 @@ class Launch:
         arrays = {n: held(a, at_end=at_end) for n, a in self.binding.arrays.items()}
         outputs = results.Outputs(arrays)
         core = self.machine.cores[0]
-        for name, array in self.binding.on_chip.outputs(core):
+        on_chip = self.binding.on_chip
+        for name, array in on_chip.outputs(core) if on_chip is not None else ():
             outputs[name] = array
         for value in results.output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]

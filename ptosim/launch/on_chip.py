@@ -12,7 +12,7 @@ from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import MemRefType, PtrType, TileType, Type
+from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
@@ -24,12 +24,14 @@ _ALIGN = 256
 
 
 def is_on_chip(
-    functions: Sequence[Function], value: Value, type_: Type, given: Collection[str]
+    functions: Sequence[Function],
+    value: Value,
+    type_: PtrType | MemRefType,
+    given: Collection[str],
 ) -> bool:
     """True for an argument in a memory of the core that has content: an array, or a memref, whose
-    type says how much it is. Raises UsageError for a memref in the place of a tile."""
-    if not isinstance(type_, (PtrType, MemRefType)) or type_.space in (None, "gm"):
-        return False
+    type says how much it is; a pointer that is left out is that of a buffer of unknown size. Raises
+    UsageError for a memref in the place of a tile."""
     if isinstance(type_, MemRefType) and any(_is_tile_of(f, value) for f in functions):
         raise UsageError(
             f"argument `{value.name}` is a buffer in {type_.space} in the place of a tile: only "
