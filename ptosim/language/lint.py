@@ -77,14 +77,14 @@ def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
     for op in function.ops:
         for pair in joined(op) if not op.has("same_storage") else ():
             read.update(id(roots.of(value)) for value in pair)
-        written = _only_output(op)
+        written = _outputs(op)
         for _, role, value in named_values(op):
             root = roots.of(value)
             if op.has("makes_storage") and value in op.results:
                 tiles[id(root)] = root
             elif op.has("same_storage"):
                 continue
-            elif role is Role.OUT and value is written:
+            elif role is Role.OUT and value in written:
                 writers[id(root)] = op
             else:
                 read.add(id(root))
@@ -101,11 +101,12 @@ def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
             )
 
 
-def _only_output(op: Operation) -> Value | None:
-    """The tile that an operation fills if it has no other result."""
+def _outputs(op: Operation) -> list[Value]:
+    """The tiles that an operation fills: its only result, or several that are halves of one."""
     outputs = [value for _, role, value in named_values(op) if role is not Role.IN]
-    tile = outputs[0] if len(outputs) == 1 else None
-    return tile if tile is not None and isinstance(tile.type, TileType) else None
+    if len(outputs) != 1 and not op.has("halves"):
+        return []
+    return [value for value in outputs if isinstance(value.type, TileType)]
 
 
 _WHOLE = frozenset(
@@ -130,7 +131,7 @@ def _overwritten(ops: list[Operation], roots: Roots, source: Source) -> Iterator
         if op.regions or op.has("call") or op.has("sets_valid") or op.has("jumps"):
             pending.clear()
             continue
-        output = _only_output(op)
+        output = next(iter(_outputs(op)), None)
         for _, role, value in named_values(op):
             root = roots.of(value)
             before = pending.pop(id(root), None)

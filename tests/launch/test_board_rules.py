@@ -38,3 +38,107 @@ def test_the_severity_of_a_rule_is_that_of_its_finding():
     for rule in RULES:
         worst = max(findings(rule.wrong, rule), key=lambda d: d.severity)
         assert worst.severity.word == rule.severity, rule.id
+
+
+NEGATIVE = """module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k(%n: index) attributes {{pto.kernel}} {{
+    %c64 = arith.constant 64 : index
+    %t = pto.alloc_tile valid_row = %n valid_col = %c64 : !pto.tile_buf<vec, 16x64xf32, valid=?x?>
+    return
+  }}
+}}""".replace("{{", "{").replace("}}", "}")
+
+
+@pytest.mark.parametrize(("n", "hangs"), [(-1, True), (17, False)])
+def test_a_negative_extent_hangs_a_board(n, hangs):
+    """A11: the time-out of a core is what a board shows of it; one too large is another fault."""
+    (found,) = [d for d in ptosim.check(NEGATIVE, args={"n": n}) if d.code == "PTO6004"]
+    assert ("boards say 507014" in (found.help or "")) is hangs
+    assert ("arith.maxsi" in (found.help or "")) is hangs
+
+
+def test_a_negative_size_of_a_window_says_the_boards_number():
+    assert catalog()["PTO6002"].boards == ("507014",)
+
+
+TILE, PART = "!pto.tile_buf<vec, 16x64xf32>", "!pto.partition_tensor_view<16x64xf32>"
+WHOLE = "!pto.tensor_view<16x64xf32>"
+STATIC = "pto.{}_flag[<PIPE_MTE2>, <PIPE_S>, <EVENT_ID1>]"
+FLAGS = f"{STATIC.format('set')}\n{STATIC.format('wait')}"
+EVENT = "pto.{}_event[#pto.sync_op_type<TLOAD>, #pto.sync_op_type<TVEC>, #pto.event<EVENT_ID0>]"
+DYNAMIC = "pto.{}_flag_dyn[<PIPE_MTE2>, <PIPE_V>, %c1]"
+
+
+def loads_computes_stores(line: str, arch: str) -> str:
+    """A text with level 2 and automatic synchronisation, and one more line in it."""
+    return f"""module attributes {{pto.target_arch = "{arch}"}} {{
+  func.func @k(%x: {WHOLE}, %y: {WHOLE}) {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
+    %true = arith.constant true
+    %px = pto.partition_view %x, offsets = [%c0, %c0], sizes = [%c16, %c64] : {WHOLE} -> {PART}
+    %py = pto.partition_view %y, offsets = [%c0, %c0], sizes = [%c16, %c64] : {WHOLE} -> {PART}
+    %a = pto.alloc_tile : {TILE}
+    pto.tload ins(%px : {PART}) outs(%a : {TILE})
+    {line}
+    pto.tabs ins(%a : {TILE}) outs(%a : {TILE})
+    pto.tstore ins(%a : {TILE}) outs(%py : {PART})
+    return
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("arch", ["a3", "a5"])
+@pytest.mark.parametrize(("line", "skipped"), [
+    ("", False), ("pto.barrier <PIPE_V>", False), ("pto.barrier <PIPE_ALL>", False),
+    ("pto.barrier_sync[<TVEC>]", False), ("pto.fence.barrier_all #pto.fence_scope<gm>", False),
+    ('pto.get_buf "PIPE_V", 0, 0\npto.rls_buf "PIPE_V", 0, 0', False),
+    (f"{DYNAMIC.format('set')}\n{DYNAMIC.format('wait')}", False),
+    (FLAGS, True), (f"scf.if %true {{\n{FLAGS}\n}}", True),
+    (f"{EVENT.format('record')}\n{EVENT.format('wait')}", True),
+])  # fmt: skip
+def test_static_flags_and_events_alone_switch_insertion_off(line, skipped, arch):
+    """S14, S16: in the whole function, at any depth; whatever else orders is invisible to it."""
+    races = {d.code for d in ptosim.check(loads_computes_stores(line, arch)) if d.is_error}
+    assert bool(races) is skipped
+
+
+MICRO = """{run}module attributes {{pto.target_arch = "a5"{attrs}}} {{
+  func.func @k(%x: !pto.ptr<f32, gm>) attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+    %z = arith.constant 0 : index
+    %c0 = arith.constant 0 : i64
+    %n1 = arith.constant 1 : i64
+    %n = arith.constant 256 : i64
+    %u = pto.castptr %c0 : i64 -> !pto.ptr<f32, ub>
+    pto.mte_gm_ub %x, %u, %c0, %n nburst(%n1, %n, %n) : !pto.ptr<f32, gm>, !pto.ptr<f32, ub>, i64, i64, i64, i64, i64
+    {line}
+    pto.vecscope {{
+      %k = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+      %v = pto.vlds %u[%z] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>
+      pto.vsts %v, %u[%z], %k : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+    }}
+    return
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(("run", "attrs", "line", "sync"), [
+    ("", "", "", None), ("", "", "", "auto"), ("", ', pto.mode = "auto"', "", None),
+    ("// RUN: ptoas --enable-insert-sync --pto-arch=a5 %s\n", "", "", None),
+    ("", "", "%t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>", "auto"),
+])  # fmt: skip
+def test_nothing_is_inserted_into_micro_code(run, attrs, line, sync):
+    """S20: whatever asks for it, and whatever is only allocated."""
+    text = MICRO.format(run=run, attrs=attrs, line=line)
+    assert "PTO5201" in {d.code for d in ptosim.check(text, sync=sync)}
+
+
+def test_a_half_that_nothing_reads_is_told():
+    """S09: both results of an interleave are there for their own sake."""
+    lines = "".join(f"%{n} = pto.alloc_tile : {TILE}\n" for n in "cd")
+    lines += f"pto.tinterleave ins(%a, %a : {TILE}, {TILE}) outs(%c, %d : {TILE}, {TILE})"
+    text = loads_computes_stores(lines, "a5").replace("tabs ins(%a", "tabs ins(%c")
+    unread = [d for d in ptosim.check(text, compat="2026-09") if d.code == "PTO7404"]
+    assert ["%d" in d.message for d in unread] == [True]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.diagnostics.catalog import board_numbers
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import OpFault
 from ptosim.ground.ir.core import Operation, Value
@@ -71,8 +72,18 @@ def check_valid(type_: TileType, rows: int, cols: int) -> None:
         raise OpFault(
             "PTO6004",
             f"valid shape {rows}x{cols} does not fit the tile's shape {type_.rows}x{type_.cols}",
-            help="a valid dimension is between 0 and the static one",
+            help=f"a valid dimension is between 0 and the static one{negative(rows, cols)}",
         )
+
+
+def negative(*extents: int) -> str:
+    """Return what a board makes of a negative valid extent, and its cure; nothing for others."""
+    if min(extents) >= 0:
+        return ""
+    return (
+        ", and `arith.maxsi %n, %c0 : index` keeps one from being negative; "
+        f"{board_numbers(('507014',))}"
+    )
 
 
 def check_elements(who: str, buffer: str, first: int, end: int, count: int, **more: Any) -> None:

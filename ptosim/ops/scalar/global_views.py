@@ -142,7 +142,9 @@ def partition_view(ctx: ValueContext) -> Action:
         for axis, (_, _, _, size) in enumerate(axes):
             if size < 0:
                 raise OpFault(
-                    "PTO6002", f"partition size {size} along dimension {axis} is negative"
+                    "PTO6002",
+                    f"partition size {size} along dimension {axis} is negative",
+                    help="`arith.maxsi %n, %c0 : index` keeps a size from being negative",
                 )
         if len(known) >= MAX_WINDOWS:
             known.clear()

@@ -16,7 +16,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.layout import Layout
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown
-from ptosim.ops.base.binding import OpFault, check_place, check_valid, check_window
+from ptosim.ops.base.binding import OpFault, check_place, check_valid, check_window, negative
 from ptosim.ops.base.context import Action, ValueContext, computed
 from ptosim.ops.base.functions import value
 from ptosim.ops.scalar.global_views import partition_view
@@ -249,7 +249,7 @@ def _check_valid(axis: str, extent: int, size: int) -> None:
         raise OpFault(
             "PTO6004",
             f"valid_{axis} {extent} exceeds subview {axis} size {size}",
-            help="a valid extent is between 0 and the size of the window",
+            help=f"a valid extent is between 0 and the size of the window{negative(extent)}",
         )
 
 
