@@ -88,7 +88,9 @@ class Monitor(Marks):
         binding = first.binding
         commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
         if binding.sync is not None or binding.signals or binding.awaits:
-            bound.commit = self._ordering(core, inst, agent, binding, commit)
+            touches = self.library_events(core, inst)
+            ordered = self._ordering(core, inst, agent, binding, commit)
+            bound.commit = ordered if touches is None else _in_turn(touches, ordered)
             return
         if binding.done is not None:
             bound.commit = self._afterwards(core, inst, agent, binding, commit)
@@ -446,6 +448,14 @@ class Monitor(Marks):
 
 
 # -- its engine ------------------------------------------------------------------------------------
+
+
+def _in_turn(first: Callable[[], None], then: Callable[[], Any]) -> Callable[[], Any]:
+    def run() -> Any:
+        first()
+        return then()
+
+    return run
 
 
 def attach(engine: Engine, text: str, inputs: Iterable[Value], *, ordered: bool) -> Monitor | None:

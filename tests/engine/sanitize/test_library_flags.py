@@ -64,3 +64,45 @@ module attributes {pto.target_arch = "TARGET"} {
 def test_windows_of_tiles_in_ub_go_by_the_scalar_unit(name, target, is_told):
     text = WINDOW.replace("TARGET", target).replace("OP", name)
     assert ("PTO5212" in [d.code for d in ptosim.check(text)]) == is_told
+
+
+PUSH = """
+!t = !pto.tile_buf<vec, 16x16xf32>
+!m = !pto.tile_buf<mat, 16x16xf32, blayout=col_major, slayout=row_major>
+module attributes {pto.target_arch = "TARGET"} {
+  func.func @cube(%g: !pto.ptr<f32>) attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
+    %b = pto.reserve_buffer {name = "fifo", size = 8192, location = #pto.address_space<mat>, auto = true} -> i32
+    %z = arith.constant 0 : i32
+    pto.aic_initialize_pipe {dir_mask = 2, slot_size = 1024} (GM c2v_consumer_buf = %z : i32, v2c_consumer_buf = %b : i32)
+    %m = pto.tpop_from_aiv {split = 0} -> !m
+    pto.tfree_from_aiv {split = 0}
+    return
+  }
+  func.func @vec(%g: !pto.ptr<f32>) attributes {pto.kernel_kind = #pto.kernel_kind<vector>} {
+    %b = pto.import_reserved_buffer {name = "fifo", peer_func = @cube} -> i32
+    %z = arith.constant 0 : i32
+    %f = arith.constant 1.0 : f32
+    pto.aiv_initialize_pipe {dir_mask = 2, slot_size = 1024} (GM c2v_consumer_buf = %z : i32, v2c_consumer_buf = %b : i32)
+    %t = pto.alloc_tile : !t
+    pto.texpands ins(%f : f32) outs(%t : !t)
+    pto.set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID1>]
+    pto.wait_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID1>]
+    pto.set_flag[<PIPE_MTE3>, <PIPE_S>, <EVENT_IDN>]
+    pto.tpush_to_aic(%t : !t) {split = 0}
+    pto.wait_flag[<PIPE_MTE3>, <PIPE_S>, <EVENT_IDN>]
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "number", "is_told"), [("a3", 0, True), ("a3", 1, False), ("a5", 0, False)]
+)
+def test_a_push_tells_the_scalar_unit_by_a_flag_of_its_own(target, number, is_told):
+    """A24: on A2/A3 `tpush` uses EVENT_ID0 from its pipe to the scalar unit."""
+    slots = "gm_slot_buffer = %g : !pto.ptr<f32>, " if target == "a3" else ""
+    text = PUSH.replace("TARGET", target).replace("IDN", f"ID{number}").replace("GM ", slots)
+    found = ptosim.check(text)
+    assert not [d.message for d in found if d.is_error]
+    assert ("PTO5212" in [d.code for d in found]) == is_told
