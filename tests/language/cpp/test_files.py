@@ -1,7 +1,7 @@
 """Kernels in C++ as the library's tests and hand-written files have them, one for each construct.
 
 The head of a file says what it means: `want: y = …` for x = 0, 1, 2, … of 8 x 64, the entry and
-further arguments. Values are those of C++, not of the reader."""
+further arguments; `also: ENTRY: y = …` is another entry (or none). Values are those of C++, not of the reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _X = np.arange(512, dtype=np.float32).reshape(8, 64)
 
 
 def _head(text: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"want": [], "entry": [], "arg": []}
+    found: dict[str, list[str]] = {"want": [], "entry": [], "arg": [], "also": []}
     for line in text.splitlines():
         word, _, rest = line.removeprefix("// ").partition(": ")
         if not line.startswith("// ") or word not in found:
@@ -39,13 +39,17 @@ def test_a_file_means_what_its_head_says(name: str, target: str) -> None:
     for line in head["arg"]:
         key, _, value = line.partition(" = ")
         args[key] = eval(value, known)
-    entry = head["entry"][0] if head["entry"] else None
-    program = ptosim.load(text, entry=entry, target=target, filename=f"{name}.cpp")
-    result = program.run(args)
-    for line in head["want"]:
-        key, _, value = line.partition(" = ")
-        np.testing.assert_array_equal(result.outputs[key], eval(value, known))
-    assert not [d for d in result.findings if d.is_error]
+    cases = [(head["entry"][0] if head["entry"] else None, head["want"])]
+    for line in head["also"]:
+        entry, _, want = line.rpartition(": ")
+        cases.append((entry or None, [want]))
+    for entry, wanted in cases:
+        program = ptosim.load(text, entry=entry, target=target, filename=f"{name}.cpp")
+        result = program.run(args)
+        for line in wanted:
+            key, _, value = line.partition(" = ")
+            np.testing.assert_array_equal(result.outputs[key], eval(value, known))
+        assert not [d for d in result.findings if d.is_error]
 
 
 _FOR_SIMULATOR = """#include <pto/pto-inst.hpp>
@@ -120,3 +124,40 @@ def test_loops_that_count_in_no_plain_way_are_printed_and_read_back(
     printed = capsys.readouterr().out
     assert "scf.while" in printed
     assert not [d for d in ptosim.check(printed, target="a5", dry_run=False) if d.is_error]
+
+
+def test_a_tile_of_keys_has_one_for_each_row() -> None:
+    """TGATHER<CmpMode>(dst, src, k, …): element r of k is compared with row r; indices go on from row
+    to row. The assembler has a number only, and says so."""
+    text = """#include <pto/pto-inst.hpp>
+using namespace pto;
+__global__ AICORE void k(__gm__ int32_t *o, __gm__ float *x, __gm__ float *keys) {
+  using I = Tile<TileType::Vec, int32_t, 8, 64>;
+  Tile<TileType::Vec, float, 8, 64> a;
+  Tile<TileType::Vec, float, 1, 8> key;
+  Tile<TileType::Vec, int32_t, 1, 8> count;
+  I d, t;
+  TASSIGN(a, 0); TASSIGN(d, 0x1000); TASSIGN(count, 0x2000); TASSIGN(t, 0x3000); TASSIGN(key, 0x5000);
+  GlobalTensor<float, Shape<1, 1, 1, 8, 64>, Stride<512, 512, 512, 64, 1>> g(x);
+  GlobalTensor<float, Shape<1, 1, 1, 1, 8>, Stride<8, 8, 8, 8, 1>> gk(keys);
+  GlobalTensor<int32_t, Shape<1, 1, 1, 8, 64>, Stride<512, 512, 512, 64, 1>> go(o);
+  TLOAD(a, g);
+  TLOAD(key, gk);
+  set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+  wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+  TEXPANDS(d, 0);
+  pipe_barrier(PIPE_V);
+  TGATHER<CmpMode::EQ>(d, a, key, count, t, 0);
+  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+  TSTORE(go, d);
+}
+"""
+    keys = np.arange(3, 11, dtype=np.float32)
+    args = {
+        "o": np.zeros((8, 64), np.int32),
+        "x": np.tile(np.arange(64.0, dtype=np.float32), (8, 1)),
+    }
+    result = ptosim.load(text, target="a5", filename="k.cpp").run({**args, "keys": keys})
+    assert result.outputs["o"][:, 0].tolist() == [64 * r + 3 + r for r in range(8)]
+    assert [d.code for d in result.findings if not d.is_error] == ["PTO0031"]

@@ -1,5 +1,6 @@
 // want: y = x + 1
 // entry: LaunchK<8, 64>
+// also: : y = x + 1
 #include <pto/pto-inst.hpp>
 using namespace pto;
 

@@ -1,5 +1,7 @@
-// want: y = x + 4
-// entry: launchA<2>
+// want: y = x + 3
+// entry: launchA<1>
+// also: launchA<2>: y = x + 4
+// also: launchA_2: y = x + 4
 #include <pto/pto-inst.hpp>
 using namespace pto;
 using G = GlobalTensor<float, Shape<1,1,1,8,64>, Stride<1,1,1,64,1>>;
