@@ -10,7 +10,7 @@ import re
 import pytest
 
 import ptosim
-from ptosim.engine.period import heads
+from ptosim.engine.period import state
 from ptosim.launch.description import sidecar_of
 from ptosim.machine.affine import ENDLESS, Affine, Horizon, now
 from ptosim.machine.unknown import NeedsValue
@@ -99,7 +99,7 @@ def test_random_nests(seed, monkeypatch):
     """Loops in loops, of which the inner ones leave out periods too: also where their trip counts
     depend on the round of the outer one. Loops of few rounds are tried, so that there can be three
     in one another."""
-    monkeypatch.setattr(heads, "LEAST_LEFT", 7)
+    monkeypatch.setattr(state, "LEAST_LEFT", 7)
     made = Nest(seed)
     target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
     program = ptosim.load(made.text, target=target, sync=sync)
@@ -175,7 +175,7 @@ def around(lines: list[str]) -> str:
 def test_what_is_around_an_inner_loop(kind, target, monkeypatch):
     """The inner loop is one step of the outer one, whose pipes run ahead of it by more in every
     round: the same as every round, for few and odd rounds."""
-    monkeypatch.setattr(heads, "LEAST_LEFT", 7)
+    monkeypatch.setattr(state, "LEAST_LEFT", 7)
     program = ptosim.load(around(AROUND[kind]), target=target)
     for n, m in ((0, 9), (1, 23), (9, 1), (23, 31), (50, 17), (13, 50)):
         assert both(program, args={"n": n, "m": m}, block_num=1) is not None
@@ -189,6 +189,67 @@ def test_a_million_times_a_million_around(kind):
     m = 300 if depth else 10**6
     cycles = [program.cost(args={"n": n, "m": m}).cycles for n in (1000, 2000, 10**6)]
     assert (cycles[2] - cycles[1]) == (cycles[1] - cycles[0]) * 998
+
+
+def in_place(load: str, store: str, rows: int = 8) -> str:
+    """A loop that loads a window and stores one of the same buffer; both start at rows that are
+    sums over the round `%i` (`%r`: 8 rows a round) and constants."""
+    part = f"!pto.partition_tensor_view<{rows}x64xf32>"
+    tile = f"!pto.tile_buf<vec, {rows}x64xf32>"
+    return f"""func.func @k(%x: !pto.ptr<f32>, %n: index) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  %size = arith.constant {rows} : index
+  %last = arith.muli %n, %c8 : index
+  %all = arith.addi %last, %c64 : index
+  %v = pto.make_tensor_view %x, shape = [%all, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x?xf32>
+  %a = pto.alloc_tile : {tile}
+  %b = pto.alloc_tile : {tile}
+  scf.for %i = %c0 to %n step %c1 {{
+    %r = arith.muli %i, %c8 : index
+    %down = arith.subi %last, %r : index
+    %next = arith.addi %r, %c8 : index
+    %far = arith.addi %r, %c16 : index
+    %p = pto.partition_view %v, offsets = [{load}, %c0], sizes = [%size, %c64] : !pto.tensor_view<?x?xf32> -> {part}
+    %q = pto.partition_view %v, offsets = [{store}, %c0], sizes = [%size, %c64] : !pto.tensor_view<?x?xf32> -> {part}
+    pto.tload ins(%p : {part}) outs(%a : {tile})
+    pto.tadd ins(%a, %a : {tile}, {tile}) outs(%b : {tile})
+    pto.tstore ins(%b : {tile}) outs(%q : {part})
+  }}
+  return
+}}
+"""
+
+
+IN_PLACE = {
+    "the same window": ("%r", "%r", 8), "downwards": ("%down", "%down", 8),
+    "windows that overlap": ("%r", "%r", 12), "loads ahead": ("%far", "%r", 8),
+    "stores what comes next": ("%r", "%next", 8), "against each other": ("%r", "%down", 8),
+    "an accumulator": ("%r", "%c0", 8), "a small window of its own": ("%r", "%r", 4),
+    "stores far ahead": ("%r", "%far", 8), "overlapping ahead": ("%next", "%r", 16),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize("kind", IN_PLACE)
+def test_loops_in_place(kind, target):
+    """A load does not wait for a store of other bytes, and waits for one of the same: whether rounds
+    are left out or not."""
+    program = ptosim.load(in_place(*IN_PLACE[kind]), target=target)
+    assert both(program, args={"n": 300}, block_num=1) is not None
+
+
+@pytest.mark.parametrize("kind", ["the same window", "downwards", "loads ahead"])
+def test_a_million_rounds_in_place(kind):
+    """What is ahead of all that was stored stays so: the rounds are left out."""
+    program = ptosim.load(in_place(*IN_PLACE[kind]), target="a5")
+    few, many = (program.cost(args={"n": n}) for n in (2000, 10**6))
+    assert sum(len(core.steps) for core in many.model.cores) < 100
+    each = few.cycles - program.cost(args={"n": 1000}).cycles
+    assert many.cycles - few.cycles == each * 998
 
 
 @pytest.mark.sampled(2, 15)

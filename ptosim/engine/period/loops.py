@@ -408,6 +408,8 @@ class Loops:
                 return "its values do not move evenly"
         if not same_records(self.bridge.model.cores, start, end):
             return "its rounds differ"
+        if not all(probe.is_apart() for probe in trial.probes):
+            return "a buffer of global memory is written by one pipe and used by another"
         return ""
 
     def _jump(self, trial: Trial, end: State, periods: int) -> None:

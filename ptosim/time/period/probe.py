@@ -1,9 +1,11 @@
 """Issue of one period of a loop on affine times (`machine.affine`): the general rules, with a watch
 on global memory.
 
-Of a buffer only the time of the last use by each pipe and kind counts here: where it is later than
-an operation of another pipe could start, the operation would have to look at single stretches,
-which move, and the period proves nothing."""
+Of a buffer only the time of the last use by each pipe and kind counts here. Where it is later than
+an operation of another pipe could start, the windows have to be apart: both move on by as much, and
+the operation is ahead of all that was used (a kernel that works in place loads the next window
+while it stores the last one). Else the operation would have to look at single stretches, which
+move, and the period proves nothing."""
 
 from __future__ import annotations
 
@@ -31,6 +33,28 @@ class Mark(NamedTuple):
     loops: tuple[Further, ...] = ()
 
 
+class Ahead(NamedTuple):
+    """A use of global memory that nothing was waited for, because it is ahead of all that other
+    pipes used: its bytes move by `moved` in a period."""
+
+    buffer: Far
+    pipe: int
+    first: int
+    end: int
+    writes: bool
+    moved: int
+
+    def is_ahead(self, first: int, end: int, by: int = 0) -> bool:
+        """True if it comes after some bytes on its way, so many bytes farther on."""
+        if self.moved > 0:
+            return end <= self.first + by
+        return first >= self.end + by
+
+    def meets(self, buffer: Far, pipe: int, *, writes: bool) -> bool:
+        """True if it would have to wait for a use of the same bytes."""
+        return buffer is self.buffer and pipe != self.pipe and (writes or self.writes)
+
+
 class ProbedOrder:
     """Issues the operations of a core in one period of a level. `moved` is by how many bytes the
     window of the operation that comes next moves in a period of each level. What cannot be followed
@@ -49,6 +73,7 @@ class ProbedOrder:
         self.outer = outer
         self.moved: tuple[int, ...] = ()
         self.marks: list[Mark] = []
+        self._ahead: list[Ahead] = []
         self.is_over = False
         self._give_up = give_up
 
@@ -73,17 +98,59 @@ class ProbedOrder:
 
     def _obstacle(self, placed: Issued, scalars: int, moved: tuple[int, ...]) -> str:
         """Return why an operation on global memory cannot be followed; empty if it can."""
-        pipe, timer = placed.base.pipe, self.order.timer
+        pipe = placed.base.pipe
         if pipe in self.order.draining:
             return "a pipe with barriers of its own uses global memory"
         if any(moved) and len(placed.far) != 1:
             return "an operation uses several windows of global memory that move"
-        starts = timer.clock + scalars * timer.scalar_cycles
-        after = timer.free[pipe] if timer.free[pipe] > starts else starts
-        for buffer, _, _, writes in placed.far:
-            if self._is_awaited(buffer, pipe, after, writes=writes):
+        after = self._earliest(placed, scalars)
+        for buffer, first, end, writes in placed.far:
+            if not self._is_awaited(buffer, pipe, after, writes=writes):
+                continue
+            use = Ahead(buffer, pipe, first, end, writes, moved[0] if any(moved) else 0)
+            if not self._is_first(use):
                 return "a buffer of global memory is written by one pipe and used by another"
+            self._ahead.append(use)
         return ""
+
+    def _earliest(self, placed: Issued, scalars: int) -> Any:
+        """The first cycle at which a step could start, for what is known of its core."""
+        step, timer = placed.base, self.order.timer
+        times = [timer.free[step.pipe], timer.clock + scalars * timer.scalar_cycles]
+        times += [last.given[0] for last in self.order.reach(step).waits if last.given[0] < HELD]
+        after = times[0]
+        for when in times:
+            after = when if when > after else after
+        return after
+
+    def _is_first(self, use: Ahead) -> bool:
+        """True if all that other pipes used so far is after an operation on its way; of periods in
+        one another nothing is said."""
+        if self.level > 1 or not use.moved:
+            return False
+        buffer = use.buffer
+        known = [
+            (spans.firsts[0], spans.ends[-1]) for (by, wrote), spans in buffer.spans.items()
+            if use.meets(buffer, by, writes=wrote)
+        ]  # fmt: skip
+        known += [s.reach for s in buffer.series if use.meets(buffer, s.pipe, writes=s.writes)]
+        return all(use.is_ahead(*each) for each in known) and all(
+            self._follows(use, mark, 0) for mark in self.marks
+        )
+
+    @staticmethod
+    def _follows(use: Ahead, mark: Mark, by: int) -> bool:
+        """True if a use of this period stays after one that is ahead of it, by so many bytes."""
+        if not use.meets(mark.buffer, mark.pipe, writes=mark.writes):
+            return True
+        moves = mark.moved == (use.moved,) and not mark.loops
+        return moves and use.is_ahead(mark.first, mark.end, by)
+
+    def is_apart(self) -> bool:
+        """True if what is ahead is so in the next period too, of all that this one used."""
+        return all(
+            self._follows(use, mark, use.moved) for use in self._ahead for mark in self.marks
+        )
 
     @staticmethod
     def _is_awaited(buffer: Far, pipe: int, after: Any, *, writes: bool) -> bool:

@@ -229,6 +229,12 @@ class Series:
         """When the last one is done."""
         return self.given[0] + sum(loop.later * loop.times for loop in self.loops)
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first byte of all, and the one after the last."""
+        moved = [loop.moved * loop.times for loop in self.loops]
+        return self.first + sum(min(m, 0) for m in moved), self.end + sum(max(m, 0) for m in moved)
+
     def last(self, first: int, end: int) -> Given | None:
         """Return the last use that overlaps a stretch. Raises Forgotten if its time is not known,
         or if it would take long to find it."""
