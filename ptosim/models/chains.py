@@ -63,8 +63,16 @@ def apply(
 def quantize_fast(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:
     """Quantise with one multiplication and a zero point before rounding, by TQUANT where it can."""
     signed = out.name == "i8"
-    if affine.along == "row" and (out.name == "ui8" or (signed and affine.zero is None)):
-        return _tquant(f, x, affine, out)
+    if out.name == "ui8" or (signed and affine.zero is None):
+        if affine.along == "row":
+            return _tquant(f, x, affine, out)
+        if affine.along == "tensor" and f.target == "a5":  # there it is one instruction
+            scale, zero = (
+                None if p is None or isinstance(p, TileValue) else _for_rows(f, x.rows, p)
+                for p in (affine.scale, affine.zero)
+            )
+            if scale is not None:
+                return _tquant(f, x, replace(affine, scale=scale, zero=zero), out)
     apply(f, "mul", x, affine.scale, x)
     if affine.zero is not None:
         apply(f, "add", x, affine.zero, x)
@@ -93,13 +101,18 @@ def _tquant(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> Til
 
 
 def _no_offset(f: KernelBuilder, rows: int) -> TileValue:
-    """Zeros for the asymmetric form; they are filled as a row, which both targets can."""
-    zeros = f.tile("zeros", "f32", 1, rows)
+    """Zeros for the asymmetric form."""
     zero = Typed(f.fresh("zero"), "f32")
     f.constant(zero.name, "0.0", zero.type)
-    f.tile_op("pto.texpands", [zero], [zeros])
-    column = TileValue(f.fresh("none"), "f32", rows, 1, "dn")
-    return f.cast("pto.treshape", zeros, column)
+    return _for_rows(f, rows, zero)
+
+
+def _for_rows(f: KernelBuilder, rows: int, value: Typed) -> TileValue:
+    """A number for each row; they are filled as a row, which both targets can."""
+    filled = f.tile("filled", "f32", 1, rows)
+    f.tile_op("pto.texpands", [value], [filled])
+    column = TileValue(f.fresh("column"), "f32", rows, 1, "dn")
+    return f.cast("pto.treshape", filled, column)
 
 
 def quantize_exact(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:
