@@ -130,7 +130,7 @@ def test_no_layer_is_slower_without_a_line(cli, tmp_path):
     whole = json.loads(report(cli, tmp_path, networks.keras(), "--format", "json").out)
     left = [n for n, why in whole["left_in_float"].items() if why == "quantised it is slower"]
     assert left
-    assert whole["headline"].endswith("2 layers stay in float because: quantised it is slower")
+    assert whole["headline"].endswith("1 layer stays in float because: quantised it is slower")
     kept = json.loads(
         report(cli, tmp_path, networks.keras(), "--keep-slow", "--format", "json").out
     )
