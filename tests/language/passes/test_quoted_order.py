@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pytest
 
+import ptosim
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.source import Source
@@ -105,3 +106,19 @@ def test_an_unknown_operation_in_the_quoted_form():
     resolve(parse(Source("test.pto", text), sink), "a5", sink, date="2026-08")
     (found,) = sink
     assert found.message == "unregistered operation 'pto.nothing' found in dialect ('pto')"
+
+
+@pytest.mark.parametrize("compat", ["2026-04", "2026-08"])
+def test_a_quoted_move_names_its_four_groups(compat):
+    """Source, destination, table, scale: April's texts say which of them there are, too."""
+    acc = "!pto.tile_buf<acc, 16x64xf32>"
+    mat = "!pto.tile_buf<mat, 16x64xf16, blayout=col_major, slayout=row_major, fractal=512>"
+    text = f"""module attributes {{pto.target_arch = "a3"}} {{
+  func.func @k(%x: {acc}, %d: {mat}, %q: i64) {{
+    "pto.tmov"(%x, %d, %q) {{operandSegmentSizes = array<i32: SIZES>}} : ({acc}, {mat}, i64) -> ()
+    return
+  }}
+}}"""
+    for sizes, accepted in (("1, 1, 0, 1", True), ("1, 0, 1, 1", False)):
+        found = ptosim.check(text.replace("SIZES", sizes), compat=compat, dry_run=False)
+        assert any(d.is_error for d in found) is not accepted
