@@ -449,6 +449,12 @@ def _contracts(report: _File) -> list[Section]:
     return contract_sections(report.verdict.contracts)
 
 
+def _required(report: _File) -> str:
+    from ptosim.views.contract import quiet_requirements
+
+    return quiet_requirements(report.verdict.requirements, [d.message for d in report.shown])
+
+
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     made = report.verdict.choices
     return {
@@ -489,8 +495,9 @@ def _line(
     line = first_line([f"ptosim {__version__}", str(fields["file"]), *choices], width)
     because = report.verdict.choices.because
     line += f"\n{because}" if because else ""
+    more = _required(report) if options.verbose else ""
     told = fields["dry_run"] and not report.verdict.is_open  # else a note says it
-    return Verbatim(line + (f"\n  dry run {fields['dry_run']}\n" if told else "\n"))
+    return Verbatim(line + (f"\n  dry run {fields['dry_run']}\n" if told else "\n") + more)
 
 
 # -- exit code ------------------------------------------------------------------------------------

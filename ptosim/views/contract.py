@@ -74,3 +74,15 @@ def _pairs(values: Mapping[str, int]) -> str:
 def _lines(lines: Sequence[int]) -> str:
     more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
     return ", ".join(map(str, lines[:_SHOWN])) + more
+
+
+def quiet_requirements(found: Sequence[Mapping[str, Any]], told: Sequence[str]) -> str:
+    """Return lines on what entries require that no note says: of data, and that a number is not
+    negative."""
+    lines = []
+    for made in found:
+        text = f"@{made['entry']} requires {made['text']}"
+        if text not in told:
+            of_data = " (of what memory holds)" if made["kind"] == "data" else ""
+            lines.append(f"  {text}{of_data}: line {_lines(made['lines'])}\n")
+    return "".join(lines)

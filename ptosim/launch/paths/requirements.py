@@ -6,7 +6,8 @@ the line between them, which is tried on other pairs before it is told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
@@ -165,7 +166,35 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
             known = found.setdefault(made.key, made)
             if known is not made:
                 known.join(made)
-    return list(found.values())
+    return _of_tables(found.values())
+
+
+_ELEMENT = re.compile(r"(.+)\[\d+\]")
+
+
+def _of_tables(required: Iterable[Requirement]) -> list[Requirement]:
+    """Join what lines require of several elements of an array alike: it is required of each that
+    they read (`table[*]`)."""
+    found: dict[tuple[object, ...], list[Requirement]] = {}
+    for made in required:
+        elements = [name for name in made.terms if _ELEMENT.fullmatch(name)]
+        terms = {_every(name): count for name, count in made.terms.items()}
+        alike = made.low, made.high, made.multiple, tuple(made.lines), made.key[2]
+        key = (tuple(terms.items()), *alike) if len(elements) == 1 else (id(made),)
+        found.setdefault(key, []).append(made)
+    return [_joined(several) for several in found.values()]
+
+
+def _every(name: str) -> str:
+    element = _ELEMENT.fullmatch(name)
+    return f"{element[1]}[*]" if element is not None else name
+
+
+def _joined(several: Sequence[Requirement]) -> Requirement:
+    first = several[0]
+    if len(several) > 1:
+        first.terms = {_every(name): count for name, count in first.terms.items()}
+    return first
 
 
 def _is_contradicted(made: Requirement, pc: int, explored: Explored) -> bool:

@@ -120,3 +120,25 @@ def test_the_record_of_a_requirement():
     (record,) = every.requirements
     assert (record["expr"], record["low"], record["high"]) == ("n", -8, 8)
     assert (record["kind"], record["broken_by"]) == ("argument", {"n": 9})
+
+
+TABLE = (
+    "scf.for %i = %c0 to %n step %c1 {\n%v = pto.load_scalar %d[%i] : !pto.ptr<i32> -> i32\n"
+    "%j = arith.index_cast %v : i32 to index\n" + window("%o = arith.addi %j, %c0 : index") + "\n}"
+)
+
+
+def test_what_each_word_of_a_table_has_to_meet_is_one_requirement(cli, tmp_path):
+    """A loop takes the rows that words in memory name: all of them are of the view."""
+    found = ptosim.check(kernel(TABLE), sync="manual")
+    (made,) = found.requirements
+    assert (made["text"], made["kind"]) == ("0 <= d[*] <= 15", "data")
+    assert "PTO6052" not in [d.code for d in found]
+    (tmp_path / "k.pto").write_text(kernel(TABLE))
+    quiet, told = (
+        cli("check", "--sync", "manual", tmp_path / "k.pto", *v).out for v in ((), ("-v",))
+    )
+    assert "d[*]" not in quiet
+    assert "@k requires 0 <= d[*] <= 15 (of what memory holds): line" in told
+    assumed = ptosim.check(kernel(TABLE), sync="manual", assume=["0 <= d[*] < 16"])
+    assert assumed.requirements == []
