@@ -184,7 +184,10 @@ def _write_trace(options: argparse.Namespace, result: Result) -> None:
 def _broken(
     options: argparse.Namespace, choices: Choices, program: LoadedProgram, entry: str
 ) -> list[Diagnostic]:
-    """What the entry requires that the scalars of the launch break: told before the run."""
+    """What the entry requires that the scalars of the launch break: told before the run, if its
+    sidecar does not say all of them."""
+    if not (options.arg or options.block_num):
+        return []
     args, how = choices.arguments(), choices.run_options("block_num", "ranks", "sanitize")
     whole = any(isinstance(value, (bool, int)) for value in args.values())
     if not whole or how.get("sanitize") == "none" or how.get("ranks", 1) != 1:
