@@ -12,7 +12,7 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
-from ptosim.language.cures.offer import with_cures
+from ptosim.language.cures.offer import with_cures, with_cures_of_flags
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.syntax.reread import reader
 from ptosim.tools.api import Checked, check_source
@@ -118,7 +118,11 @@ class Document:
         def again(source: Source) -> list[Diagnostic]:
             return _checked(source, self.settings, dry_run=False).findings
 
-        return with_cures(checked.front.source, self.findings, again)
+        def followed(source: Source) -> list[Diagnostic]:
+            return _checked(source, self.settings, dry_run=None).findings
+
+        source = checked.front.source
+        return with_cures_of_flags(source, with_cures(source, self.findings, again), followed)
 
     @cached_property
     def names(self) -> Names:

@@ -14,6 +14,7 @@ from ptosim.tools.lsp.names import Kind
 from ptosim.tools.lsp.predict import Scope
 from tests.launch.paths.kernels import kernel
 from tests.launch.paths.test_requirements import window
+from tests.shell.test_typical_mistakes import TILE as MISTAKEN
 
 TEXT = """// Adds two tiles.
 !tile = !pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>
@@ -215,6 +216,21 @@ def test_a_finding_with_a_cure_is_an_edit_that_cures_it():
     for begin, end, new in sorted(made, reverse=True):
         text = text[:begin] + new + text[end:]
     assert len(document(text).findings) < len(doc.findings)
+
+
+def test_a_deadlock_that_was_found_at_rest_has_its_edit():
+    """A wait for another event than the one that is set: following finds it, the edit names the set's."""
+    wrong = MISTAKEN.replace(
+        "wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]",
+        "wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID4>]",
+    )
+    doc = document(wrong)
+    assert edits.fixes(doc, 0, len(wrong)) == []
+    doc = document(wrong)
+    doc.measured = doc.measure()
+    ((_, (change,)),) = edits.fixes(doc, 0, len(wrong))
+    begin, end, new = change
+    assert wrong[:begin] + new + wrong[end:] == MISTAKEN
 
 
 def test_formatting_is_the_canonical_form_and_a_broken_text_has_none():
