@@ -16,7 +16,6 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.execute import executing
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
-from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import (
@@ -41,6 +40,7 @@ from ptosim.machine.core import Core
 
 if TYPE_CHECKING:
     from ptosim.engine.period.followed import FollowedLoops
+    from ptosim.engine.watch.reach import GlobalReach, Sets
 
 # Outputs that a run without values reached in part: what a grid of tiles leaves out.
 
@@ -346,6 +346,8 @@ def accessed(
     """Return what a launch reaches of the arrays that are left out and that no view sizes, where it
     can be followed to its end without values, or reaches the same whatever the values are (two
     runs on large arrays, each with data of its own); of others nothing."""
+    from ptosim.engine.watch.reach import Dependent  # only where a size is not known
+
     options = replace(options, timing=False, ranks=1, jobs=1, schedule=0, inputs=NORMAL)
     try:
         prepared = prepare(front, profile, entry, args)
@@ -384,6 +386,8 @@ def _with_values(
 
 
 def _watched(launch: Launch, engine: Engine) -> GlobalReach:
+    from ptosim.engine.watch.reach import GlobalReach
+
     reach = GlobalReach(engine, launch.machine, launch.front.target, launch.sanitizers())
     engine.monitor = reach  # type: ignore[assignment]  # it passes on what it is told
     return reach
