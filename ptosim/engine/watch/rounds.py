@@ -238,13 +238,29 @@ def repeated(part: Strided, step: int, count: int) -> Strided | None:
     start = part.start if step > 0 else part.start + step * (count - 1)
     if not part.dims and abs(step) <= part.run:
         return Strided(start, part.run + abs(step) * (count - 1))
-    dims = sorted((*part.dims, (count, abs(step))), key=lambda dim: dim[1])
-    reach = part.run
-    for number, distance in dims:
+    whole = _apart(start, part.run, (*part.dims, (count, abs(step))))
+    return whole or _along(part, start, abs(step), count)
+
+
+def _apart(start: int, run: int, dims: Sequence[tuple[int, int]]) -> Strided | None:
+    """Runs at these distances; None if they overlap."""
+    reach, found = run, sorted(dims, key=lambda dim: dim[1])
+    for number, distance in found:
         if distance < reach:
             return None
         reach += (number - 1) * distance
-    return Strided(start, part.run, tuple(reversed(dims)))
+    return Strided(start, run, tuple(reversed(found)))
+
+
+def _along(part: Strided, start: int, step: int, count: int) -> Strided | None:
+    """The bytes of a window that moves along its own rows, by fewer than it has: rows at its ends
+    are reached in several periods, as those of a stencil are."""
+    for at, (number, distance) in enumerate(part.dims):
+        more, rest = divmod(step, distance)
+        if not rest and 0 < more <= number:
+            longer = number + more * (count - 1), distance
+            return _apart(start, part.run, (*part.dims[:at], longer, *part.dims[at + 1 :]))
+    return None
 
 
 class Sweep:

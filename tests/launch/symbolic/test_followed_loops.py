@@ -157,6 +157,41 @@ def test_windows_that_move_over_gigabytes_are_swept(left_out):
     assert sum(left_out) > rounds - 100
 
 
+HALO = "!pto.partition_tensor_view<18x64xf32>"
+TALL = "!pto.tile_buf<vec, 18x64xf32>"
+
+
+def stencil(rows: int, rounds: int, after: str = "") -> str:
+    """Rounds that load 18 rows, of which the next round loads some again."""
+    window_ = (
+        f"%p = pto.partition_view %x, offsets = [%row, %c0], sizes = [%c18, %c64] : "
+        f"{VIEW} -> {HALO}\n"
+    )
+    load = f"pto.tload ins(%p : {HALO}) outs(%s : {TALL})\n"
+    body = (
+        window_ + window("z", "%row", "q") + ROUND.replace(LOAD, LOAD.replace("%p", "%same") + load)
+    )
+    body = window("x", "%c0", "same") + body
+    head = (
+        "%c18 = arith.constant 18 : index\n%ats = arith.constant 16384 : i64\n"
+        f"%s = pto.alloc_tile addr = %ats : {TALL}\n"
+    )
+    return long_loop(body, after, rows=rows, rounds=rounds).replace(
+        "%step = arith", f"{head}%step = arith", 1
+    )
+
+
+@pytest.mark.parametrize(("rows", "late"), [(16, "x"), (16, "z"), (8, "x"), (1, "x"), (17, "z")])
+def test_rows_that_rounds_share_are_swept(rows, late, left_out):
+    """Of what is only loaded; what rounds store, too, is looked at in each of them."""
+    assert set(codes(stencil(16, 900))) <= {"PTO7101"}
+    assert left_out[0] > 800
+    after = f"%late = arith.constant {rows * 100} : index\n" + window(late, "%late", "again")
+    after += f"pto.tstore ins(%b : {TILE}) outs(%again : {PART})\n"
+    text = stencil(rows, 200, after)
+    assert outcome(text, in_full=False) == outcome(text, in_full=True)
+
+
 def scalar_store(element: int, number: int = 0) -> str:
     """A store of the scalar unit into the array that the loop stores to."""
     return (
