@@ -119,7 +119,7 @@ def rounds_open(
     if not heads:
         return [], 0
     if explored.left or explored.open or explored.unsolved:
-        why = "not every decision was reached both ways"
+        why = explored.left or "not every decision was reached both ways"
         return [Open(line_of(front, inst), why) for inst in heads.values()], len(heads)
     proof = _Proof(front, explored, requirements, heads)
     found: dict[int, str] = {}
