@@ -56,6 +56,55 @@ function reverse(request) {
   };
 }
 
+// What is in the memories at the cursor, as the server says it.
+class Memory {
+  constructor() {
+    this.changed = new vscode.EventEmitter();
+    this.onDidChangeTreeData = this.changed.event;
+    this.spaces = [];
+  }
+
+  async show(editor) {
+    this.spaces = (await asked("ptosim/memory", editor)) || [];
+    this.changed.fire();
+  }
+
+  getChildren(space) {
+    return space ? space.tiles : this.spaces;
+  }
+
+  getTreeItem(one) {
+    const isSpace = Boolean(one.tiles);
+    const state = isSpace ? vscode.TreeItemCollapsibleState.Expanded : vscode.TreeItemCollapsibleState.None;
+    const item = new vscode.TreeItem(isSpace ? one.space : one.name, state);
+    item.description = isSpace
+      ? `${one.used} of ${one.bytes} bytes`
+      : `0x${one.start.toString(16)}, ${one.bytes} bytes, line ${one.line + 1}${one.alive ? "" : ", not in use here"}`;
+    item.iconPath = isSpace ? undefined : new vscode.ThemeIcon(one.alive ? "circle-filled" : "circle-outline");
+    return item;
+  }
+}
+
+async function asked(method, editor) {
+  if (!client || !editor || editor.document.languageId !== "pto") return undefined;
+  const { line, character } = editor.selection.active;
+  const textDocument = { uri: editor.document.uri.toString() };
+  try {
+    return await client.sendRequest(method, { textDocument, position: { line, character } });
+  } catch {
+    return undefined; // the server ended, or is too old to know
+  }
+}
+
+// Target of the entry at the cursor, and the sum of the cycles of its lines.
+async function showStatus(item, editor) {
+  const found = await asked("ptosim/entry", editor);
+  if (!found || !found.name) return item.hide();
+  const cycles = Object.entries(found.work).map(([target, count]) => `${target} ${Math.round(count)} cycles of work`);
+  item.text = [`@${found.name}`, `for ${found.target}`, ...cycles].join(" · ");
+  item.show();
+}
+
 async function activate(context) {
   const add = (thing) => context.subscriptions.push(thing);
   const adapter = () => new vscode.DebugAdapterExecutable(command(), ["dap"]);
@@ -73,6 +122,20 @@ async function activate(context) {
     documentSelector: [{ language: "pto" }, { language: "pto-template" }, { language: "python" }],
     synchronize: { configurationSection: "ptosim" },
   });
+  const memory = new Memory();
+  const status = vscode.window.createStatusBarItem(vscode.StatusBarAlignment.Right);
+  add(status);
+  add(vscode.window.registerTreeDataProvider("ptosim.memory", memory));
+  let waiting;
+  const follow = (editor) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      memory.show(editor);
+      showStatus(status, editor);
+    }, 300);
+  };
+  add(vscode.window.onDidChangeTextEditorSelection((event) => follow(event.textEditor)));
+  add(vscode.window.onDidChangeActiveTextEditor(follow));
   try {
     await client.start();
   } catch (problem) {

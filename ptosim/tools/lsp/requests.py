@@ -154,14 +154,38 @@ def _function_item(
     )  # fmt: skip
 
 
-def memory(ls: PtoServer, params: Any) -> list[dict[str, Any]]:
-    """The memories at a place (`ptosim/memory`): of each its bytes and what is in it."""
+def _own(ls: PtoServer, params: Any) -> tuple[Document, Places, types.Position]:
+    """What a request of our own is about. Raises JsonRpcInvalidParams where that is not said."""
     try:
         uri = str(params.textDocument.uri)
         position = types.Position(int(params.position.line), int(params.position.character))
     except (AttributeError, TypeError, ValueError) as problem:
         raise JsonRpcInvalidParams("expected `textDocument` and `position`") from problem
-    document, places = ls.document(uri, position), ls.places(uri)
+    return ls.document(uri, position), ls.places(uri), position
+
+
+def entry(ls: PtoServer, params: Any) -> dict[str, Any] | None:
+    """The entry at a place (`ptosim/entry`): name, target, and by target the sum of the cycles of
+    its lines, once the text was priced; nothing outside of entries."""
+    document, places, position = _own(ls, params)
+    function = relations.function_at(document, places.offset(position))
+    if function is None or function.name not in document.resolved.entries:
+        return None
+    first, last = (
+        document.source.line_column(at)[0] for at in (function.op.start, function.op.end)
+    )
+    priced = document.measured.lines if document.measured is not None else {}
+    cycles = {
+        target: sum(price.cycles for line, price in lines.items() if first <= line <= last)
+        for target, lines in priced.items()
+        if lines
+    }
+    return {"name": function.name, "target": document.checked.front.label, "work": cycles}
+
+
+def memory(ls: PtoServer, params: Any) -> list[dict[str, Any]]:
+    """The memories at a place (`ptosim/memory`): of each its bytes and what is in it."""
+    document, places, position = _own(ls, params)
     return [
         {
             "space": space.name, "bytes": space.limit, "used": space.used,
@@ -421,6 +445,7 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (types.CALL_HIERARCHY_INCOMING_CALLS, incoming, None),
     (types.CALL_HIERARCHY_OUTGOING_CALLS, outgoing, None),
     ("ptosim/memory", memory, None),
+    ("ptosim/entry", entry, None),
     (types.TEXT_DOCUMENT_PREPARE_RENAME, prepare_rename, None),
     (types.TEXT_DOCUMENT_RENAME, rename, types.RenameOptions(prepare_provider=True)),
     (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols, None),

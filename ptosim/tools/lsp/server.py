@@ -18,8 +18,9 @@ from typing import Any, BinaryIO, Self
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 from pygls.workspace import TextDocument, Workspace
 
 from ptosim.debug.dap.wire import BrokenMessage, Pieces, parsed, read_body
@@ -178,11 +179,24 @@ _SEVERITIES = {
 }
 
 
+class Answering(LanguageServerProtocol):
+    """The protocol, in which a request that cannot be read has an error for an answer, too."""
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Return what a message says. Raises JsonRpcException for one that cannot be read."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as problem:
+            if "id" in data and "method" in data:
+                self._send_response(data["id"], error=problem.to_response_error())
+            raise
+
+
 class PtoServer(LanguageServer):
     """The texts of one editor, and what is known of each."""
 
     def __init__(self) -> None:
-        super().__init__("ptosim", __version__)
+        super().__init__("ptosim", __version__, protocol_cls=Answering)
         self.settings = Settings()
         self.resting = Resting()
         self._tokens: dict[str, tuple[str, list[int]]] = {}

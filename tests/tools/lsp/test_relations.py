@@ -3,6 +3,9 @@ and await them, tiles whose bytes are shared, calls, and what is in memory at a 
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 import sys
 
 import pytest
@@ -200,3 +203,69 @@ async def test_what_is_in_memory_at_a_place(client):
     with pytest.raises(Exception, match="expected `textDocument`"):
         await client.protocol.send_request_async("ptosim/memory", {"uri": 5})
     assert await asked_memory(client, document.uri, 9999) == []
+
+
+METHODS = (
+    "hover", "definition", "references", "documentHighlight", "prepareRename", "rename", "documentSymbol",
+    "foldingRange", "selectionRange", "semanticTokens/full", "semanticTokens/range", "completion",
+    "signatureHelp", "codeAction", "formatting", "inlayHint", "codeLens", "prepareCallHierarchy",
+)  # fmt: skip
+BROKEN = (
+    "", "}", "module {", TILES[: len(TILES) // 2], TILES.replace("(", "", 3), FLAGS.replace("}", "", 2),
+    TILES.replace("%y = ", "%y "), "\u2028😀" + TILES, TILES.replace("\n", "\r\n"), "func.func @f() {\n^a:\n}",
+)  # fmt: skip
+
+
+async def test_every_request_has_an_answer_or_an_error_and_the_server_lives():
+    """At places that the text does not have, in a text that is broken, one that is closed, and one
+    that was never opened; parameters that a request does not have make it one that cannot be read,
+    which has an error for an answer."""
+    told: list[dict[str, object]] = [_message("initialize", {"processId": None, "rootUri": None, "capabilities": {}}, 0)]  # fmt: skip
+    told.append(_message("initialized", {}))
+    for number, text in enumerate(BROKEN):
+        uri = f"file:///tmp/broken{number}.pto"
+        item = {"uri": uri, "languageId": "pto", "version": 1, "text": text}
+        told.append(_message("textDocument/didOpen", {"textDocument": item}))
+        for where in (uri, "file:///tmp/never.pto", "http://["):
+            for line, character in ((3, 10), (7, 10_000), (2**31 - 1, 2**31 - 1)):
+                told += _all(where, line, character, len(told))
+        told.append(_message("textDocument/didClose", {"textDocument": {"uri": uri}}))
+        told += _all(uri, 3, 3, len(told))
+    asked = {message["id"] for message in told if "id" in message}
+    sent = b"".join(_packed(message) for message in (*told, _message("shutdown", None, -1), _message("exit", None)))  # fmt: skip
+    words = [sys.executable, "-m", "ptosim", "lsp"]
+    done = subprocess.run(words, input=sent, capture_output=True, timeout=300, check=True)
+    assert asked <= {int(found) for found in re.findall(rb'"id": ?(-?\d+)', done.stdout)}
+    assert b"Traceback" not in done.stderr
+
+
+def _all(uri: str, line: int, character: int, first: int) -> list[dict[str, object]]:
+    place = {"line": line, "character": character}
+    params = {
+        "textDocument": {"uri": uri}, "position": place, "positions": [place], "newName": "x",
+        "range": {"start": {"line": 0, "character": 0}, "end": place}, "options": {"tabSize": 2, "insertSpaces": True},
+        "context": {"diagnostics": [], "includeDeclaration": True, "triggerKind": 1, "isRetrigger": False},
+    }  # fmt: skip
+    methods = [*(f"textDocument/{name}" for name in METHODS), "ptosim/memory", "ptosim/entry"]
+    good = [_message(method, params, first + n) for n, method in enumerate(methods)]
+    return [*good, _message("textDocument/completion", {"textDocument": 5}, first + len(methods))]
+
+
+def _message(method: str, params: object, number: int | None = None) -> dict[str, object]:
+    named = {"jsonrpc": "2.0", "method": method, "params": params}
+    return named if number is None else {**named, "id": number}
+
+
+def _packed(message: dict[str, object]) -> bytes:
+    body = json.dumps(message).encode()
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+async def test_the_entry_at_a_place(client):
+    document = await opened(client, TILES, "tiles")
+    place = {"line": 6, "character": 0}
+    params = {"textDocument": {"uri": document.uri}, "position": place}
+    found = await client.protocol.send_request_async("ptosim/entry", params)
+    assert (found.name, found.target) == ("k", "a2a3")
+    place["line"] = 2
+    assert await client.protocol.send_request_async("ptosim/entry", params) is None
