@@ -314,11 +314,14 @@ def _zeros(inputs: Inputs) -> dict[str, np.ndarray]:
 
 
 _CONTROL = ("If", "Loop", "Scan")
+_POSITIONS = (np.dtype(np.int64), np.dtype(np.bool_))
+"""Element types of inputs that are no codes: positions, masks."""
 
 
 def hosts_work(graph: Graph) -> list[onnx_model.GraphNode]:
-    """Return the nodes that the host computes without being asked: control flow that is left, and
-    what gives no real numbers (positions, indices, conditions)."""
+    """Return the nodes that the host computes without being asked: control flow that is left, what
+    gives no real numbers (positions, indices, conditions), and what has no kernel and is computed
+    of such alone (sines of positions)."""
     from onnx import TensorProto, shape_inference
 
     try:
@@ -329,11 +332,16 @@ def hosts_work(graph: Graph) -> list[onnx_model.GraphNode]:
     types = {v.name: v.type.tensor_type.elem_type for v in (*values.value_info, *values.output)}
     whole = {n for n, t in types.items() if t and t not in floats}
     kept = (*onnx_nodes.MOVES, *QUANTISING)
-    found = []
+    positions = {n for n, (dtype, _) in graph.inputs.items() if dtype in _POSITIONS}
+    found, known = [], positions | set(graph.constants)
     for node in graph.nodes:
+        is_known = all(n in known for n in node.inputs if n) and not node.captured
+        is_known = is_known or node.op in ("Shape", "Size")
+        known |= set(node.outputs) if is_known else set()
         if not node.is_standard or node.op in kept:
             continue
-        if node.op in _CONTROL or all(n in whole for n in node.outputs if n):
+        is_whole = all(n in whole for n in node.outputs if n)
+        if node.op in _CONTROL or is_whole or (is_known and node.op not in onnx_nodes.OPERATORS):
             found.append(node)
     return found
 

@@ -12,6 +12,7 @@ from onnx import helper
 
 from ptosim.models import onnx_run
 from ptosim.models.conversion import source
+from ptosim.models.onnx_model import graph_of
 from tests.models.front.networks import F, build, node
 
 TARGETS = ("a2a3", "a5")
@@ -199,3 +200,16 @@ def test_faults_of_the_runtimes_operators(cli, tmp_path, scale):
     got = cli("quant", "audit", tmp_path / "m.onnx", "--fail-on", "fault")
     assert got.code == (0 if scale else 1)
     assert "Traceback" not in got.err
+
+
+@pytest.mark.parametrize("source_of", ["position", "codes"])
+def test_sines_of_positions_are_the_hosts(source_of):
+    """Rotary positions (Cast, Cos) have no kernel and come of no activations; a sine of dequantised
+    codes does, and is named as what has no kernel."""
+    take = node("Cast", ["p"], ["f"], to=F) if source_of == "position" else BACK
+    made = "f" if source_of == "position" else "y"
+    nodes = [take, node("Sin", [made], ["s"], "sine"), node("Relu", ["s"], ["out"])]
+    wires = [("p", 7, [4, 6])] if source_of == "position" else [("yq", 2, [4, 6])]
+    graph = graph_of(build(nodes, wires, [("out", F, [4, 6])], {"ys": YS, "yz": YZ}, 17))
+    hosts = {n.name for n in source.hosts_work(graph)}
+    assert ("sine" in hosts) == (source_of == "position")
