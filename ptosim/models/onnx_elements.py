@@ -113,6 +113,8 @@ def clip_limits(node: Node, inputs: Sequence[np.ndarray | None]) -> Node:
     """Return a node with the limits that its operands give as attributes `min` and `max`, where
     later operator sets have them."""
     found = {n: given(list(inputs), i) for n, i in (("min", 1), ("max", 2))}
+    if any(v is not None and v.size != 1 for v in found.values()):
+        raise unsupported(f"node {node}: a limit of several elements, or of none")
     limits = {n: float(v.reshape(())) for n, v in found.items() if v is not None}
     return Node(node.op, node.opset, node.inputs, {**node.attrs, **limits}, None, node.name)
 
