@@ -74,7 +74,7 @@ def test_a_transcript_that_differs_is_told():
 
 @pytest.mark.parametrize("page", KERNELS)
 def test_the_lines_of_python(page, monkeypatch):
-    (lines,) = blocks(texts()[page], "python")
+    lines, *more = blocks(texts()[page], "python")
     monkeypatch.chdir(PROGRAMS / "quant")
     x = np.random.default_rng(1).standard_normal((128, 256)).astype(np.float32)
     names = {"ptosim": ptosim, "x": x}
@@ -87,6 +87,8 @@ def test_the_lines_of_python(page, monkeypatch):
     else:
         assert names["result"].outputs["q"].shape == (128, 256)
         assert not names["result"].findings
+    for each in more:  # of a kernel whose scalar is `n`
+        exec(each.replace("kernel.pto", "../model/linear_bf16.pto"), names)
 
 
 def test_every_page_with_python_is_run():
