@@ -3,6 +3,7 @@ last one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -15,12 +16,15 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
 from ptosim.machine.values import Pointer
 from ptosim.ops.scalar.global_views import memref_view
 
 _ALIGN = 256
 """Bytes that an array begins at a multiple of."""
+_BOX = 16
+"""Rows and columns of an accumulator's boxes, in which elements lie one after the other."""
 
 
 def is_on_chip(
@@ -48,8 +52,8 @@ def _is_tile_of(function: Function, value: Value) -> bool:
 
 
 class _Held(NamedTuple):
-    """An array: its place as a tile of one row, its content at the start as such, and the shape
-    that the caller gave it."""
+    """An array: its place as a tile whose rows lie one after the other, its content at the start as
+    such (filled up to whole rows), and the shape that the caller gave it."""
 
     place: TileRef
     array: np.ndarray
@@ -68,14 +72,20 @@ class OnChip:
         """Return a pointer to, or a view of, an array: the highest bytes that no other one has, as
         programs take theirs from the lowest on. Raises UsageError where there is no room."""
         elem, space = type_.elem, str(type_.space)
+        in_boxes = space == "acc" and array.size > 0
+        cols = _BOX if in_boxes else array.size
+        rows = -(-array.size // cols) if in_boxes else 1
+        whole = round_up(rows, _BOX) if in_boxes else 1
         end = self._ends.get(space, self._machine.definition.spaces[space].bytes)
-        at = (end - elem.bytes_for(array.size)) // _ALIGN * _ALIGN
+        at = (end - elem.bytes_for(whole * cols)) // _ALIGN * _ALIGN
         if at < 0:
             text = f"argument `{name}` has {array.size} elements of {elem}"
             raise UsageError(f"{text}, which {space} has no room for")
         self._ends[space] = at
-        tile = tile_ref(TileType(space, elem, 1, array.size, 1, array.size), at, 1, array.size)
-        self._held[name] = _Held(tile, array.reshape(1, -1), array.shape)
+        tile = tile_ref(TileType(space, elem, whole, cols, rows, cols), at, rows, cols)
+        content = np.zeros(rows * cols, array.dtype)
+        content[: array.size] = array.reshape(-1)
+        self._held[name] = _Held(tile, content.reshape(rows, cols), array.shape)
         if isinstance(type_, PtrType):
             return Pointer(space, at)
         view = memref_view(type_, 0)
@@ -95,4 +105,5 @@ class OnChip:
     def outputs(self, core: Core) -> Iterator[tuple[str, np.ndarray]]:
         """Give what a core holds now, by name."""
         for name, held in self._held.items():
-            yield name, load_tile(core, held.place).reshape(held.shape)
+            flat = load_tile(core, held.place).reshape(-1)
+            yield name, flat[: math.prod(held.shape)].reshape(held.shape)

@@ -92,6 +92,17 @@ def test_buffers_on_chip_that_do_not_fit():
         ptosim.load(in_ub(pointer)).run({"x": data(1 << 18), "y": data(64)})
 
 
+@pytest.mark.parametrize("commit", ["program", "retire"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (3,), (16, 16), (100,), (7, 33), (256, 128)])
+def test_an_accumulator_is_its_bytes_in_their_order(shape, commit):
+    """Elements of 32 bits lie in boxes there, which an array of any size fills (found by fuzzing)."""
+    text = "func.func @k(%c: !pto.ptr<f32, acc>) attributes {pto.kernel} { return }"
+    found = ptosim.load(text, target="a5").run({"c": data(*shape)}, commit=commit)
+    assert found.outputs["c"].tobytes() == data(*shape).tobytes()
+    with pytest.raises(ptosim.PtosimError, match="no room for"):
+        ptosim.load(text, target="a5").run({"c": data(1 << 17)}, commit=commit)
+
+
 def test_a_check_follows_them_and_counts_them_as_written():
     for text in (of_views("16x64"), in_ub("memref<128xf32, #pto.address_space<vec>>")):
         assert [
