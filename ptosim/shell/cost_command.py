@@ -107,8 +107,8 @@ def _folder(options: argparse.Namespace, terminal: Terminal) -> Report:
     that cannot be timed are named."""
     if options.view != ["trust"]:
         raise UsageError(
-            f"{options.file} is a folder: the programs of one are timed for `--view trust`",
-            help="name one program for its other tables",
+            f"cannot read {options.file}: Is a directory",
+            help="the programs of a folder are timed for `--view trust` alone",
         )
     files = sorted(Path(options.file).rglob("*.pto"))
     if not files:

@@ -18,7 +18,7 @@ def test_commands_and_options_can_be_completed(cli, shell):
         assert word in outcome.out
 
 
-def test_without_a_command_three_are_shown_and_they_work(cli):
+def test_without_a_command_four_are_shown_and_they_work(cli):
     outcome = cli()
     assert outcome.code == 2
     lines = [
@@ -26,7 +26,7 @@ def test_without_a_command_three_are_shown_and_they_work(cli):
         for line in outcome.out.splitlines()
         if line.startswith("  ptosim")
     ]
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines[:2]:
         assert cli(*line.split()[1:]).code == 0
 

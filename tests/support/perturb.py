@@ -71,6 +71,9 @@ class Perturbed:
     def enter_later(self, core: Core, inst: Inst) -> None:
         """Nothing is known of queues."""
 
+    def define(self, *place: Any) -> None:
+        """Every byte has a value."""
+
     def finish(self) -> None:
         """Nothing is left over."""
 

@@ -337,7 +337,7 @@ def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
     if multiple is not None:
         broken = {name: inside + 1}
         return Requirement(entry, {name: 1}, None, None, kind, broken, [], multiple)
-    low, high = _edge(symbol, inside, -1, at), _edge(symbol, inside, 1, at)
+    low, high = (_edge(symbol, inside, sign, lambda v: met({symbol: v})) for sign in (-1, 1))
     if low is None and high is None:
         return None
     if any(h != _is_between(v, low, high) for v, h in holds.items()):
@@ -362,27 +362,27 @@ def _multiple(symbol: Symbol, inside: int, at: Callable[[int], bool]) -> int | N
     return None
 
 
-def _edge(symbol: Symbol, inside: int, sign: int, at: Callable[[int], bool]) -> int | None:
-    """The last value in a direction that still meets a bound; None if it is as far as the type."""
+def _edge(symbol: Symbol, inside: int, sign: int, at: Callable[[int], bool | None]) -> int | None:
+    """The last value in a direction that still meets a bound, before one that does not; None if it
+    is as far as the type, or if what is beyond does not come to the bound."""
     far = min(max(inside + sign * (_FAR - 1), symbol.low), symbol.high)
-    if far != inside and at(far) and at(far - sign):
+    if far == inside or (at(far) and at(far - sign)):
         return None
-    good, step = inside, 1
-    while True:
-        tried = inside + sign * step
-        if abs(tried) > _FAR or not _is_allowed(symbol, tried):
+    good, bad, step = inside, inside + sign, 1
+    while at(bad):
+        if bad == far:
             return None
-        if not at(tried):
-            break
-        good, step = tried, step * (2 if step < _NEAR else 32)
-    bad = tried
+        good, step = bad, step * (2 if step < _NEAR else 32)
+        bad = min(max(inside + sign * step, min(inside, far)), max(inside, far))
+    broken = at(bad) is False
     while abs(bad - good) > 1:
         middle = (good + bad) // 2
-        if at(middle):
+        met = at(middle)
+        if met:
             good = middle
         else:
-            bad = middle
-    return good
+            bad, broken = middle, met is False
+    return good if broken else None
 
 
 def _planes(entry: str, symbols: Sequence[Symbol], met: Met) -> Iterator[Requirement]:
@@ -417,7 +417,7 @@ def _slopes(moved: Symbol, others: Sequence[Symbol], sign: int, met: Met) -> _Pl
     """The factors and the constant of the edge of one symbol as each of the others moves."""
 
     def edge(values: dict[Symbol, int]) -> int | None:
-        at = lambda v: met({moved: v, **values}) is not False  # noqa: E731
+        at = lambda v: met({moved: v, **values})  # noqa: E731
         inside = next((v for v in _PROBES if _is_allowed(moved, v) and at(v)), None)
         return _edge(moved, inside, sign, at) if inside is not None else None
 
