@@ -331,6 +331,7 @@ class VectorWatch:
         ends = runs.starts + runs.sizes
         lost = before[ends] - before[runs.starts]
         stores = np.flatnonzero(is_store)
+        stored = _sums_of(runs.starts[stores], ends[stores], high - low)
         for code, row in table.items():
             chosen = runs.codes == code
             if row.is_store or not chosen.any():
@@ -339,10 +340,11 @@ class VectorWatch:
             for at in np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED].tolist():
                 places = np.arange(int(runs.starts[at]), int(ends[at]))
                 wrong = poor[places]
-                earlier = stores[runs.numbers[stores] < runs.numbers[at]]
-                over = (runs.starts[earlier] < ends[at]) & (ends[earlier] > runs.starts[at])
-                for store in earlier[over].tolist():
-                    wrong &= (places < runs.starts[store]) | (places >= ends[store])
+                if stored[ends[at]] > stored[runs.starts[at]]:
+                    earlier = stores[runs.numbers[stores] < runs.numbers[at]]
+                    over = (runs.starts[earlier] < ends[at]) & (ends[earlier] > runs.starts[at])
+                    for store in earlier[over].tolist():
+                        wrong &= (places < runs.starts[store]) | (places >= ends[store])
                 if wrong.sum() >= (1 if row.is_whole else len(places)):
                     if not found or found[-1].code != code:
                         trail = self._report(shadow, row, entries[row], low + places[wrong])
@@ -372,19 +374,37 @@ class VectorWatch:
             fed = self._fed[head.pc] = stores_fed(head.op)
         codes = {row.inst.op: code for code, row in table.items()}
         runs = _in_order(core.ub)
+        at_code = {code: np.flatnonzero(runs.codes == code) for code in table}
+        written: dict[tuple[int, Operation], tuple[Trail, list[np.ndarray]]] = {}
         for one in lost:
-            again = runs.numbers[(runs.codes == one.code) & (runs.numbers > one.number)]
+            numbers = runs.numbers[at_code[one.code]]
+            following = int(np.searchsorted(numbers, one.number, "right"))
+            again = numbers[following] if following < len(numbers) else runs.numbers[-1]
             load = table[one.code].inst.op
             for store, how in fed.get(load, {}).items() if load is not None else ():
-                end = runs.numbers[-1] if how.later or not len(again) else again[0]
-                chosen = (runs.numbers > one.number) & (runs.numbers <= end)
-                chosen &= runs.codes == codes.get(store, -1)
-                places = [
-                    start + (one.bytes[one.bytes < size] if how.by_lanes else np.arange(size))
-                    for start, size in zip(runs.starts[chosen], runs.sizes[chosen], strict=True)
-                ]
-                if places:
-                    _taint(shadow, np.unique(np.concatenate(places)), one.trail, store)
+                chosen = at_code.get(codes.get(store, -1), _NONE)
+                end = runs.numbers[-1] if how.later else again
+                first, last = np.searchsorted(runs.numbers[chosen], (one.number, end), "right")
+                _, places = written.setdefault((one.code, store), (one.trail, []))
+                for start, size in zip(
+                    runs.starts[chosen[first:last]], runs.sizes[chosen[first:last]], strict=True
+                ):
+                    lanes = one.bytes[one.bytes < size] if how.by_lanes else np.arange(size)
+                    places.append(start + lanes)
+        for (_, store), (trail, places) in written.items():
+            if places:
+                _taint(shadow, np.unique(np.concatenate(places)), trail, store)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _sums_of(starts: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
+    """How many of the bytes before each one are in any of the runs."""
+    edges = np.zeros(size + 1, np.int64)
+    np.add.at(edges, starts, 1)
+    np.add.at(edges, ends, -1)
+    return np.concatenate(([0], np.cumsum(np.cumsum(edges[:-1]) > 0)))
 
 
 class _Lost(NamedTuple):
