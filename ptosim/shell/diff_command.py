@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from ptosim.ground.progress import each, part_done
 from ptosim.ground.records import replace
 from ptosim.language.targets import check_target_word
 from ptosim.launch.analysis.differences import Difference, Side, difference, hard_data, look_at
+from ptosim.launch.paths.facts import range_of
 from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
 from ptosim.shell.command import command
@@ -136,13 +136,12 @@ def _scalars(options: argparse.Namespace) -> dict[str, range]:
 
 
 def _range(name: str, text: str) -> range:
-    match = re.fullmatch(r"(-?\d+)\.\.(-?\d+)(?::([1-9]\d*))?", text)
-    if match is None:
+    found = range_of(text)
+    if found is None:
         raise UsageError(f"--forall takes NAME=LOW..HIGH, and {name} is `{text}`")
-    low, high, step = (int(part or 1) for part in match.groups())
-    if low > high:
+    if not found:
         raise UsageError(f"--forall {name}={text} has no value")
-    return range(low, high + 1, step)
+    return found
 
 
 def _for_all(

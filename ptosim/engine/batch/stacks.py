@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 
 class Area(NamedTuple):
-    """The bytes of a tile on chip: of periods that are stacked, what lies at the same place in
+    """The bytes of a tile on chip: of periods that are stacked, what is at the same place in
     each."""
 
     space: str

@@ -45,11 +45,6 @@ def _entries() -> dict[str, list[TomlTable]]:
     return found
 
 
-def scratch_names() -> list[str]:
-    """Return the operations that the table names, without dialect."""
-    return list(_entries())
-
-
 def _of(mnemonic: str, date: str) -> list[TomlTable]:
     found = (entry for entry in _entries().get(mnemonic, ()) if holds(entry, date))
     return [

@@ -177,8 +177,8 @@ def _line_start(source: Source, line: int) -> int:
 
 class _Folded:
     """A text with its plain lines taken out: those in which nothing is to be expanded or marked.
-    A name stands for each run of them, so that the preprocessor decides whether they are read, and
-    need not see the words in them. Lines keep their numbers."""
+    A name takes the place of each run of them, so that the preprocessor decides whether they are
+    read, and need not see the words in them. Lines keep their numbers."""
 
     def __init__(self, text: str, macros: Iterable[str]) -> None:
         self.runs: dict[str, tuple[int, str]] = {}

@@ -35,6 +35,15 @@ class _NotKnown(Exception):
     """A name has no value yet."""
 
 
+def range_of(text: str) -> range | None:
+    """Return the whole numbers that `1..8` or `16..4096:16` names, both ends among them; None for
+    any other text, and for ranges without an end."""
+    found = _RANGE.fullmatch(text)
+    if found is None or found[2] == "*":
+        return None
+    return range(int(found[1]), int(found[2]) + 1, int(found[3] or 1))
+
+
 def as_assumption(name: str, text: str) -> str | None:
     """Return what `--arg NAME=1..8`, `1..*:16`, or `1,2,4` assumes; None for any other SPEC."""
     found = _RANGE.fullmatch(text)

@@ -103,15 +103,6 @@ class Requirement:
             return total % self.multiple == 0
         return _is_between(total, self.low, self.high)
 
-    def is_asked(self, values: Mapping[str, int]) -> bool | None:
-        """Return if the path with these values comes to the checks; None if one that decides it is
-        not among them."""
-        symbols = {s for _, d in self.when for s in d.form.symbols}
-        if any(s.name not in values for s in symbols):
-            return None
-        env = Env({s: values[s.name] for s in symbols})
-        return all(d.holds(env) for _, d in self.when)
-
     def __str__(self) -> str:
         text = self._text()
         lines = ", ".join(dict.fromkeys(str(line) for line, _ in self.when))

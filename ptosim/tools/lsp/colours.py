@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ptosim.ground.isa.rows import isa
 from ptosim.tools.lsp.names import WORD, Kind, Made, operation_of, results_of
-from ptosim.tools.lsp.predict import Scope
+from ptosim.tools.lsp.predict import Scope, changed
 
 TYPES = ("function", "parameter", "variable", "type", "macro", "comment", "string", "number",
          "keyword", "property", "label", "enumMember")  # fmt: skip
@@ -113,18 +113,5 @@ def _definition(scope: Scope, offset: int, kind: str, text: str) -> Made | None:
 
 def changes(before: Sequence[int], after: Sequence[int]) -> tuple[int, int, list[int]]:
     """Return where numbers begin to differ, how many of the old ones go, and what comes."""
-    begin = _alike(before, after)
-    most = min(len(before), len(after)) - begin
-    end = _alike(before[begin:][::-1][:most], after[begin:][::-1][:most])
-    return begin, len(before) - begin - end, list(after[begin : len(after) - end])
-
-
-def _alike(one: Sequence[int], other: Sequence[int]) -> int:
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    begin, last, end = changed(before, after)
+    return begin, last - begin, list(after[begin:end])

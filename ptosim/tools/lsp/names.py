@@ -217,7 +217,7 @@ class CppNames(Names):
         return max(around, key=lambda m: (m.begin, m.word.start), default=None)
 
     def values(self, word: Word) -> list[Value]:
-        """Return the values of the program that a name stands for."""
+        """Return the values of the program that a name is for."""
         values = (v for op in self.resolved.ops for v in op.results)
         arguments = (a for f in self.resolved.functions.values() for a in f.args)
         own = re.compile(rf"{re.escape(word.text)}(?:_\d+)?")
@@ -238,8 +238,8 @@ def innermost(ops: Iterable[Operation], offset: int, *, is_cpp: bool = False) ->
 #
 # Assembly says the same again and again: what follows the words of a statement is found in the last
 # statements of the same operation, in its example, and in those that begin in the same way; only
-# the kinds of the words count (a value, a type, a number), and what stands for them is chosen by
-# what is in scope (`completion.py`).
+# the kinds of the words count (a value, a type, a number), and what comes in their place is chosen
+# by what is in scope (`completion.py`).
 
 _NESTED = r"<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>"
 WORD = re.compile(

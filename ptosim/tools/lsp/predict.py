@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from ptosim.ground.ir.types import ScalarType, TileType, Type
 from ptosim.ground.isa.examples import all_examples, example_of
@@ -96,10 +97,7 @@ class Scope:
     @cached_property
     def _changed(self) -> tuple[int, int, int]:
         """The first character that differs, and its ends in the old and the new text."""
-        old, new = self.document.text, self.text
-        begin = _alike(old, new)
-        tail = _alike_at_end(old[begin:], new[begin:])
-        return begin, len(old) - tail, len(new) - tail
+        return changed(self.document.text, self.text)
 
     def checked_place(self, offset: int) -> int:
         """Return the place in the text that was checked of one in this text."""
@@ -175,24 +173,19 @@ class Scope:
         return str(named.type) if named.type is not None else ""
 
 
-def _alike(old: str, new: str) -> int:
-    """Return how many characters two texts begin with together."""
+def changed(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, int, int]:
+    """Return where two texts, or lists, begin to differ, and where that ends in each."""
+    begin = _alike(old, new)
+    tail = _alike(old[begin:][::-1], new[begin:][::-1])
+    return begin, len(old) - tail, len(new) - tail
+
+
+def _alike(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """Return with how many equal items two of them begin."""
     low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2
         if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _alike_at_end(old: str, new: str) -> int:
-    """Return how many characters they end with together."""
-    low, high = 0, min(len(old), len(new))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[len(old) - middle : len(old) - low] == new[len(new) - middle : len(new) - low]:
             low = middle
         else:
             high = middle - 1

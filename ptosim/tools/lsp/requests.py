@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lsprotocol import types
@@ -111,17 +112,25 @@ def prepare_calls(
     return None if found is None else [_function_item(document, found, places, uri)]
 
 
+def _calls(
+    ls: PtoServer,
+    item: types.CallHierarchyItem,
+    related: Callable[[Document, str], Iterable[relations.Call]],
+) -> Iterator[tuple[types.CallHierarchyItem, list[types.Range]]]:
+    """The functions that a function has to do with, and where."""
+    document, places, name = _of_item(ls, item)
+    for call in related(document, name):
+        function = _function_item(document, call.function, places, item.uri)
+        yield function, [places.range(op.start, op.end) for op in call.places]
+
+
 def incoming(
     ls: PtoServer, params: types.CallHierarchyIncomingCallsParams
 ) -> list[types.CallHierarchyIncomingCall]:
     """Who calls a function."""
-    document, places, name = _of_item(ls, params.item)
     return [
-        types.CallHierarchyIncomingCall(
-            _function_item(document, call.function, places, params.item.uri),
-            [places.range(op.start, op.end) for op in call.places],
-        )
-        for call in relations.callers(document, name)
+        types.CallHierarchyIncomingCall(*each)
+        for each in _calls(ls, params.item, relations.callers)
     ]
 
 
@@ -129,13 +138,9 @@ def outgoing(
     ls: PtoServer, params: types.CallHierarchyOutgoingCallsParams
 ) -> list[types.CallHierarchyOutgoingCall]:
     """Whom a function calls."""
-    document, places, name = _of_item(ls, params.item)
     return [
-        types.CallHierarchyOutgoingCall(
-            _function_item(document, call.function, places, params.item.uri),
-            [places.range(op.start, op.end) for op in call.places],
-        )
-        for call in relations.callees(document, name)
+        types.CallHierarchyOutgoingCall(*each)
+        for each in _calls(ls, params.item, relations.callees)
     ]
 
 
