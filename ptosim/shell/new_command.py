@@ -34,6 +34,11 @@ def new(options: argparse.Namespace, terminal: Terminal) -> Report:
             "a kind and a name are needed" if options.kind is None else "a name is needed",
             help=f"`ptosim new {kind} my_kernel`; kinds are {', '.join(kinds())}",
         )
+    if options.output is not None:  # it would write what is said here over the program
+        raise UsageError(
+            "new names its files itself: it takes no -o",
+            help=f"`ptosim new {options.kind} FOLDER/{options.name}` writes them into a folder",
+        )
     written = [str(path) for path in write_first(options.kind, options.name)]
     program, _, test, _ = written
     lines = [f"wrote {', '.join(written)}", f"run it:  ptosim run {program}",

@@ -93,3 +93,10 @@ class TestNames:
         for one in shipped_programs():
             if one.kind == "program" and not one.name.startswith("@broken/"):
                 assert ptosim.load(one.name).entries
+
+
+def test_what_is_said_is_not_written_over_the_program(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = cli("new", "vector", "mine", "-o", "mine.pto")
+    assert (told.code, list(tmp_path.iterdir())) == (2, [])
+    assert "takes no -o" in told.err
