@@ -1,5 +1,6 @@
 """Convolutions whose filters see one channel each, on the vector unit: for each place of the window
-the image moved by it, times one weight for each row (a channel of an image), is added up.
+the image moved by it, times one weight for each row (a channel of an image), is added up. Images of
+several places are one tile: one load, one product, one sum of its rows.
 
 Codes of 8 bits are multiplied and added as f32, which holds their sums exactly."""
 
@@ -15,13 +16,18 @@ from ptosim.models import chains, kernels
 from ptosim.models.chains import Parameter
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import Argument, KernelRunner, padded, padded_vector, type_word
-from ptosim.models.kernels import Frame, Grid
+from ptosim.models.kernels import Frame, Grid, up
 from ptosim.models.quant.integer_ops import Window
 
 EXACT = 1 << 24
 """Sums below it are whole in f32."""
-_ELEMENTS = 2048
-"""Elements of a tile: those of two places are in the buffer at once, with what finishes them."""
+_SMALLEST, _LARGEST = 512, 2048
+"""Elements of a tile of results: columns of a register where there is little to do."""
+_ROUNDS = 64
+"""Tiles that a launch has at least, if it has so many of the smallest."""
+_FLOATS, _CODES, _PLACES = 5120, 10240, 10
+"""Elements that places of the window take together, and how many of them at most: floats, which
+are long to load, in two parts, of which one is loaded while the other is added."""
 
 Finish = Callable[[KernelBuilder, TileValue, Mapping[str, Parameter]], TileValue]
 """Adds the operations on a tile of f32 sums; returns the tile of the result."""
@@ -55,7 +61,9 @@ def convolve(
     with real weights [filters, 1, …], as `ending` finishes them; `fill` surrounds the image."""
     filters, channels, batch = weights.shape[0], image.shape[1], image.shape[0]
     rows, cols = batch * filters, math.prod(window.out)
-    grid = kernels.grid(rows, cols, _ELEMENTS)
+    share = up(up(rows, 8) * up(cols, 64) // _ROUNDS, _SMALLEST)
+    largest = _LARGEST if math.prod(window.kernel) <= _PLACES else _LARGEST // 2
+    grid = kernels.grid(rows, cols, min(share, largest))
     height, width = grid.padded
     taps = np.zeros((math.prod(window.kernel), height, width), image.dtype)
     if runner.wanted != "cycles":  # memory that nobody touches is none
@@ -64,7 +72,7 @@ def convolve(
             taps[place, :rows, :cols] = tap.reshape(rows, cols)
     args: dict[str, Argument] = {"x": taps}
     flat = np.tile(weights.reshape(filters, -1), (batch, 1)).astype(np.float32)
-    args["w"] = np.ascontiguousarray(padded(flat, height, flat.shape[1]).T)
+    args["w"] = _by_tile(padded(flat, height, flat.shape[1]), grid.tile_rows)
     for name, values in ending.params.items():
         tensor = values.size == 1
         whole = np.tile(values.reshape(-1), 1 if tensor else batch).astype(np.float32)
@@ -74,6 +82,12 @@ def convolve(
     f = _function(runner.target, grid, len(taps), type_word(image.dtype), ending, args)
     made = runner.run(f, args)["y"].reshape(height, width)[:rows, :cols]
     return made.reshape(batch, filters, *window.out)
+
+
+def _by_tile(weights: np.ndarray, rows: int) -> np.ndarray:
+    """Weights [filters, places] in the order in which tiles take them: those of one place beside
+    one another, for the rows of a tile."""
+    return np.ascontiguousarray(weights.reshape(-1, rows, weights.shape[1]).swapaxes(1, 2))
 
 
 def _function(
@@ -88,23 +102,14 @@ def _function(
     height, width = grid.padded
     row, col = f.share([(height, grid.tile_rows), (width, grid.tile_cols)])
     frame = Frame(f, grid, row, col)
-    factors = [_factors(frame, count, place) for place in range(count)]
     params: dict[str, Parameter] = {
         name: frame.per_row(name) if isinstance(args[name], np.ndarray) else f.scalar(name, "f32")
         for name in ending.params
     }
     acc = f.tile("acc", "f32", grid.tile_rows, grid.tile_cols)
-    sets = [_tiles(f, grid, dtype) for _ in range(2)]  # one is loaded while the other is added
-    for place, factor in enumerate(factors):
-        held, half, real = sets[place % 2]
-        view = f.view("x", dtype, (count, height, width))
-        at, sizes = (f.const(place), row, col), (1, grid.tile_rows, grid.tile_cols)
-        f.load(held, view, at, sizes)
-        if half is not None:
-            chains.convert(f, chains.convert(f, held, half), real)
-        f.tile_op("pto.trowexpandmul", [real, factor], [acc if not place else real])
-        if place:
-            f.tile_op("pto.tadd", [acc, real], [acc])
+    together = _together(count, (_FLOATS if dtype == "f32" else _CODES) // (acc.rows * acc.cols))
+    for start in range(0, count, together):
+        _add(frame, acc, dtype, (start, min(together, count - start)), count)
     loaded = params | {
         name: frame.load(name, type_word(v.dtype)) for name, v in ending.beside.items()
     }
@@ -113,20 +118,33 @@ def _function(
     return f
 
 
-def _factors(frame: Frame, count: int, place: int) -> TileValue:
-    """The weights of one place of the window, a value for each row."""
-    f, rows, height = frame.f, frame.shape.tile_rows, frame.shape.padded[0]
-    tile = f.tile("factor", "f32", rows, 1, "dn")
-    view = f.view("w", "f32", (height, count), (1, height), "dn")
-    return f.load(tile, view, (frame.row, f.const(place)), (rows, 1))
+def _together(count: int, room: int) -> int:
+    """How many places of the window one tile holds: about as many in each."""
+    most = min(max(room, 3), _PLACES)
+    return -(-count // -(-count // most))
 
 
-def _tiles(
-    f: KernelBuilder, grid: Grid, dtype: str
-) -> tuple[TileValue, TileValue | None, TileValue]:
-    """Where an image is as it is stored, in f16, and in f32."""
-    size = grid.tile_rows, grid.tile_cols
-    held = f.tile("x", dtype, *size)
-    if dtype == "f32":
-        return held, None, held
-    return held, f.tile("half", "f16", *size), f.tile("real", "f32", *size)
+def _add(frame: Frame, acc: TileValue, dtype: str, part: tuple[int, int], count: int) -> None:
+    """Put the sum over some places of the window into `acc`, or add it: their images are one tile
+    of [places * rows, columns], which is also one of a row for each place."""
+    f, (start, places) = frame.f, part
+    (rows, cols), (height, width) = (
+        (frame.shape.tile_rows, frame.shape.tile_cols),
+        frame.shape.padded,
+    )
+    held = f.tile("x", dtype, places * rows, cols)
+    view = f.view("x", dtype, (count, height, width))
+    f.load(held, view, (f.const(start), frame.row, frame.col), (places, rows, cols))
+    factor = f.tile("factor", "f32", places * rows, 1, "dn")
+    total = count * height
+    at = f.placed(frame.row, count, f.const(start * rows))
+    weights = f.view("w", "f32", (total, 1), (1, total), "dn")
+    f.load(factor, weights, (at, f.const(0)), (places * rows, 1))
+    real = held if dtype == "f32" else chains.real(f, chains.half(f, held))
+    f.tile_op("pto.trowexpandmul", [real, factor], [real])
+    lines = f.cast("pto.treshape", real, TileValue(f.fresh("lines"), "f32", places, rows * cols))
+    made = acc if not start else f.like("part", "f32", acc)
+    line = f.cast("pto.treshape", made, TileValue(f.fresh("line"), "f32", 1, rows * cols))
+    f.tile_op("pto.tcolsum", [lines], [line])
+    if start:
+        f.tile_op("pto.tadd", [acc, made], [acc])

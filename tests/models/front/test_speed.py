@@ -9,11 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 
-from ptosim.models import onnx_run
+from ptosim.models import depthwise, onnx_run
 from ptosim.models.conversion import sensitivity, source, speed
 from ptosim.models.conversion.convert import convert
 from ptosim.models.conversion.types import Settings
+from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.onnx_model import graph_of
 from ptosim.models.quant.integer_ops import Window, conv_int32, convolve
 from tests.models.front import networks
@@ -54,6 +56,27 @@ def test_a_depthwise_convolution_is_one_program_also_with_infinity():
         have, want = outcome.results["a5", "exact"]["y"], outcome.outputs["y"]
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
         assert len(outcome.programs["a5", "exact"]) == 1
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(("channels", "size", "places", "stride"), [
+    (12, 9, 3, 1), (8, 20, 5, 2), (32, 6, 7, 1), (96, 56, 3, 2),
+])  # fmt: skip
+def test_places_of_a_depthwise_window_are_tiles_of_several(target, channels, size, places, stride):
+    """Whole numbers, whose sums every order gives: windows that one tile holds and that several do,
+    of floats and of codes, two filters for each channel."""
+    image = rng.integers(-128, 128, (2, channels, size, size))
+    weights = rng.integers(-128, 128, (2 * channels, 1, places, places))
+    half = places // 2
+    whole = np.pad(np.repeat(image, 2, 1), [(0, 0)] * 2 + [(half, half)] * 2, constant_values=3)
+    seen = sliding_window_view(whole, (places, places), (2, 3))[:, :, ::stride, ::stride]
+    want = np.einsum("bfyxij,fij->bfyx", seen, weights[:, 0])
+    window = Window(image.shape[2:], (places, places), (stride, stride), [half] * 4)
+    ending = depthwise.Ending(lambda f, acc, loaded: acc)
+    for kind in (np.float32, np.int8):
+        runner = KernelRunner(target, wanted="values")
+        have = depthwise.convolve(runner, image.astype(kind), weights, window, 3, ending)
+        np.testing.assert_array_equal(have, want)
 
 
 @pytest.mark.parametrize("kind", ["MatMul", "MatMulInteger", "QLinearMatMul"])
