@@ -13,28 +13,95 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.core.bound import DecodedProgram
 from ptosim.engine.watch.access import Shadows, footprint
 from ptosim.engine.watch.shadow import ORIGIN, Atom, Entry, Footprint, Shadow
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.types import DType
 from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED, TAINTED, UNDEFINED
 from ptosim.machine.effects.ranges import EMPTY, intervals
 from ptosim.machine.effects.row import written_name
 from ptosim.machine.effects.strided import MAX_RUNS, Touch, runs_of
+from ptosim.machine.tile import TileRef
+from ptosim.machine.values import Pointer
 from ptosim.ops.base.binding import Binding
 
+STALE = TAINTED + 1
+"""What a copy hands on of bytes that have another buffer's values: they are not the reader's."""
 MOST_BYTES = 1 << 22
 """Of an operand, looked at one by one: of a larger one all that is computed of it has no value."""
 _ALIKE = ("elementwise", "tile_scalar", "memory", "micro_dma")
 """Families whose results have the elements of their sources, in their order."""
 
 
-def without_values(print_: Footprint) -> np.ndarray | None:
-    """Return which bytes of an operand have no value, ascending; None for too many."""
+def without_values(print_: Footprint, stale: Iterable[Atom] = ()) -> np.ndarray | None:
+    """Return which bytes of an operand have no value, ascending, what is `stale` among them; None
+    for too many."""
     if print_.bytes > MOST_BYTES:
         return None
-    return print_.shadow.states(_places(print_)) != DEFINED
+    places = _places(print_)
+    found = print_.shadow.states(places) != DEFINED
+    return found | print_.shadow.belong(places, stale) if stale else found
+
+
+# -- whose they are --------------------------------------------------------------------------------
+
+
+def is_computed(value: Value) -> bool:
+    """True for a tile at an address that is no constant."""
+    owner = value.owner
+    given = owner.bound.get("addr") if owner is not None else None
+    return isinstance(given, Operand) and given.value is not None and given.const is None
+
+
+class Names:
+    """Which storages of a program may be names of one: what one of them wrote is the other's, too.
+
+    Two that the planner places are never names of one. Two at addresses of the program are if they
+    have the same bytes, or one is a part of the other; where they overlap in part they are not."""
+
+    def __init__(self, program: DecodedProgram) -> None:
+        self.inputs: set[Value] = set()  # tiles that have values from the start
+        self._slots = program.slots
+        self._apart: dict[tuple[Value, Value], bool] = {}
+
+    def place(self, core: Core, value: Value) -> tuple[int, int | None] | None:
+        """The address and the bytes of a buffer, None where it is not known what it is."""
+        slot = self._slots.get(value)
+        if slot is None or (value.is_argument and value not in self.inputs):
+            return None
+        held = core.slots[slot]
+        if isinstance(held, TileRef):
+            return held.addr, held.type.bytes
+        return (held.byte, None) if isinstance(held, Pointer) else None
+
+    def are_apart(self, core: Core, one: Value, two: Value) -> bool:
+        """True if bytes that one of two storages wrote are certainly not meant by the other."""
+        found = self._apart.get((one, two))
+        if found is None:
+            found = self._apart[one, two] = self._are_apart(core, one, two)
+        return found
+
+    def _are_apart(self, core: Core, one: Value, two: Value) -> bool:
+        if is_computed(one) or is_computed(two):
+            return False
+        if _is_planned(one) and _is_planned(two):
+            return one.owner.function is two.owner.function  # type: ignore[union-attr]
+        places = self.place(core, one), self.place(core, two)
+        if None in places:
+            return False
+        (low, size), (start, limit) = sorted(places)  # type: ignore[type-var, misc]
+        if size is None or limit is None:
+            return False
+        return low < start < low + size < start + limit
+
+
+def _is_planned(value: Value) -> bool:
+    """True for a tile that the planner places."""
+    owner = value.owner
+    return owner is not None and owner.has("makes_storage") and owner.bound.get("addr") is None
 
 
 # -- where they come from --------------------------------------------------------------------------
@@ -69,6 +136,11 @@ class Trail(NamedTuple):
     cause: Cause | None = None
     stamp: Any = None
 
+    @property
+    def is_stale(self) -> bool:
+        """True if another buffer left the bytes, with values of its own."""
+        return any(step.did == "reused" for step in self.steps)
+
     def longer(self, did: str, op: Operation | None, name: str) -> Trail:
         """Return the trail with one step more; a loop comes by each operation once."""
         if len(self.steps) >= MOST_STEPS or any(step.op is op for step in self.steps):
@@ -76,8 +148,14 @@ class Trail(NamedTuple):
         return self._replace(steps=(*self.steps, Step(did, op, name)))
 
 
-def trail_of(atom: Atom, print_: Footprint) -> Trail:
-    """Return how the bytes of an atom came to have no value."""
+def trail_of(atom: Atom, print_: Footprint, *, is_stale: bool = False) -> Trail:
+    """Return how the bytes of an atom came to have no value; `is_stale`: they have another
+    buffer's."""
+    if is_stale:
+        steps = [Step("allocated", print_.owner.owner, f"%{print_.owner.name}")]
+        if atom.write[2] is not None:
+            steps.append(Step("reused", atom.write[2].inst.op, f"%{atom.owner.name}"))
+        return Trail(tuple(steps))
     held: Trail | None = atom.trail
     if held is not None and held.stamp is atom.write[2]:
         return held
@@ -205,9 +283,13 @@ not the whole source is without values: less is known of it."""
 
 Told = Callable[[Trail], None]
 """Is told of trails that end in global memory."""
+Foreign = Callable[[Core, Atom, Footprint], bool]
+"""True for a value in an operand that another buffer left there."""
 
 
-def copier(binding: Binding, shadows: Shadows, went_out: Told) -> Callable[[], None] | None:
+def copier(
+    binding: Binding, shadows: Shadows, is_stale: Foreign, went_out: Told
+) -> Callable[[], None] | None:
     """Return what gives the destinations of copies the states of their sources, None if nothing is
     copied. It is called after the destinations were noted as written."""
     touches = binding.touches
@@ -219,10 +301,15 @@ def copier(binding: Binding, shadows: Shadows, went_out: Told) -> Callable[[], N
     if not known:
         return None
 
+    def left(atom: Atom, print_: Footprint) -> bool:
+        writer = atom.write[2]
+        return (writer is None or writer.inst.op is not op) and is_stale(binding.core, atom, print_)
+
     def spread() -> None:
         for print_, pair in known:
-            if any(atom.defined != DEFINED for atom in print_.atoms()):
-                trails = _spread(op, print_, *pair, shadows)
+            stale = [a for a in print_.atoms() if a.owner is not print_.owner and left(a, print_)]
+            if stale or any(atom.defined != DEFINED for atom in print_.atoms()):
+                trails = _spread(op, print_, *pair, shadows, stale)
                 if isinstance(pair[1].where, int):
                     for trail in trails:
                         went_out(trail)
@@ -237,10 +324,13 @@ def _spread(
     target: Touch,
     unit: tuple[int, int],
     shadows: Shadows,
+    stale: list[Atom],
 ) -> Iterable[Trail]:
-    states = {atom.defined: atom for atom in print_.atoms()}
+    states = {STALE if atom in stale else atom.defined: atom for atom in print_.atoms()}
     trails = {
-        state: trail_of(atom, print_).longer("copied", op, written_name(op, target.operand))
+        state: trail_of(atom, print_, is_stale=state == STALE).longer(
+            "copied", op, written_name(op, target.operand)
+        )
         for state, atom in states.items()
         if state != DEFINED
     }
@@ -253,6 +343,8 @@ def _spread(
     if max(_count(source), _count(target)) > MOST_PLACES:
         return ()
     of_bytes = print_.shadow.states(_reached(source))
+    if stale:
+        of_bytes[print_.shadow.belong(_reached(source), stale)] = STALE
     if unit != (1, 1):
         of_bytes = np.repeat(of_bytes[:: unit[0]], unit[1])
     places, shadow = _reached(target), shadows(target.core, target.where)
@@ -266,7 +358,8 @@ def _spread(
 
 def _set(print_: Footprint, state: int, trail: Trail) -> None:
     for atom in print_.atoms():
-        atom.defined, atom.trail = state, trail._replace(stamp=atom.write[2])
+        atom.defined = UNDEFINED if state == STALE else state
+        atom.trail = trail._replace(stamp=atom.write[2])
 
 
 def _moving(source: Touch, target: Touch) -> tuple[Touch, Touch]:

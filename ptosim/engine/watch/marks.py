@@ -10,20 +10,26 @@ import numpy as np
 from ptosim.engine.core.bound import DecodedProgram, Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent, Clocks, with_count
-from ptosim.engine.watch.definedness import Cause, Trail, taint, trail_of, without_values
+from ptosim.engine.watch.definedness import (
+    Cause,
+    Names,
+    Trail,
+    is_computed,
+    taint,
+    trail_of,
+    without_values,
+)
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED
 from ptosim.machine.effects.row import written_name
-from ptosim.machine.tile import TileRef
-from ptosim.machine.values import Pointer
 
 # Which accesses the assembler orders by flags and barriers of its own, where it inserts them.
 #
@@ -69,7 +75,7 @@ class Inserted:
             return True
         if print_.shadow.is_global:
             return not (one.is_argument and two.is_argument)
-        return not (_is_computed(one) or _is_computed(two))
+        return not (is_computed(one) or is_computed(two))
 
     def _calls(self, function: Operation) -> set[Operation]:
         """The functions that one calls, at any depth, and itself."""
@@ -93,13 +99,6 @@ def _owner_at(access: Access, print_: Footprint, extent: tuple[int, int]) -> Val
         if found.shadow is print_.shadow and low < extent[1] and extent[0] < high:
             return found.owner
     return None
-
-
-def _is_computed(value: Value) -> bool:
-    """True for a tile at an address that is no constant."""
-    owner = value.owner
-    given = owner.bound.get("addr") if owner is not None else None
-    return isinstance(given, Operand) and given.value is not None and given.const is None
 
 
 NOBODY = -1
@@ -143,7 +142,7 @@ class Marks(Ordering):
         self.met: set[tuple[int, int, int, int]] = set()
         """Conflicts that nothing orders: core and instruction of the first access and of the
         second."""
-        self.inputs: set[Value] = set()  # tiles that have values from the start
+        self.names = Names(program)
         self.shadows: dict[tuple[int, Any], Shadow] = {}
         self.journal: list[Noted] | None = None
         """All that was noted, where somebody compares rounds."""
@@ -170,6 +169,7 @@ class Marks(Ordering):
         known, index = agent.clock.get, agent.index
         own = index if agent.in_order else NOBODY
         for print_ in reads:
+            owner = print_.owner
             is_known = print_.version == print_.shadow.version
             for atom in print_.known if is_known else print_.atoms():
                 write = atom.write
@@ -178,8 +178,8 @@ class Marks(Ordering):
                     known = agent.clock.get
                 if atom.defined != DEFINED and (not as_found or _goes_out(atom, entry)):
                     self.undefined(atom, entry, print_)
-                if atom.lost is not None and self._is_lost(entry[2].core, atom, print_.owner):
-                    self._overwritten(atom, entry, print_)
+                if atom.owner is not owner and owner is not None and atom.owner is not None:
+                    self._of_another(atom, entry, print_, as_found=as_found)
                 atom.reads[reader] = entry
         for print_, state in writes:
             if agent.swaps and print_.shadow.is_global:
@@ -314,7 +314,9 @@ class Marks(Ordering):
         they came to have none."""
         if not self.chosen.defined or print_.is_copied:
             return Trail(())
-        trail = trail_of(atom, print_)
+        trail, before = trail_of(atom, print_), self.tainted.get(id(print_))
+        if before is not None and before[1].is_stale:
+            return before[1]
         if atom.defined != TAINTED:  # else its cause was reported
             key = (entry[2].inst.pc, print_.name, atom.defined)
             cause = self._causes.get(key)
@@ -323,27 +325,49 @@ class Marks(Ordering):
             trail = trail._replace(cause=cause)
         elif trail.cause is not None and any(p.shadow.is_global for p in entry[2].writes):
             self.report.went_out(trail, entry[2])
-        before = self.tainted.get(id(print_))
         if before is None:
             self.tainted[id(print_)] = without_values(print_), trail
         return trail
 
-    def _is_lost(self, core: Core, atom: Atom, owner: Value | None) -> bool:
-        """True if what was overwritten is read: under its own name, or under a second name of the
-        same place and size that has not written these bytes."""
-        if atom.lost is owner:
-            return True
-        if owner is None or atom.owner is owner:
-            return False
-        place = self._place(core, owner)
-        return place is not None and place == self._place(core, atom.lost)
+    def _of_another(self, atom: Atom, entry: Entry, print_: Footprint, *, as_found: bool) -> None:
+        """Bytes are read that another buffer wrote last. What it overwrote is lost, also under a
+        second name of the same place and size; what it left is stale for one that only reuses its
+        bytes."""
+        core, owner = entry[2].core, print_.owner
+        lost = atom.lost
+        if lost is not None and (lost is owner or self._are_same(core, lost, owner)):
+            self._overwritten(atom, entry, print_)
+        elif not as_found and self.is_stale(core, atom, print_):
+            self.stale(atom, entry, print_)
 
-    def _place(self, core: Core, value: Value) -> tuple[int, int | None] | None:
-        """The address and the bytes of a buffer, None where it is not known what it is."""
-        slot = self.program.slots.get(value)
-        if slot is None or (value.is_argument and value not in self.inputs):
-            return None
-        return _place_of(core.slots[slot])
+    def _are_same(self, core: Core, one: Value, two: Value) -> bool:
+        place = self.names.place(core, two)
+        return place is not None and place == self.names.place(core, one)
+
+    def is_stale(self, core: Core, atom: Atom, print_: Footprint) -> bool:
+        """True for a value that is not the reader's: another buffer left it there."""
+        held, owner = atom.owner, print_.owner
+        if held is owner or held is None or owner is None or atom.defined != DEFINED:
+            return False
+        return not print_.shadow.is_global and self.names.are_apart(core, held, owner)
+
+    def stale(self, atom: Atom, entry: Entry, print_: Footprint) -> Trail:
+        """Report a read of bytes that another buffer has written since this one did, as
+        `undefined` does; one finding for an operand that has both."""
+        before = self.tainted.get(id(print_))
+        if not self.chosen.defined or print_.is_copied:
+            return Trail(())
+        if before is not None and before[1].is_stale:
+            return before[1]
+        trail = before[1] if before is not None else trail_of(atom, print_, is_stale=True)
+        if before is None:
+            key = (entry[2].inst.pc, print_.name, "stale")
+            if key not in self._causes:
+                self._causes[key] = self.report.undefined(atom, entry, print_, trail)
+            trail = trail._replace(cause=self._causes[key])
+        stale = [a for a in print_.atoms() if self.is_stale(entry[2].core, a, print_)]
+        self.tainted[id(print_)] = without_values(print_, stale), trail
+        return trail
 
     def _overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A buffer is read after another one was written over a part of it. Two names of the same
@@ -362,7 +386,7 @@ class Marks(Ordering):
         or if it is not known where they are."""
         places = []
         for value in (atom.owner, atom.lost):
-            place = self._place(core, value)
+            place = self.names.place(core, value)
             if place is None:
                 return True
             places.append(place)
@@ -370,13 +394,6 @@ class Marks(Ordering):
         if one != other or atom.write[2] is None:
             return False
         return size == limit or None in (size, limit)
-
-
-def _place_of(held: Any) -> tuple[int, int | None] | None:
-    """The address and the bytes of a buffer, None for bytes that nobody knows."""
-    if isinstance(held, TileRef):
-        return held.addr, held.type.bytes
-    return (held.byte, None) if isinstance(held, Pointer) else None
 
 
 def takes_over(atom: Atom, access: Access, print_: Footprint) -> bool:

@@ -7,6 +7,7 @@ nothing, and one with them a few steps for each operand."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Moved
@@ -112,7 +113,8 @@ class Monitor(Marks):
         """What else is looked at each time that a binding takes effect; nothing for most."""
         numbers = self._with_values(self.quant.check_of(binding) if self.chosen.quant else None)
         touches = self.library_events(core, inst)
-        spreads = copier(binding, self.shadow, lambda way: self.report.went_out(way, access))
+        told = partial(self.report.went_out, access=access)
+        spreads = copier(binding, self.shadow, self.is_stale, told)
         return tuple(c for c in (numbers, touches, spreads) if c is not None)
 
     def _with_values(self, check: Callable[[], None] | None) -> Callable[[], None] | None:
@@ -300,7 +302,7 @@ class Monitor(Marks):
             atom.defined = DEFINED
             if owner is not None:
                 atom.lost, atom.owner = atom.owner, owner
-                self.inputs.add(owner)
+                self.names.inputs.add(owner)
 
     def _define_made(self, binding: Binding) -> None:
         for core, ref in binding.made:

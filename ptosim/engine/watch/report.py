@@ -30,6 +30,7 @@ MOST_ENDS = 3
 _DID = {
     "allocated": "{} is made here",
     "left": "left them so",
+    "reused": "they are still what {} was given here",
     "copied": "copied to {} as they are",
     "pushed": "pushed them so",
     "computed": "{} is computed of them",
@@ -190,11 +191,9 @@ class Reporter:
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         name = operand_name(access, print_)
         where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
-        is_copy = any(step.did == "copied" for step in trail.steps)
-        code, what, notes, cure = _undefined_text(
-            atom, name, where, self.machine.definition, is_copy=is_copy
-        )
-        if code == "PTO7101" and op.has("copies_out"):
+        definition = self.machine.definition
+        code, what, notes, cure = _undefined_text(atom, trail, name, where, definition)
+        if code in ("PTO7101", "PTO7108") and op.has("copies_out"):
             if self._copied:
                 return Cause(None)
             self._copied, code, cure = True, "PTO7107", "copy only what the kernel has written"
@@ -368,9 +367,33 @@ def hidden_note(machine: MachineDef) -> str:
     )
 
 
+_FILL_IT = "load or fill the tile first, or make the valid region smaller"
+_SPOILED = {
+    CLOBBERED: (
+        "destroyed it",
+        "the library's code works in place in this source",
+        "keep a copy of the tile, or load it again",
+    ),
+    SCRATCHED: (
+        "used it as scratch",
+        "what the library leaves in its scratch tile is of no use",
+        "give the operation a tile of its own as scratch, or write the tile again",
+    ),
+}
+
+
 def _undefined_text(
-    atom: Atom, name: str, where: str, machine: MachineDef, *, is_copy: bool
+    atom: Atom, trail: Trail, name: str, where: str, machine: MachineDef
 ) -> tuple[str, str, tuple[str, ...], str]:
+    reused = next((step.name for step in trail.steps if step.did == "reused"), None)
+    is_copy = any(step.did == "copied" for step in trail.steps)
+    if reused is not None:
+        return (
+            "PTO7108",
+            f"reads {name} in {where}, {'a copy of ' if is_copy else ''}what {reused} left there",
+            ("one buffer has these bytes after the other: a content is not handed on",),
+            _FILL_IT,
+        )
     if atom.defined == PADDING:
         return (
             "PTO7102",
@@ -378,20 +401,9 @@ def _undefined_text(
             ("a load writes whole 32-byte blocks; after the valid elements they are undefined",),
             "give the tile a pad value (`pad=1`), or read the valid part only",
         )
-    if atom.defined == CLOBBERED:
-        return (
-            "PTO7103",
-            f"reads {name} in {where} after an operation has destroyed it",
-            ("the library's code works in place in this source",),
-            "keep a copy of the tile, or load it again",
-        )
-    if atom.defined == SCRATCHED:
-        return (
-            "PTO7103",
-            f"reads {name} in {where} after an operation has used it as scratch",
-            ("what the library leaves in its scratch tile is of no use",),
-            "give the operation a tile of its own as scratch, or write the tile again",
-        )
+    if atom.defined in _SPOILED:
+        did, why, cure = _SPOILED[atom.defined]
+        return "PTO7103", f"reads {name} in {where} after an operation has {did}", (why,), cure
     if atom.defined == HIDDEN:
         return (
             "PTO7105",
@@ -400,13 +412,9 @@ def _undefined_text(
             f"place the tile below {machine.scratch[0].start:#x}, or give the operation that used "
             "it a `tmp` tile",
         )
-    return (
-        "PTO7101",
-        f"reads {name} in {where}, {'a copy of bytes that' if is_copy else 'which'} nothing has "
-        "written",
-        ("memory holds whatever the last kernel left there",),
-        "load or fill the tile first, or make the valid region smaller",
-    )
+    what = "a copy of bytes that" if is_copy else "which"
+    left = ("memory holds whatever the last kernel left there",)
+    return "PTO7101", f"reads {name} in {where}, {what} nothing has written", left, _FILL_IT
 
 
 def _outputs(access: Access) -> list[str]:

@@ -389,13 +389,19 @@ def _is_new(window: Moving, swept: Footprint) -> bool:
             return False
         if atom.lost is not None:
             return False
-        if not window.is_write and atom.defined != DEFINED and not noted.as_found:
+        if not (window.is_write or noted.as_found) and not _is_own(atom, swept):
             return False
         if window.is_write and any(
             other != index and known(other, 0) < read[1] for other, read in atom.reads.items()
         ):
             return False
     return True
+
+
+def _is_own(atom: Atom, swept: Footprint) -> bool:
+    """True for a value that nobody else may have left there."""
+    owners = (None, swept.owner) if swept.owner is not None else (None, atom.owner)
+    return atom.defined == DEFINED and (swept.shadow.is_global or atom.owner in owners)
 
 
 def _write(atom: Atom, entry: Entry, state: int | None, print_: Footprint) -> None:

@@ -8,7 +8,7 @@ bytes and is halved whenever a footprint ends inside a unit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,11 @@ class Shadow:
         """Return what is known of the values of some bytes."""
         of_atoms = np.array([atom.defined for atom in self.atoms], np.uint8)
         return of_atoms[self.labels[places // self.unit]]
+
+    def belong(self, places: np.ndarray, atoms: Iterable[Atom]) -> np.ndarray:
+        """Return which of some bytes on chip belong to one of these atoms."""
+        labels = [atom.label for atom in atoms]
+        return np.isin(self.labels[places // self.unit], labels)
 
     def regions(self) -> Iterator[tuple[int, Shadow]]:
         """Yield the maps that it consists of, each with the first byte that it is of."""

@@ -13,7 +13,7 @@ import numpy as np
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent
-from ptosim.engine.watch.definedness import Trail
+from ptosim.engine.watch.definedness import Trail, without_values
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.alignment import Alignment, alignment_of
@@ -250,7 +250,9 @@ class VectorWatch:
             if access.reads:
                 monitor.note(entry, agent, access.reads, (), agent.index, as_found=True)
                 is_defined = is_defined and all(
-                    a.defined == DEFINED for p in access.reads for a in p.atoms()
+                    a.defined == DEFINED and not monitor.is_stale(core, a, p)
+                    for p in access.reads
+                    for a in p.atoms()
                 )
         lost: list[_Lost] = []
         if not is_defined and monitor.chosen.defined:
@@ -325,17 +327,22 @@ class VectorWatch:
         runs = _in_order(core.ub)
         low, high = int(runs.starts.min()), int((runs.starts + runs.sizes).max())
         runs = runs._replace(starts=runs.starts - low)
-        poor = shadow.states(np.arange(low, high)) != DEFINED
-        before = np.concatenate(([0], np.cumsum(poor)))
+        inside, poor, lost = Footprint(shadow, (Strided(low, high - low),), "", None), None, _NONE
         is_store = np.isin(runs.codes, [c for c, row in table.items() if row.is_store])
         ends = runs.starts + runs.sizes
-        lost = before[ends] - before[runs.starts]
         stores = np.flatnonzero(is_store)
         stored = _sums_of(runs.starts[stores], ends[stores], high - low)
         for code, row in table.items():
             chosen = runs.codes == code
             if row.is_store or not chosen.any():
                 continue
+            if poor is None or row.owner is not inside.owner:
+                inside.owner = row.owner
+                stale = [a for a in inside.atoms() if self.monitor.is_stale(core, a, inside)]
+                poor = without_values(inside, stale)
+                assert poor is not None
+                before = np.concatenate(([0], np.cumsum(poor)))
+                lost = before[ends] - before[runs.starts]
             least = 1 if row.is_whole else runs.sizes
             for at in np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED].tolist():
                 places = np.arange(int(runs.starts[at]), int(ends[at]))
@@ -354,7 +361,9 @@ class VectorWatch:
     def _report(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> Trail:
         parts = runs_of(np.unique(places), 1)
         print_ = Footprint(shadow, parts, row.operand, row.owner)
-        trail = self.monitor.undefined(print_.atoms()[0], entry, print_)
+        atom = print_.atoms()[0]
+        tell = self.monitor.stale if atom.defined == DEFINED else self.monitor.undefined
+        trail = tell(atom, entry, print_)
         self.monitor.tainted.clear()
         return trail
 

@@ -11,6 +11,7 @@ from tests.engine.sanitize.test_micro import FILL, TAKE, P, V, flag, pointers, r
 from tests.engine.sanitize.test_micro import codes as micro_codes
 from tests.ops.semantics.test_sync import X, program
 from tests.shell.programs import TILE
+from tests.support.text import Kernel
 
 
 def codes(second: int, body: str) -> list[str]:
@@ -146,3 +147,118 @@ def test_a_buffer_of_a_pointer_over_a_tile():
     ]
     assert by_pointers(4224, *lines) == ["PTO7104"]
     assert by_pointers(4096 + 256, *lines) == []
+
+
+# -- what another buffer left ------------------------------------------------------------------------
+#
+# A content belongs to one allocation. The planner hands the bytes of a tile on when it is not used
+# any more; the next one has no values by that. Of tiles at addresses of the program, two of the
+# same bytes are names of one, and one that lies in another is a name of a part.
+
+BIG = "f32", 128, 128
+"""Three of them at once fill what the planner takes."""
+
+
+def used_up(k: Kernel) -> None:
+    tiles = [k.tile(f"x{n}", *BIG) for n in range(3)]
+    for tile in tiles:
+        k.load("src", tile)
+    for tile in tiles:
+        k.store(tile, "dst")
+
+
+def reused(*uses: str, count: int = 1) -> ptosim.Result:
+    """%x0, %x1 and %x2 are used and not needed any more; then `uses` of %y, which has the bytes
+    of one of them."""
+    k = Kernel("a5")
+    used_up(k)
+    y, z = k.tile("y", *BIG), k.tile("z", *BIG)
+    k.line(f"scf.for %i = {k.const(0)} to {k.const(count)} step {k.const(1)} {{")
+    for use in uses:
+        if use == "fill":
+            k.op("pto.texpands", [(k.arg("s", "f32"), "f32")], [y])
+        else:
+            k.op(use, [y], [z])
+    k.line("}")
+    k.store(z, "dst")
+    given = {"src": np.ones(BIG[1:], np.float32), "dst": np.zeros(BIG[1:], np.float32)}
+    return k.run({**given, "s": 2.0} if "fill" in uses else given)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_tile_that_has_the_bytes_of_another_one_has_not_its_values(count):
+    result = reused("pto.tneg", count=count)
+    (found,) = result.findings
+    assert found.code == "PTO7108"
+    steps = [(step["did"], step["name"]) for step in found.context["origin"]]
+    (allocated, (did, other)) = steps
+    assert (allocated, did) == (("allocated", "%y"), "reused")
+    assert "'pto.tneg' reads %y" in found.message
+    assert f"what {other} left there" in found.message
+    assert other in ("%x0", "%x1", "%x2")
+    assert found.context["outputs"][0]["output"] == "dst"
+    assert not result.definedness["dst"].any()
+
+
+def test_a_copy_of_what_another_one_left_is_told_where_it_is_used():
+    (found,) = reused("pto.tmov").findings
+    assert found.code == "PTO7108"
+    assert "'pto.tstore' reads %z" in found.message
+    assert "a copy of what %x" in found.message
+    assert [s["did"] for s in found.context["origin"]] == ["allocated", "reused", "copied"]
+
+
+def test_a_tile_that_is_filled_first_has_values():
+    result = reused("fill", "pto.tneg", count=2)
+    assert result.findings == []
+    assert result.definedness["dst"].all()
+
+
+def placed(*tiles: tuple[int, int], read: tuple[int, int]) -> list[str]:
+    """Tiles of a row at addresses (and of so many f32) are filled, then another one is read."""
+    k = Kernel("a5", level=3)
+    made = [k.tile(f"t{n}", "f32", 1, size, addr=at) for n, (at, size) in enumerate(tiles)]
+    other = k.tile("other", "f32", 1, read[1], addr=read[0])
+    result = k.tile("result", "f32", 1, read[1], addr=65536)
+    for tile in made:
+        k.op("pto.texpands", [(k.arg("s", "f32"), "f32")], [tile])
+    k.op("pto.tneg", [other], [result])
+    k.store(result, "dst")
+    found = k.run({"s": 2.0, "dst": np.zeros((1, read[1]), np.float32)})
+    return [d.code for d in found.findings]
+
+
+def test_tiles_at_addresses_are_names_of_bytes_they_have_in_common():
+    assert placed((0, 64), read=(0, 64)) == [], "a second name"
+    assert placed((0, 64), read=(128, 32)) == [], "a part"
+    assert placed((0, 32), (128, 32), read=(0, 64)) == [], "put together of parts"
+
+
+@pytest.mark.parametrize("at", [64, 192])
+def test_tiles_at_addresses_that_overlap_in_part_are_no_names(at):
+    """Whether the other bytes have values or not: one cause, one finding."""
+    assert placed((0, 64), (256, 64), read=(at, 64)) == ["PTO7108"]
+    (found,) = placed((0, 64), read=(at, 64))
+    assert found in ("PTO7101", "PTO7108")
+
+
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_vector_region_reads_what_a_tile_left(filled):
+    """By the address of the tile, whose bytes a region may fill itself."""
+    k = Kernel("a5")
+    used_up(k)
+    y = k.tile("y", *BIG)
+    k.line(
+        f"""pto.vecscope {{
+    %p = pto.tile_buf_addr %y : {y.type} -> !pto.ptr<f32, ub>
+    %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+    %v = pto.vbr {k.arg("s", "f32")} : f32 -> !pto.vreg<64xf32>
+    {"pto.vsts %v, %p[%i], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>" if filled else ""}
+    %r = pto.vlds %p[%i] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>
+    pto.vsts %r, %p[%j], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+    }}""".replace("%i", k.const(0)).replace("%j", k.const(64))
+    )
+    given = {"src": np.ones(BIG[1:], np.float32), "dst": np.zeros(BIG[1:], np.float32), "s": 2.0}
+    found = [d.message for d in k.run(given).findings if d.code == "PTO7108"]
+    assert len(found) == (not filled)
+    assert all("'pto.vlds' reads %p" in message for message in found)
