@@ -1,7 +1,9 @@
 """The types of quantised values: scales and zero points from what calibration saw.
 
 With short scales the bits of both operands' scales are what is left of 24 after the largest sum, so
-that dequantised sums are exact in f32; a scale is rounded up for that, and covers a little more."""
+that dequantised sums are exact in f32; a scale is rounded up for that, and covers a little more (a
+little less where Clip ends a value and the last code is then at its limit: nothing has to cut it
+off)."""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from ptosim.machine.quant.quantize import quantize_array
 from ptosim.models import onnx_model
 from ptosim.models.conversion.plan import Layer, Plan
 from ptosim.models.explore import GROUP
+from ptosim.models.fusion.groups import limits_of
 from ptosim.models.mx_kernels import FORMATS, Format
 from ptosim.models.onnx_model import Graph, GraphNode, Writer
 from ptosim.models.quant import calibration
@@ -99,10 +102,11 @@ def choose(
     free = {n: calibration.affine(*covered[n], out) for n in plan.users}
     depth = {x.name: values[x.node.inputs[0]][0].shape[-1] for x in plan.layers}
     room = {x.name: _room(graph, x, free, out, settings, depth[x.name]) for x in plan.layers}
+    ends = _ends(graph)
     points = {}
     for name in plan.users:
         bits = _point_bits(name, plan, room) if settings.scales == "short" else None
-        scale, zero = calibration.affine(*covered[name], out, bits)
+        scale, zero = calibration.affine(*covered[name], out, bits, ends.get(name))
         points[name] = PointType(seen[name], covered[name], scale, zero, bits)
     for names in plan.coupled:
         widest = max((points[n] for n in names), key=lambda p: float(p.scale))
@@ -112,6 +116,16 @@ def choose(
         if layer.weights:
             _weights(graph, layer, types, room[layer.name], settings)
     return types
+
+
+def _ends(graph: Graph) -> dict[str, float]:
+    """The upper limits of values that Clip cuts off at 0 and there."""
+    found = {}
+    for node in graph.nodes:
+        limits = limits_of(node, graph.constants.get) if node.op == "Clip" else None
+        if limits is not None and limits[0] == 0 < limits[1] < np.inf:
+            found[node.outputs[0]] = float(limits[1])
+    return found
 
 
 def _depth(graph: Graph, layer: Layer, values: np.ndarray) -> tuple[int, ...]:

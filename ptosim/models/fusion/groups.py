@@ -8,7 +8,7 @@ as floats ends its group, which then gives floats.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -22,6 +22,7 @@ from ptosim.models.onnx_model import Graph, GraphNode
 PRODUCTS = ("MatMul", "Gemm", "Conv")
 _MOVES = frozenset(onnx_nodes.MOVES) - {"Constant", "Concat"}
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+_LIMITING = ("Relu", "Clip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Group:
         parts = [self.core.op]
         parts += ["bias"] if self.bias is not None else []
         parts += ["residual"] if self.residual is not None else []
-        parts += ["Relu"] if self.relu else []
+        parts += [n.op for n in self.nodes if n.op in _LIMITING]
         return "+".join(parts)
 
 
@@ -328,6 +329,8 @@ class _Finder:
         if node.op == "Relu":
             made.relu = True
             return True
+        if node.op == "Clip":
+            return self._limited(made, node)
         if node.op in _MOVES:
             made.moves.append(node)
             return True
@@ -345,6 +348,22 @@ class _Finder:
         made.residual = found
         made.nodes += found.nodes
         return True
+
+    def _limited(self, made: Group, node: GraphNode) -> bool:
+        """A Clip before QuantizeLinear whose limits are the ends of the codes, or 0 as of Relu."""
+        users = self.users.get(node.outputs[0], [])
+        is_next = len(users) == 1 and _quantises(users[0], node.outputs[0])
+        out = self.result(users[0]) if is_next else None
+        limits = limits_of(node, self.constant)
+        if out is None or limits is None or made.relu or node.outputs[0] in self.graph.outputs:
+            return False
+        info = np.iinfo(out.zero.dtype)
+        with np.errstate(all="ignore"):
+            low, high = (np.rint(limit / out.scale) + int(out.zero) for limit in limits)
+        if high >= info.max and (limits[0] == 0 or low <= info.min):
+            made.relu = bool(limits[0] == 0)
+            return True
+        return False
 
     def _bias(self, made: Group, name: str, bias: np.ndarray) -> bool:
         """A constant of one value for each column, or one for all."""
@@ -476,6 +495,20 @@ class _Finder:
             if name not in groups:
                 kept |= {n for n in (*node.inputs, *node.captured) if n}
         return found
+
+
+def limits_of(
+    node: GraphNode, constant: Callable[[str], np.ndarray | None]
+) -> tuple[np.float32, np.float32] | None:
+    """Return the limits of Clip; None for those that are no constants."""
+    found = []
+    for place, word, none in ((1, "min", -np.inf), (2, "max", np.inf)):
+        name = node.inputs[place] if len(node.inputs) > place else ""
+        held = constant(name) if name else np.asarray(node.attrs.get(word, none))
+        if held is None or held.size != 1:
+            return None
+        found.append(held.astype(np.float32).reshape(())[()])
+    return found[0], found[1]
 
 
 def _quantises(node: GraphNode, name: str) -> bool:

@@ -17,6 +17,8 @@ from ptosim.machine.quant.parameters import Storage
 METHODS = ("minmax", "percentile", "entropy", "mse")
 PERCENTILE = 99.99
 _BINS = 2048
+_LITTLE = 1 / 64
+"""The share of a range that a rounded scale may leave out."""
 _LEVELS = 128
 
 
@@ -113,13 +115,19 @@ def symmetric(limit: np.ndarray | float, out: Storage, bits: int | None = None) 
 
 
 def affine(
-    low: float, high: float, out: Storage, bits: int | None = None
+    low: float, high: float, out: Storage, bits: int | None = None, end: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the f32 scale and the zero point, of the type of `out`, of a range with zero in it."""
+    """Return the f32 scale and the zero point, of the type of `out`, of a range with zero in it;
+    `end`: no value is above it, and a scale whose last code is beyond is rounded down if that cuts
+    little off."""
+    codes = float(out.high) if out.signed else float(out.high - out.low)
+    span = max(-low, high) if out.signed else high - low
+    scale = symmetric(span * float(out.high) / codes, out, bits)
+    if end is not None and low == 0 and bits is not None and np.rint(end / scale) < codes:
+        lower = -shortened(np.asarray(-end / codes), bits)  # up is down on the other side
+        scale = lower if end - float(lower) * codes <= end * _LITTLE else scale
     if out.signed:
-        return symmetric(max(-low, high), out, bits), np.zeros((), out.array)
-    codes = float(out.high - out.low)
-    scale = symmetric((high - low) * float(out.high) / codes, out, bits)
+        return scale, np.zeros((), out.array)
     zero = np.clip(np.rint(float(out.low) - low / float(scale)), out.low, out.high)
     return scale, zero.astype(out.array)
 

@@ -224,3 +224,62 @@ def test_types_are_compared(cli, tmp_path):
     chosen = next(p for p in whole["plans"] if p["is_chosen"])
     assert chosen["kind"] == whole["settings"]["format"]
     assert chosen["sqnr"] == pytest.approx(whole["output"]["sqnr_db"])
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "limits", "is_one"),
+    [
+        (6 / 255, np.uint8(0), (0, 6), True),
+        (6 / 127, np.int8(0), (0, 6), True),
+        (6 / 126, np.int8(0), (0, 6), False),  # code 127 is above 6
+        (0.04, np.int8(-128), (0, 10.2), True),
+        (0.04, np.int8(-128), (0, 10.1), False),
+        (0.05, np.int8(0), (-6.4, 6.4), True),
+        (0.05, np.int8(0), (-6.3, 6.4), False),  # code -128 is below -6.3
+        (0.05, np.int8(0), (-np.inf, 6.35), True),
+    ],
+)
+def test_a_clip_between_the_ends_of_the_codes_is_part_of_the_product(scale, zero, limits, is_one):
+    """Rounding keeps order: codes of what Clip leaves are those of all values, cut off at the codes
+    of its limits; where these are the ends of the type, or 0 as of Relu, nothing is left to do."""
+    c = {"xs": np.float32(0.0625), "xz": np.int8(0), "ws": np.float32(2**-7), "wz": np.int8(0),
+         "w": rng.integers(-128, 128, (48, 16)).astype(np.int8), "ys": np.float32(scale),
+         "yz": zero, "lo": np.float32(limits[0]), "hi": np.float32(limits[1])}  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
+        node("DequantizeLinear", ["q", "xs", "xz"], ["d"]),
+        node("DequantizeLinear", ["w", "ws", "wz"], ["v"]), node("MatMul", ["d", "v"], ["m"]),
+        node("Clip", ["m", "lo", "hi"], ["c"]), node("QuantizeLinear", ["c", "ys", "yz"], ["y"]),
+    ]  # fmt: skip
+    kind = onnx.helper.np_dtype_to_tensor_dtype(zero.dtype)
+    proto = build(nodes, [("x", F, [24, 48])], [("y", kind, [24, 16])], c)
+    x = (4 * rng.standard_normal((24, 48))).astype(np.float32)
+    outcome = onnx_run.run(graph_of(proto), {"x": x}, ("a2a3", "a5"))
+    want = outcome.outputs["y"]
+    codes = [np.rint(v / c["ys"]) + int(zero) for v in (c["lo"], c["hi"])]
+    info = np.iinfo(zero.dtype)
+    assert (want.min(), want.max()) == tuple(np.clip(codes, info.min, info.max))
+    assert ("MatMul+Clip" in [line.op for line in outcome.lines]) == is_one
+    for (_, form), results in outcome.results.items():  # the fast form's factor has 11 bits
+        far = np.abs(results["y"].astype(int) - want.astype(int)).max()
+        assert far <= (0 if form == "exact" else 1)
+
+
+@pytest.mark.parametrize(("codes", "scale"), [("i8", 1.5 * 2**-5), ("ui8", 1.5 * 2**-6)])
+def test_the_last_code_of_what_a_clip_ends_is_not_above_its_limit(codes, scale):
+    """6 / 127 = 1.51 * 2^-5: the scale of few bits below it leaves out less than a hundredth of the
+    range, and the product needs no kernel after it. Of 5.5 it would be a tenth: rounded up."""
+    found = {}
+    for limit in (6.0, 5.5):
+        c = {"w": networks.weights(rng, 32, 32), "v": networks.weights(rng, 32, 32),
+             "lo": np.float32(0), "hi": np.float32(limit)}  # fmt: skip
+        nodes = [node("MatMul", ["x", "w"], ["m"]), node("Clip", ["m", "lo", "hi"], ["c"]),
+                 node("MatMul", ["c", "v"], ["y"])]  # fmt: skip
+        samples = {"x": (9 * rng.standard_normal((16, 32))).astype(np.float32)}
+        proto = build(nodes, [("x", F, [16, 32])], [("y", F, [16, 32])], c)
+        made = source.prepared(proto, {}, samples)
+        data = source.Data(source.samples(samples, made.graph.inputs), "here", "")
+        quantised = convert(made, data, Settings(activations=codes), ("a5",)).quantised
+        found[limit] = float(quantised.types.points["c"].scale)
+    assert found[6.0] == scale
+    assert found[5.5] * (127 if codes == "i8" else 255) >= 5.5
