@@ -111,8 +111,7 @@ def _for_rows(f: KernelBuilder, rows: int, value: Typed) -> TileValue:
     """A number for each row; they are filled as a row, which both targets can."""
     filled = f.tile("filled", "f32", 1, rows)
     f.tile_op("pto.texpands", [value], [filled])
-    column = TileValue(f.fresh("column"), "f32", rows, 1, "dn")
-    return f.cast("pto.treshape", filled, column)
+    return f.reshaped(filled, "column", rows, 1, "dn")
 
 
 def quantize_exact(f: KernelBuilder, x: TileValue, affine: Affine, out: Storage) -> TileValue:

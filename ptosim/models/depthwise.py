@@ -142,9 +142,8 @@ def _add(frame: Frame, acc: TileValue, dtype: str, part: tuple[int, int], count:
     f.load(factor, weights, (at, f.const(0)), (places * rows, 1))
     real = held if dtype == "f32" else chains.real(f, chains.half(f, held))
     f.tile_op("pto.trowexpandmul", [real, factor], [real])
-    lines = f.cast("pto.treshape", real, TileValue(f.fresh("lines"), "f32", places, rows * cols))
+    lines = f.reshaped(real, "lines", places, rows * cols)
     made = acc if not start else f.like("part", "f32", acc)
-    line = f.cast("pto.treshape", made, TileValue(f.fresh("line"), "f32", 1, rows * cols))
-    f.tile_op("pto.tcolsum", [lines], [line])
+    f.tile_op("pto.tcolsum", [lines], [f.reshaped(made, "line", 1, rows * cols)])
     if start:
         f.tile_op("pto.tadd", [acc, made], [acc])

@@ -225,6 +225,13 @@ class KernelBuilder(Builder):
         self.op(name, [tile], results=[made.name], arrow=[made.type])
         return made
 
+    def reshaped(
+        self, tile: TileValue, stem: str, rows: int, cols: int, layout: str = "nd"
+    ) -> TileValue:
+        """Return a tile as one of as many elements in other rows."""
+        made = TileValue(self.fresh(stem), tile.dtype, rows, cols, layout)
+        return self.cast("pto.treshape", tile, made)
+
     # -- memory ------------------------------------------------------------------------------------
 
     def view(

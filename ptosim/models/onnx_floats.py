@@ -114,11 +114,6 @@ def _table(f: KernelBuilder, name: str, cols: int) -> TileValue:
     return tile
 
 
-def _as_row(f: KernelBuilder, column: TileValue) -> TileValue:
-    row = TileValue(f.fresh("row"), "f32", 1, column.rows)
-    return f.cast("pto.treshape", column, row)
-
-
 def _reduced(f: KernelBuilder, op: str, tile: TileValue, scratch: TileValue) -> TileValue:
     column = f.tile("column", "f32", tile.rows, 1, "dn")
     f.tile_op(f"pto.trow{op}", [tile, scratch], [column])
@@ -137,7 +132,7 @@ def normalization(columns: int, epsilon: float) -> RowBody:
 
     def mean(f: KernelBuilder, tile: TileValue, scratch: TileValue) -> tuple[TileValue, TileValue]:
         column = _reduced(f, "sum", tile, scratch)
-        row = _as_row(f, column)
+        row = f.reshaped(column, "row", 1, column.rows)
         f.tile_op("pto.tmuls", [row, f.real(1 / columns)], [row])
         return column, row
 

@@ -44,7 +44,7 @@ def reduced(runner: Any, op: str, x: np.ndarray) -> np.ndarray:
     f.tile_op("pto.tload", [source], [tile])
     column = f.tile("column", "f32", _ROWS, 1, "dn")
     f.tile_op(f"pto.trow{op}", [tile, scratch], [column])
-    row = f.cast("pto.treshape", column, TileValue(f.fresh("row"), "f32", 1, _ROWS))
+    row = f.reshaped(column, "row", 1, _ROWS)
     result = f.window(f.view("y", "f32", (1, height)), "f32", (f.const(0), at), (1, _ROWS))
     f.tile_op("pto.tstore", [row], [result])
     f.close()
