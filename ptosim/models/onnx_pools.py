@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.models.chains import unsupported
-from ptosim.models.kernel_builder import KernelBuilder, TileValue
+from ptosim.models.kernel_builder import KernelBuilder
 from ptosim.models.kernel_runner import padded
 from ptosim.models.kernels import up
 from ptosim.models.onnx_elements import combined, scaled
