@@ -81,7 +81,7 @@ _COMPARED = (
         option("--tolerance", choices=(REASSOCIATED,), default="",
                help="of --prove: sums of f32 in another order are equal, too"),
         several("--forall", "NAME=LOW..HIGH", "of --prove: for each of these values of a scalar "
-                "(`LOW..HIGH:STEP`); every one is a proof of its own"),
+                "(`LOW..HIGH:STEP`); what their runs have in common is executed once"),
         CERTIFICATE,
     ),
     forms=("text", "json", "html"),

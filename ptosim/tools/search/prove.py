@@ -8,6 +8,7 @@ anything. Both programs must be free of races, or they could do something else o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count, product
 from typing import Any
 
@@ -25,6 +26,7 @@ from ptosim.launch.results import Result
 from ptosim.machine.storage import has_numbers
 from ptosim.tools.search.prove_memory import Hashes, Unprovable
 from ptosim.tools.search.prove_run import Follower, global_hashes
+from ptosim.tools.search.prove_shared import Parting, can_share, go_through
 
 EQUAL, UNEQUAL, REFUSED = "equal", "unequal", "refused"
 FOR_ALL = "for all contents and these scalars, shapes, blocks"
@@ -34,6 +36,8 @@ REASSOCIATED = "reassociated"
 
 MOST_VALUES = 100_000
 """Combinations of scalars that are gone through for one proof."""
+MOST_INSTRUCTIONS = 4_000_000
+"""Instructions that are executed for one proof of many values, by each program: some minutes."""
 _AT_ONCE = 256
 """Combinations that are gone through before anybody asks if one failed."""
 
@@ -112,42 +116,124 @@ def prove_each(
     tolerance: str = "",
     jobs: int = 1,
     done: Callable[[object], object] = lambda _: None,
+    most: int = MOST_INSTRUCTIONS,
 ) -> Proof:
     """Compare two programs for all values of some scalars: `launch` gives both for one of each.
 
-    Every combination is a proof of its own, so nothing is concluded from one to another; the first
-    that is not equal is the answer. `done` is told of each. Raises UsageError where there are more
-    than MOST_VALUES of them."""
+    What runs of several values have in common is executed once (`prove_shared`); values that come
+    to nothing there are proofs of their own. The first that is not equal is the answer. When `most`
+    instructions were executed no value is begun any more: the proof is none, and says so. `done` is
+    told of each value. Raises UsageError where there are more than MOST_VALUES of them."""
     values = [dict(zip(scalars, each, strict=True)) for each in _combinations(scalars)]
     about = _about(scalars)
+    equal, left = _together(launch, values, tolerance == REASSOCIATED, jobs, most)
+    for _ in equal:
+        done(_)
 
-    def work(given: Mapping[str, int]) -> Proof:
+    def work(number: int) -> Proof:
         try:
-            found = prove(*launch(given), tolerance=tolerance)
+            found = prove(*launch(values[number]), tolerance=tolerance)
         except UsageError as problem:
             found = Proof(REFUSED, str(problem))
         return replace(found, span=None)
 
-    elements = operations = 0
-    needed = ""
-    for first in range(0, len(values), _AT_ONCE):
-        some = values[first : first + _AT_ONCE]
-        for given, proof in zip(some, each_of(work, some, jobs, done), strict=True):
+    rest = [n for n in range(len(values)) if n not in equal and n not in left]
+    executed = 0
+    for first in range(0, len(rest), _AT_ONCE):
+        some = rest[first : first + _AT_ONCE]
+        if executed > most:
+            left.update(rest[first:])
+            break
+        for number, proof in zip(some, each_of(work, some, jobs, done), strict=True):
             if not proof.is_equal:
-                shown = ", ".join(f"{name}={value}" for name, value in given.items())
-                return replace(proof, why=f"with {shown}: {proof.why}", about=about)
-            elements += proof.elements
-            operations += proof.operations
-            needed = needed or proof.tolerance
+                return replace(
+                    proof, why=f"with {_shown(values[number])}: {proof.why}", about=about
+                )
+            equal[number] = proof
+            executed += proof.operations
+    elements, operations = (sum(getattr(p, name) for p in equal.values())
+                            for name in ("elements", "operations"))  # fmt: skip
+    if left:
+        next_one = _shown(values[min(left)])
+        why = (
+            f"{len(left):,} of {len(values):,} values are left, the first {next_one}:"
+            f" {most:,} instructions were executed; {len(equal):,} are equal"
+        )
+        return Proof(REFUSED, why, elements, operations, about=about)
+    needed = next((p.tolerance for p in equal.values() if p.tolerance), "")
     why = "sums of f32 in another order" if needed else "every element is the same expression"
     return Proof(EQUAL, why, elements, operations, needed, about)
+
+
+def _shown(given: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in given.items())
+
+
+def _together(
+    launch: Callable[[Mapping[str, int]], tuple[Launched, Launched]],
+    values: Sequence[Mapping[str, int]],
+    loose: bool,
+    jobs: int,
+    most: int,
+) -> tuple[dict[int, Proof], set[int]]:
+    """Values of which one run of each program shows that they are equal, and those that were left
+    since it would take too long."""
+    try:
+        both = launch(values[-1])
+    except UsageError:
+        return {}, set()
+    if len(values) == 1 or both[0].program.profile != both[1].program.profile:
+        return {}, set()
+    if not all(can_share(one, list(values[0])) for one in both):
+        return {}, set()
+    equal, left = _compared(both, values, False, jobs, most)
+    if loose and len(equal) + len(left) < len(values):
+        again, more = _compared(both, values, True, jobs, most)
+        equal, left = {**again, **equal}, left | more
+    return equal, left
+
+
+def _compared(
+    both: Sequence[Launched],
+    values: Sequence[Mapping[str, int]],
+    loose: bool,
+    jobs: int,
+    most: int,
+) -> tuple[dict[int, Proof], set[int]]:
+    first, second = (
+        go_through(one, values, partial(_ends, one, loose), jobs=jobs, most=most) for one in both
+    )
+    tolerance = REASSOCIATED if loose else ""
+    equal = {}
+    for number, one in first.of.items():
+        other = second.of.get(number)
+        if other is None or "why" in one or "why" in other:
+            continue
+        if one["held"] == other["held"] and set(other["doubts"]) <= set(one["doubts"]):
+            executed = one["executed"] + other["executed"]
+            equal[number] = Proof(EQUAL, "", one["elements"], executed, tolerance)
+    return equal, {*first.left, *second.left}
+
+
+def _ends(launched: Launched, loose: bool, parting: Parting) -> dict[str, Any]:
+    """Follow a launch and tell what it left: the digest and the size of each argument."""
+    follower = Follower(fresh=next(_NUMBERS), loose=loose)
+    parting.before = lambda: [held.digest() for held in follower.memory.buffers]
+    result = _followed(launched, follower, [parting])
+    pairs = list(zip(follower.memory.machine.buffers, follower.memory.buffers, strict=True))
+    return {
+        "held": [[b.name, b.size, held.digest()] for b, held in pairs],
+        "elements": sum(b.size // max(1, b.dtype.bits // 8) for b, _ in pairs),
+        "doubts": sorted(_doubts(result)),
+        "executed": result.executed,
+    }
 
 
 def _combinations(scalars: Mapping[str, range]) -> list[tuple[int, ...]]:
     total = int(np.prod([len(each) for each in scalars.values()], dtype=object))
     if total > MOST_VALUES:
         raise UsageError(
-            f"that is {total:,} combinations of scalars, each a proof of its own",
+            f"that is {total:,} combinations of scalars, each with a run of its own",
             help=f"at most {MOST_VALUES:,}; a step leaves values out: `n=16..4096:16`",
         )
     return list(product(*scalars.values()))
@@ -199,13 +285,19 @@ def _refused(word: str, problem: Unprovable, program: LoadedProgram, *, second: 
 def follow(launched: Launched, *, loose: bool = False) -> Followed:
     """Execute a program on values and hashes. Raises Unprovable where hashes cannot follow."""
     follower = Follower(fresh=next(_NUMBERS), loose=loose)
+    result = _followed(launched, follower, [])
+    widths = {b.name: max(1, b.dtype.bits // 8) for b in follower.memory.machine.buffers}
+    return Followed(global_hashes(follower), widths, result)
+
+
+def _followed(launched: Launched, follower: Follower, others: Sequence[Any]) -> Result:
     try:
         result = launched.program.run(
             launched.args,
             entry=launched.entry,
             block_num=launched.block_num,
             timing=False,
-            observers=[follower],
+            observers=[follower, *others],
         )
     except Trap as trap:
         raise Unprovable(f"stops: {trap}") from trap
@@ -214,8 +306,7 @@ def follow(launched: Launched, *, loose: bool = False) -> Followed:
     if wrong is not None:
         place = f" in line {wrong.spans[0].line}" if wrong.spans else ""
         raise Unprovable(f"has {wrong.code}{place}: {wrong.message}")
-    widths = {b.name: max(1, b.dtype.bits // 8) for b in follower.memory.machine.buffers}
-    return Followed(global_hashes(follower), widths, result)
+    return result
 
 
 def _breaks(found: Diagnostic) -> bool:

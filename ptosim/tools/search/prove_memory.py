@@ -130,20 +130,42 @@ class Unprovable(Exception):
         self.op = op
 
 
+_PAGE = 12
+"""Bits of the number of a byte in its page."""
+
+
 class Hashed:
     """One memory: `hashes` of its bytes, and the `seen` values that are explained by them."""
 
-    __slots__ = ("actual", "hashes", "seen")
+    __slots__ = ("_changed", "_pages", "actual", "hashes", "seen")
 
     def __init__(self, actual: np.ndarray, hashes: Hashes) -> None:
         self.actual = actual
         self.hashes = hashes
         self.seen = actual.copy()
+        self._pages = np.zeros(-(-len(actual) >> _PAGE), np.uint64)
+        self._changed = np.ones(len(self._pages), bool)
 
     def put(self, places: np.ndarray, hashes: Hashes) -> None:
         """Write hashes of bytes; their values are as the run left them."""
         self.hashes[places] = hashes
         self.seen[places] = self.actual[places]
+        self._changed[places >> _PAGE] = True
+
+    def digest(self) -> int:
+        """Return one number for all hashes and their places; only what was written since the last
+        time is looked at."""
+        pages = np.flatnonzero(self._changed)
+        whole = len(self.hashes) >> _PAGE
+        table = self.hashes[: whole << _PAGE].reshape(whole, 1 << _PAGE)
+        for first in range(0, len(pages), 64):
+            some = pages[first : first + 64]
+            some = some[some < whole]
+            self._pages[some] = along(salt("page"), table[some], 1)
+        if self._changed[whole:].any():
+            self._pages[whole] = along(salt("page"), self.hashes[whole << _PAGE :], 0)
+        self._changed[:] = False
+        return int(along(salt("pages"), self._pages, 0))
 
     @property
     def is_explained(self) -> bool:

@@ -321,6 +321,15 @@ HANDLES = frozenset(
 """Operations of the scalar unit that compute handles and look at no memory."""
 
 
+_NUMBERS = frozenset(("arith", "scf", "cf", "func", "math", "index"))
+"""Dialects whose operations compute numbers, or decide where the program goes on."""
+
+
+def is_handle(name: str) -> bool:
+    """True for operations of the scalar unit that look at no memory."""
+    return name in HANDLES or name.partition(".")[0] in _NUMBERS
+
+
 def is_move(op: Binding) -> bool:
     """True for operations that copy bytes, or write bytes that depend on nothing."""
     name = op.op.name

@@ -23,7 +23,14 @@ from ptosim.tools.search.prove_memory import (
     Unprovable,
     constant,
 )
-from ptosim.tools.search.prove_ops import HANDLES, SILENT, Step, covers_nothing, is_move, rule_of
+from ptosim.tools.search.prove_ops import (
+    SILENT,
+    Step,
+    covers_nothing,
+    is_handle,
+    is_move,
+    rule_of,
+)
 
 # What a rule of the proof says of an operation, held against the function of the operation.
 #
@@ -208,7 +215,7 @@ class Follower:
                 self._execute(core, inst, bound.binding)
             elif inst.kind in (Kind.VECTOR, Kind.REGION):
                 raise Unprovable("vector registers are not followed")
-            elif op is not None and not _is_handle(op.name):
+            elif op is not None and not is_handle(op.name):
                 raise Unprovable("the scalar unit may look at memory or at a register here")
         except Unprovable as problem:
             problem.op = problem.op or op
@@ -322,10 +329,6 @@ class Follower:
         return done
 
 
-_NUMBERS = frozenset(("arith", "scf", "cf", "func", "math", "index"))
-"""Dialects whose operations compute numbers, or decide where the program goes on."""
-
-
 def _parts(reached: Reached | Touch) -> tuple[Strided, ...]:
     if isinstance(reached, Touch):
         return (Strided(reached.start, reached.run, reached.levels),)
@@ -334,10 +337,6 @@ def _parts(reached: Reached | Touch) -> tuple[Strided, ...]:
 
 def _is_fresh(content: bytearray) -> bool:
     return not content.strip(b"\xff")
-
-
-def _is_handle(name: str) -> bool:
-    return name in HANDLES or name.partition(".")[0] in _NUMBERS
 
 
 def _placeless(value: Any) -> Any:
