@@ -25,9 +25,11 @@ from ptosim.ground.ir.types import (
     VectorType,
     ViewType,
 )
+from ptosim.ground.isa import enums
 from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.ground.whole_numbers import MOST_BITS, whole
 from ptosim.language.toolchains import BLOCK, BLOCKS, LANE, told_by
+from ptosim.launch.extents import Needed
 from ptosim.launch.generated import LazyArray
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
@@ -216,6 +218,22 @@ def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
         f"argument `{name}` is an array of {dtype}, but the array given has {array.dtype}",
         help=f"pass an array of NumPy type {expected}",
     )
+
+
+def as_given(dtype: DType, value: Any, needed: Needed | None) -> tuple[DType, Any, Needed | None]:
+    """Return as what the array of a pointer in C++ is taken, with how much of it is needed: as
+    bytes where bytes are given for the elements of a cast (wrappers take `uint8_t *` for them), and
+    where nothing reaches it and it may be an array of anything."""
+    if not isinstance(value, np.ndarray) or not value.flags.c_contiguous:
+        return dtype, value, needed
+    size = argument_dtype(dtype).itemsize
+    if size > 1 and value.dtype == np.uint8 and value.size % size == 0:
+        reached = None if needed is None else replace(needed, elements=needed.elements * size)
+        return enums.dtype("ui8"), value, reached
+    is_unused = needed is not None and not needed.elements and size == 1
+    if is_unused and value.dtype != np.uint8 and has_numbers(value.dtype):
+        return enums.dtype("ui8"), value.reshape(-1).view(np.uint8), needed
+    return dtype, value, needed
 
 
 def _packed_argument(name: str, dtype: PackedDType, array: Any) -> np.ndarray:

@@ -88,6 +88,7 @@ class Binding:
         """Arrays of arguments in memories of the core, if there are some."""
         self.rank_slots: list[dict[int, Any]] = []
         """What the cores of each rank begin with, where that differs from the program's values."""
+        self._is_cpp = prepared.front.source.is_cpp
         self._rank = 0
         self._parts: dict[str, arguments.Part] = {}
         self._shared: dict[int, int] = {}
@@ -289,6 +290,8 @@ class Binding:
             self._generate(value, elem, given, needed)
             return
         held = given[value.name]
+        if self._is_cpp:
+            elem, held, needed = arguments.as_given(elem, held, needed)
         is_lazy = isinstance(held, LazyArray) and held.elem == elem
         array = held if is_lazy else arguments.array_argument(value.name, elem, held)
         self._note_shape(value, array.shape, needed_elements(self.function, given))

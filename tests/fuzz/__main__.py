@@ -28,6 +28,7 @@ from ptosim.shell.main import _Parser
 from ptosim.shell.options import NO_CACHE
 from ptosim.shell.quant_options import SUBCOMMANDS
 from tests.fuzz.corpus import seeds
+from tests.fuzz.kinds import WEIGHTS
 from tests.fuzz.limits import limit_addresses
 from tests.fuzz.session import Session
 from tests.fuzz.sweeps import ALL, KINDS, swept
@@ -40,6 +41,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--inputs", type=int, default=10**9, help="stop after so many inputs")
     parser.add_argument("--out", type=Path, help="folder of findings; default: a new one")
     parser.add_argument("--sweep", choices=KINDS, help="change each of these in turn")
+    parser.add_argument("--kind", choices=WEIGHTS, help="try files of this kind alone")
     parser.add_argument("--only", default="", help="seeds with this in their name")
     parser.add_argument("--patience", type=float, default=30, help="seconds to make one shorter")
     parser.add_argument("--every", type=float, default=600, help="seconds between reports")
@@ -97,7 +99,7 @@ def _go_on(session: Session, options: argparse.Namespace) -> int:
     sweep = swept(options.sweep, session.seeds, session.rng) if options.sweep else None
     while time.monotonic() - start < options.seconds and count < options.inputs:
         if sweep is None:
-            session.step()
+            session.step(options.kind)
         elif (case := next(sweep, None)) is not None:
             examine(case)
         else:

@@ -338,10 +338,11 @@ _MAKERS: dict[str, _Make] = {kind: _changed(texts) for kind, texts in TEXTS.item
 }
 
 
-def made(rng: Random) -> Case:
-    """Return a changed input of a kind chosen at random."""
-    kinds = [k for k in WEIGHTS if k not in ("onnx", "model") or models()]
-    kind = rng.choices(kinds, [WEIGHTS[k] for k in kinds])[0]
+def made(rng: Random, kind: str | None = None) -> Case:
+    """Return a changed input of a kind, or of one chosen at random."""
+    if kind is None:
+        kinds = [k for k in WEIGHTS if k not in ("onnx", "model") or models()]
+        kind = rng.choices(kinds, [WEIGHTS[k] for k in kinds])[0]
     return Case(_MAKERS[kind](rng), kind)
 
 

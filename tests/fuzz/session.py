@@ -78,10 +78,10 @@ class Session:
 
     # -- cases ------------------------------------------------------------------------------------
 
-    def step(self) -> None:
-        """Try one more input."""
-        if self.rng.random() < OTHER_FILES:
-            self._other(made(self.rng))
+    def step(self, kind: str | None = None) -> None:
+        """Try one more input, of a kind of files where one is named."""
+        if kind is not None or self.rng.random() < OTHER_FILES:
+            self._other(made(self.rng, kind))
         else:
             self._program(self._text())
 

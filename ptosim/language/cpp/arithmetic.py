@@ -110,7 +110,7 @@ class Arithmetic(State):
                 return self.cast(Num(LONG, None, value.name), type_, node)
             name = self.fresh()
             self.make.op("pto.ptrtoint", [self.typed(value)], results=[name], arrow=["i64"])
-            return self.cast(Num(LONG, None, name), type_, node)
+            return self.cast(Num(ULONG, None, name), type_, node)
         if value.is_known:
             return Num(Pointer(type_.to, in_tile=True), value.const)
         return Num(Pointer(type_.to, in_tile=True), None, self.typed(value, "i64").name)
@@ -248,6 +248,8 @@ class Arithmetic(State):
     def compare(self, op: str, a: Num, b: Num, node: Any) -> Num:
         """Return `a op b` for a comparison."""
         if isinstance(a.type, Pointer) or isinstance(b.type, Pointer):
+            if op in ("==", "!=") and (_is_null(a) != _is_null(b)):
+                return Num(BOOL, op == "!=")  # what an argument points to is there
             a, b = self.cast(a, ULONG, node), self.cast(b, ULONG, node)
         type_ = self.common(a, b)
         a, b = self.cast(a, type_, node), self.cast(b, type_, node)
@@ -355,6 +357,10 @@ class Arithmetic(State):
         type_ = a.type if a.type == b.type else self.common(a, b)
         a, b = self.cast(a, type_, node), self.cast(b, type_, node)
         return self.choose(self.compare("<" if word == "min" else ">", b, a, node), b, a, node)
+
+
+def _is_null(a: Num) -> bool:
+    return a.is_known and a.const == 0
 
 
 def _identity(op: str, a: Num, b: Num) -> Num | None:

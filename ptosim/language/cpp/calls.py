@@ -42,7 +42,7 @@ from ptosim.language.cpp.loops import Loops
 from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
 from ptosim.language.cpp.statements import Frame
-from ptosim.language.cpp.templates import SILENT, instance_name, param_name
+from ptosim.language.cpp.templates import SILENT, instance_name, packed, param_name
 
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "dynamic_cast"))
 _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": math.log2,
@@ -249,14 +249,15 @@ class Calls(Loops):
                 if not targs or self.matched(pattern, targs[: len(pattern)], []) is None:
                     return None
                 return 1000, scope
+            targs = packed(function.params, targs)
             deduced = self._deduced(function, params, targs, values)
             scope.names.update(deduced)
             full = [*targs]
             for param in (function.params or [])[len(targs) :]:
                 word = param_name(param)
                 if "variadic" in param.type:
-                    full += deduced[word] if isinstance(deduced.get(word), tuple) else ()
-                    break
+                    full.append(deduced.get(word) or ())
+                    continue
                 if word in deduced:
                     full.append(deduced[word])
                 else:

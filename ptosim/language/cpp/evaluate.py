@@ -336,9 +336,10 @@ class Expressions(Names):
             target.cell.set(self.punned(given, target.cell.type, node))
         elif isinstance(target, Chosen):
             for i, cell in enumerate(target.cells):
-                given = self.cast(self.num(value, node), cell.type, node)
+                before = self.num(self.taken(cell, node), node)
+                given = self.cast(self.num(value, node), before.type, node)
                 same = self.compare("==", target.at, number(i, target.at.type), node)
-                cell.set(self.choose(same, given, self.taken(cell, node), node))
+                self.assign(cell, self.choose(same, given, before, node), node)
         elif isinstance(target, Cell):
             if isinstance(value, Num) and isinstance(target.type, (Scalar, Pointer)):
                 value = self.cast(value, target.type, node)
@@ -377,6 +378,13 @@ class Expressions(Names):
             return Chosen(owner.cells, at)
         if all(isinstance(v, Tile) and v.address.value is not None for v in values):
             return self._selected(values, at, node, self.chosen_tile)
+        if all(isinstance(v, Array) for v in values) and len(values) <= _MOST_CHOSEN:
+            rows = zip(*(v.cells for v in values), strict=True)
+            return Array(values[0].type, [Chosen(list(row), at) for row in rows])
+        if all(_has_numbers(v) for v in values) and len(values) <= _MOST_CHOSEN:
+            names = values[0].fields
+            chosen = {n: Chosen([v.fields[n] for v in values], at) for n in names}
+            return Struct(values[0].type, chosen)
         raise NeedsConstant(node, "which element is meant depends on values of the run")
 
     def _selected(self, values: list[Any], at: Num, node: Any, choose: Any) -> Any:
@@ -483,6 +491,12 @@ class Expressions(Names):
 
     def _e_gnu_asm_expression(self, node: Any) -> Any:
         raise refused(node, "asm", "it is text for the compiler", "use the instructions on tiles")
+
+
+def _has_numbers(value: Any) -> bool:
+    """Is it an object of which every field is a number?"""
+    cells = value.fields.values() if isinstance(value, Struct) else ()
+    return bool(cells) and all(isinstance(c, Cell) and isinstance(c.value, Num) for c in cells)
 
 
 __all__ = ["ArrayType", "Declared", "DimsValue", "Expressions", "Overloads", "Place", "TileType"]

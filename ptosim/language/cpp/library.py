@@ -173,6 +173,10 @@ _LOCS = {"Vec": "vec", "Mat": "mat", "Left": "left", "Right": "right", "Acc": "a
          "Bias": "bias", "Scaling": "scaling", "ScaleLeft": "scaling", "ScaleRight": "scaling",
          "Ctrl": "vec"}  # fmt: skip
 MOVES_ALIKE = {"MX_A_ND": "nd", "MX_A_DN": "dn", "MX_B_ND": "nd", "MX_B_DN": "dn", "SCALE": "nd"}
+SCALES = {"MX_A_ND": ("mx_a_zz", 2), "MX_A_DN": ("mx_a_zz", 3), "MX_B_ND": ("mx_b_nn", 3),
+          "MX_B_DN": ("mx_b_nn", 2)}  # fmt: skip
+"""Layouts of scales in pairs of groups: the one of boxes of 16 lines that has the same elements,
+and which dimension the lines are."""
 _RIGHT = ("row_major", "col_major", 512)
 
 
@@ -289,8 +293,9 @@ def global_type(args: list[Any], node: Any) -> GlobalType:
     shape = next((d.sizes for d in dims if d.kind == "Shape"), (-1,) * 5)
     stride = next((d.sizes for d in dims if d.kind == "Stride"), (-1,) * 5)
     layout = next((a.name for a in args[1:] if isinstance(a, Member)), "ND")
-    word = MOVES_ALIKE.get(layout, layout.lower())
-    if word not in ("nd", "dn", "nz", "mx_a_zz", "mx_b_nn"):
+    is_paired = layout in SCALES and shape[-1] == 2 and shape[SCALES[layout][1]] != 1
+    word = layout.lower() if is_paired else MOVES_ALIKE.get(layout, layout.lower())
+    if word not in ("nd", "dn", "nz", "mx_a_zz", "mx_b_nn") and not is_paired:
         raise CppError(
             node,
             f"`Layout::{layout}` is not read: the IR has no such layout",
@@ -307,17 +312,27 @@ def shape_2d(name: str, args: list[Any], node: Any) -> Dims:
     cols = whole(args[2], node, "columns") if len(args) > 2 else -1
     layout = args[3].name if len(args) > 3 else "ND"
     c0 = 32 // dtype.size
-    if name == "TileShape2D":
-        if layout == "NZ":
-            sizes = (1, _over(cols, c0), _over(rows, 16), 16, c0)
-        else:
-            sizes = (1, 1, 1, rows, cols)
-        return Dims("Shape", sizes)
-    if layout == "NZ":
-        return Dims("Stride", (_by(cols, rows), _by(rows, c0), 16 * c0, c0, 1))
     area = _by(rows, cols)
-    last = (1, rows) if layout == "DN" else (cols, 1)
-    return Dims("Stride", (area, area, area, *last))
+    if layout == "NZ":
+        shape = (1, _over(cols, c0), _over(rows, 16), 16, c0)
+        stride = (area, _by(rows, c0), 16 * c0, c0, 1)
+    elif layout.startswith("MX_"):
+        shape, stride = _scales(layout, rows, cols)
+    else:
+        shape = (1, 1, 1, rows, cols)
+        stride = (area, area, area, *((1, rows) if layout == "DN" else (cols, 1)))
+    return Dims("Shape", shape) if name == "TileShape2D" else Dims("Stride", stride)
+
+
+def _scales(layout: str, rows: int, cols: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shape and the strides of scales: pairs of groups are next to each other."""
+    lines, groups = (rows, cols) if layout[3] == "A" else (cols, rows)
+    pairs, area = _over(groups, 2), _by(rows, cols)
+    if layout[-2:] in ("ZZ", "NN"):
+        return (1, _over(lines, 16), pairs, 16, 2), (area, _by(groups, 16), 32, 2, 1)
+    if (layout[3] == "A") == (layout[-2:] == "ND"):
+        return (1, 1, lines, pairs, 2), (area, area, groups, 2, 1)
+    return (1, 1, pairs, lines, 2), (area, area, _by(lines, 2), 2, 1)
 
 
 def _over(a: int, b: int) -> int:

@@ -157,8 +157,10 @@ class Names(Templates):
         return self._inside(owner, name, node)
 
     def _owner(self, node: Any) -> Any:
-        found = self.scope.find(text(node)) if node.type != "template_type" else None
-        if isinstance(found, Declared) and found.kind == "enum":
+        if node.type == "template_type":
+            return self.entity(node)
+        found = self.scope.space(text(node))
+        if isinstance(found, Scope) or (isinstance(found, Declared) and found.kind == "enum"):
             return found
         return self.entity(node)
 
@@ -213,6 +215,10 @@ class Names(Templates):
         found: Any = None
         for word in words:
             if word not in SILENT:
+                space = self.scope.space(word) if found is None else None
+                if space is not None:
+                    found = self.settled(space, node)
+                    continue
                 found = self.look(word, node) if found is None else self.member(found, word, node)
         return found
 
@@ -306,7 +312,9 @@ class Names(Templates):
         if kind in ("primitive_type", "sized_type_specifier"):
             return self._plain(node)
         if kind == "placeholder_type_specifier":
-            return self.type_of(named(node)[0]) if named(node)[0].type == "decltype" else AUTO
+            inside = named(node)[0]
+            is_open = inside.type != "decltype" or text(named(inside)[-1]) == "auto"
+            return AUTO if is_open else self.type_of(inside)
         if kind == "auto":
             return AUTO
         if kind == "decltype":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.language.build import Typed
+from ptosim.language.cpp import library
 from ptosim.language.cpp.declared import field_of, has_word, named, text
 from ptosim.language.cpp.evaluate import Expressions, Extent
 from ptosim.language.cpp.kinds import (
@@ -322,9 +323,29 @@ class Objects(Expressions):
             )
         sizes = [self.read(c, node) for c in g.sizes]
         strides = [self.read(c, node) for c in g.strides]
-        made = self.window(self.viewed(pointer, sizes, strides, g.type), sizes, g.type)
+        type_ = g.type
+        if type_.layout.upper() in library.SCALES:
+            type_, sizes, strides = self._in_boxes(type_, sizes, strides, node)
+        made = self.window(self.viewed(pointer, sizes, strides, type_), sizes, type_)
         g.view.set(made)
         return made
+
+    def _in_boxes(
+        self, type_: GlobalType, sizes: list[Num], strides: list[Num], node: Any
+    ) -> tuple[GlobalType, list[Num], list[Num]]:
+        """Return scales in rows or columns of pairs as boxes of 16 lines, which is what a tile of
+        scales has: [1, lines / 16, pairs, 16, 2]."""
+        layout, axis = library.SCALES[type_.layout.upper()]
+        lines = sizes[axis]
+        if lines.is_known and lines.const % 16 and lines.const > 16:
+            raise refused(node, f"Layout::{type_.layout.upper()}", f"{lines.const} lines are no "
+                          "whole number of boxes of 16", "load 16 lines at a time")  # fmt: skip
+        height = lines if lines.is_known and lines.const < 16 else number(16)
+        boxes = self.binary("/", lines, height, node)
+        step = self.binary("*", strides[axis], number(16), node)
+        sizes = [sizes[0], boxes, sizes[5 - axis], height, sizes[4]]
+        strides = [strides[0], step, strides[5 - axis], strides[axis], strides[4]]
+        return GlobalType(type_.dtype, (-1,) * 5, (-1,) * 5, layout), sizes, strides
 
     def viewed(
         self, pointer: Num, sizes: list[Num], strides: list[Num], type_: GlobalType

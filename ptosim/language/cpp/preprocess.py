@@ -263,6 +263,18 @@ _WORDS = frozenset((*MARKERS, KERNEL, _VECTOR_SCOPE, "__LINE__", "__FILE__", "__
 _TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}()]*>)?\s*::)")
 """`typename A::B` in an expression, whose grammar has no such word: it says nothing there."""
 
+_MEMBER = re.compile(
+    r"([=(,+\-*/%&|^?:<!~\[{;]\s*|\breturn\s+)\((\s*\w+(?:<[^;{}()]*>)?(?:::\w+)*::(\w+)\s*)\)(?=\s*[-+*&])"
+)
+"""`(A::b) - 1`, which the grammar takes for `-1` as an `A::b`."""
+_TYPE_NAMES = frozenset(("DType", "RawDType", "type", "T", "Type", "value_type", "half", "float"))
+
+
+def _without_brackets(found: re.Match[str]) -> str:
+    is_type = found[3] in _TYPE_NAMES or found[3].endswith("_t")
+    is_declared = re.search(rf"(?:using|struct|class|enum)\s+{found[3]}\b", found.string)
+    return found[0] if is_type or is_declared else f"{found[1]} {found[2]} "
+
 
 class _Writer:
     """Writes the tokens that are left, and notes where each comes from."""
@@ -293,9 +305,8 @@ class _Writer:
                 self._token(token)
         if pending is not None:
             self._token(pending)
-        self.made.text = _TYPENAME.sub(
-            lambda found: found[1] + " " * len(found[2]), "".join(self.out)
-        )
+        text = _TYPENAME.sub(lambda found: found[1] + " " * len(found[2]), "".join(self.out))
+        self.made.text = _MEMBER.sub(_without_brackets, text)
         return self.made
 
     def _joined(self, first: Any, second: Any) -> tuple[Any, Any]:

@@ -77,6 +77,16 @@ class Scope:
             scope = scope.parent
         return None
 
+    def space(self, name: str) -> Any:
+        """Return what a name in front of `::` is: variables are not asked for it."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = next((s.names[name] for s in (scope, *scope.using) if name in s.names), None)
+            if found is not None and not isinstance(found, (Cell, Num)):
+                return found
+            scope = scope.parent
+        return None
+
 
 class State:
     """The program so far, and what the elaboration knows."""

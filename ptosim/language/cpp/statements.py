@@ -25,7 +25,6 @@ from ptosim.language.cpp.kinds import (
     SCALARS,
     UNKNOWN,
     Array,
-    ArrayType,
     Cell,
     Member,
     Named,
@@ -201,6 +200,8 @@ class Statements(Objects):
         yields: tuple[list[Typed], list[Typed]] = ([], [])
         for key, cell in cells.items():
             a, b = (end[1].get(key, cell.value) for end in ends)
+            if not cell.soft:
+                a, b = _given(a, b), _given(b, a)
             if a is b or (isinstance(a, Num) and a == b) or (isinstance(a, Member) and a == b):
                 cell.set(a)
                 continue
@@ -349,7 +350,11 @@ class Statements(Objects):
     def _s_comment(self, node: Any) -> None:
         """A comment says nothing."""
 
-    _s_empty_statement = _s_attributed_statement = _s_comment
+    _s_empty_statement = _s_comment
+
+    def _s_attributed_statement(self, node: Any) -> None:
+        """`[[likely]] { … }`: the attribute says nothing about values."""
+        self.execute_all([c for c in named(node) if c.type != "attribute_declaration"])
 
     def _s_labeled_statement(self, node: Any) -> None:
         raise refused(node, text(node)[:30], "jumps to labels have no form in the IR", "use a loop")
@@ -426,9 +431,7 @@ class Statements(Objects):
     def _with_value(self, type_: Any, value: Any, node: Any, word: str, declarator: Any) -> Any:
         if value.type == "initializer_list":
             args = [self.ev(a) for a in named(value)]
-            if isinstance(type_, ArrayType) or not self._is_open_array(declarator):
-                return self._made_with(type_, args, node, word)
-            return self.constructed(ArrayType(type_, len(args)), args, node, word)
+            return self._made_with(self.sized(type_, declarator, len(args)), args, node, word)
         found = self.ev(value)
         if isinstance(found, (Num, Member)):
             return self.as_type(found, type_, node)
@@ -443,9 +446,6 @@ class Statements(Objects):
     def bind_parts(self, name: Any, value: Any, node: Any, *, is_reference: bool) -> None:
         """Name the parts of an object."""
         raise NotImplementedError
-
-    def _is_open_array(self, declarator: Any) -> bool:
-        return inner(declarator, "array_declarator") is not None
 
     def from_value(self, type_: Any, found: Any, node: Any, word: str) -> Any:
         """Return an object that is declared with `=` and a value that is no number."""
@@ -476,6 +476,11 @@ def _is_plain(param: Any) -> bool:
     if param.type != "parameter_declaration" or field_of(param, "declarator") is not None:
         return False
     return field_of(param, "type").type in ("type_identifier", "qualified_identifier")
+
+
+def _given(a: Any, b: Any) -> Any:
+    """What a function returns that has not returned yet is never read: a number of any value."""
+    return Num(b.type, 0) if a is None and isinstance(b, Num) else a
 
 
 def _are_truths(a: Any, b: Any) -> bool:

@@ -16,7 +16,7 @@ from ptosim.language.cpp.declared import (
     named,
     text,
 )
-from ptosim.language.cpp.kinds import Member, Num, Pointer, Scalar, StructType
+from ptosim.language.cpp.kinds import ArrayType, Member, Num, Pointer, Scalar, StructType
 from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
 
 SILENT = frozenset(("std", "pto", "comm", "cce", "kernel_utils", "pto_comm"))
@@ -37,6 +37,14 @@ class Templates(Arithmetic):
     def declared_type(self, type_node: Any, declarator: Any) -> Any:
         """Return a type with the pointers and brackets of a declarator."""
         raise NotImplementedError
+
+    def sized(self, type_: Any, declarator: Any, count: int) -> Any:
+        """Return the type of an array that has as many elements as values are given."""
+        found = None
+        while (declarator := inner(declarator, "array_declarator")) is not None:
+            found, declarator = declarator, field_of(declarator, "declarator")
+        is_open = found is not None and field_of(found, "size") is None
+        return ArrayType(type_, count) if is_open else type_
 
     def instance(self, found: Declared, args: tuple[Any, ...], node: Any) -> Any:
         """Return an alias, variable or struct template with its arguments."""
@@ -94,6 +102,8 @@ class Templates(Arithmetic):
             raise CppError(declaration, "a variable of the file needs a value")
         self.static += 1
         try:
+            if value.type == "initializer_list":
+                type_ = self.sized(type_, declarator, len(named(value)))
             return self.initialised(type_, value, declaration)
         finally:
             self.static -= 1
@@ -208,8 +218,8 @@ class Templates(Arithmetic):
         for param in params or ():
             word = param_name(param) or f"__{len(made)}"
             if "variadic" in param.type:
-                made[word] = tuple(left)
-                left = []
+                is_packed = bool(left) and isinstance(left[0], tuple)
+                made[word], left = (left[0], left[1:]) if is_packed else (tuple(left), [])
                 continue
             made[word] = self.given(param, left.pop(0)) if left else self._default(param, node)
             self.scope.names[word] = made[word]
@@ -244,6 +254,12 @@ class Templates(Arithmetic):
             found = self.argument(default) if default.type == "type_descriptor" else None
             return found if found is not None else self.given(param, self.entity(default))
         return self.given(param, self.argument(default))
+
+
+def packed(params: list[Any] | None, args: list[Any]) -> list[Any]:
+    """Return template arguments with those of a pack as one; parameters after it are deduced."""
+    at = next((i for i, p in enumerate(params or ()) if "variadic" in p.type), len(args))
+    return [*args[:at], tuple(args[at:])] if len(args) > at else list(args)
 
 
 def param_name(param: Any) -> str:

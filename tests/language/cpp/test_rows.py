@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.errors import ProgramError, UsageError
 
 _WAIT = "set_flag(PIPE_{0}, PIPE_{1}, EVENT_ID0); wait_flag(PIPE_{0}, PIPE_{1}, EVENT_ID0);\n"
 _TYPES: dict[str, Any] = {
@@ -265,6 +266,76 @@ def test_a_pointer_to_bytes_is_what_its_cast_says(type_: str) -> None:
     found = ptosim.load(text, target="a5", filename="k.cpp").run(args).outputs
     assert found["y"][0] == 2
     assert found["w"].tolist() == [0] * 4 + [7, 0, 0, 0] + [9, 0, 0, 0]
+
+
+@pytest.mark.parametrize("layout", ["ZZ", "ND", "DN"])
+def test_scales_come_from_every_layout_of_the_library(layout: str) -> None:
+    """Two groups of a line are next to each other; the pairs of a line follow it (A ND, B DN), or
+    all lines of a pair do, or boxes of 16 lines."""
+    lines, groups = 32, 4
+    other = "NN" if layout == "ZZ" else layout
+    text = f"""AICORE void k(__gm__ float *y, __gm__ float8_e4m3_t *x, __gm__ float8_e8m0_t *p,
+                             __gm__ float8_e8m0_t *q) {{
+    using namespace pto;
+    using S = float8_e8m0_t; using E = float8_e4m3_t;
+    GlobalTensor<E, Shape<1, 1, 1, 32, 128>, Stride<4096, 4096, 4096, 128, 1>> gx(x);
+    GlobalTensor<E, Shape<1, 1, 1, 128, 32>, Stride<4096, 4096, 4096, 32, 1>> gw(x);
+    GlobalTensor<float, Shape<1, 1, 1, 32, 32>, Stride<1024, 1024, 1024, 32, 1>> gy(y);
+    constexpr auto LA = Layout::MX_A_{layout}, LB = Layout::MX_B_{other};
+    GlobalTensor<S, TileShape2D<S, 32, 4, LA>, BaseShape2D<S, 32, 4, LA>, LA> gp(p);
+    GlobalTensor<S, TileShape2D<S, 4, 32, LB>, BaseShape2D<S, 4, 32, LB>, LB> gq(q);
+    Tile<TileType::Mat, E, 32, 128, BLayout::ColMajor, 32, 128, SLayout::RowMajor> ma;
+    Tile<TileType::Mat, E, 128, 32, BLayout::ColMajor, 128, 32, SLayout::RowMajor> mb;
+    Tile<TileType::Mat, S, 32, 4, BLayout::RowMajor, 32, 4, SLayout::RowMajor, 32> mp;
+    Tile<TileType::Mat, S, 4, 32, BLayout::ColMajor, 4, 32, SLayout::ColMajor, 32> mq;
+    TASSIGN(ma, 0); TASSIGN(mb, 0x4000); TASSIGN(mp, 0x8000); TASSIGN(mq, 0xA000);
+    TileLeft<E, 32, 128> a; TileRight<E, 128, 32> b; TileAcc<float, 32, 32> c;
+    TileLeftScale<S, 32, 4> sa; TileRightScale<S, 4, 32> sb;
+    TASSIGN(a, 0); TASSIGN(b, 0); TASSIGN(c, 0);
+    TGET_SCALE_ADDR(sa, a); TGET_SCALE_ADDR(sb, b);
+    TLOAD(ma, gx); TLOAD(mb, gw); TLOAD(mp, gp); TLOAD(mq, gq);
+    PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE1>();
+    TMOV(a, ma); TMOV(b, mb); TMOV(sa, mp); TMOV(sb, mq);
+    PtoSetWaitFlag<PIPE_MTE1, PIPE_M>();
+    TMATMUL_MX(c, a, sa, b, sb);
+    PtoSetWaitFlag<PIPE_M, PIPE_FIX>();
+    TSTORE(gy, c);
+}}"""
+    draw = np.random.default_rng(4)
+    left = draw.integers(125, 130, (lines, groups)).astype(np.uint8)
+    right = draw.integers(125, 130, (lines, groups)).astype(np.uint8)
+    given = {
+        "ZZ": lambda s: s.reshape(2, 16, 2, 2).transpose(0, 2, 1, 3),
+        "ND": lambda s: s.reshape(lines, 2, 2),
+        "DN": lambda s: s.reshape(lines, 2, 2).transpose(1, 0, 2),
+    }
+    of_right = {"ZZ": "ZZ", "ND": "DN", "DN": "ND"}[layout]
+    x = draw.integers(-3, 4, 4096).astype(ml_dtypes.float8_e4m3fn)
+    scale = ml_dtypes.float8_e8m0fnu
+    result = ptosim.load(text, target="a5", filename="k.cpp").run(
+        {"y": np.zeros((32, 32), np.float32), "x": x,
+         "p": given[layout](left).ravel().view(scale),
+         "q": given[of_right](right).ravel().view(scale)}
+    )  # fmt: skip
+    a, b = (2.0 ** (np.repeat(s, 32, 1).astype(int) - 127) for s in (left, right))
+    wanted = (x.reshape(32, 128).astype(float) * a) @ (x.reshape(128, 32).astype(float) * b.T)
+    np.testing.assert_array_equal(result.outputs["y"], wanted)
+
+
+def test_bytes_are_taken_for_the_elements_of_a_cast() -> None:
+    """Wrappers take `uint8_t *`: what is given as bytes comes back as bytes; what nothing reaches
+    may be anything."""
+    text = """AICORE void k(__gm__ uint8_t *y, __gm__ uint8_t *x, __gm__ uint8_t *unused) {
+    ((__gm__ float *)y)[1] = ((__gm__ float *)x)[0] + 1.0f;
+}"""
+    program = ptosim.load(text, target="a5", filename="k.cpp")
+    x = np.arange(2, dtype=np.float32)
+    given = {"y": np.zeros(8, np.uint8), "x": x, "unused": np.zeros(3, np.float32)}
+    found = program.run(given).outputs["y"]
+    assert found.dtype == np.uint8
+    assert found.view(np.float32).tolist() == [0, 1]
+    with pytest.raises(UsageError, match="array of f32"):
+        program.run({**given, "x": np.zeros(2, np.int32)})
 
 
 def test_auto_has_no_addresses_and_no_flags() -> None:
