@@ -380,11 +380,12 @@ class Expressions(Names):
             return self._selected(values, at, node, self.chosen_tile)
         if all(isinstance(v, Array) for v in values) and len(values) <= _MOST_CHOSEN:
             rows = zip(*(v.cells for v in values), strict=True)
-            return Array(values[0].type, [Chosen(list(row), at) for row in rows])
+            chosen: list[Any] = [Chosen(list(row), at) for row in rows]
+            return Array(values[0].type, chosen)
         if all(_has_numbers(v) for v in values) and len(values) <= _MOST_CHOSEN:
             names = values[0].fields
-            chosen = {n: Chosen([v.fields[n] for v in values], at) for n in names}
-            return Struct(values[0].type, chosen)
+            fields = {n: Chosen([v.fields[n] for v in values], at) for n in names}
+            return Struct(values[0].type, fields)
         raise NeedsConstant(node, "which element is meant depends on values of the run")
 
     def _selected(self, values: list[Any], at: Num, node: Any, choose: Any) -> Any:

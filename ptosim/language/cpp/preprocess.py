@@ -264,7 +264,8 @@ _TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}(
 """`typename A::B` in an expression, whose grammar has no such word: it says nothing there."""
 
 _MEMBER = re.compile(
-    r"([=(,+\-*/%&|^?:<!~\[{;]\s*|\breturn\s+)\((\s*\w+(?:<[^;{}()]*>)?(?:::\w+)*::(\w+)\s*)\)(?=\s*[-+*&])"
+    r"([=(,+\-*/%&|^?:<!~\[{;]\s*|\breturn\s+)"
+    r"\((\s*\w+(?:<[^;{}()]*>)?(?:::\w+)*::(\w+)\s*)\)(?=\s*[-+*&])"
 )
 """`(A::b) - 1`, which the grammar takes for `-1` as an `A::b`."""
 _TYPE_NAMES = frozenset(("DType", "RawDType", "type", "T", "Type", "value_type", "half", "float"))
