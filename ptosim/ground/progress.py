@@ -47,10 +47,12 @@ class Progress:
         if self.executed:
             rate = self.executed / max(time.monotonic() - self.began, 1e-3)
             said.append(f"{self.executed:,} instructions ({_short(rate)}/s)")
-        if self.where:
-            said.append(f"at {self.where}")
         left = self.seconds_left()
-        return ", ".join([*said, *([f"about {left:,.0f} s left"] if left is not None else [])])
+        if left is not None:
+            said.append(f"about {left:,.0f} s left")
+        if self.where:  # last: the longest, which a narrow screen cuts
+            said.append(f"at {self.where}")
+        return ", ".join(said)
 
     def _rate(self) -> str:
         """Parts a second, of a search."""

@@ -147,25 +147,16 @@ def _time(
         try:
             return Timed(program, timed(), args)
         except UsageError as problem:
-            left_out = _left_out(program, choices, args) if _NEEDED in str(problem) else {}
+            left_out = launching.left_out(choices, args) if _NEEDED in str(problem) else {}
             if not left_out:
                 raise
         args |= left_out
         report = timed()
-    values = ", ".join(f"{name} = {value}" for name, value in left_out.items())
-    words = " ".join(f"--arg {name}=…" for name in left_out)
-    terminal.remark(f"left out, chosen inside of what the kernel requires: {values} ({words})")
+    terminal.remark(launching.told(left_out))
     return Timed(program, report, args, left_out)
 
 
 _NEEDED = "PTO6501"
-
-
-def _left_out(program: LoadedProgram, choices: Choices, args: dict[str, Any]) -> dict[str, int]:
-    """Values for scalars that are not given."""
-    from ptosim.launch.paths.caller import chosen
-
-    return chosen(program.front, program.profile, program.entry(choices.entry), args)
 
 
 def _what_if(pairs: list[str]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptosim.ground.alarm import in_force
-from ptosim.ground.errors import LimitError, Trap, UsageError
+from ptosim.ground.errors import LimitError, Trap, UnsizedError, UsageError
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import COLOR, EXPECT, LAUNCH, group, option, program, switch
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ptosim.debug.session import Debugger
     from ptosim.debug.shell import Shell
     from ptosim.debug.stops import Stop
+    from ptosim.launch.choices import Choices
 
 _EPILOG = """Commands come from the init file ($PTOSIM_DEBUG_INIT, else ptosim/debuginit in
 $XDG_CONFIG_HOME), then from -x and -ex in the order given, then from the prompt. `help` there
@@ -60,16 +61,29 @@ class _Ordered(argparse.Action):
 )  # fmt: skip
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Debug the program on the first target asked for."""
-    from ptosim.debug.session import session_of
-
     limits = launching.limits_of(options)
     with in_force(limits):
-        session = session_of(launching.each_target(options)[0])
+        session = _session(launching.each_target(options)[0], terminal)
     session.limits = limits
     _expect(session, options)
     if options.tui:
         return _full_screen(session)
     return converse(session, terminal, None, options)
+
+
+def _session(choices: Choices, terminal: Terminal) -> Debugger:
+    """Where sizes depend on scalars that are left out, these are chosen, which is said."""
+    from ptosim.debug.session import session_of
+
+    try:
+        return session_of(choices)
+    except UnsizedError:
+        args = dict(choices.arguments())
+        left_out = launching.left_out(choices, args)
+        if not left_out:
+            raise
+    terminal.remark(launching.told(left_out))
+    return session_of(choices, args | left_out)
 
 
 def _expect(session: Debugger, options: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,6 +90,22 @@ def cure(options: argparse.Namespace, findings: Sequence[Diagnostic]) -> str:
     if any(d.fixes for d in findings) and str(options.file)[:1] not in ("@", "-"):
         return again(options, "check", "--fix")
     return f"ptosim explain {max(findings, key=lambda d: d.severity).code}"
+
+
+def left_out(choices: Choices, args: Mapping[str, Any]) -> dict[str, int]:
+    """Return values for scalars that are not given, inside of what the kernel requires; none where
+    none were found."""
+    from ptosim.launch.paths.caller import chosen
+
+    program = choices.program()
+    return chosen(program.front, program.profile, program.entry(choices.entry), args)
+
+
+def told(left_out: Mapping[str, int]) -> str:
+    """Return a remark on such values."""
+    values = ", ".join(f"{name} = {value}" for name, value in left_out.items())
+    words = " ".join(f"--arg {name}=…" for name in left_out)
+    return f"left out, chosen inside of what the kernel requires: {values} ({words})"
 
 
 def _launched(command: str) -> Iterator[Option]:

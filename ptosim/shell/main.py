@@ -290,7 +290,12 @@ _QUOTED = re.compile(r"'([^']*)'")
 class _Parser(argparse.ArgumentParser):
     """Says of a command or an option that it does not know which one is meant."""
 
-    known: Sequence[str] = ()  # the options of the command
+    chosen: _Parser | None = None  # of the command
+
+    @property
+    def known(self) -> Sequence[str]:
+        """The options of the command."""
+        return list(self.chosen._option_string_actions) if self.chosen is not None else ()
 
     def options(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the options; stops with exit code 2 where one is unknown."""
@@ -330,8 +335,18 @@ class _Parser(argparse.ArgumentParser):
         self._stop(message, _similar(word, known))
 
     def _stop(self, message: str, similar: str) -> NoReturn:
-        hint = f"  help: did you mean `{similar}`?\n" if similar else ""
-        self.exit(2, f"{self.format_usage()}{self.prog}: error: {message}\n{hint}")
+        of = self.chosen or self
+        hint = f"did you mean `{similar}`?" if similar else f"`{of.prog} --help`"
+        Terminal(argparse.Namespace()).misused(of._usage(), message, hint)
+        raise SystemExit(UsageError.exit_code)
+
+    def _usage(self) -> str:
+        """The arguments, and the options that have to be given; `--help` lists all of them."""
+        needed = [a for a in self._actions if not a.option_strings or a.required]
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, needed, (), "")
+        words = " ".join(formatter.format_help().split())
+        return words.replace(self.prog, f"{self.prog} [OPTION]…", 1)
 
 
 def _similar(word: str, known: Sequence[str]) -> str:
@@ -361,7 +376,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
         sub = _add(commands, name)
         if name == chosen:  # the other commands' modules stay unloaded
             load(name).configure(sub, argv[1:])
-            parser.known = list(sub._option_string_actions)
+            parser.chosen = sub
     return parser
 
 

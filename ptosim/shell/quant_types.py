@@ -212,4 +212,4 @@ def _table(chosen: list[Scheme]) -> Table:
         )
     columns = ("scheme", "scaling", "zero point", "rounding", "out of range", "NaN")
     essential, drop = ("scheme", "scaling"), ("NaN", "zero point")
-    return table("", columns, rows, essential=essential, drop=drop, cut=True)
+    return table("", columns, rows, essential=essential, drop=drop)

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from ptosim.ground.controls import visible
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
 from ptosim.ground.progress import Progress, watched
 from ptosim.ground.whole_numbers import whole
 from ptosim.shell.streams import write_error, write_out
-from ptosim.views.frames import WIDTH, ansi, plain, render_all
+from ptosim.views.frames import WIDTH, ansi, plain, render_all, said
 from ptosim.views.render import FOR_FINDINGS, drawn, ending_line, render
 from ptosim.views.report import Ending, Findings, Report, Room
 
@@ -151,8 +150,10 @@ class Terminal:
         shown = [d for d in diagnostics if self.shows(d)]
         if shown:
             colored = self.uses_color(sys.stderr)
-            paint, width = ansi if colored else plain, self.width(sys.stderr)
-            text = render_all(shown, paint, width, verbose=self.verbose)
+            text = render_all(
+                shown, ansi if colored else plain, self.width(sys.stderr),
+                verbose=self.verbose, is_screen=sys.stderr.isatty(),
+            )  # fmt: skip
             write_error(f"{text}\n", colored=colored)
 
     def shows(self, diagnostic: Diagnostic) -> bool:
@@ -176,10 +177,16 @@ class Terminal:
         if help:
             self._said("help", help, "  ")
 
+    def misused(self, usage: str, message: str, help: str) -> None:
+        """Write what is wrong with a command line, after how one is written."""
+        self._said("usage", usage)
+        self.error(message, help)
+
     def _said(self, word: str, message: str, indent: str = "") -> None:
         colored = self.uses_color(sys.stderr)
-        sign = (ansi if colored else plain)(word, word)
-        write_error(f"{indent}{sign}: {visible(message)}\n", colored=colored)
+        width = self.width(sys.stderr) - len(indent) if sys.stderr.isatty() else None
+        text = said(word, message, ansi if colored else plain, width).replace("\n", f"\n{indent}")
+        write_error(f"{indent}{text}\n", colored=colored)
 
 
 def paged(text: str) -> bool:

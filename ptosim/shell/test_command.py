@@ -8,8 +8,11 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
+from ptosim.language.targets import check_target_word
+from ptosim.launch.sources import source_path
 from ptosim.shell.command import command
 from ptosim.shell.options import available_cores, jobs, option, switch
 from ptosim.shell.terminal import Terminal
@@ -35,7 +38,8 @@ class Line:
 
 @command(
     "test",
-    option("paths", nargs="*", metavar="PATH", help="folders and programs (default .)"),
+    option("paths", nargs="*", metavar="PATH", help="folders and programs, shipped ones as @NAME "
+           "(default .)"),
     option("--target", metavar="T", help="only the cases of this target"),
     switch("--update", help="write outputs as the golden arrays of the sidecars"),
     jobs("programs are tested in"),
@@ -43,14 +47,14 @@ class Line:
 )
 def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
     """Run every case; exit code 1 if one fails. Raises UsageError where there is none."""
-    paths = [Path(p) for p in options.paths or ["."]]
+    paths = [_path(p) for p in options.paths or ["."]]
     programs, alone = programs_in(paths), without_sidecar(paths)
-    cases = [case for program in programs for case in cases_of(program)]
-    cases = [c for c in cases if options.target in (None, c.target)]
-    if not cases:
+    every = [case for program in programs for case in cases_of(program)]
+    if not every:
         raise UsageError(
             "there is no program with a sidecar here", help="`kernel.toml` beside `kernel.pto`"
         )
+    cases = _of_target(every, options.target) if options.target else every
     runner = Runner()
     if options.update:
         return _update(cases, runner, terminal)
@@ -62,6 +66,25 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report | int:
         lambda _: _parts(lines, alone), lambda: _fields(lines), exit_code=code, ending=ending,
         own={"junit": lambda: _junit(lines), "github": lambda: _github(lines)},
     )  # fmt: skip
+
+
+def _path(name: str) -> Path:
+    """A file or folder; `@basics/vadd` and `@basics` are shipped ones."""
+    folder = programs_directory() / name[1:]
+    return folder if name.startswith("@") and folder.is_dir() else source_path(name)
+
+
+def _of_target(cases: list[Case], word: str) -> list[Case]:
+    """Those for a target. Raises UsageError for a word that is none, and where there are none."""
+    wanted = check_target_word(word).architecture
+    found = [c for c in cases if c.target and check_target_word(c.target).architecture == wanted]
+    if not found:
+        others = sorted({c.target for c in cases if c.target})
+        raise UsageError(
+            f"no sidecar here is for the target {word}",
+            help=f"they are for {' and '.join(others)}" if others else "none names its targets",
+        )
+    return found
 
 
 def _update(cases: list[Case], runner: Runner, terminal: Terminal) -> int:

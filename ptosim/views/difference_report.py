@@ -97,12 +97,12 @@ def _safe(side: Side, space: str) -> int | None:
 def _numbers(one: int | None, two: int | None) -> tuple[str, str, str]:
     if one is None or two is None:
         return _shown(one), _shown(two), ""
-    percent = f" ({100 * (two - one) / one:+.1f} %)" if one and two != one else ""
-    return str(one), str(two), f"{two - one:+d}{percent}" if two != one else "="
+    percent = f" ({(two - one) / one:+,.1%})" if one and two != one else ""
+    return _shown(one), _shown(two), f"{two - one:+,}{percent}" if two != one else "="
 
 
 def _shown(number: int | None) -> str:
-    return "-" if number is None else str(number)
+    return "-" if number is None else f"{number:,}"
 
 
 def _values(found: Difference) -> list[Part]:
@@ -116,7 +116,7 @@ def _values(found: Difference) -> list[Part]:
             by = f"by at most {one.max_ulp} ulp, " if one.max_ulp is not None else ""
             parts.append(
                 Text(
-                    f"values of {one.name}: {one.mismatches} of {one.count} differ, {by}first at "
+                    f"values of {one.name}: {one.mismatches:,} of {one.count:,} differ, {by}first at "
                     f"{list(one.first or ())}: {one.expected} became {one.got}",
                     style="red",
                 )

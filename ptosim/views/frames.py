@@ -257,10 +257,16 @@ def ansi(text: str, style: str) -> str:
 
 
 def render(
-    diagnostic: Diagnostic, paint: Paint = plain, width: int = WIDTH, *, verbose: bool = False
+    diagnostic: Diagnostic,
+    paint: Paint = plain,
+    width: int = WIDTH,
+    *,
+    verbose: bool = False,
+    is_screen: bool = False,
 ) -> str:
     """Return one finding as text without a final line end, in frames of `width` columns; `verbose`
-    says where its rule comes from too.
+    says where its rule comes from too. Its first line is whole but on a screen, which would break
+    it inside a word.
 
     error[PTO2011]: 'pto.tadd' op expects src0 and src1 to have the same valid_shape
       --> kernel.pto:12:5
@@ -271,9 +277,8 @@ def render(
        = note: …
        = help: …
     """
-    word = diagnostic.severity.word
-    head = paint(f"{word}[{diagnostic.code}]", word)
-    lines = [f"{head}: {paint(visible(diagnostic.message), 'bold')}"]
+    sign = f"{diagnostic.severity.word}[{diagnostic.code}]"
+    lines = [said(sign, diagnostic.message, paint, width if is_screen else None, "bold")]
     gutter = _gutter(diagnostic.labels)
     lines.extend(_places(diagnostic.labels, gutter, width - gutter - 3, paint))
     margin = " " * gutter
@@ -293,11 +298,24 @@ def render_all(
     width: int = WIDTH,
     *,
     verbose: bool = False,
+    is_screen: bool = False,
 ) -> str:
     """Return several findings, an empty line between two; without `verbose` in the order of
     reading, many of one kind as one."""
     shown = diagnostics if verbose else folded(diagnostics)
-    return "\n\n".join(render(d, paint, width, verbose=verbose) for d in shown)
+    made = (render(d, paint, width, verbose=verbose, is_screen=is_screen) for d in shown)
+    return "\n\n".join(made)
+
+
+def said(sign: str, message: str, paint: Paint, width: int | None, style: str = "") -> str:
+    """Return `sign: message`, on a screen of `width` columns broken at blanks: its further lines
+    begin where the message does."""
+    text, indent = visible(message), " " * (len(sign) + 2)
+    if width is not None:
+        text = "\n".join(
+            line for part in text.split("\n") for line in _wrapped(part, max(width - len(indent), 20))
+        ).replace("\n", f"\n{indent}")
+    return f"{paint(sign, sign.partition('[')[0])}: {paint(text, style)}"
 
 
 def first_line(parts: list[str], width: int | None) -> str:

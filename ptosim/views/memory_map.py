@@ -50,10 +50,9 @@ def _renderables(found: MemoryMap, room: Room) -> list[Part]:
 
 def _space(found: SpaceMap, width: int) -> list[Part]:
     space = found.space
-    share = 100 * found.high_water / space.bytes
     title = (
-        f"\n{space.alias} ({space.name}): high-water mark {found.high_water} of {space.bytes} "
-        f"bytes ({share:.1f} %); limits: safe {space.safe}, planner {space.planner}"
+        f"\n{space.alias} ({space.name}): high-water mark {found.high_water:,} of {space.bytes:,} "
+        f"bytes ({found.high_water / space.bytes:.1%}); limits: safe {space.safe:,}, planner {space.planner:,}"
     )
     parts: list[Part] = [Text(title, style="bold")]
     time = f"in use, steps 1 to {found.steps}"
@@ -64,11 +63,11 @@ def _space(found: SpaceMap, width: int) -> list[Part]:
         for b in found.buffers
     ]
     essential = ("bytes", "size", "line", time)
-    parts.append(table("", ("bytes", ">size", "tile", ">line", time), rows, essential=essential))
+    parts.append(table("", ("bytes", number("size", ","), "tile", ">line", time), rows, essential=essential))
     step, live, users = found.peak()
-    named = ", ".join(f"{b.name} {b.bytes} (line {b.line})" for b in users[:BIGGEST])
+    named = ", ".join(f"{b.name} {b.bytes:,} (line {b.line})" for b in users[:BIGGEST])
     more = f" and {len(users) - BIGGEST} more" if len(users) > BIGGEST else ""
-    parts.append(Text(f"peak at step {step}: {live} bytes in use: {named or 'nothing'}{more}"))
+    parts.append(Text(f"peak at step {step}: {live:,} bytes in use: {named or 'nothing'}{more}"))
     parts += [
         Text(f"{a.name} and {b.name}: {KINDS[k]}", style=_STYLES[k]) for a, b, k in found.overlaps()
     ]

@@ -9,6 +9,7 @@ from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
 from ptosim.ground import progress as watch
@@ -18,11 +19,15 @@ DELAY = 1.0
 """Seconds before the line appears: short runs stay quiet."""
 
 
+_BAR = 12
+"""Columns of the bar; the rest is for what is done."""
+
+
 class _State(ProgressColumn):
     """How far the work is."""
 
     def __init__(self, progress: watch.Progress) -> None:
-        super().__init__()
+        super().__init__(Column(no_wrap=True, overflow="ellipsis"))  # a bar of one line
         self._of = progress
 
     def render(self, task: Task) -> Text:
@@ -39,7 +44,7 @@ class Busy:
     def __init__(self, progress: watch.Progress, *, color: bool) -> None:
         self._progress = Progress(
             _State(progress),
-            BarColumn(),
+            BarColumn(bar_width=_BAR),
             TimeElapsedColumn(),
             console=Console(file=sys.stderr, no_color=not color),
             transient=True,

@@ -40,7 +40,7 @@ def test_other_values_are_a_regression(cli, write):
     )
     outcome = cli("diff", one, two)
     assert outcome.code == 1
-    assert "1024 of 1024 differ" in outcome.out
+    assert "1,024 of 1,024 differ" in outcome.out
     assert worse(cli, "diff", one, two, "--slower", "1000") == ["values of y differ"]
     assert worse(cli, "diff", one, two, "--slower", "1000", "--rtol", "2") == []
 

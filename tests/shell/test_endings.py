@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.launch.programs.expected import PROGRAMS
 from tests.shell.programs import copy_program
 
 X = np.arange(1024, dtype=np.float32).reshape(16, 64)
@@ -121,3 +122,32 @@ def test_pages_data_and_the_debugger_say_why_choices_are_what_they_are(cli, tmp_
     cli("cost", "@basics/rmsnorm", "-o", page)
     assert f'<p class="head">{because}</p>' in page.read_text()
     assert because in cli("debug", "@basics/rmsnorm", "-nx", "--batch").out
+
+
+@pytest.mark.parametrize(
+    ("words", "usage", "help"),
+    [
+        (("cost", "k.pto", "--view", "hint"), "ptosim cost [OPTION]… FILE", "did you mean `hints`?"),
+        (("cost", "--vieww", "x", "f"), "ptosim cost [OPTION]… FILE", "did you mean `--view`?"),
+        (("port", "k.pto"), "ptosim port [OPTION]… --from T --to T FILE", "`ptosim port --help`"),
+        (("quant", "dif"), "ptosim quant [OPTION]… WHAT ...", "did you mean `diff`?"),
+        (("frob",), "ptosim [OPTION]… COMMAND ...", "`ptosim --help`"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_its_cure(cli, words, usage, help):
+    wrong = cli(*words)
+    assert wrong.code == 2
+    first, said, cure = wrong.err.splitlines()
+    assert (first, cure) == (f"usage: {usage}", f"  help: {help}")
+    assert said.startswith("error: ")
+
+
+def test_the_debugger_chooses_sizes_that_the_kernel_allows(tmp_path, cli):
+    """As `cost` does; a run that is to be right asks for them."""
+    program = (PROGRAMS / "model/rmsnorm_bf16.pto").read_text()
+    (tmp_path / "alone.pto").write_text(program)
+    alone = str(tmp_path / "alone.pto")
+    debugged = cli("debug", alone, "--batch", "-nx", "-ex", "print %rows")
+    assert debugged.code == 0, debugged.err
+    assert "left out, chosen inside of what the kernel requires: rows = " in debugged.err
+    assert cli("run", alone).code == 2

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import pytest
 
+import ptosim
 from ptosim.shell.main import main
-from ptosim.views.frames import Mark, excerpt
+from ptosim.views.frames import Mark, excerpt, render
 from tests.support.paths import TREE
 
 BROKEN = sorted(TREE.joinpath("programs/broken").glob("*.pto"))
@@ -90,3 +92,15 @@ def test_the_source_of_a_rule_is_for_those_who_ask(capsys, monkeypatch, tmp_path
     verbose = shown(capsys, monkeypatch, 80, "--target", "a5", "-v", str(path))
     assert not any("rule of tabs" in row for row in plain)
     assert any("rule of tabs" in row for row in verbose)
+
+
+@pytest.mark.sampled(36)
+@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_a_screen_breaks_the_first_line_between_words(path, width) -> None:
+    for finding in ptosim.check(path):
+        first = render(finding, width=width).splitlines()[0]
+        rows = render(finding, width=width, is_screen=True).splitlines()
+        head = list(takewhile(lambda row: not re.match(r" *(-->|=) ", row), rows))
+        assert [row for row in head if len(row) > width and "`" not in row] == []
+        assert " ".join(" ".join(head).split()) == " ".join(first.split())

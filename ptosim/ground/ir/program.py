@@ -30,6 +30,7 @@ class Unit:
     kernel_kind: str | None = None  # its own, or that of the module around it
     backend: str | None = None  # likewise: emitc or vpto
     functions: dict[str, Function] = field(default_factory=dict)  # by the name in the text
+    again: dict[Operation, Function] = field(default_factory=dict)  # whose name is taken: errors
     children: list[Unit] = field(default_factory=list)
 
     def qualified(self, symbol: str) -> str:

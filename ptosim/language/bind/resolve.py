@@ -116,7 +116,7 @@ class _Resolver(Listed, Structured):
         self.unit = outer
 
     def _func(self, op: Operation) -> None:
-        function = self.unit.functions.get(symbol_of(op))
+        function = self.unit.again.get(op) or self.unit.functions.get(symbol_of(op))
         if self._function is not None:
             symbol = next(t for t in op.items if t.type == "SYMBOL")
             self._not_in_a_function(

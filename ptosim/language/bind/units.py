@@ -68,8 +68,7 @@ class _Declarer:
                 more=(Label(previous.op.span(self.source), "first defined here"),),
                 help="choose another name",
             )
-            return
-        unit.functions[name] = Function(
+        function = Function(
             name,
             unit,
             name,
@@ -80,6 +79,10 @@ class _Declarer:
             has_body=bool(op.regions),
             kernel_kind=kernel_kind_of(op) or unit.kernel_kind,
         )
+        if previous is None:
+            unit.functions[name] = function
+        else:
+            unit.again[op] = function
 
     def _arguments(self, op: Operation) -> list[Value]:
         return [

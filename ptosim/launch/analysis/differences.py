@@ -84,7 +84,7 @@ class Difference:
                 told.append(f"{space} is {used - safe} bytes over its safe limit")
         before, after = self.first.cycles, self.second.cycles
         if before and after and after > before * (1 + slower / 100):
-            told.append(f"{100 * (after - before) / before:.1f} % more cycles")
+            told.append(f"{(after - before) / before:,.1%} more cycles")
         return told
 
     @property

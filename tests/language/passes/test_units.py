@@ -54,7 +54,12 @@ def test_the_same_name_in_sibling_modules_is_legal():
 def test_a_duplicate_inside_one_module_stays_an_error():
     twice = "module { func.func @k() { return } func.func @k() { return } }"
     assert "PTO1007" in codes(container(twice))
-    assert "PTO1007" in codes("func.func @k() { return } func.func @k() { return }")
+    assert codes("func.func @k() { return } func.func @k() { return }") == ["PTO1007"]
+
+
+def test_the_body_of_a_second_definition_is_read_too():
+    text = "func.func @k() { return } func.func @k() { arith.addd\n return }"
+    assert codes(text) == ["PTO1007", "PTO1003"]
 
 
 def test_a_declaration_refers_to_the_public_definition_of_a_sibling():

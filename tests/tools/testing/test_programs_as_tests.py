@@ -269,3 +269,23 @@ def test_findings_are_raised_with_what_was_found():
                 ptosim.assert_clean(result)
             return
     pytest.fail("no shipped program runs with an error")
+
+
+def test_shipped_programs_are_named_as_everywhere(capsys) -> None:
+    assert main(["test", "@basics/vadd", "--target", "a3"]) == 0
+    assert "vadd.pto::a2a3-z" in capsys.readouterr().out
+    assert main(["test", "@sort", "-j", "1"]) == 0
+    assert capsys.readouterr().out.count("✓ pass") == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["@basics/vad"], "did you mean `@basics/vadd`"),
+        (["@basics/vadd", "--target", "a6"], "unknown target `a6`"),
+        (["@broken/freed_twice", "--target", "a2a3"], "they are for a5"),
+    ],
+)
+def test_what_there_is_no_case_of_is_said(capsys, words, said) -> None:
+    assert main(["test", *words]) == 2
+    assert said in capsys.readouterr().err
