@@ -38,8 +38,12 @@ class Line:
 
 @command(
     "test",
-    option("paths", nargs="*", metavar="PATH", help="folders and programs, shipped ones as @NAME "
-           "(default .)"),
+    option(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="folders and programs, shipped ones as @NAME (default .)",
+    ),
     option("--target", metavar="T", help="only the cases of this target"),
     switch("--update", help="write outputs as the golden arrays of the sidecars"),
     jobs("programs are tested in"),

@@ -313,7 +313,9 @@ def said(sign: str, message: str, paint: Paint, width: int | None, style: str = 
     text, indent = visible(message), " " * (len(sign) + 2)
     if width is not None:
         text = "\n".join(
-            line for part in text.split("\n") for line in _wrapped(part, max(width - len(indent), 20))
+            line
+            for part in text.split("\n")
+            for line in _wrapped(part, max(width - len(indent), 20))
         ).replace("\n", f"\n{indent}")
     return f"{paint(sign, sign.partition('[')[0])}: {paint(text, style)}"
 

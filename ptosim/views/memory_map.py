@@ -63,7 +63,9 @@ def _space(found: SpaceMap, width: int) -> list[Part]:
         for b in found.buffers
     ]
     essential = ("bytes", "size", "line", time)
-    parts.append(table("", ("bytes", number("size", ","), "tile", ">line", time), rows, essential=essential))
+    parts.append(
+        table("", ("bytes", number("size", ","), "tile", ">line", time), rows, essential=essential)
+    )
     step, live, users = found.peak()
     named = ", ".join(f"{b.name} {b.bytes:,} (line {b.line})" for b in users[:BIGGEST])
     more = f" and {len(users) - BIGGEST} more" if len(users) > BIGGEST else ""
