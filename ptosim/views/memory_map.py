@@ -52,7 +52,8 @@ def _space(found: SpaceMap, width: int) -> list[Part]:
     space = found.space
     title = (
         f"\n{space.alias} ({space.name}): high-water mark {found.high_water:,} of {space.bytes:,} "
-        f"bytes ({found.high_water / space.bytes:.1%}); limits: safe {space.safe:,}, planner {space.planner:,}"
+        f"bytes ({found.high_water / space.bytes:.1%}); limits: safe {space.safe:,}, "
+        f"planner {space.planner:,}"
     )
     parts: list[Part] = [Text(title, style="bold")]
     time = f"in use, steps 1 to {found.steps}"
