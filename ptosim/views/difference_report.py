@@ -116,8 +116,8 @@ def _values(found: Difference) -> list[Part]:
             by = f"by at most {one.max_ulp} ulp, " if one.max_ulp is not None else ""
             parts.append(
                 Text(
-                    f"values of {one.name}: {one.mismatches:,} of {one.count:,} differ, {by}first at "
-                    f"{list(one.first or ())}: {one.expected} became {one.got}",
+                    f"values of {one.name}: {one.mismatches:,} of {one.count:,} differ, {by}first "
+                    f"at {list(one.first or ())}: {one.expected} became {one.got}",
                     style="red",
                 )
             )
