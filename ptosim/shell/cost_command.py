@@ -6,11 +6,9 @@ import argparse
 import math
 import os
 from pathlib import Path
-from typing import Any
 
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.launch.choices import Choices
-from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError, Trap, UsageError
