@@ -9,6 +9,7 @@ from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from tests.bench.timing import Figure, used
+from tests.support.text import Kernel
 
 ROUNDS = 400
 """Rounds of a load, three vector operations and a store: 2,000 operations."""
@@ -45,6 +46,34 @@ def planned() -> ptosim.Program:
     return ptosim.load(text, sync="manual")
 
 
+def _quantiser() -> tuple[ptosim.Program, dict[str, np.ndarray]]:
+    """300 rounds of a load, TQUANT and a store of 32x256, with its arguments."""
+    k = Kernel("a5")
+    x, q = k.tile("x", "f32", 32, 256), k.tile("q", "i8", 32, 256)
+    scale = k.tile("s", "f32", 32, 1, layout="dn")
+    k.load("scale", scale)
+    k.line(f"scf.for %i = {k.const(0)} to {k.const(300)} step {k.const(1)} {{")
+    k.load("values", x)
+    k.op("pto.tquant", [x, scale], [q], "quant_type = #pto<quant_type INT8_SYM>")
+    k.store(q, "codes")
+    k.line("}")
+    values = np.random.default_rng(0).standard_normal((32, 256)).astype(np.float32)
+    factors = (127 / np.abs(values).max(axis=1)).astype(np.float32)
+    given = {"values": values, "scale": factors, "codes": np.zeros((32, 256), np.int8)}
+    return k.program(), given
+
+
+def _quant() -> Figure:
+    program, given = _quantiser()
+    on, off = (
+        used(lambda s=s: program.run(given, sanitize=s, timing=False), 9) for s in ("quant", "none")
+    )
+    return Figure(
+        "sanitizer quant, TQUANT", f"{1000 * on:.1f} ms", f"without {1000 * off:.1f} ms",
+        f"{on / off:.2f}", "<= 2.6",
+    )  # fmt: skip
+
+
 def sanitizers() -> list[Figure]:
     """2,000 operations on tiles of 32x128 f32, with all sanitizers, with timing, and without any;
     processor time, with what a run needs before its first operation."""
@@ -62,4 +91,4 @@ def sanitizers() -> list[Figure]:
             ("all sanitizers", seconds("all", timing=False), "<= 2"),
             ("timing", seconds("none", timing=True), "<= 1.3"),
         )
-    ]
+    ] + [_quant()]

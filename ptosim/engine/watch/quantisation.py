@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.engine.watch.tally import Codes, Rows, Tally
 from ptosim.ground.isa.conversions import conversion, saturation
-from ptosim.ground.records import NamedTuple
 from ptosim.machine.numbers.fixpipe import scale_of
 from ptosim.machine.storage import POISON
 from ptosim.machine.tile import Tile
@@ -23,84 +23,6 @@ Check = Callable[[], None]
 _UNDEFINED = int.from_bytes(bytes([POISON]) * 4, "little")
 _USUAL = (32.0, 4096.0)
 """Where the largest magnitude of a row is, in steps, for scales that were chosen from data."""
-
-
-# -- over all executions ---------------------------------------------------------------------------
-
-_FEWEST = 32
-"""Values that say something of a scale."""
-_DISTINCT = 16
-"""Different values that are worth more than a few codes."""
-_NEAR = 2.5
-"""Steps from the code of zero within which five codes are."""
-
-
-class Codes(NamedTuple):
-    """The codes of a result: the lowest, the highest, and that of zero; with ReLU none below it."""
-
-    low: float
-    high: float
-    zero: float | np.ndarray = 0.0
-    has_relu: bool = False
-
-
-class Tally:
-    """The values of one operation, in steps from the code of zero, over all its executions."""
-
-    def __init__(self, op: Binding, by: str, *, may_be_few: bool = False) -> None:
-        """`by` is what the scale is chosen with; small numbers `may_be_few` codes."""
-        self._op, self._by, self._may_be_few = op, by, may_be_few
-        self.begin_again()
-
-    def begin_again(self) -> None:
-        """Another block begins."""
-        self._count = self._outside = 0
-        self._farthest = 0.0
-        self._distinct: set[float] = set()
-        self._is_wrong = False
-
-    def wrong(self) -> None:
-        """Its parameters were reported: what comes of them need not be."""
-        self._is_wrong = True
-
-    def add(self, values: np.ndarray, steps: np.ndarray, codes: Codes) -> None:
-        """Count `values`, which are so many `steps` from the code of zero. Zeros say nothing, nor
-        do values on a side where there are no codes, as ReLU has it."""
-        with np.errstate(all="ignore"):
-            is_one = np.isfinite(steps) & (values != 0)
-            is_one &= (steps > 0) | (not codes.has_relu and codes.zero > codes.low)
-            is_one &= (steps < 0) | (codes.zero < codes.high)
-            places = np.rint(steps + codes.zero)
-            outside = is_one & ((places < codes.low) | (places > codes.high))
-        self._count += int(np.count_nonzero(is_one))
-        self._outside += int(np.count_nonzero(outside))
-        self._farthest = max(self._farthest, float(np.abs(steps[is_one]).max(initial=0)))
-        if len(self._distinct) < _DISTINCT:
-            self._distinct |= set(np.unique(values[is_one])[:_DISTINCT].tolist())
-
-    def tell(self) -> None:
-        """Report what the executions so far show of the scale."""
-        if self._is_wrong or self._count < _FEWEST:
-            return
-        if 2 * self._outside > self._count:
-            self._op.report(
-                "PTO7214",
-                f"saturates {self._outside:,} of {self._count:,} values: they are beyond its codes",
-                notes=(f"the farthest is {self._farthest:.4g} steps from zero",),
-                help=f"{self._by}: the largest magnitude belongs to the last code",
-            )
-        elif not self._may_be_few and self._farthest < _NEAR and self._is_varied:
-            used = 2 * round(self._farthest) + 1
-            self._op.report(
-                "PTO7215",
-                f"uses {used} codes at most for {self._count:,} different values: the farthest is "
-                f"{self._farthest:.4g} steps from zero",
-                help=f"{self._by}: the largest magnitude belongs to the last code",
-            )
-
-    @property
-    def _is_varied(self) -> bool:
-        return len(self._distinct) >= _DISTINCT
 
 
 class QuantBook:
@@ -142,11 +64,12 @@ class QuantBook:
             tally.begin_again()
 
 
-def _lost(op: Binding, values: np.ndarray) -> None:
+def _lost(op: Binding, rows: Rows) -> None:
     """Say of NaN and infinity that they become codes."""
-    wrong = ~np.isfinite(values)
-    if not wrong.any():
+    if rows.are_finite:
         return
+    values = rows.values
+    wrong = ~np.isfinite(values)
     row, col = (int(i) for i in np.argwhere(wrong)[0])
     first = values[row, col]
     op.report(
@@ -171,10 +94,10 @@ def _makes_codes(book: QuantBook, op: Binding) -> Check | None:
 
 def _groups(op: Binding) -> None:
     """Groups of the microscaling formats share an exponent, which has no other use for a NaN."""
-    values = np.asarray(op.tile("src").read()).astype(np.float32)
-    wrong = np.isnan(values)
-    if not wrong.any():
+    values = np.asarray(op.tile("src").read()).astype(np.float32, copy=False)
+    if not np.isnan(values.max()):
         return
+    wrong = np.isnan(values)
     row, col = (int(i) for i in np.argwhere(wrong)[0])
     op.report(
         "PTO7217",
@@ -194,18 +117,21 @@ def _tquant(book: QuantBook, op: Binding) -> Check | None:
         scale = _by_row(op.tile("fp"), rows)
         if scale is None:
             return
-        values = np.asarray(src.read()).astype(np.float64)
+        read = Rows.of(np.asarray(src.read()))
         offset = None if is_signed else _by_row(op.tile("offset"), rows)
-        is_meant = _scale(op, np.abs(values), scale)
+        is_meant = _scale(op, read.largest, scale)
         if offset is not None:
             is_meant &= _offset(op, offset, low, high)
         elif not is_signed:
             return
-        _lost(op, values)
+        _lost(op, read)
         book.multiplied(scale)
         if not is_meant or (scale == 1).all():  # then it is for rounding
             tally.wrong()
-            return
+        elif tally.is_due():
+            count(read.values.astype(np.float64), scale, offset)
+
+    def count(values: np.ndarray, scale: np.ndarray, offset: np.ndarray | None) -> None:
         zero = 0.0 if offset is None else offset[:, None]
         with np.errstate(all="ignore"):
             tally.add(values, values * scale[:, None], Codes(low, high, zero))
@@ -229,6 +155,8 @@ def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
 
 def _is_positive(op: Binding, scale: np.ndarray, usual: str) -> bool:
     """Report a factor that is no positive finite number; False then."""
+    if scale.min() > 0 and scale.max() < np.inf:
+        return True
     wrong = np.flatnonzero(~(scale > 0) | ~np.isfinite(scale))
     if wrong.size:
         op.report(
@@ -240,14 +168,16 @@ def _is_positive(op: Binding, scale: np.ndarray, usual: str) -> bool:
     return not wrong.size
 
 
-def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> bool:
+def _scale(op: Binding, largest: np.ndarray, scale: np.ndarray) -> bool:
     """Report scales that cannot be meant; False for them."""
     if not _is_positive(op, scale, "reciprocals of steps: 127 / largest magnitude"):
         return False
-    with np.errstate(all="ignore"):
-        largest = np.where(np.isfinite(sizes), sizes, 0).max(axis=1)
-        given, turned = largest * scale, largest / scale
     low, high = _USUAL
+    given = largest * scale
+    if low <= given.max() <= high:  # a row that is as it should be
+        return True
+    with np.errstate(all="ignore"):
+        turned = largest / scale
     odd = (largest > 0) & ((given < low) | (given > high)) & (turned >= low) & (turned <= high)
     is_odd = bool(odd.any() and odd[largest > 0].all())
     if is_odd:
@@ -267,6 +197,8 @@ def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> bool:
 
 def _offset(op: Binding, offset: np.ndarray, low: float, high: float) -> bool:
     """Report offsets that are no code: real zero has none then. False for them."""
+    if offset.min() >= low and offset.max() <= high and (offset == np.rint(offset)).all():
+        return True
     word = "adds" if op.op.has("makes_codes") else "subtracts"
     wrong = np.flatnonzero(~((offset >= low) & (offset <= high)))
     if wrong.size:
@@ -307,9 +239,8 @@ def _tdequant(book: QuantBook, op: Binding) -> Check | None:
         if not _is_positive(op, scale, "steps: largest magnitude / 127"):
             return
         _offset(op, offset, low, -low - 1)
-        codes = np.asarray(src.read()).astype(np.float64)
-        largest = np.abs(codes - offset[:, None]).max(axis=1)
-        _step(book, op, scale, largest)
+        codes = Rows.of(np.asarray(src.read()))
+        _step(book, op, scale, np.maximum(codes.most - offset, offset - codes.least))
 
     return check
 
@@ -349,7 +280,10 @@ def _tcvt(book: QuantBook, op: Binding) -> Check | None:
         return _narrowing(book, op, Codes(low, high))
 
     def check() -> None:
-        values = np.asarray(src.read(dst.v_row, dst.v_col)).astype(np.float64)
+        rows = Rows.of(np.asarray(src.read(dst.v_row, dst.v_col)))
+        if np.rint(rows.least.min()) >= low and np.rint(rows.most.max()) <= high:
+            return
+        values = rows.values.astype(np.float64)
         outside = np.isfinite(values) & ((np.rint(values) < low) | (np.rint(values) > high))
         count = int(np.count_nonzero(outside))
         if count:
@@ -373,8 +307,9 @@ def _narrowing(book: QuantBook, op: Binding, codes: Codes) -> Check | None:
     tally = book.tally(op, "multiply by a smaller factor before", may_be_few=True)
 
     def check() -> None:
-        values = np.asarray(src.read(dst.v_row, dst.v_col)).astype(np.float64)
-        tally.add(values, values, codes)
+        if tally.is_due():
+            values = np.asarray(src.read(dst.v_row, dst.v_col)).astype(np.float64)
+            tally.add(values, values, codes)
 
     return check
 
@@ -405,14 +340,16 @@ def _fixpipe(book: QuantBook, op: Binding) -> Check | None:
         if not _clamp(op, src, words):
             tally.wrong()
         elif is_byte:
-            _bytes(op, np.asarray(src.read()).astype(np.float64), words, tally)
+            sums = Rows.of(np.asarray(src.read()))
+            _lost(op, sums)
+            if tally.is_due():
+                _bytes(op, sums.values.astype(np.float64), words, tally)
 
     return check
 
 
 def _bytes(op: Binding, sums: np.ndarray, words: np.ndarray, tally: Tally) -> None:
     """Count the sums of an output in bytes, column by column where their limits differ."""
-    _lost(op, sums)
     low, offset = _limits(words)
     relu = op.attr("reluPreMode") not in (None, "no_relu")
     with np.errstate(all="ignore"):

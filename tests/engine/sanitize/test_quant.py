@@ -40,6 +40,26 @@ def quantised(scale, offset=None, target="a5", x=X, **options) -> list[str]:
     )
 
 
+def in_a_loop(factor: float, x: np.ndarray) -> list[ptosim.Diagnostic]:
+    """A hundred tiles of one row are quantised, one after the other."""
+    k = Kernel("a5")
+    tile, s, q = (
+        k.tile("t", "f32", 1, 64), k.tile("s", "f32", 8, 1, (1, 1), layout="dn"),
+        k.tile("q", "i8", 1, 64),
+    )  # fmt: skip
+    k.load("scale", s)
+    k.line(f"scf.for %i = {k.const(0)} to {k.const(100)} step {k.const(1)} {{")
+    view, type_ = k.view("x", "f32", (1, 64), shape=(100, 64))
+    number = view.removeprefix("%p")
+    k.line(f"%w{number} = {k.lines.pop().split(' = ', 1)[1].replace('[%cindex0,', '[%i,')}")
+    k.op("pto.tload", [(f"%w{number}", type_)], [tile])
+    k.op("pto.tquant", [tile, s], [q], "quant_type = #pto<quant_type INT8_SYM>")
+    k.line("}")
+    k.store(q, "y")
+    given = {"x": x, "scale": np.full(1, factor, np.float32), "y": np.zeros((1, 64), np.int8)}
+    return k.program().run(given).findings
+
+
 MX = Path(__file__).parents[3] / "programs/quant/mxfp8_nd.pto"
 STEP = float(np.abs(X).max() / 127)
 
@@ -83,6 +103,18 @@ def test_a_side_without_codes_does_not_count():
         assert quantised(1 / STEP, offset) == []
         assert quantised(12 / STEP, offset) == ["PTO7214"]
     assert quantised(1 / STEP, x=np.maximum(X, 0)) == []
+
+
+def test_of_many_executions_some_are_counted_and_all_are_looked_at():
+    x = np.tile(X[:1], (100, 1))
+    (found,) = in_a_loop(10 / STEP, x)
+    assert found.code == "PTO7214"
+    assert found.notes[-1] == "of 100 executions the first 32 and each 17th count"
+    assert f"of {64 * (32 + 4):,} values" in found.message  # 34, 51, 68 and 85
+    for row in (3, 41, 99):
+        x[row, 5] = np.nan
+        assert quant_codes(in_a_loop(1 / STEP, x)) == ["PTO7216"]
+        x[row, 5] = 0
 
 
 def test_a_few_different_values_need_a_few_codes():

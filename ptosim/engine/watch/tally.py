@@ -1,0 +1,125 @@
+"""Values of quantising operations: by row, and over all executions of one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptosim.ground.records import NamedTuple
+from ptosim.ops.base.binding import Binding
+
+_FEWEST = 32
+"""Values that say something of a scale."""
+_DISTINCT = 16
+"""Different values that are worth more than a few codes."""
+_ALL, _EVERY = 32, 17
+"""Executions of an operation that are counted: so many first ones, then one of so many."""
+_NEAR = 2.5
+"""Steps from the code of zero within which five codes are."""
+
+
+class Codes(NamedTuple):
+    """The codes of a result: the lowest, the highest, and that of zero; with ReLU none below it."""
+
+    low: float
+    high: float
+    zero: float | np.ndarray = 0.0
+    has_relu: bool = False
+
+
+class Tally:
+    """The values of one operation, in steps from the code of zero, over all its executions."""
+
+    def __init__(self, op: Binding, by: str, *, may_be_few: bool = False) -> None:
+        """`by` is what the scale is chosen with; small numbers `may_be_few` codes."""
+        self._op, self._by, self._may_be_few = op, by, may_be_few
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Another block begins."""
+        self._executions = self._count = self._outside = 0
+        self._farthest = 0.0
+        self._distinct: set[float] = set()
+        self._is_wrong = False
+
+    def wrong(self) -> None:
+        """Its parameters were reported: what comes of them need not be."""
+        self._is_wrong = True
+
+    def is_due(self) -> bool:
+        """The operation is executed: return whether its values are to be added."""
+        self._executions += 1
+        return self._executions <= _ALL or self._executions % _EVERY == 0
+
+    def add(self, values: np.ndarray, steps: np.ndarray, codes: Codes) -> None:
+        """Count `values`, which are so many `steps` from the code of zero. Zeros say nothing, nor
+        do values on a side where there are no codes, as ReLU has it."""
+        with np.errstate(all="ignore"):
+            is_one = np.isfinite(steps) & (values != 0)
+            is_one &= (steps > 0) | (not codes.has_relu and codes.zero > codes.low)
+            is_one &= (steps < 0) | (codes.zero < codes.high)
+            places = np.rint(steps + codes.zero)
+            outside = is_one & ((places < codes.low) | (places > codes.high))
+        self._count += int(np.count_nonzero(is_one))
+        self._outside += int(np.count_nonzero(outside))
+        self._farthest = max(self._farthest, float(np.abs(steps[is_one]).max(initial=0)))
+        if len(self._distinct) < _DISTINCT:
+            self._distinct |= set(np.unique(values[is_one])[:_DISTINCT].tolist())
+
+    def tell(self) -> None:
+        """Report what the executions so far show of the scale."""
+        if self._is_wrong or self._count < _FEWEST:
+            return
+        if 2 * self._outside > self._count:
+            self._op.report(
+                "PTO7214",
+                f"saturates {self._outside:,} of {self._count:,} values: they are beyond its codes",
+                notes=(f"the farthest is {self._farthest:.4g} steps from zero", *self._counted),
+                help=f"{self._by}: the largest magnitude belongs to the last code",
+            )
+        elif not self._may_be_few and self._farthest < _NEAR and self._is_varied:
+            used = 2 * round(self._farthest) + 1
+            self._op.report(
+                "PTO7215",
+                f"uses {used} codes at most for {self._count:,} different values: the farthest is "
+                f"{self._farthest:.4g} steps from zero",
+                notes=self._counted,
+                help=f"{self._by}: the largest magnitude belongs to the last code",
+            )
+
+    @property
+    def _counted(self) -> tuple[str, ...]:
+        if self._executions <= _ALL:
+            return ()
+        return (f"of {self._executions:,} executions the first {_ALL} and each {_EVERY}th count",)
+
+    @property
+    def _is_varied(self) -> bool:
+        return len(self._distinct) >= _DISTINCT
+
+
+class Rows(NamedTuple):
+    """Values of a tile, and the least and the largest of each row: NaN where one is NaN."""
+
+    values: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Rows:
+        """Read them as f32 where that holds them exactly, else as f64."""
+        is_short = values.dtype.itemsize < 4 or values.dtype == np.float32
+        values = values.astype(np.float32 if is_short else np.float64, copy=False)
+        return cls(values, *(f(axis=1).astype(np.float64) for f in (values.min, values.max)))
+
+    @property
+    def are_finite(self) -> bool:
+        """True if no value is NaN or infinite."""
+        return bool(self.least.min() > -np.inf and self.most.max() < np.inf)
+
+    @property
+    def largest(self) -> np.ndarray:
+        """The largest magnitude of each row, of what is finite."""
+        if self.are_finite:
+            return np.maximum(-self.least, self.most)
+        sizes = np.abs(self.values.astype(np.float64))
+        return np.where(np.isfinite(sizes), sizes, 0).max(axis=1)
