@@ -11,7 +11,7 @@ _FEWEST = 32
 """Values that say something of a scale."""
 _DISTINCT = 16
 """Different values that are worth more than a few codes."""
-_ALL, _EVERY = 32, 17
+_ALL, _EVERY = 16, 17
 """Executions of an operation that are counted: so many first ones, then one of so many."""
 _NEAR = 2.5
 """Steps from the code of zero within which five codes are."""

@@ -109,8 +109,8 @@ def test_of_many_executions_some_are_counted_and_all_are_looked_at():
     x = np.tile(X[:1], (100, 1))
     (found,) = in_a_loop(10 / STEP, x)
     assert found.code == "PTO7214"
-    assert found.notes[-1] == "of 100 executions the first 32 and each 17th count"
-    assert f"of {64 * (32 + 4):,} values" in found.message  # 34, 51, 68 and 85
+    assert found.notes[-1] == "of 100 executions the first 16 and each 17th count"
+    assert f"of {64 * (16 + 5):,} values" in found.message  # 17, 34, 51, 68 and 85
     for row in (3, 41, 99):
         x[row, 5] = np.nan
         assert quant_codes(in_a_loop(1 / STEP, x)) == ["PTO7216"]
