@@ -82,6 +82,27 @@ class GmBuffer:
             self.pages.bring_rows(start, shape, strides, dtype.itemsize)
         return np.ndarray(shape, dtype, self.content, start, strides)
 
+    def array_to_read(
+        self, shape: Sequence[int], dtype: np.dtype, start: int, strides: Sequence[int]
+    ) -> np.ndarray:
+        """The same of elements that are read before anything else happens: those of the caller's
+        array itself where nothing was written."""
+        kept = self.pages.kept if self.pages is not None else None
+        if kept is None or 0 in shape:
+            return self.array(shape, dtype, start, strides)
+        assert self.pages is not None
+        if not self.pages.are_missing(start, shape, strides, dtype.itemsize):
+            return self.array(shape, dtype, start, strides)
+        return np.ndarray(shape, dtype, kept, start, strides)
+
+    def array_to_fill(
+        self, shape: Sequence[int], dtype: np.dtype, start: int, strides: Sequence[int]
+    ) -> np.ndarray:
+        """The same of elements all of which are written before anything else happens."""
+        if self.pages is not None and 0 not in shape:
+            self.pages.overwrite(start, shape, strides, dtype.itemsize)
+        return np.ndarray(shape, dtype, self.content, start, strides)
+
 
 FIRST_ADDRESS = 1 << 32
 """Where the first buffer begins. Each further one begins at the next multiple of a page after the

@@ -16,6 +16,8 @@ PAGE = 64 << 10
 """Bytes that get their content at a time."""
 LARGE = 4 << 20
 """Arrays of fewer bytes are copied, or made, at once."""
+DENSE = 16
+"""An array of which one page in so many was reached is reached as a whole, most likely."""
 
 
 class Origin(Protocol):
@@ -49,13 +51,15 @@ class Kept:
 class Pages:
     """Memory of the size of `origin`, and which of its pages have the content of it."""
 
-    __slots__ = ("_absent", "memory", "missing", "origin")
+    __slots__ = ("_absent", "_map", "memory", "missing", "origin")
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
-        self.memory = np.frombuffer(private_memory(origin.size), np.uint8)
+        memory = private_memory(origin.size)
+        self.memory = np.frombuffer(memory, np.uint8)
         self.missing = np.ones(-(-origin.size // PAGE), bool)
         self._absent = len(self.missing)  # of these are True
+        self._map: mmap.mmap | None = memory  # until it may have large pages
 
     @property
     def kept(self) -> np.ndarray | None:
@@ -79,6 +83,7 @@ class Pages:
     def _bring_pages(self, pages: np.ndarray) -> None:
         """Fill pages that are missing, sorted and each once; neighbours of a caller's array are
         filled together, what is made up is made unit by unit."""
+        self._expect(len(pages))
         if self.kept is None:
             for page in pages.tolist():
                 if self.missing[page]:
@@ -91,6 +96,15 @@ class Pages:
             self.memory[start:stop] = self.origin.read(start, stop)
         self.missing[pages] = False
         self._absent -= len(pages)
+
+    def _expect(self, pages: int) -> None:
+        """Let the system give memory in large pieces once much of it is used: a fault for every 4
+        KB costs more than what is written there."""
+        if self._map is None or (self.brought + pages) * DENSE < len(self.missing):
+            return
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            self._map.madvise(mmap.MADV_HUGEPAGE)
+        self._map = None
 
     def _bring_unit(self, place: int) -> None:
         """Fill the missing pages of the unit that a byte is in."""
@@ -111,6 +125,42 @@ class Pages:
         rows are pages apart."""
         if not self._absent:
             return
+        reached = self._reached(start, shape, strides, size)
+        absent = reached[self.missing[reached]]
+        if len(absent):
+            self._bring_pages(np.unique(absent))
+
+    def overwrite(
+        self, start: int, shape: Sequence[int], strides: Sequence[int], size: int
+    ) -> None:
+        """The same of an array all of whose elements get others at once: pages of which no other
+        byte is left need no content."""
+        if not self._absent:
+            return
+        run, steps = size, sorted(zip(strides, shape, strict=True))
+        while steps and (steps[0][1] == 1 or steps[0][0] == run):
+            run *= steps.pop(0)[1]
+        first, last = -(-start // PAGE), (start + run) // PAGE
+        if start + run == self.origin.size:
+            last = len(self.missing)
+        if not steps and first < last and self.missing[first:last].all():
+            self._expect(last - first)
+            self.missing[first:last] = False
+            self._absent -= last - first
+        self.bring_rows(start, shape, strides, size)
+
+    def are_missing(
+        self, start: int, shape: Sequence[int], strides: Sequence[int], size: int
+    ) -> bool:
+        """True if none of the pages of an array has content of its own yet."""
+        if self._absent == len(self.missing):
+            return True
+        return bool(self.missing[self._reached(start, shape, strides, size)].all())
+
+    def _reached(
+        self, start: int, shape: Sequence[int], strides: Sequence[int], size: int
+    ) -> np.ndarray:
+        """The pages of an array, some of them several times."""
         starts = np.full(1, start, np.int64)
         low = run = 0
         for count, stride in zip(shape, strides, strict=True):
@@ -119,18 +169,11 @@ class Pages:
                 continue
             reach = (count - 1) * stride
             low, run = (low + reach, run) if reach < 0 else (low, run + reach)
-        if len(starts) == 1:
-            self.bring(start + low, start + run + size)
-            return
         first = np.maximum(starts + low, 0) // PAGE
         last = -(-(starts + (run + size)) // PAGE)
         most = min(int((last - first).max()), len(self.missing))
         pages = first[:, None] + np.arange(most)
-        reached = (pages < last[:, None]) & (pages < len(self.missing))
-        pages = pages[reached]
-        absent = pages[self.missing[pages]]
-        if len(absent):
-            self._bring_pages(np.unique(absent))
+        return pages[(pages < last[:, None]) & (pages < len(self.missing))]
 
     def bring_places(self, places: np.ndarray, size: int) -> None:
         """Bring the missing pages of elements of `size` bytes, by their numbers."""

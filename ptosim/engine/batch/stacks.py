@@ -7,6 +7,9 @@ tiles that are nothing but rows, if no period reads what another one has left on
 change while the loop runs is in the stack as often as there are periods. Windows of global memory
 become windows of one dimension more.
 
+A period may be the same steps again and again (a loop of its own), at places at one distance: then
+the tiles of its repeats are a stack, and of several periods, if these are small.
+
 Where that does not hold of some operations (a sum over all rounds, one along columns), those from
 the first of them to the last are executed in turn, period by period: on the memory of the core what
 only they touch, on their part of a stack everything else."""
@@ -34,6 +37,10 @@ from ptosim.ops.base.binding import Binding, OpFault
 STRIP = 1 << 19
 """Bytes of the stacks of a strip, which stay in cache."""
 
+WHOLE = 1 << 21
+"""Bytes of the stacks of a period of repeats that is not divided: pages of global memory that it
+writes as a whole need not be read."""
+
 MOST = 256
 """Periods of a strip at most."""
 
@@ -42,12 +49,16 @@ Commit = Callable[[], object]
 
 class Step(NamedTuple):
     """An operation of a period with its operands, those of the first period; `stride` is by how
-    many elements its window of global memory moves, None for an operation without one."""
+    many elements its window of global memory moves, None for an operation without one, `inner` by
+    how many from one repeat in a period to the next. `first` is the number of the first step in the
+    period that is the same but for the place of its window."""
 
     inst: Inst
     values: dict[str, Any]
     window: str
     stride: int | None
+    inner: int
+    first: int
 
 
 class Area(NamedTuple):
@@ -57,6 +68,22 @@ class Area(NamedTuple):
     space: str
     start: int
     size: int
+
+
+class _Part(NamedTuple):
+    """Repeats of periods: so many periods from one on, and so many repeats of each from one on.
+    `waits`: its stores are executed after everything else."""
+
+    period: int
+    periods: int
+    repeat: int
+    repeats: int
+    waits: bool
+
+    @property
+    def count(self) -> int:
+        """Tiles in a stack."""
+        return self.periods * self.repeats
 
 
 class _Stacked(Binding):
@@ -73,18 +100,23 @@ Bound = tuple[Binding, Commit]
 
 
 class Stacks:
-    """The steps of a period, as they are executed for many periods. Raises NotAtOnceError for steps
-    that are not to be executed in this way, OpFault for those that cannot be executed."""
+    """The steps of a period, or of each of its `repeats`, as they are executed for many periods.
+    Raises NotAtOnceError for steps that are not to be executed in this way, OpFault for those that
+    cannot be executed."""
 
-    def __init__(self, engine: Any, core: Core, steps: Sequence[Step]) -> None:
-        self._engine, self._core, self._steps = engine, core, steps
+    def __init__(self, engine: Any, core: Core, steps: Sequence[Step], repeats: int) -> None:
+        self._engine, self._core, self._steps, self._repeats = engine, core, steps, repeats
         self._found: list[Any] = []
-        self._strips: dict[int, dict[int, Bound]] = {}
+        self._strips: dict[tuple[int, int, bool], dict[int, Bound]] = {}
         self._singles: dict[tuple[int, int], Bound] = {}
         self._memory = bytearray(0)
         self._places: dict[Area, int] = {}
-        bindings = [self._bound(step, step.values, step.values)[0] for step in steps]
-        self._effects = [effects_of(binding) for binding in bindings]
+        effects = {
+            at: effects_of(self._bound(step, step.values, step.values)[0])
+            for at, step in enumerate(steps)
+            if step.first == at
+        }
+        self._effects = [effects[step.first] for step in steps]
         if self._found:
             raise NotAtOnceError
         areas = _areas(steps)
@@ -96,17 +128,26 @@ class Stacks:
         self._fixed = [area for area in fixed if area in own]
         self._kept = [area for area in areas if area not in own and area not in fixed]
         self.windows = [
-            w for at, step in enumerate(steps) for w in windows_of(at, step, self._effects[at])
+            w
+            for at, step in enumerate(steps)
+            for w in windows_of(at, steps[step.first], self._effects[at])
         ]
         self._is_store = [
             any(w.is_write for w in self.windows if w.step == at) for at in range(len(steps))
         ]
         self._may_wait = not self._turn and self._stores_may_wait()
-        size = sum(area.size for area in self.areas)
-        self.most = min(max(STRIP // max(size, 1), 1), MOST)
+        self._size = sum(area.size for area in self.areas)
+        views = [v for step in stacked for v in step.values.values() if isinstance(v, GmView)]
+        self._is_flat = all(view.spec.sizes[1] == 1 for view in views)
 
     def _bound(
-        self, step: Step, values: dict[str, Any], real: Container[str], stacked: int = 1
+        self,
+        step: Step,
+        values: dict[str, Any],
+        real: Container[str],
+        stacked: int = 1,
+        *,
+        waits: bool = False,
     ) -> Bound:
         """Bind a step, and refuse it if it does more than to take tiles and windows."""
         engine, inst = self._engine, step.inst
@@ -116,6 +157,7 @@ class Stacks:
         )  # fmt: skip
         binding.emit, binding.slots = self._found.append, engine.program.slots
         binding.memory, binding.real, binding.stacked = self._memory, real, stacked
+        binding.at_once = ("read",) if waits else ("read", "fill")
         commit = inst.semantics(binding)
         does_more = (
             binding.sync, binding.guard, binding.at_issue, binding.signals, binding.awaits,
@@ -132,20 +174,34 @@ class Stacks:
         elements), which are `starts` in a space that all buffers share (by window, in bytes).
         Return how many were: fewer where one has something to report. Raises NotAtOnceError where
         one of them writes what another one touches."""
-        if not are_apart(self.windows, starts, periods, self._turn):
+        if not are_apart(self.windows, starts, periods, self._repeats, self._turn):
             raise NotAtOnceError
         waits = self._stores_wait(starts, periods)
-        most = min(self.most, periods)
-        self._make_room(most)
+        group, repeats = self._strip_size(periods, waits=waits)
+        self._make_room(group * repeats)
         for area in self._fixed:
-            self._spread(area, most)
-        done = 0
-        while done < periods:
-            count = min(most, periods - done)
-            if not self._strip_of(count, offsets, done, waits=waits):
-                break
-            done += count
-        return done
+            self._spread(area, group * repeats)
+        for done in range(0, periods, group):
+            for first in range(0, self._repeats, repeats):
+                part = _Part(
+                    done, min(group, periods - done), first, min(repeats, self._repeats - first), waits
+                )
+                if not self._strip_of(part, offsets):
+                    return done
+        return periods
+
+    def _strip_size(self, periods: int, *, waits: bool) -> tuple[int, int]:
+        """Of how many periods, and how many repeats of each, a strip is. Raises NotAtOnceError
+        where a period would have to be divided that must not be."""
+        size, repeats = max(self._size, 1), self._repeats
+        if repeats == 1:
+            return min(max(STRIP // size, 1), MOST, periods), 1
+        if repeats * size <= WHOLE:
+            most = min(STRIP // (repeats * size), MOST // repeats, periods) if self._is_flat else 1
+            return max(most, 1), repeats
+        if waits or self._turn:
+            raise NotAtOnceError
+        return 1, min(max(STRIP // size, 1), MOST)
 
     def _stores_wait(self, starts: Sequence[int], periods: int) -> bool:
         """True if stores are executed after everything else, as their windows are loaded too. Then
@@ -153,7 +209,7 @@ class Stacks:
         they can be in any case. Raises NotAtOnceError if that would not be the same."""
         hulls = [
             (hull(replace(w.part, start=w.part.start + at), w.distance, periods), w)
-            for w, at in zip(self.windows, starts, strict=True)
+            for w, at in zip((w.over(self._repeats) for w in self.windows), starts, strict=True)
         ]
         stores = [(hull, w) for hull, w in hulls if w.is_write]
         met = [
@@ -176,13 +232,13 @@ class Stacks:
                     return False
         return True
 
-    def _strip_of(self, count: int, offsets: Sequence[int], first: int, *, waits: bool) -> bool:
-        """Execute so many periods from one on; False if they were not, as something would have to
-        be reported in their order."""
+    def _strip_of(self, part: _Part, offsets: Sequence[int]) -> bool:
+        """Execute a part; False if it was not, as something would have to be reported in the order
+        of its periods."""
         kept = [self._bytes(area).copy() for area in self._kept]
         stores: list[Commit] = []
         try:
-            self._execute(count, offsets, first, stores if waits else None)
+            self._execute(part, offsets, stores)
             is_quiet = not self._found
         except (OpFault, NotAtOnceError, ValueError):
             is_quiet = False
@@ -194,41 +250,42 @@ class Stacks:
             commit()
         return True
 
-    def _execute(
-        self, count: int, offsets: Sequence[int], first: int, stores: list[Commit] | None
-    ) -> None:
-        """Execute the steps for so many periods, but for stores, which are added to a list if there
-        is one."""
-        strip, turn = self._strip(count), self._turn
+    def _execute(self, part: _Part, offsets: Sequence[int], stores: list[Commit]) -> None:
+        """Execute the steps of a part, but for stores that wait, which are added to a list."""
+        strip, turn = self._strip(part), self._turn
         for at in range(len(self._steps)):
             if at in turn:
                 if at == turn.start:
-                    self._one_by_one(count, offsets, first)
+                    self._one_by_one(part, offsets)
                 continue
-            commit = self._placed(at, strip[at], offsets, first)
-            if stores is not None and self._is_store[at]:
+            commit = self._placed(at, strip[self._steps[at].first], offsets, part.period, part.repeat)
+            if part.waits and self._is_store[at]:
                 stores.append(commit)
             else:
                 commit()
 
-    def _one_by_one(self, count: int, offsets: Sequence[int], first: int) -> None:
+    def _one_by_one(self, part: _Part, offsets: Sequence[int]) -> None:
         """Execute what has to be executed in turn."""
-        for period in range(count):
+        for number in range(part.count):
+            period, repeat = divmod(number, part.repeats)
             for at in self._turn:
-                bound = self._singles.get((at, period))
+                bound = self._singles.get((at, number))
                 if bound is None:
                     step = self._steps[at]
-                    bound = self._bound(step, *self._single(step, period))
-                    self._singles[at, period] = bound
-                self._placed(at, bound, offsets, first + period)()
+                    bound = self._bound(step, *self._single(step, number))
+                    self._singles[at, number] = bound
+                self._placed(at, bound, offsets, part.period + period, part.repeat + repeat)()
 
-    def _placed(self, at: int, bound: Bound, offsets: Sequence[int], period: int) -> Commit:
+    def _placed(
+        self, at: int, bound: Bound, offsets: Sequence[int], period: int, repeat: int
+    ) -> Commit:
         """The effect of a step with its window where it is in a period. Raises NotAtOnceError where
         it has to be bound anew for that."""
-        (binding, commit), stride = bound, self._steps[at].stride
-        if stride is None:
+        (binding, commit), step = bound, self._steps[at]
+        if step.stride is None:
             return commit
-        moved = binding.moved(offsets[at] + stride * period) if binding.moved is not None else None
+        place = offsets[at] + step.stride * period + step.inner * repeat
+        moved = binding.moved(place) if binding.moved is not None else None
         if moved is None:
             raise NotAtOnceError
         return moved
@@ -252,16 +309,19 @@ class Stacks:
         stack = np.frombuffer(self._memory, np.uint8, area.size * periods, self._places[area])
         stack.reshape(periods, area.size)[...] = self._bytes(area)
 
-    def _strip(self, periods: int) -> dict[int, Bound]:
-        """The steps that are stacked, for so many periods."""
-        strip = self._strips.get(periods)
+    def _strip(self, part: _Part) -> dict[int, Bound]:
+        """The steps that are stacked, for as many repeats as a part has; each once."""
+        key = part.periods, part.repeats, part.waits
+        strip = self._strips.get(key)
         if strip is None:
             strip = {}
             for at, step in enumerate(self._steps):
-                if at not in self._turn:
-                    strip[at] = self._bound(step, self._stacked(step, periods), (), periods)
-                    self._check(effects_of(strip[at][0]), self._effects[at], periods)
-            self._strips[periods] = strip
+                if at not in self._turn and step.first not in strip:
+                    values = self._stacked(step, part)
+                    made = self._bound(step, values, (), part.count, waits=part.waits)
+                    self._check(effects_of(made[0]), self._effects[at], part.count)
+                    strip[step.first] = made
+            self._strips[key] = strip
         return strip
 
     def _single(self, step: Step, period: int) -> tuple[dict[str, Any], set[str]]:
@@ -276,9 +336,9 @@ class Stacks:
                 real.discard(name)
         return values, real
 
-    def _stacked(self, step: Step, periods: int) -> dict[str, Any]:
+    def _stacked(self, step: Step, part: _Part) -> dict[str, Any]:
         """The operands of a step as stacks."""
-        values = dict(step.values)
+        values, periods = dict(step.values), part.count
         for name, value in values.items():
             if isinstance(value, TileRef):
                 rows = value.type.rows * periods
@@ -287,9 +347,13 @@ class Stacks:
                 )
                 values[name] = tile_ref(type_, self._places[area_of(value)], rows, value.v_col)
             elif isinstance(value, GmView):
-                spec = value.spec
-                sizes = (periods, *spec.sizes[1:])
-                strides = (step.stride or 0, *spec.strides[1:])
+                spec, outer = value.spec, step.stride or 0
+                sizes, strides = (periods, *spec.sizes[1:]), (outer, *spec.strides[1:])
+                if part.periods == 1:
+                    strides = (step.inner if part.repeats > 1 else outer, *strides[1:])
+                elif part.repeats > 1:
+                    sizes = (part.periods, part.repeats, *sizes[2:])
+                    strides = (outer, step.inner, *strides[2:])
                 values[name] = value._replace(spec=view_spec(sizes, strides, spec.dtype, "nd"))
         return values
 
@@ -408,15 +472,16 @@ def _uses(areas: Sequence[Area], effects: Sequence[Effects]) -> tuple[list[Area]
     """The areas that nothing writes, and those of which a period reads what an earlier one may have
     left there. Raises NotAtOnceError where more is touched on chip than tiles."""
     fixed, carried = [], []
-    sides = [_on_chip(e) for e in effects]
-    _nothing_else(areas, [r for side in sides for reached in side for r in reached])
+    each = {id(effect): effect for effect in effects}
+    sides = {key: _on_chip(effect) for key, effect in each.items()}
+    _nothing_else(areas, [r for side in sides.values() for reached in side for r in reached])
     for area in areas:
         known = np.zeros(area.size, np.bool_)
         is_carried = False
-        for (read, _), effect in zip(sides, effects, strict=True):
-            is_carried |= bool((_touched(read, area) & ~known).any())
+        for key, effect in each.items():  # those that come again have all that they read
+            is_carried |= bool((_touched(sides[key][0], area) & ~known).any())
             known |= _touched([r for r in effect.writes if isinstance(r.where, str)], area)
-        if not any(_touched(written, area).any() for _, written in sides):
+        if not any(_touched(written, area).any() for _, written in sides.values()):
             fixed.append(area)
         elif is_carried:
             carried.append(area)

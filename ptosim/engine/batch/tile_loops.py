@@ -8,7 +8,7 @@ usual, so that what is on chip afterwards is what it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.batch.stacks import Stacks, Step
@@ -37,7 +37,9 @@ FEWEST = 4
 ROUNDS = (1, 2, 3, 4, 5, 6)
 """Rounds of the periods that are tried."""
 MOST_FOLLOWED = 600
-"""Instructions of a period that are followed."""
+"""Instructions of a period of several rounds that are followed."""
+MOST_OF_ROUND = 2500
+"""Those of a period of one, in which a loop may be."""
 MOST_PLANS = 8
 """Stacks of a loop that are kept."""
 MOST_WAIT = 256
@@ -187,10 +189,11 @@ class TileLoop:
         insts, slots = self._engine.program.insts, core.slots
         head, end = self._loop.head, self._loop.end + 1
         period, pc = _Period([], 0, []), head
+        most = MOST_FOLLOWED if rounds > 1 else MOST_OF_ROUND
         while rounds:
             if not head <= pc <= end:
                 raise AnotherLengthError
-            if period.length > MOST_FOLLOWED:
+            if period.length > most:
                 raise NotAtOnceError
             inst = insts[pc]
             period.length += 1
@@ -241,14 +244,20 @@ class TileLoop:
     def _executed(self, core: Core, period: _Period, level: int, periods: int) -> int:
         """Execute so many periods; return how many were. Raises NotAtOnceError."""
         steps = [_step(inst, operands, level) for inst, operands in period.steps]
-        key = tuple(_key(step) for step in steps)
+        keys = [_key(step) for step in steps]
+        offsets = [s.values[s.window].offset if s.window else 0 for s in steps]
+        length, inner = _block(keys, offsets)
+        repeats = len(steps) // length
+        block = list(zip(steps, zip(keys, inner)))  # as long as `inner`
+        key = (repeats, *(each for _, each in block))
         if key not in self._plans:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            self._plans[key] = Stacks(self._engine, core, steps)
+            firsts = {each: at for at, (_, each) in reversed(list(enumerate(block)))}
+            made = [s._replace(inner=each[1], first=firsts[each]) for s, each in block]
+            self._plans[key] = Stacks(self._engine, core, made, repeats)
         stacks = self._plans[key]
         assert stacks is not None
-        offsets = [s.values[s.window].offset if s.window else 0 for s in steps]
         buffers = self._engine.machine.buffers
         bases = addresses(buffers)
         starts = [
@@ -282,7 +291,23 @@ def _step(inst: Inst, operands: Any, level: int) -> Step:
         values[name] = value
     if stride == 0 and role_of(inst.operation, window) is not Role.IN:
         raise NotAtOnceError  # every period writes the same bytes
-    return Step(inst, values, window, stride)
+    return Step(inst, values, window, stride, 0, 0)
+
+
+def _block(keys: Sequence[Any], offsets: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """After how many steps a period does the same again, to its end, and by how much their windows
+    move from time to time: all of its steps if it never does, and by nothing."""
+    count = len(keys)
+    again = (at for at in range(1, count // 2 + 1) if count % at == 0 and keys[at] == keys[0])
+    for length in again:
+        if any(keys[at] != keys[at - length] for at in range(length, count)):
+            continue
+        ways = [offsets[at + length] - offsets[at] for at in range(length)]
+        if all(
+            offsets[at] - offsets[at - length] == ways[at % length] for at in range(length, count)
+        ):
+            return length, tuple(ways)
+    return count, (0,) * count
 
 
 def _key(step: Step) -> tuple[Any, ...]:

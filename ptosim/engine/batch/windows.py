@@ -3,13 +3,13 @@ order than one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.effects.account import Effects
-from ptosim.machine.effects.strided import Strided, Touch
+from ptosim.machine.effects.strided import Strided, Touch, strided
 from ptosim.machine.values import GmView
 
 if TYPE_CHECKING:
@@ -18,13 +18,24 @@ if TYPE_CHECKING:
 
 class GmWindow(NamedTuple):
     """What a step does to global memory: the buffer, its bytes in the first period counted from the
-    window's own first one, by how many bytes it moves, and whether it writes."""
+    window's own first one, by how many bytes it moves from period to period and within one, and
+    whether it writes."""
 
     step: int
     buffer: int
     part: Strided
     distance: int
+    inner: int
     is_write: bool
+
+    def over(self, repeats: int) -> GmWindow:
+        """Return what it reaches in all repeats of a period."""
+        way = self.inner * (repeats - 1)
+        if not way:
+            return self
+        part = self.part
+        dims = ((part.run, 1), *part.dims, (repeats, abs(self.inner)))
+        return self._replace(part=strided(part.start, min(way, 0), dims, 8))
 
 
 def windows_of(at: int, step: Step, effects: Effects) -> list[GmWindow]:
@@ -42,25 +53,45 @@ def windows_of(at: int, step: Step, effects: Effects) -> list[GmWindow]:
             size = view.spec.dtype.bits // 8
             (part,) = one.parts
             part = replace(part, start=part.start - view.offset * size)
-            found.append(GmWindow(at, int(one.where), part, (step.stride or 0) * size, is_write))
+            moves = (step.stride or 0) * size, step.inner * size
+            found.append(GmWindow(at, int(one.where), part, *moves, is_write))
     return found
 
 
 def are_apart(
-    windows: Sequence[GmWindow], starts: Sequence[int], periods: int, in_turn: range
+    windows: Sequence[GmWindow],
+    starts: Sequence[int],
+    periods: int,
+    repeats: int,
+    in_turn: Container[int],
 ) -> bool:
-    """True if no period writes what another one touches; `starts` are the bytes at which windows
-    begin in the first one, in a space that all buffers share. Steps `in_turn` are executed period
-    by period, as they would be: what one of them does to another does not matter."""
+    """True if no period writes what another one touches, and no repeat in it what another of them
+    does; `starts` are the bytes at which windows begin in the first one, in a space that all
+    buffers share. Steps `in_turn` are executed one after the other, as they would be: what one of
+    them does to another does not matter."""
+    whole = [w.over(repeats) for w in windows]
+    return _are_apart(whole, starts, [w.distance for w in windows], periods, in_turn) and (
+        repeats == 1
+        or _are_apart(windows, starts, [w.inner for w in windows], repeats, in_turn)
+    )
+
+
+def _are_apart(
+    windows: Sequence[GmWindow],
+    starts: Sequence[int],
+    moves: Sequence[int],
+    periods: int,
+    in_turn: Container[int],
+) -> bool:
     sets = [
-        (replace(w.part, start=w.part.start + start), w)
-        for w, start in zip(windows, starts, strict=True)
+        (replace(w.part, start=w.part.start + start), move, w)
+        for w, start, move in zip(windows, starts, moves, strict=True)
     ]
     return all(
-        _is_apart(part, write.distance, other, window.distance, periods)
-        for number, (part, write) in enumerate(sets)
+        _is_apart(part, step, other, gain, periods)
+        for number, (part, step, write) in enumerate(sets)
         if write.is_write
-        for at, (other, window) in enumerate(sets)
+        for at, (other, gain, window) in enumerate(sets)
         if at >= number or not window.is_write
         if write.step not in in_turn or window.step not in in_turn
     )
@@ -91,4 +122,7 @@ def _in_columns(one: Strided, other: Strided, step: int, periods: int) -> bool:
     reach = max(one.start + one.run, other.start + other.run) - min(one.start, other.start)
     if not one.dims or one.dims != other.dims or reach > step:
         return False
-    return step * (periods - 1) + reach <= one.dims[-1][1]
+    width = one.dims[-1][1]
+    if any(distance % width for _, distance in one.dims):
+        return False
+    return step * (periods - 1) + reach <= width

@@ -165,7 +165,8 @@ class Binding:
     another place (an offset in elements), None where that has to be bound anew. `done` says
     afterwards what an operation did whose data decide what it reaches. Engines put their own sink
     into `emit`; `prints` is where `tprint` and `print` write. Each tile operand is as many tiles of
-    equal shape as `stacked` says, one below the other."""
+    equal shape as `stacked` says, one below the other. `at_once` says which transfers (`read` of
+    global memory, `fill` of it) happen as soon as they are bound."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -194,6 +195,7 @@ class Binding:
     emit: Callable[[Diagnostic], None] = field(init=False)
     prints: list[str] = field(default_factory=list)
     stacked: int = 1
+    at_once: tuple[str, ...] = ()
     _tiles: dict[str, Tile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

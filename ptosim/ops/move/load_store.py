@@ -57,7 +57,7 @@ def tload(op: Binding) -> Commit:
         copy = partial(np.copyto, target, window)
         return copy if pad is None else _both(copy, pad)
 
-    return on_window(op, view, pair.window, load_from)
+    return on_window(op, view, pair.window, load_from, "read")
 
 
 def _both(first: Commit, then: Commit) -> Commit:
@@ -81,7 +81,7 @@ def _load_logical(op: Binding, view: GmAccess, tile: Tile) -> Commit:
             return lambda: tile.write(to_logical(window, sizes, layout, bits))
         return partial(np.copyto, *in_lines(target, values.reshape(target.shape)))
 
-    return on_window(op, view, gm_window(op, view, tile, sizes), load_from)
+    return on_window(op, view, gm_window(op, view, tile, sizes), load_from, "read")
 
 
 def _load_table(op: Binding, view: GmAccess, tile: Tile) -> Commit:
@@ -93,7 +93,7 @@ def _load_table(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     sizes, strides = (1, 1, 1, 1, count), (count, count, count, count, 1)
     window = inside(op, view, GmWindow(view, tile.dtype, sizes, strides))
     target = tile_array(tile, sizes, strides)
-    return on_window(op, view, window, lambda place: partial(np.copyto, target, place))
+    return on_window(op, view, window, lambda place: partial(np.copyto, target, place), "read")
 
 
 def _converts(op: Binding, view: GmAccess, tile: Tile) -> bool:
@@ -130,8 +130,8 @@ def tstore(op: Binding) -> Commit:
             return lambda: write(window, _window_values(tile.read(rows, cols), sizes, view, tile))
 
         return on_window(op, view, gm_window(op, view, tile, sizes), store_to)
-    pair = matched(op, view, tile)
-    return on_window(op, view, pair.window, lambda window: partial(write, window, pair.tile))
+    pair, use = matched(op, view, tile), "fill" if write is np.copyto else ""
+    return on_window(op, view, pair.window, lambda place: partial(write, place, pair.tile), use)
 
 
 def _window_values(

@@ -60,10 +60,14 @@ class GmWindow:
         """Elements of the buffer."""
         return self.buffer.size * 8 // self._size
 
-    def array(self, offset: int) -> np.ndarray:
-        """Return the elements with the window at a place."""
-        start = offset * self._size // 8
-        return self.buffer.array(self.shape, self.dtype, start, self.strides)
+    def array(self, offset: int, use: str = "") -> np.ndarray:
+        """Return the elements with the window at a place. `use`: `read` or `fill`, if that happens
+        to all of them before anything else does."""
+        start, buffer = offset * self._size // 8, self.buffer
+        if not use or buffer.pages is None:
+            return buffer.array(self.shape, self.dtype, start, self.strides)
+        made = buffer.array_to_read if use == "read" else buffer.array_to_fill
+        return made(self.shape, self.dtype, start, self.strides)
 
     def limits(self, view: GmAccess) -> range:
         """Return the places where both the window and its view are in the buffer; none for elements
@@ -75,13 +79,19 @@ class GmWindow:
 
 
 def on_window(
-    op: Binding, view: GmAccess, window: GmWindow, effect: Callable[[np.ndarray], Commit]
+    op: Binding,
+    view: GmAccess,
+    window: GmWindow,
+    effect: Callable[[np.ndarray], Commit],
+    use: str = "",
 ) -> Commit:
     """Return the effect of a transfer on its window. The binding keeps how it would be on the same
-    window at another place: the rest of what was bound and checked does not depend on it."""
+    window at another place: the rest of what was bound and checked does not depend on it. `use`:
+    the effect does nothing but to `read` the window, or to `fill` all of it."""
     places = window.limits(view)
-    op.moved = lambda place: effect(window.array(place)) if place in places else None
-    return effect(window.array(window.offset))
+    use = use if use in op.at_once else ""
+    op.moved = lambda place: effect(window.array(place, use)) if place in places else None
+    return effect(window.array(window.offset, use if use == "read" else ""))
 
 
 @dataclass(frozen=True, slots=True)
