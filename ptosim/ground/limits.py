@@ -8,12 +8,14 @@ comparison."""
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from ptosim.ground.errors import BudgetError, UsageError
+from ptosim.ground.processes import seldom
 from ptosim.ground.records import dataclass
 
 MAX_INSTRUCTIONS = 100_000_000
@@ -190,12 +192,14 @@ def current() -> Budget:
 
 @contextmanager
 def within(limits: Limits) -> Iterator[Budget]:
-    """Let limits hold for what happens inside, beside those that hold already."""
+    """Let limits hold for what happens inside, beside those that hold already. Meanwhile the cycle
+    collector comes rarely."""
     budget = Budget(limits, _current.get())
-    token = _current.set(budget)
+    token, before = _current.set(budget), seldom()
     try:
         yield budget
     finally:
+        gc.set_threshold(*before)
         _current.reset(token)
 
 

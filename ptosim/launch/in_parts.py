@@ -7,6 +7,9 @@ data decide the path or the time), all of it is forgotten, and the run is made i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from ptosim.engine.core.bound import Bound, Depth, Inst, Kind
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.symbolic import Undecided, Unknowns
@@ -83,9 +86,10 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     if len(launch.sink) > told or result.executed != count:
         return None
     if options.timing:
-        if left_out and count < LONG:  # every record of it is kept
-            cost = cost_of_run(prepared, bare, args, count)
-        result.cost, result.cycles = cost, cost.cycles
+        result.priced, result.cycles = cost, cost.cycles
+        if left_out and count < LONG:  # every record of it is kept, if somebody asks for it
+            given = dict(args) if isinstance(args, Mapping) else args
+            result.priced = partial(cost_of_run, prepared, bare, given, count)
     result.definedness = launch.definedness(monitor)
     return result
 

@@ -268,7 +268,7 @@ class Launch:
             generated=self.binding.generated,
             executed=self.engine.executed,
             cycles=cost.cycles if cost is not None else None,
-            cost=cost,
+            priced=cost,
             definedness=self.definedness(monitor),
             met=frozenset(monitor.met) if monitor is not None else frozenset(),
         )

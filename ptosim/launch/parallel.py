@@ -394,7 +394,7 @@ def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: 
         generated=launch.binding.generated,
         executed=executed,
         cycles=cost.cycles if cost is not None else None,
-        cost=cost,
+        priced=cost,
         definedness=_definedness(blocks, done),
     )
 

@@ -180,7 +180,8 @@ class Result(Shown):
     prints: list[str] = field(default_factory=list)
     generated: dict[str, str] = field(default_factory=dict)
     cycles: int | None = None
-    cost: Any = None
+    priced: Any = None
+    """The report of its time, or how that is made when somebody asks for it."""
     executed: int = 0
     definedness: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Boolean arrays of the arguments in global memory, by name and in their shape: True where
@@ -201,6 +202,13 @@ class Result(Shown):
         cycles = f", {self.cycles:,} cycles" if self.cycles is not None else ""
         found = f"{len(self.findings)} finding{'' if len(self.findings) == 1 else 's'}"
         return f"<Result: {outputs}{cycles}, {found if self.findings else 'no findings'}>"
+
+    @property
+    def cost(self) -> Any:
+        """The report of its time (a CostReport); None if timing was off."""
+        if callable(self.priced):
+            self.priced = self.priced()
+        return self.priced
 
     @property
     def made_up(self) -> dict[str, str]:
