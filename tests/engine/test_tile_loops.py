@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.engine.batch import tile_loops
+from ptosim.engine.batch import stacks, tile_loops
 from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.ground.errors import Trap
 from ptosim.launch import in_parts
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
+from ptosim.machine import gm
 from tests.launch.symbolic import loops
 
 ROWS, COLUMNS = 1024, 256
@@ -265,6 +266,81 @@ def test_what_is_handed_on_is_executed_in_turn(name, monkeypatch):
     each, _ = left_behind(text, monkeypatch, at_once=False)
     assert once == each
     assert done == 39 - 1
+
+
+# -- loops in loops --------------------------------------------------------------------------------
+
+
+def nest(seed: int) -> str:
+    """A loop over a part of the arrays in a loop over the others, down or across first: with a
+    remainder, in place, on rows that overlap, with what rounds hand on, or none of it."""
+    each = _Kernel(seed)
+    rng, lines = each.rng, each.lines
+    each.head()
+    across, down = rng.choice((2, 3, 4)), rng.choice((6, 11, 20))
+    bounds = [("%row", 16 * down, 16), ("%column", 64 * across, 64)]
+    if rng.random() < 0.4:
+        bounds.reverse()
+    for counter, end, step in bounds:
+        end, step = each.constant(end), each.constant(step)
+        lines.append(f"scf.for {counter} = %c0 to {end} step {step} {{")
+    half = each.value(f"arith.divui %row, {each.constant(2)} : index")
+    load, store = rng.choice((("x", "z"),) * 4 + (("z", "z"), ("x", "x"), ("y", "z")))
+    row = half if rng.random() < 0.15 else "%row"
+    for array, tile in ((load, "a"), (rng.choice("xyz"), "b")):
+        part = each.value(_at(array, row))
+        lines.append(f"pto.tload ins({part} : {PART}) outs(%{tile} : {F})")
+    for _ in range(rng.randrange(1, 4)):
+        lines.append(OPERATIONS[rng.randrange(20 if rng.random() < 0.1 else 15)])
+    part = each.value(_at(store, half if rng.random() < 0.1 else "%row"))
+    lines.append(f"pto.tstore ins(%{rng.choice('abc')} : {F}) outs({part} : {PART})")
+    lines += ["}", "}"]
+    each.store("%c1", "c")
+    text = "\n".join(lines)
+    arguments = ", ".join(f"%p{n}: !pto.ptr<f32>" for n in "xyz")
+    return (
+        'module attributes {pto.target_arch = "a5"} {\n'
+        f"  func.func @kernel({arguments}) {{\n{text}\n    return\n  }}\n}}\n"
+    )
+
+
+def _at(array: str, row: str) -> str:
+    return (
+        f"pto.partition_view %{array}, offsets = [{row}, %column], sizes = [%c16, %c64] : "
+        f"{VIEW} -> {PART}"
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=pytest.mark.deep if s >= 30 else ()) for s in range(400)]
+)
+def test_a_nest_at_once_is_a_nest_one_by_one(seed, monkeypatch):
+    """Whatever a strip is, and whether pages of global memory come as they are needed."""
+    rng = Random(seed)
+    for module, name, values in (
+        (stacks, "STRIP", (1 << 14, 1 << 17, 1 << 19)),
+        (stacks, "WHOLE", (1 << 14, 1 << 21)),
+        (gm, "LARGE", (1 << 16, 4 << 20)),
+    ):
+        monkeypatch.setattr(module, name, rng.choice(values))
+    text = nest(seed)
+    once, _ = left_behind(text, monkeypatch, at_once=True)
+    each, _ = left_behind(text, monkeypatch, at_once=False)
+    assert once == each
+
+
+def test_many_of_these_nests_are_executed_at_once(monkeypatch):
+    repeats = []
+    run = stacks.Stacks.run
+
+    def counted(self, *given):
+        repeats.append(self._repeats)
+        return run(self, *given)
+
+    monkeypatch.setattr(stacks.Stacks, "run", counted)
+    for seed in range(12):
+        left_behind(nest(seed), monkeypatch, at_once=True)
+    assert sum(number > 1 for number in repeats) >= 6
 
 
 # -- runs in parts ---------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ from ptosim.time.period.folds import Finder
 
 LEAST_PERIODS = 2
 """Periods that have to be left out for it to pay."""
-LONG = 2_000
+LONG = 200
 """Instructions in the rounds of a loop of few rounds that make it worth while."""
 LEAST_LAST = 2
 """Periods at the end of a stretch that are followed at least."""
