@@ -184,7 +184,11 @@ class Stacks:
         for done in range(0, periods, group):
             for first in range(0, self._repeats, repeats):
                 part = _Part(
-                    done, min(group, periods - done), first, min(repeats, self._repeats - first), waits
+                    done,
+                    min(group, periods - done),
+                    first,
+                    min(repeats, self._repeats - first),
+                    waits,
                 )
                 if not self._strip_of(part, offsets):
                     return done
@@ -258,7 +262,9 @@ class Stacks:
                 if at == turn.start:
                     self._one_by_one(part, offsets)
                 continue
-            commit = self._placed(at, strip[self._steps[at].first], offsets, part.period, part.repeat)
+            commit = self._placed(
+                at, strip[self._steps[at].first], offsets, part.period, part.repeat
+            )
             if part.waits and self._is_store[at]:
                 stores.append(commit)
             else:

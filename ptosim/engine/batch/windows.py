@@ -71,8 +71,7 @@ def are_apart(
     them does to another does not matter."""
     whole = [w.over(repeats) for w in windows]
     return _are_apart(whole, starts, [w.distance for w in windows], periods, in_turn) and (
-        repeats == 1
-        or _are_apart(windows, starts, [w.inner for w in windows], repeats, in_turn)
+        repeats == 1 or _are_apart(windows, starts, [w.inner for w in windows], repeats, in_turn)
     )
 
 
