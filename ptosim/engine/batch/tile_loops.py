@@ -248,7 +248,7 @@ class TileLoop:
         offsets = [s.values[s.window].offset if s.window else 0 for s in steps]
         length, inner = _block(keys, offsets)
         repeats = len(steps) // length
-        block = list(zip(steps, zip(keys, inner)))  # as long as `inner`
+        block = list(zip(steps[:length], zip(keys[:length], inner, strict=True), strict=True))
         key = (repeats, *(each for _, each in block))
         if key not in self._plans:
             if len(self._plans) >= MOST_PLANS:
