@@ -81,7 +81,7 @@ class _Part(NamedTuple):
     waits: bool
 
     @property
-    def count(self) -> int:
+    def tiles(self) -> int:
         """Tiles in a stack."""
         return self.periods * self.repeats
 
@@ -272,7 +272,7 @@ class Stacks:
 
     def _one_by_one(self, part: _Part, offsets: Sequence[int]) -> None:
         """Execute what has to be executed in turn."""
-        for number in range(part.count):
+        for number in range(part.tiles):
             period, repeat = divmod(number, part.repeats)
             for at in self._turn:
                 bound = self._singles.get((at, number))
@@ -324,8 +324,8 @@ class Stacks:
             for at, step in enumerate(self._steps):
                 if at not in self._turn and step.first not in strip:
                     values = self._stacked(step, part)
-                    made = self._bound(step, values, (), part.count, waits=part.waits)
-                    self._check(effects_of(made[0]), self._effects[at], part.count)
+                    made = self._bound(step, values, (), part.tiles, waits=part.waits)
+                    self._check(effects_of(made[0]), self._effects[at], part.tiles)
                     strip[step.first] = made
             self._strips[key] = strip
         return strip
@@ -344,7 +344,7 @@ class Stacks:
 
     def _stacked(self, step: Step, part: _Part) -> dict[str, Any]:
         """The operands of a step as stacks."""
-        values, periods = dict(step.values), part.count
+        values, periods = dict(step.values), part.tiles
         for name, value in values.items():
             if isinstance(value, TileRef):
                 rows = value.type.rows * periods
