@@ -225,7 +225,10 @@ def _check(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
     is_named = _is_named(module, options, resolved.date)
-    resolved.settings = settings = settings_of(resolved, options, names_target=is_named)
+    given = {n: v for n in ("target", "compat", *CHOICES) if (v := getattr(options, n)) is not None}
+    resolved.settings = settings = settings_of(
+        resolved, given, names_target=is_named, dump=options.dump
+    )
     level = settings.level
     sink.level = "inferred 3" if level == 3 and "level" not in settings.given else str(level)
     verify(resolved, sink)

@@ -11,16 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule, Settings
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.records import NamedTuple
-
-if TYPE_CHECKING:
-    from ptosim.language.frontend import FrontOptions
 
 TOOLCHAINS = ("pypto", "ptodsl", "pto-dsl", "none")
 """The words of `--as`."""
@@ -50,18 +47,17 @@ class Chosen(NamedTuple):
     why: str = ""
 
 
-def settings_of(resolved: ResolvedModule, options: FrontOptions, *, names_target: bool) -> Settings:
-    """Return what the caller gave, and what the text decides where nobody gave it. `names_target`:
-    the text or the caller says what it is for."""
-    names = ("target", "compat", *CHOICES)
-    given = {n: v for n in names if (v := getattr(options, n)) is not None}
-    maker, chosen = _maker(resolved, options.maker)
+def settings_of(
+    resolved: ResolvedModule, given: Mapping[str, Any], *, names_target: bool, dump: bool
+) -> Settings:
+    """Return what the caller gave (target, date or one of CHOICES, by name), and what the text
+    decides where nobody gave it. `names_target`: the text or the caller says what it is for;
+    `dump`: the text went through passes of the assembler."""
+    maker, chosen = _maker(resolved, given.get("maker"))
     reasons: dict[str, str] = {}
-    level = options.level or chosen.level
-    if options.level is None:
-        level = _level(resolved, chosen, reasons)
-    sync = options.sync or chosen.sync
-    if options.sync is None and chosen.sync is not None:
+    level = given.get("level") or _level(resolved, chosen, reasons)
+    sync = given.get("sync", chosen.sync)
+    if "sync" not in given and chosen.sync is not None:
         reasons["sync"] = chosen.why
     ordered = _ordered(resolved, sync or "auto", "sync" in given, reasons)
     named = next((op for op in resolved.ops if _TARGET_KEYS & op.attrs.keys()), None)
@@ -70,11 +66,11 @@ def settings_of(resolved: ResolvedModule, options: FrontOptions, *, names_target
     return Settings(
         level or 2,
         _word(resolved, sync, ordered, "sync" in given),
-        options.planner or "legacy",
+        given.get("planner", "legacy"),
         frozenset(given),
         reasons,
         names_target,
-        options.dump,
+        dump,
         any(map(is_on_tiles, resolved.ops)),
         maker,
         ordered,

@@ -31,7 +31,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks
 from ptosim.time.pipes.last_uses import Forgotten
-from ptosim.time.report.launch_times import COLD, WARM
+from ptosim.time.report.figures import COLD, WARM
 from ptosim.time.report.totals import CostReport
 
 # Figures of a target that are changed for one estimate.

@@ -26,8 +26,8 @@ from ptosim.language.same_blocks import global_windows, loops_around, roots_of
 from ptosim.language.toolchains import BLOCK, told_by
 from ptosim.machine.affine import now
 from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
+from ptosim.time.report.figures import Figures
 from ptosim.time.report.footprint import Footprint
-from ptosim.time.report.totals import CostReport
 
 Range = tuple[Any, Any]
 """The least and the greatest number that a value may be: whole numbers, or arrays of them."""
@@ -40,7 +40,7 @@ MOST_BOXES = 48
 
 
 def footprint_of(
-    report: CostReport, program: Any, cores: Sequence[Core], functions: Iterable[Any]
+    report: Figures, program: Any, cores: Sequence[Core], functions: Iterable[Any]
 ) -> Footprint:
     """Return what a launch touches that was executed on some cores."""
     return _Launch(report, program, cores, functions).footprint()
@@ -233,7 +233,7 @@ class _Launch:
     """The transfers of a launch and their windows."""
 
     def __init__(
-        self, report: CostReport, program: Any, cores: Sequence[Core], functions: Iterable[Any]
+        self, report: Figures, program: Any, cores: Sequence[Core], functions: Iterable[Any]
     ) -> None:
         self.report, self.program, self.cores = report, program, cores
         self.blocks = report.blocks.count

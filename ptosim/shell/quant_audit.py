@@ -23,7 +23,7 @@ from ptosim.views.table import Table, table
 from ptosim.views.text import Text
 
 if TYPE_CHECKING:
-    from ptosim.models.audit.faults import Fault
+    from ptosim.models.audit.repair import Fault
     from ptosim.models.onnx_model import Graph
     from ptosim.views.charts.lanes import Lanes, Span
 

@@ -117,7 +117,10 @@ def trust_report(
         return [*found, *([table("not timed", ("program", "why"), rows)] if rows else [])]
 
     def fields() -> dict[str, object]:
-        laws = {label: [asdict(c) for c in carriers(each)] for label, each in reports.items()}
+        laws = {
+            label: [asdict(c) for c in carriers((r, r.error_bar) for r in each)]
+            for label, each in reports.items()
+        }
         return {"folder": folder, "timed": timed, "not_timed": dict(left_out), "trust": laws}
 
     return Report([Section("", parts)], fields, title=f"Trust in the costs of {folder}")

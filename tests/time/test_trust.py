@@ -21,7 +21,7 @@ def report(request):
 
 def test_the_laws_are_those_of_the_bar(report) -> None:
     """Every class of the critical path is there once, with its cycles; shares add up to all."""
-    found = carriers([report])
+    found = carriers([(report, report.error_bar)])
     parts = {p.name: p.cycles for p in report.error_bar.parts}
     assert {c.name: c.cycles for c in found} == parts
     assert sum(c.share for c in found) == pytest.approx(1)
@@ -31,7 +31,7 @@ def test_what_a_measurement_leaves(report) -> None:
     """Computed here by hand: the bar with one class at the error of profiled operations."""
     parts = {p.name: p for p in report.error_bar.parts}
     total = sum(p.cycles for p in parts.values())
-    for carrier in carriers([report]):
+    for carrier in carriers([(report, report.error_bar)]):
         spread = {n: p.spread for n, p in parts.items()}
         spread[carrier.name] = min(spread[carrier.name], MEASURED)
         after = hypot(*(parts[n].cycles * s for n, s in spread.items())) / total
@@ -40,14 +40,14 @@ def test_what_a_measurement_leaves(report) -> None:
 
 
 def test_the_first_one_narrows_most(report) -> None:
-    gains = [c.gain for c in carriers([report])]
+    gains = [c.gain for c in carriers([(report, report.error_bar)])]
     assert gains == sorted(gains, reverse=True)
     assert gains[0] > 0
 
 
 def test_several_reports_are_one(report) -> None:
     """Twice the same program has the same laws with twice the cycles, and the same order."""
-    once, twice = carriers([report]), carriers([report, report])
+    once, twice = carriers([(report, report.error_bar)]), carriers([(report, report.error_bar)] * 2)
     assert [(c.name, 2 * c.cycles) for c in once] == [(c.name, c.cycles) for c in twice]
     assert [c.spread for c in once] == pytest.approx([c.spread for c in twice])
 

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.batch.steps import NotAtOnceError
-from ptosim.engine.batch.windows import are_apart, hull, windows_of
-from ptosim.engine.core.bound import Inst
+from ptosim.engine.batch.windows import Step, are_apart, hull, windows_of
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, Reached, effects_of
@@ -45,20 +44,6 @@ MOST = 256
 """Periods of a strip at most."""
 
 Commit = Callable[[], object]
-
-
-class Step(NamedTuple):
-    """An operation of a period with its operands, those of the first period; `stride` is by how
-    many elements its window of global memory moves, None for an operation without one, `inner` by
-    how many from one repeat in a period to the next. `first` is the number of the first step in the
-    period that is the same but for the place of its window."""
-
-    inst: Inst
-    values: dict[str, Any]
-    window: str
-    stride: int | None
-    inner: int
-    first: int
 
 
 class Area(NamedTuple):

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ptosim.engine.batch.stacks import Stacks, Step
+from ptosim.engine.batch.stacks import Stacks
 from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.engine.batch.trace import Loop
+from ptosim.engine.batch.windows import Step
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.period.state import agrees, opaque_results

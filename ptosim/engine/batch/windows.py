@@ -4,16 +4,28 @@ order than one after the other."""
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ptosim.engine.batch.steps import NotAtOnceError
+from ptosim.engine.core.bound import Inst
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.effects.account import Effects
 from ptosim.machine.effects.strided import Strided, Touch, strided
 from ptosim.machine.values import GmView
 
-if TYPE_CHECKING:
-    from ptosim.engine.batch.stacks import Step
+
+class Step(NamedTuple):
+    """An operation of a period with its operands, those of the first period; `stride` is by how
+    many elements its window of global memory moves, None for an operation without one, `inner` by
+    how many from one repeat in a period to the next. `first` is the number of the first step in the
+    period that is the same but for the place of its window."""
+
+    inst: Inst
+    values: dict[str, Any]
+    window: str
+    stride: int | None
+    inner: int
+    first: int
 
 
 class GmWindow(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ptosim.engine.core import runners
 from ptosim.engine.core.bound import Inst, Kind
+from ptosim.engine.core.slots import Stream
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
@@ -15,14 +15,11 @@ from ptosim.language.verify.checks.simt import is_entry
 from ptosim.machine.unknown import Unknown
 from ptosim.ops.micro.hazards import places_of
 
-if TYPE_CHECKING:
-    from ptosim.engine.core.decode import Decoder
-
 
 class ControlFlow:
     """Decodes the operations in `handlers`; `calls` lists the calls that wait for their callee."""
 
-    def __init__(self, stream: Decoder) -> None:
+    def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.slots = stream.slots
         self.calls: list[tuple[int, str]] = []

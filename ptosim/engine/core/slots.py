@@ -3,11 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
-from ptosim.ground.ir.core import Clause, Operand, Value
+from ptosim.engine.core.bound import DecodedFunction, Inst, Kind
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.ir.core import Clause, Operand, Operation, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import FIRST_SLOT
+from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.scalar.tensors import constant_array
+
+
+class Stream(Protocol):
+    """The instructions of a program while it is decoded, as those see them that decode control
+    flow and launches."""
+
+    resolved: ResolvedModule
+    profile: Profile
+    insts: list[Inst]
+    slots: Slots
+    functions: dict[str, DecodedFunction]
+    current: DecodedFunction
+    launches: Any  # what decodes a launch of threads
+    in_vector_region: bool
+    places: dict[Operation, RegionPlace]
+    regions: dict[Operation, dict[Operation, RegionPlace]]
+
+    def emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
+        """Add an instruction at the end."""
+        ...
+
+    def ops(self, ops: Any) -> None:
+        """Decode operations, one after the other."""
+        ...
+
+    def refuse(self, finding: Diagnostic, *, has_no_time: bool = False) -> None:
+        """Report what is not executed."""
+        ...
 
 
 class Slots:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ptosim.engine.core.bound import Kind
 from ptosim.engine.core.control_flow import without_body
+from ptosim.engine.core.slots import Stream
 from ptosim.engine.simt.code import Compiler, SimtCode
 from ptosim.engine.simt.record import Recorder
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -28,10 +29,6 @@ from ptosim.ops.simt.arithmetic import MixedPointers
 from ptosim.ops.simt.frame import Frame, uniform
 from ptosim.ops.simt.memory import LaneMemory
 from ptosim.time.laws.vector_times import SimtWork
-
-if TYPE_CHECKING:
-    from ptosim.engine.core.decode import Decoder
-
 
 # How often a launch executes each kind of operation, told from its text: loops with constant
 # bounds count, both ways of a branch do, other loops count once and make the figure a guess.
@@ -114,7 +111,7 @@ Dims = Callable[[Binding], tuple[Any, Any, Any]]
 class Launches:
     """Decodes the operations in `handlers`."""
 
-    def __init__(self, stream: Decoder) -> None:
+    def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self._codes: dict[str, SimtCode | None] = {}
         self.handlers: dict[str, Callable[[Operation], None]] = {

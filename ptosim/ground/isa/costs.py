@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
-
-if TYPE_CHECKING:
-    from ptosim.ground.isa.overlay import Overlay
 
 WHAT_IF = "what-if"
 COST_CONFIDENCES = (*CONFIDENCES, WHAT_IF)
@@ -42,6 +39,33 @@ class CostRow:
     def get(self, key: str, default: float = 0) -> float:
         """Return a number, or the default if the row does not have it."""
         return self.values.get(key, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A board's figures: `figures` by the full name of the number, `sources` by row, `errors` what
+    is left of points that the fit did not see, by class of operations."""
+
+    name: str
+    chip: str
+    source: str
+    figures: Mapping[str, float]
+    sources: Mapping[str, str]
+    errors: tuple[Accuracy, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What reports say of the figures that they use."""
+        return f"{len(self.figures)} figures of {self.name} (chip {self.chip}; {self.source})"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the figures as data."""
+        return {
+            "file": self.name,
+            "chip": self.chip,
+            "source": self.source,
+            "figures": dict(self.figures),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,14 @@ whose figures it shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ptosim.ground import files
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_bytes
-from ptosim.ground.isa.costs import Accuracy, CostTable
-from ptosim.ground.records import dataclass, replace
+from ptosim.ground.isa.costs import Accuracy, CostTable, Overlay
+from ptosim.ground.records import replace
 from ptosim.ground.source import with_line_feeds
 
 MOST = 1e12
@@ -65,33 +64,6 @@ def wanted_instead(key: str, value: float) -> str:
 
 KIND = "cost overlay"
 CONFIDENCE = "fitted"
-
-
-@dataclass(frozen=True, slots=True)
-class Overlay:
-    """A board's figures: `figures` by the full name of the number, `sources` by row, `errors` what
-    is left of points that the fit did not see, by class of operations."""
-
-    name: str
-    chip: str
-    source: str
-    figures: Mapping[str, float]
-    sources: Mapping[str, str]
-    errors: tuple[Accuracy, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """What reports say of the figures that they use."""
-        return f"{len(self.figures)} figures of {self.name} (chip {self.chip}; {self.source})"
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the figures as data."""
-        return {
-            "file": self.name,
-            "chip": self.chip,
-            "source": self.source,
-            "figures": dict(self.figures),
-        }
 
 
 def read_overlay(path: str | Path) -> Overlay:

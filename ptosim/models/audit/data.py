@@ -16,7 +16,7 @@ from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.quant.parameters import Scheme
 from ptosim.machine.tile import TileRef
-from ptosim.models.audit.faults import Fault
+from ptosim.models.audit.repair import Fault
 from ptosim.models.quant.diff import Setting
 from ptosim.ops.base.binding import Binding
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ptosim.ground.records import dataclass
 from ptosim.models.audit.quantised import (
     PRODUCTS,
     Model,
@@ -18,7 +17,7 @@ from ptosim.models.audit.quantised import (
     channel_axis,
     reduction_axis,
 )
-from ptosim.models.audit.repair import Repair
+from ptosim.models.audit.repair import Fault, Repair
 from ptosim.models.onnx_model import GraphNode
 
 _TINY = float(np.finfo(np.float32).tiny)
@@ -28,24 +27,6 @@ _UNUSED = 4
 """A tensor of weights that reaches less than the fourth part of its codes has the wrong scale."""
 _SATURATED, _FEWEST = 0.02, 64
 _INT32 = 2**31 - 1
-
-
-@dataclass(slots=True)
-class Fault:
-    """One finding: what is wrong, where, how to mend it; `cost` in dB of the outputs, None where it
-    was not measured and `why_not` says why."""
-
-    kind: str
-    where: str
-    what: str
-    cure: str
-    repair: Repair | None = None
-    cost: float | None = None
-    why_not: str = ""
-    product: tuple[GraphNode, Parameters] | None = None
-    """The product whose sums can be too large, and its weights."""
-    of_range: bool = False
-    """Whether it is a range that is too narrow for samples."""
 
 
 Rule = Callable[[Model], Iterator[Fault]]

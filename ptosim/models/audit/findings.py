@@ -12,9 +12,9 @@ from ptosim.ground.records import replace
 from ptosim.machine.quant.parameters import Scheme, Storage, as_bytes, of_array, scheme, storage
 from ptosim.models import chains, kernels
 from ptosim.models.audit.data import GAINS
-from ptosim.models.audit.faults import Fault, find
+from ptosim.models.audit.faults import find
 from ptosim.models.audit.quantised import PRODUCTS, Model, Parameters
-from ptosim.models.audit.repair import Repair, float_values, measure
+from ptosim.models.audit.repair import Fault, Repair, float_values, measure
 from ptosim.models.audit.steps import REAL, SUMS, Line, Step
 from ptosim.models.chains import Affine
 from ptosim.models.front import runtime_operators

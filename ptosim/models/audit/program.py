@@ -31,7 +31,7 @@ from ptosim.models.audit.data import (
     key_of,
     worst,
 )
-from ptosim.models.audit.faults import Fault
+from ptosim.models.audit.repair import Fault
 from ptosim.models.audit.steps import REAL, SUMS, Step
 from ptosim.models.quant.diff import Setting
 from ptosim.ops.base.binding import Binding

@@ -21,7 +21,6 @@ from ptosim.models.onnx_run import reference_values
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-    from ptosim.models.audit.faults import Fault
 
 _WORST, _BEST = -100.0, 150.0
 _CODES = 255
@@ -38,6 +37,24 @@ class Repair:
     place: Parameters
     at: int = 0
     value: np.ndarray | np.int64 | None = None
+
+
+@dataclass(slots=True)
+class Fault:
+    """One finding: what is wrong, where, how to mend it; `cost` in dB of the outputs, None where it
+    was not measured and `why_not` says why."""
+
+    kind: str
+    where: str
+    what: str
+    cure: str
+    repair: Repair | None = None
+    cost: float | None = None
+    why_not: str = ""
+    product: tuple[GraphNode, Parameters] | None = None
+    """The product whose sums can be too large, and its weights."""
+    of_range: bool = False
+    """Whether it is a range that is too narrow for samples."""
 
 
 def _is_relu(zero: np.ndarray | None) -> bool:

@@ -15,7 +15,7 @@ from ptosim.models.quant.causes import Verdict, judge, parts_that_differ
 from ptosim.models.quant.diff import Setting
 
 if TYPE_CHECKING:
-    from ptosim.models.audit.faults import Fault
+    from ptosim.models.audit.repair import Fault
 
 REAL, SUMS = "real", "sums"
 

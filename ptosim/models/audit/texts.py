@@ -10,7 +10,7 @@ import numpy as np
 from ptosim.ground.source import Source
 from ptosim.machine.quant.mlir.passes import Found, find
 from ptosim.machine.quant.mlir.types import QuantType, UniformType
-from ptosim.models.audit.faults import Fault
+from ptosim.models.audit.repair import Fault
 
 _CAST = re.compile(r"(%[\w$.-]+)\s*=\s*\"?quant\.(qcast|dcast|scast)\"?\s*\(?\s*(%[\w$.-]+)")
 _NO_COST = "a text has no values"

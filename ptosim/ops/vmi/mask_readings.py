@@ -9,7 +9,7 @@ later operation throws away is silent."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,10 +20,6 @@ from ptosim.machine.logical import LogicalMask, Twofold
 from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.binding import OpFault
-
-if TYPE_CHECKING:
-    from ptosim.ops.vmi.context import LogicalContext
-
 
 # -- what the text says of a mask ------------------------------------------------------------------
 
@@ -53,6 +49,23 @@ def _constant(op: Operation) -> int | None:
 
 Run = Callable[[Core], None]
 
+
+class Readable(Protocol):
+    """An operation that can be computed on its second values too: `other` is what the other
+    reading executes, `gate` the mask on which the two differ, `planned` what a store writes."""
+
+    op: Operation
+    report: Callable[..., None]
+    other: Run | None
+    gate: int | None
+    planned: Callable[[Core], Any] | None
+    is_quiet: bool
+
+    def vector_slots(self) -> tuple[list[int], list[int]]:
+        """Return the slots of the operands and of the results that are vectors or masks."""
+        ...
+
+
 DROPPING: set[str] = set()
 """Operations whose mask the assembler drops."""
 
@@ -73,7 +86,7 @@ def _drops(op: Operation) -> bool:
     return op.meaning in DROPPING or op.attributes.get("dist_mode") in MASKED_STORES
 
 
-def followed(ctx: LogicalContext, run: Run) -> Run:
+def followed(ctx: Readable, run: Run) -> Run:
     """Return an instruction that computes the second reading too where there is one."""
     sources, targets = ctx.vector_slots()
     if ctx.planned is not None:
@@ -103,7 +116,7 @@ def followed(ctx: LogicalContext, run: Run) -> Run:
 
 
 def _quietly(
-    ctx: LogicalContext, core: Core, run: Run, targets: list[int], first: list[Any]
+    ctx: Readable, core: Core, run: Run, targets: list[int], first: list[Any]
 ) -> list[Any]:
     """Execute on second values: findings and accesses of memory do not count. What cannot be
     executed on them is as the first values have it."""
@@ -136,7 +149,7 @@ def _shadow(window: VectorWindow) -> VectorWindow:
     return found
 
 
-def _store(ctx: LogicalContext, run: Run, sources: list[int]) -> Run:
+def _store(ctx: Readable, run: Run, sources: list[int]) -> Run:
     planned, other = ctx.planned, ctx.other
     assert planned is not None
     origin = _origin(ctx)
@@ -170,7 +183,7 @@ def _store(ctx: LogicalContext, run: Run, sources: list[int]) -> Run:
     return store
 
 
-def _plan(ctx: LogicalContext, core: Core) -> Any:
+def _plan(ctx: Readable, core: Core) -> Any:
     planned = ctx.other if ctx.other is not None else ctx.planned
     ctx.is_quiet = True
     try:
@@ -198,7 +211,7 @@ def _same_writes(first: Any, second: Any) -> bool:
     )
 
 
-def _origin(ctx: LogicalContext) -> str:
+def _origin(ctx: Readable) -> str:
     results = ctx.op.results
     named = f" (%{results[0].name})" if results else ""
     return f"'{ctx.op.name}'{named}"

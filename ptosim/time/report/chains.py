@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from difflib import SequenceMatcher
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.isa.stages import stage_text
 from ptosim.ground.records import dataclass, field
 from ptosim.time.laws.cost import Cost, Stage
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.figures import Figures
 
 CLASSES = ("quant", "sequence")
 """Classes of operations that are chains of casts."""
@@ -93,7 +91,7 @@ class _Found:
     cost: Cost
 
 
-def chains(reports: Sequence[CostReport]) -> list[Chain]:
+def chains(reports: Sequence[Figures]) -> list[Chain]:
     """Return the chains of a program on all targets, those of the same operation and form in
     one."""
     by_target = [_chains_of(report) for report in reports]
@@ -101,7 +99,7 @@ def chains(reports: Sequence[CostReport]) -> list[Chain]:
     return [_joined(key, reports, [found.get(key) for found in by_target]) for key in keys]
 
 
-def _chains_of(report: CostReport) -> dict[tuple[str, str, int], _Found]:
+def _chains_of(report: Figures) -> dict[tuple[str, str, int], _Found]:
     """The chains of a target by operation, form, and a number where costs differ."""
     groups: dict[tuple[str, str], dict[tuple[Stage, ...], list[Any]]] = {}
     for step, count, _ in report.executed:
@@ -118,7 +116,7 @@ def _chains_of(report: CostReport) -> dict[tuple[str, str, int], _Found]:
 
 
 def _joined(
-    key: tuple[str, str, int], reports: Sequence[CostReport], found: Sequence[_Found | None]
+    key: tuple[str, str, int], reports: Sequence[Figures], found: Sequence[_Found | None]
 ) -> Chain:
     pairs = [(r, f) for r, f in zip(reports, found, strict=True) if f is not None]
     cells = {r.label: _cells(f.cost, r.mhz) for r, f in pairs}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ptosim.ground.records import dataclass
 from ptosim.time.pipes.timers import CoreTimer
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.figures import Figures
 
 T = TypeVar("T")
 _NAME = re.compile(r"(?P<of>(?:rank \d+ )?)block (?P<block>\d+) (?P<unit>\w+)")
@@ -26,7 +24,7 @@ class Alike(Generic[T]):
     of: T
 
 
-def alike_cores(report: CostReport) -> list[Alike[CoreTimer]]:
+def alike_cores(report: Figures) -> list[Alike[CoreTimer]]:
     """Return the cores that execute something; those that execute the same operations in the same
     cycles are one. Where one block was timed for all its cores have the names of all."""
     working = [core for core in report.model.cores if core.steps]
@@ -35,7 +33,7 @@ def alike_cores(report: CostReport) -> list[Alike[CoreTimer]]:
     return [Alike(of_all(report, each.name), each.count * blocks, each.of) for each in found]
 
 
-def of_all(report: CostReport, name: str) -> str:
+def of_all(report: Figures, name: str) -> str:
     """Return the name of cores of the block that was timed as that of all blocks it stands for."""
     if not report.blocks.is_one_for_all or report.blocks.count < 2:
         return name

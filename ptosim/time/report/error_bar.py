@@ -23,11 +23,11 @@ from ptosim.ground.isa.costs import (
     spreads,
 )
 from ptosim.ground.records import dataclass
+from ptosim.time.report.figures import Figures
 from ptosim.time.report.path import leaves, start_of, walk
 
 if TYPE_CHECKING:
     from ptosim.time.laws.cost import Cost
-    from ptosim.time.report.totals import CostReport
 
 LEFT_OUT = "points left out of the fit"
 BOARD = "points of the board"
@@ -96,7 +96,7 @@ class ErrorBar:
         }  # fmt: skip
 
 
-def error_bar(report: CostReport) -> ErrorBar:
+def error_bar(report: Figures) -> ErrorBar:
     """Return the error bar of a launch's cycles."""
     found, hops = _classes(report)
     parts = [_part(report.table, name, each) for name, each in found.items()]
@@ -139,7 +139,7 @@ class _Class:
             self.open += cycles * cost.spread
 
 
-def _classes(report: CostReport) -> tuple[dict[str, _Class], int]:
+def _classes(report: Figures) -> tuple[dict[str, _Class], int]:
     """The classes of the critical path, and how often it goes from one core to another."""
     found: dict[str, _Class] = {}
     hops, after, first = 0, None, report.span
@@ -187,7 +187,7 @@ def _of_points(table: CostTable, name: str) -> tuple[float, str] | None:
     return (row.nine_of_ten, LEFT_OUT) if row is not None and known else None
 
 
-def _published(report: CostReport) -> tuple[KernelAccuracy, ...]:
+def _published(report: Figures) -> tuple[KernelAccuracy, ...]:
     """Rows of measured kernels that were made of this program, on this architecture."""
     names = {report.entry, *(_stem(step.site.file) for step, _, _ in report.executed)}
     return tuple(

@@ -5,13 +5,10 @@ of one core, the one that they cost most; equal cores are named together."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ptosim.ground.records import dataclass, replace
 from ptosim.time.pipes.steps import PIPES, S
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.figures import Figures
 
 LEAST = 0.05
 """Share of the makespan below which nothing is said."""
@@ -37,7 +34,7 @@ class Hint:
     cure: str
 
 
-def hints(report: CostReport) -> list[Hint]:
+def hints(report: Figures) -> list[Hint]:
     """Return the hints, the dearest first."""
     found = [*_bursts(report), *_serial(report), *_waits(report), *_starts(report)]
     return sorted(found, key=lambda h: (-h.cycles, h.line))
@@ -60,7 +57,7 @@ def _of_cores(found: Iterable[tuple[str, Hint]]) -> list[Hint]:
     return joined
 
 
-def _bursts(report: CostReport) -> list[Hint]:
+def _bursts(report: Figures) -> list[Hint]:
     """Transfers of global memory in bursts shorter than the recommended ones."""
     least = report.table["transfer.short"]["bytes"]
     found = {}
@@ -85,7 +82,7 @@ _TWICE = "give loads and stores a second buffer (`ptosim fmt --double-buffer`)"
 _PIECES = "cut the work into pieces, so that one is loaded while another is computed"
 
 
-def _serial(report: CostReport) -> list[Hint]:
+def _serial(report: Figures) -> list[Hint]:
     """A launch whose busiest pipe is not busy most of the time, since pipes of its core wait for
     each other's data."""
     busiest = max(
@@ -123,7 +120,7 @@ _WAITS = {
 }
 
 
-def _waits(report: CostReport) -> list[Hint]:
+def _waits(report: Figures) -> list[Hint]:
     """What pipes wait for at barriers, and for the scalar unit. (That unit itself waits at a
     barrier after the last operation, which costs nothing.)"""
     found = []
@@ -136,7 +133,7 @@ def _waits(report: CostReport) -> list[Hint]:
     return _of_cores(found)
 
 
-def _starts(report: CostReport) -> list[Hint]:
+def _starts(report: Figures) -> list[Hint]:
     """Operations that are mostly start-up, of the core that they cost most."""
     cores: dict[int, dict[str, list[float]]] = {}
     lines: dict[str, int] = {}

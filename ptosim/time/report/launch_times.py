@@ -10,16 +10,13 @@ the queue takes between them (`back_to_back`), and an eager call takes what the 
 from __future__ import annotations
 
 from math import exp, inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.ground.isa.costs import GIB, limit_spreads
 from ptosim.ground.records import dataclass
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.figures import COLD, Figures
 
 MIB = 1 << 20
-WARM, COLD = "warm", "cold"
 CUBE, VECTOR, CORE, L2, HBM, LAUNCH = "cube", "vector", "core", "L2", "HBM", "launch"
 _OF_PIPE = {"M": CUBE, "V": VECTOR}
 
@@ -94,7 +91,7 @@ class LaunchTimes:
         }
 
 
-def launch_times(report: CostReport) -> LaunchTimes:
+def launch_times(report: Figures) -> LaunchTimes:
     """Return the times of a launch."""
     table, touched = report.table, report.footprint
     core = report.microseconds
@@ -127,7 +124,7 @@ def launch_times(report: CostReport) -> LaunchTimes:
     )  # fmt: skip
 
 
-def from_hbm(report: CostReport, start: str) -> float:
+def from_hbm(report: Figures, start: str) -> float:
     """Return the bytes that go through HBM. A launch that begins warm finds in L2 what fits; of
     more than that ever less stays from one launch to the next."""
     touched, l2 = report.footprint, report.table.rows.get("machine.l2")
@@ -140,13 +137,13 @@ def from_hbm(report: CostReport, start: str) -> float:
     return max(far - stays, 0.0)
 
 
-def _rate(report: CostReport, name: str) -> float:
+def _rate(report: Figures, name: str) -> float:
     """Bytes a microsecond; a chip that says nothing of it has as much as is asked for."""
     row = report.table.rows.get(name)
     return row["gib_per_second"] * GIB / 1e6 if row is not None else inf
 
 
-def _share(report: CostReport) -> float:
+def _share(report: Figures) -> float:
     """The part of the peak of HBM that this mix of reads and writes reaches."""
     row, touched = report.table.rows.get("machine.hbm"), report.footprint
     if row is None:
@@ -164,7 +161,7 @@ def _root(limits: tuple[float, ...], power: float) -> float:
     return most * sum((max(x, 0.0) / most) ** power for x in limits) ** (1 / power)
 
 
-def _head(report: CostReport) -> float:
+def _head(report: Figures) -> float:
     """What is in front of the work in the time of a task."""
     row = report.table["machine.task"]
     if not _uses_cube(report):
@@ -173,11 +170,11 @@ def _head(report: CostReport) -> float:
     return row["cube_us"] + row["cube_us_full"] * part
 
 
-def _uses_cube(report: CostReport) -> bool:
+def _uses_cube(report: Figures) -> bool:
     return any(use.pipe in ("M", "MTE1", "FIX") for use in report.pipes)
 
 
-def _limit(report: CostReport, core: float, l2_us: float, hbm_us: float, head: float) -> str:
+def _limit(report: Figures, core: float, l2_us: float, hbm_us: float, head: float) -> str:
     if head > _root((core, l2_us, hbm_us), report.table["machine.mix"]["power"]):
         return LAUNCH
     if max(l2_us, hbm_us) > core:
@@ -185,7 +182,7 @@ def _limit(report: CostReport, core: float, l2_us: float, hbm_us: float, head: f
     return _OF_PIPE.get(report.bound.rpartition(" ")[2], CORE)
 
 
-def _bounds(report: CostReport, moved: int, l2_us: float) -> dict[str, float]:
+def _bounds(report: Figures, moved: int, l2_us: float) -> dict[str, float]:
     """What no launch can be faster than, by what says so."""
     l2 = report.table.rows.get("machine.l2")
     resident = 0.0 if report.start == COLD or l2 is None else l2["mib"] * MIB

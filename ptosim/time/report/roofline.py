@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.ground.records import dataclass
 from ptosim.time.pipes.steps import PIPE_INDEX
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.figures import Figures
 
 _UNITS = {"V": "vector", "M": "cube"}
 
@@ -35,7 +33,7 @@ class Roof:
     bound: str
 
 
-def rooflines(report: CostReport) -> list[Roof]:
+def rooflines(report: Figures) -> list[Roof]:
     """Return the position of every unit that computed something."""
     moved = sum(report.moved().values())
     moving = _rates(report, lambda step: step.cost.moved.bytes if step.cost.moved else 0)
@@ -52,7 +50,7 @@ def rooflines(report: CostReport) -> list[Roof]:
     return found
 
 
-def _rates(report: CostReport, amount: Any) -> Sequence[float]:
+def _rates(report: Figures, amount: Any) -> Sequence[float]:
     """For each core what it could do of the kind in a cycle if the busiest of its pipes that do it
     never waited."""
     sums: dict[int, dict[int, list[float]]] = {}

@@ -10,16 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.time.pipes.records import Repeat, Times, cause_of
 from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.equal_cores import alike_cores
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.figures import Figures
 
 MOST = 20_000
 """Operations of a core that are listed; periods beyond that are one span."""
@@ -91,7 +88,7 @@ class LineUse:
         return sum(self.waited.values())
 
 
-def line_uses(report: CostReport) -> dict[int, LineUse]:
+def line_uses(report: Figures) -> dict[int, LineUse]:
     """Return what each line costs that something was executed of."""
     found: dict[int, LineUse] = {}
     for each in alike_cores(report):

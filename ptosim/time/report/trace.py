@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.figures import Figures
 
 Change = tuple[int, int]
 """A cycle, and by how much the level changes there."""
@@ -141,7 +139,7 @@ LEFT_OUT = len(PIPES)
 """The track of rounds that are not shown."""
 
 
-def trace_events(report: CostReport, unit: str = UNITS[0]) -> list[dict[str, Any]]:
+def trace_events(report: Figures, unit: str = UNITS[0]) -> list[dict[str, Any]]:
     """Return all events, those of a track in the order of time. Raises ValueError for a unit that
     there is not."""
     if unit not in UNITS:
@@ -232,7 +230,7 @@ def _counter(
 class _Flows:
     """Arrows from whoever gave an event to the next operation of the pipe that waited."""
 
-    def __init__(self, report: CostReport, per: float) -> None:
+    def __init__(self, report: Figures, per: float) -> None:
         self.cores = report.model.cores
         self.per = per
         self._count = 0

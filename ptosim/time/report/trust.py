@@ -6,15 +6,12 @@ root of the sum of squares, and what a measured class takes out of it is its squ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import hypot
-from typing import TYPE_CHECKING
 
 from ptosim.ground.records import dataclass
-from ptosim.time.report.error_bar import BOARD, FITS, LEFT_OUT, RANGE, BarPart
-
-if TYPE_CHECKING:
-    from ptosim.time.report.totals import CostReport
+from ptosim.time.report.error_bar import BOARD, FITS, LEFT_OUT, RANGE, BarPart, ErrorBar
+from ptosim.time.report.figures import Figures
 
 MEASURED = 0.02
 """Relative error that a law is left with after a measurement: that of single operations that were
@@ -51,13 +48,13 @@ class Carrier:
         return self.width - self.after
 
 
-def carriers(reports: Sequence[CostReport]) -> list[Carrier]:
-    """Return the laws that carry the time of the reports together, those whose measurement narrows
-    the bar most first."""
+def carriers(judged: Iterable[tuple[Figures, ErrorBar]]) -> list[Carrier]:
+    """Return the laws that carry the time of launches together, each given with its bar: those
+    whose measurement narrows the bar most first."""
     parts: dict[str, list[BarPart]] = {}
     named: dict[str, dict[str, None]] = {}
-    for report in reports:
-        for part in report.error_bar.parts:
+    for report, bar in judged:
+        for part in bar.parts:
             parts.setdefault(part.name, []).append(part)
         for step, _, _ in report.executed:
             named.setdefault(step.cost.class_name, {})[step.site.mnemonic] = None

@@ -4,14 +4,10 @@ the control flow around them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass, field
 from ptosim.ops.lower.logical import names
-
-if TYPE_CHECKING:
-    from ptosim.ops.lower.logical.layouts import Layouts
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +96,6 @@ class Scope:
 
     op: Operation
     nodes: list[Node]
-    layouts: Layouts
     estimated: list[tuple[Operation, str]] = field(default_factory=list)
     notes: list[tuple[Operation, str]] = field(default_factory=list)
 

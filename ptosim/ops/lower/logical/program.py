@@ -90,7 +90,7 @@ class Lowered:
         for value in _outside(region):
             walker._number(value)
         walker.walk(region.regions[0].blocks[0].run)
-        return Scope(region, out.nodes, self.layouts, walker.estimated, low.notes)
+        return Scope(region, out.nodes, walker.estimated, low.notes)
 
     def _refuse_endless(self, region: Operation) -> None:
         """A function that calls another one twice, which calls another one twice, and so on, is
