@@ -225,6 +225,15 @@ class KernelBuilder(Builder):
         self.op(name, [tile], results=[made.name], arrow=[made.type])
         return made
 
+    def step(self, word: str, *operands: TileValue | float, out: TileValue | None = None):
+        """Add an operation of tiles and f32 numbers by its word (`adds`, `mul`, …), in place in the
+        first operand or into `out`; return the tile that it writes."""
+        made = operands[0] if out is None else out
+        assert isinstance(made, TileValue)
+        given = [o if isinstance(o, TileValue) else self.real(o) for o in operands]
+        self.tile_op(f"pto.t{word}", given, [made])
+        return made
+
     def reshaped(
         self, tile: TileValue, stem: str, rows: int, cols: int, layout: str = "nd"
     ) -> TileValue:

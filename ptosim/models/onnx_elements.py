@@ -25,65 +25,65 @@ def _like(f: KernelBuilder, x: TileValue, stem: str) -> TileValue:
 
 
 def _clipped(f: KernelBuilder, x: TileValue, low: float, high: float) -> None:
-    f.tile_op("pto.tmaxs", [x, f.real(low)], [x])
-    f.tile_op("pto.tmins", [x, f.real(high)], [x])
+    f.step("maxs", x, low)
+    f.step("mins", x, high)
 
 
 def _hard_sigmoid(f: KernelBuilder, x: TileValue, alpha: float, beta: float) -> TileValue:
     made = _like(f, x, "gate")
-    f.tile_op("pto.tmuls", [x, f.real(alpha)], [made])
-    f.tile_op("pto.tadds", [made, f.real(beta)], [made])
+    f.step("muls", x, alpha, out=made)
+    f.step("adds", made, beta)
     _clipped(f, made, 0.0, 1.0)
     return made
 
 
 def _hard_swish(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     made = _hard_sigmoid(f, x, float(np.float32(1 / 6)), 0.5)
-    f.tile_op("pto.tmul", [made, x], [made])
+    f.step("mul", made, x)
     return made
 
 
 def _sides(f: KernelBuilder, x: TileValue) -> TileValue:
     """Split x in place into what is above 0, and return what is below."""
     below = _like(f, x, "below")
-    f.tile_op("pto.tmins", [x, f.real(0.0)], [below])
-    f.tile_op("pto.tmaxs", [x, f.real(0.0)], [x])
+    f.step("mins", x, 0.0, out=below)
+    f.step("maxs", x, 0.0)
     return below
 
 
 def _leaky(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     below = _sides(f, x)
-    f.tile_op("pto.tmuls", [below, f.real(float(node.attrs.get("alpha", 0.01)))], [below])
-    f.tile_op("pto.tadd", [x, below], [x])
+    f.step("muls", below, float(node.attrs.get("alpha", 0.01)))
+    f.step("add", x, below)
     return x
 
 
 def _elu(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     below = _sides(f, x)
-    f.tile_op("pto.texp", [below], [below])
-    f.tile_op("pto.tadds", [below, f.real(-1.0)], [below])
-    f.tile_op("pto.tmuls", [below, f.real(float(node.attrs.get("alpha", 1.0)))], [below])
-    f.tile_op("pto.tadd", [x, below], [x])
+    f.step("exp", below)
+    f.step("adds", below, -1.0)
+    f.step("muls", below, float(node.attrs.get("alpha", 1.0)))
+    f.step("add", x, below)
     return x
 
 
 def _softplus(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     """max(x, 0) + log(1 + e^-|x|), which does not overflow."""
     size = _like(f, x, "size")
-    f.tile_op("pto.tabs", [x], [size])
-    f.tile_op("pto.tmuls", [size, f.real(-1.0)], [size])
-    f.tile_op("pto.texp", [size], [size])
-    f.tile_op("pto.tadds", [size, f.real(1.0)], [size])
-    f.tile_op("pto.tlog", [size], [size])
-    f.tile_op("pto.tmaxs", [x, f.real(0.0)], [x])
-    f.tile_op("pto.tadd", [x, size], [x])
+    f.step("abs", x, out=size)
+    f.step("muls", size, -1.0)
+    f.step("exp", size)
+    f.step("adds", size, 1.0)
+    f.step("log", size)
+    f.step("maxs", x, 0.0)
+    f.step("add", x, size)
     return x
 
 
 def _softsign(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     """x / (1 + |x|)."""
     size = _like(f, x, "size")
-    f.tile_op("pto.tabs", [x], [size])
+    f.step("abs", x, out=size)
     chains.apply(f, "add", size, f.real(1.0), size)
     return joined(f, BINARY["Div"], x, size)
 
@@ -100,12 +100,12 @@ def _thresholded(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
 def _reciprocal(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     one, made = _like(f, x, "one"), _like(f, x, "made")
     f.tile_op("pto.texpands", [f.real(1.0)], [one])
-    f.tile_op("pto.tdiv", [one, x], [made])
+    f.step("div", one, x, out=made)
     return made
 
 
 def _log(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
-    f.tile_op("pto.tlog", [x], [x])
+    f.step("log", x)
     return x
 
 
@@ -146,12 +146,12 @@ def _pow(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
         tile = frame.load("x", "f32")
         made = tile
         if abs(exponent) == 0.5:
-            f.tile_op("pto.tsqrt", [tile], [tile])
+            f.step("sqrt", tile)
         else:
             made = _like(f, tile, "power")
             f.tile_op("pto.texpands", [f.real(1.0)], [made])
             for _ in range(whole):
-                f.tile_op("pto.tmul", [made, tile], [made])
+                f.step("mul", made, tile)
         frame.store(made if exponent >= 0 else _reciprocal(f, made, node), "y")
 
     return [low.runner.elementwise("pow", body, {"x": x}, "f32")]
@@ -163,9 +163,9 @@ def _by_logarithm(low: Any, node: Node, x: np.ndarray, exponent: float) -> np.nd
 
     def body(f: KernelBuilder, frame: Frame) -> None:
         tile = frame.load("x", "f32")
-        f.tile_op("pto.tlog", [tile], [tile])
-        f.tile_op("pto.tmuls", [tile, f.real(exponent)], [tile])
-        f.tile_op("pto.texp", [tile], [tile])
+        f.step("log", tile)
+        f.step("muls", tile, exponent)
+        f.step("exp", tile)
         frame.store(tile, "y")
 
     low.notes.add(f"node {node}: e^({exponent:g} log x), NaN for x below 0")
@@ -178,9 +178,9 @@ def _powers(low: Any, node: Node, x: np.ndarray, power: np.ndarray) -> np.ndarra
 
     def body(f: KernelBuilder, frame: Frame) -> None:
         tile = frame.load("x", "f32")
-        f.tile_op("pto.tlog", [tile], [tile])
-        f.tile_op("pto.tmul", [tile, frame.load("power", "f32")], [tile])
-        f.tile_op("pto.texp", [tile], [tile])
+        f.step("log", tile)
+        f.step("mul", tile, frame.load("power", "f32"))
+        f.step("exp", tile)
         frame.store(tile, "y")
 
     low.notes.add(f"node {node}: e^(y log x), NaN for x below 0")
@@ -226,7 +226,7 @@ def scaled(runner: Any, x: np.ndarray, factor: float) -> np.ndarray:
 
     def body(f: KernelBuilder, frame: Frame) -> None:
         tile = frame.load("x", "f32")
-        f.tile_op("pto.tmuls", [tile, f.real(factor)], [tile])
+        f.step("muls", tile, factor)
         frame.store(tile, "y")
 
     return runner.elementwise("scaled", body, {"x": x}, "f32")
@@ -239,8 +239,8 @@ def _prelu(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     def body(f: KernelBuilder, frame: Frame) -> None:
         tile = frame.load("x", "f32")
         below = _sides(f, tile)
-        f.tile_op("pto.tmul", [below, frame.load("slope", "f32")], [below])
-        f.tile_op("pto.tadd", [tile, below], [tile])
+        f.step("mul", below, frame.load("slope", "f32"))
+        f.step("add", tile, below)
         frame.store(tile, "y")
 
     return [low.runner.elementwise("prelu", body, arrays, "f32")]
@@ -261,7 +261,7 @@ def _where(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
         zeros = _like(f, c, "zeros")
         f.tile_op("pto.texpands", [f.real(0.0)], [zeros])
         f.tile_op("pto.tcmp", [c, zeros], [mask], {"cmpMode": "#pto<cmp ne>"})
-        f.tile_op("pto.tsel", [mask, x, z], [z])
+        f.step("sel", mask, x, z, out=z)
         frame.store(z, "y")
 
     return [low.runner.elementwise("where", body, arrays, "f32")]

@@ -122,9 +122,9 @@ def _reduced(f: KernelBuilder, op: str, tile: TileValue, scratch: TileValue) -> 
 
 def softmax(f: KernelBuilder, tile: TileValue, scratch: TileValue) -> None:
     """e^(x - largest) over its sum, row by row."""
-    f.tile_op("pto.trowexpandsub", [tile, _reduced(f, "max", tile, scratch)], [tile])
-    f.tile_op("pto.texp", [tile], [tile])
-    f.tile_op("pto.trowexpanddiv", [tile, _reduced(f, "sum", tile, scratch)], [tile])
+    f.step("rowexpandsub", tile, _reduced(f, "max", tile, scratch))
+    f.step("exp", tile)
+    f.step("rowexpanddiv", tile, _reduced(f, "sum", tile, scratch))
 
 
 def normalization(columns: int, epsilon: float) -> RowBody:
@@ -133,18 +133,18 @@ def normalization(columns: int, epsilon: float) -> RowBody:
     def mean(f: KernelBuilder, tile: TileValue, scratch: TileValue) -> tuple[TileValue, TileValue]:
         column = _reduced(f, "sum", tile, scratch)
         row = f.reshaped(column, "row", 1, column.rows)
-        f.tile_op("pto.tmuls", [row, f.real(1 / columns)], [row])
+        f.step("muls", row, 1 / columns)
         return column, row
 
     def body(f: KernelBuilder, tile: TileValue, scratch: TileValue) -> None:
         middle, _ = mean(f, tile, scratch)
-        f.tile_op("pto.trowexpandsub", [tile, middle], [tile])
+        f.step("rowexpandsub", tile, middle)
         square = f.tile("square", "f32", tile.rows, tile.cols, valid_cols=tile.valid_cols)
-        f.tile_op("pto.tmul", [tile, tile], [square])
+        f.step("mul", tile, tile, out=square)
         variance, row = mean(f, square, scratch)
-        f.tile_op("pto.tadds", [row, f.real(epsilon)], [row])
-        f.tile_op("pto.tsqrt", [row], [row])
-        f.tile_op("pto.trowexpanddiv", [tile, variance], [tile])
+        f.step("adds", row, epsilon)
+        f.step("sqrt", row)
+        f.step("rowexpanddiv", tile, variance)
 
     return body
 
@@ -157,47 +157,47 @@ _ERF_P = 0.3275911
 
 def sigmoid(f: KernelBuilder, x: TileValue) -> TileValue:
     """Return 1 / (1 + e^-x); `x` is overwritten."""
-    f.tile_op("pto.tmuls", [x, f.real(-1.0)], [x])
-    f.tile_op("pto.texp", [x], [x])
-    f.tile_op("pto.tadds", [x, f.real(1.0)], [x])
+    f.step("muls", x, -1.0)
+    f.step("exp", x)
+    f.step("adds", x, 1.0)
     one = f.tile("one", "f32", x.rows, x.cols)
     f.tile_op("pto.texpands", [f.real(1.0)], [one])
     made = f.tile("sigmoid", "f32", x.rows, x.cols)
-    f.tile_op("pto.tdiv", [one, x], [made])
+    f.step("div", one, x, out=made)
     return made
 
 
 def tanh(f: KernelBuilder, x: TileValue) -> TileValue:
     """Return tanh x = 2 sigmoid(2x) - 1; `x` is overwritten."""
-    f.tile_op("pto.tmuls", [x, f.real(2.0)], [x])
+    f.step("muls", x, 2.0)
     made = sigmoid(f, x)
-    f.tile_op("pto.tmuls", [made, f.real(2.0)], [made])
-    f.tile_op("pto.tadds", [made, f.real(-1.0)], [made])
+    f.step("muls", made, 2.0)
+    f.step("adds", made, -1.0)
     return made
 
 
 def erf(f: KernelBuilder, x: TileValue) -> TileValue:
     """Return the error function; `x` is overwritten."""
     size, t, total = (f.tile(n, "f32", x.rows, x.cols) for n in ("size", "t", "total"))
-    f.tile_op("pto.tabs", [x], [size])
-    f.tile_op("pto.tmuls", [size, f.real(_ERF_P)], [total])
-    f.tile_op("pto.tadds", [total, f.real(1.0)], [total])
+    f.step("abs", x, out=size)
+    f.step("muls", size, _ERF_P, out=total)
+    f.step("adds", total, 1.0)
     f.tile_op("pto.texpands", [f.real(1.0)], [t])
-    f.tile_op("pto.tdiv", [t, total], [t])
+    f.step("div", t, total)
     f.tile_op("pto.tmuls", [t, f.real(_ERF[4])], [total])
     for factor in reversed(_ERF[:4]):
-        f.tile_op("pto.tadds", [total, f.real(factor)], [total])
-        f.tile_op("pto.tmul", [total, t], [total])
-    f.tile_op("pto.tmul", [size, size], [t])
-    f.tile_op("pto.tmuls", [t, f.real(-1.0)], [t])
-    f.tile_op("pto.texp", [t], [t])
-    f.tile_op("pto.tmul", [total, t], [total])
-    f.tile_op("pto.tmuls", [total, f.real(-1.0)], [total])
-    f.tile_op("pto.tadds", [total, f.real(1.0)], [total])  # erf |x|
-    f.tile_op("pto.tmuls", [x, f.real(2.0**126)], [x])  # its sign, 0 for 0
-    f.tile_op("pto.tmins", [x, f.real(1.0)], [x])
-    f.tile_op("pto.tmaxs", [x, f.real(-1.0)], [x])
-    f.tile_op("pto.tmul", [total, x], [total])
+        f.step("adds", total, factor)
+        f.step("mul", total, t)
+    f.step("mul", size, size, out=t)
+    f.step("muls", t, -1.0)
+    f.step("exp", t)
+    f.step("mul", total, t)
+    f.step("muls", total, -1.0)
+    f.step("adds", total, 1.0)  # erf |x|
+    f.step("muls", x, 2.0**126)  # its sign, 0 for 0
+    f.step("mins", x, 1.0)
+    f.step("maxs", x, -1.0)
+    f.step("mul", total, x)
     return total
 
 
@@ -205,18 +205,18 @@ def gelu(f: KernelBuilder, x: TileValue, approximate: str) -> TileValue:
     """Return x * P(X <= x) of the normal distribution; `x` is overwritten."""
     u = f.tile("u", "f32", x.rows, x.cols)
     if approximate == "tanh":
-        f.tile_op("pto.tmul", [x, x], [u])
-        f.tile_op("pto.tmuls", [u, f.real(0.044715)], [u])
-        f.tile_op("pto.tadds", [u, f.real(1.0)], [u])
-        f.tile_op("pto.tmul", [u, x], [u])
-        f.tile_op("pto.tmuls", [u, f.real(2 * float(np.sqrt(2 / np.pi)))], [u])
+        f.step("mul", x, x, out=u)
+        f.step("muls", u, 0.044715)
+        f.step("adds", u, 1.0)
+        f.step("mul", u, x)
+        f.step("muls", u, 2 * float(np.sqrt(2 / np.pi)))
         made = sigmoid(f, u)
     else:
-        f.tile_op("pto.tmuls", [x, f.real(float(np.sqrt(0.5)))], [u])
+        f.step("muls", x, float(np.sqrt(0.5)), out=u)
         made = erf(f, u)
-        f.tile_op("pto.tadds", [made, f.real(1.0)], [made])
-        f.tile_op("pto.tmuls", [made, f.real(0.5)], [made])
-    f.tile_op("pto.tmul", [made, x], [made])
+        f.step("adds", made, 1.0)
+        f.step("muls", made, 0.5)
+    f.step("mul", made, x)
     return made
 
 
@@ -296,14 +296,35 @@ class Rows:
     back: Callable[[np.ndarray], np.ndarray]
 
 
-def _softmax(x: np.ndarray, node: Node, inputs: Arrays) -> Rows:
+def _along_axis(body: RowBody) -> Callable[[np.ndarray, Node, Arrays], Rows]:
+    return lambda x, node, inputs: _of_axis(x, node, body)
+
+
+def _of_axis(x: np.ndarray, node: Node, body: RowBody) -> Rows:
+    name = node.op.lower()
     if node.opset < 13:  # over the axis and all after it
         at = node.attrs.get("axis", 1) % max(x.ndim, 1)
         rows = x.reshape(math.prod(x.shape[:at]), -1)
-        return Rows("softmax", rows, softmax, {}, lambda y: y.reshape(x.shape))
+        return Rows(name, rows, body, {}, lambda y: y.reshape(x.shape))
     axis = node.attrs.get("axis", -1)
     turned = np.ascontiguousarray(np.moveaxis(x, axis, -1))
-    return Rows("softmax", turned, softmax, {}, lambda y: np.moveaxis(y, -1, axis))
+    return Rows(name, turned, body, {}, lambda y: np.moveaxis(y, -1, axis))
+
+
+def _hardmax(f: KernelBuilder, tile: TileValue, scratch: TileValue) -> None:
+    """1 at the first of the largest of each row, else 0: of places, and of numbers beyond them
+    where an element is not the largest, the smallest is left."""
+    far = float(tile.cols + 1)
+    f.step("rowexpandsub", tile, _reduced(f, "max", tile, scratch))
+    for power in (126, 30):
+        f.step("muls", tile, 2.0**power)
+    f.step("muls", f.step("maxs", tile, -1.0), -far)
+    count = f.tile("count", "i32", 1, tile.cols, valid_cols=tile.valid_cols)
+    f.tile_op("pto.tci", [f.integer(0, "i32")], [count])
+    f.step("colexpandadd", tile, chains.real(f, count))
+    first = _reduced(f, "min", tile, scratch)
+    f.step("rowexpandsub", tile, first)
+    f.step("adds", f.step("muls", f.step("mins", tile, 1.0), -1.0), 1.0)
 
 
 def _layer_norm(x: np.ndarray, node: Node, inputs: Arrays) -> Rows:
@@ -319,7 +340,8 @@ def _layer_norm(x: np.ndarray, node: Node, inputs: Arrays) -> Rows:
 
 
 BY_ROWS: dict[str, Callable[[np.ndarray, Node, Arrays], Rows]] = {
-    "Softmax": _softmax,
+    "Softmax": _along_axis(softmax),
+    "Hardmax": _along_axis(_hardmax),
     "LayerNormalization": _layer_norm,
 }
 """Functions of whole rows; the operand may have another type, which its kernel reads."""

@@ -15,7 +15,14 @@ from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import Storage, of_array, scheme, storage
 from ptosim.machine.quant.quantize import Options, quantize_array
-from ptosim.models import kernels, onnx_elements, onnx_floats, onnx_pools, requant
+from ptosim.models import (
+    kernels,
+    onnx_elements,
+    onnx_floats,
+    onnx_functions,
+    onnx_pools,
+    requant,
+)
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_runner import KernelRunner, factor_of, halves
 from ptosim.models.kernels import Matrix, matrix
@@ -367,7 +374,7 @@ _REARRANGING = (
     "ReverseSequence", "Compress",
 )  # fmt: skip
 
-UNARY = onnx_floats.UNARY | onnx_elements.UNARY
+UNARY = onnx_floats.UNARY | onnx_elements.UNARY | onnx_functions.UNARY
 """Functions of single elements that a kernel may have with what quantises around them."""
 
 
@@ -387,6 +394,7 @@ OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
     "QLinearConv": _qlinear_conv,
     **onnx_floats.OPERATORS,
     **onnx_elements.OPERATORS,
+    **{op: onnx_floats.unary(op.lower(), body) for op, body in onnx_functions.UNARY.items()},
     **onnx_pools.OPERATORS,
     **dict.fromkeys(_REARRANGING, _rearranged),
     "MatMul": _matmul,

@@ -11,7 +11,7 @@ import numpy as np
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_builder import KernelBuilder
 from ptosim.models.kernel_runner import padded
-from ptosim.models.kernels import up
+from ptosim.models.kernels import Frame, up
 from ptosim.models.onnx_elements import combined, scaled
 from ptosim.models.onnx_floats import LONGEST, Lowered, binary, real
 from ptosim.models.quant.integer_ops import Window
@@ -30,7 +30,7 @@ def reduced(runner: Any, op: str, x: np.ndarray) -> np.ndarray:
     rows, cols = x.shape
     if cols > LONGEST:
         count = -(-cols // LONGEST)
-        fill = {"sum": 0.0, "max": -math.inf, "min": math.inf}[op]
+        fill = {"sum": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}[op]
         wide = padded(x, rows, count * LONGEST, fill).reshape(rows * count, LONGEST)
         return reduced(runner, op, reduced(runner, op, wide).reshape(rows, count))
     height = up(rows, _ROWS)
@@ -76,7 +76,7 @@ def _over(
     moved = np.ascontiguousarray(np.transpose(x, [*rest, *chosen]))
     count = math.prod(x.shape[a] for a in chosen)
     made = reduced(low.runner, op, moved.reshape(-1, count))
-    if op == "sum" and count > 1:
+    if op in ("sum", "prod") and count > 1:
         low.notes.add("sums of floats add in another order than the reference")
     if mean:
         made = scaled(low.runner, made, 1 / count)
@@ -92,6 +92,21 @@ def _global(op: str, mean: bool) -> Lowered:
         return [_over(low, op, x, range(2, x.ndim), True, mean)]
 
     return run
+
+
+def _cumulated(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """Sums up to each element of an axis: a product with a triangle of ones."""
+    x = real(node, need(inputs, 0))
+    axis = int(need(inputs, 1).reshape(()))
+    if not x.size or not -x.ndim <= axis < x.ndim:
+        raise unsupported(f"node {node}: axis {axis} of {list(x.shape)}")
+    rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    size = rows.shape[-1]
+    ones = np.triu(np.ones((size, size), np.float32), 1 if node.attrs.get("exclusive", 0) else 0)
+    ones = ones[::-1, ::-1] if node.attrs.get("reverse", 0) else ones
+    low.notes.add("sums of floats add in another order than the reference")
+    made = low.runner.product(rows.reshape(-1, size), np.ascontiguousarray(ones))
+    return [np.ascontiguousarray(np.moveaxis(made.reshape(rows.shape), -1, axis))]
 
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -132,23 +147,66 @@ def _average_pool(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     return binary("tdiv")(low, node, [total, count.astype(np.float32)])
 
 
+def _lp_pool(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """The first or the second norm of each window."""
+    norm = int(node.attrs.get("p", 2))
+    if norm not in (1, 2):
+        raise unsupported(f"node {node}: the norm of order {norm}")
+    sizes = _by_element(low, "sizes", real(node, need(inputs, 0)), "abs" if norm == 1 else "square")
+    taps, _ = _taps(node, sizes, 0.0)
+    total = combined(low.runner, "tadd", taps)
+    low.notes.add("sums of floats add in another order than the reference")
+    return [total if norm == 1 else _by_element(low, "roots", total, "sqrt")]
+
+
+def _by_element(low: Any, name: str, x: np.ndarray, word: str) -> np.ndarray:
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        frame.store(f.step("mul", tile, tile) if word == "square" else f.step(word, tile), "y")
+
+    return low.runner.elementwise(name, body, {"x": x}, "f32")
+
+
+def _responses(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """x / (bias + alpha / size * s)^beta, s the sum of squares of the channels nearby: a product
+    with a band of ones."""
+    x = real(node, need(inputs, 0))
+    names = (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0), ("size", 1))
+    alpha, beta, bias, size = (float(node.attrs.get(n, d)) for n, d in names)
+    if x.ndim < 2 or bias <= 0 or alpha < 0:
+        raise unsupported(f"node {node}: bias {bias:g}, alpha {alpha:g}")
+    rows = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+    place = np.arange(x.shape[1])
+    far = place - place[:, None]  # of the channel that is added
+    band = (-math.ceil((size - 1) / 2) <= far) & (far <= math.floor((size - 1) / 2))
+    squares = _by_element(low, "squares", rows, "square").reshape(-1, x.shape[1])
+    sums = low.runner.product(squares, band.astype(np.float32)).reshape(rows.shape)
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        tile, total = frame.load("x", "f32"), frame.load("s", "f32")
+        f.step("log", f.step("adds", f.step("muls", total, alpha / size), bias))
+        frame.store(f.step("mul", tile, f.step("exp", f.step("muls", total, -beta))), "y")
+
+    low.notes.add("sums of floats add in another order than the reference")
+    made = low.runner.elementwise("responses", body, {"x": rows, "s": sums}, "f32")
+    return [np.ascontiguousarray(np.moveaxis(made, -1, 1))]
+
+
 # -- Resize ----------------------------------------------------------------------------------------
 
 
 def _resize(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    """nearest moves data; linear is a sum of neighbours, axis by axis, with the weights that the
-    operator gives to the axis' unit vectors."""
+    """nearest moves data; linear and cubic are sums of neighbours, axis by axis, with the weights
+    that the operator gives to the axis' unit vectors."""
     x = real(node, need(inputs, 0))
     mode = node.attrs.get("mode", "nearest")
     attrs = dict(node.attrs)
     if mode == "nearest":
         return of_arrays("Resize", list(inputs), attrs, node.opset)
-    if mode != "linear" or attrs.get("axes") or attrs.get("antialias", 0):
-        raise unsupported(f"node {node}: mode {mode}, or some axes, or antialias")
     if attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise unsupported(f"node {node}: it crops")
     scales, sizes = _scales(x, inputs, attrs)
-    low.notes.add("Resize linear adds in another order than the reference")
+    low.notes.add(f"Resize {mode} adds in another order than the reference")
     for axis, (scale, size) in enumerate(zip(scales, sizes, strict=True)):
         if size != x.shape[axis] or scale != 1:
             x = _stretched(low, x, axis, scale, size, attrs, node.opset)
@@ -157,6 +215,10 @@ def _resize(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
 
 def _scales(x: np.ndarray, inputs: Arrays, attrs: dict[str, Any]) -> tuple[list[float], list[int]]:
     scales, sizes = given(inputs, 2), given(inputs, 3)
+    axes = attrs.pop("axes", None)
+    if axes:  # the others keep their size
+        scales = _of_all(scales, axes, np.ones(x.ndim))
+        sizes = _of_all(sizes, axes, np.asarray(x.shape))
     if sizes is not None and sizes.size:
         wanted = [int(v) for v in sizes.reshape(-1)]
         policy = attrs.pop("keep_aspect_ratio_policy", "stretch")
@@ -167,6 +229,14 @@ def _scales(x: np.ndarray, inputs: Arrays, attrs: dict[str, Any]) -> tuple[list[
         raise unsupported("Resize without scales and sizes")
     factors = [float(v) for v in scales.reshape(-1)]
     return factors, [math.floor(n * s) for n, s in zip(x.shape, factors, strict=True)]
+
+
+def _of_all(given: np.ndarray | None, axes: Sequence[int], other: np.ndarray) -> np.ndarray | None:
+    """Values of some axes among those of the others."""
+    if given is None or not given.size:
+        return None
+    other[list(axes)] = given.reshape(-1)
+    return other
 
 
 def _stretched(
@@ -195,9 +265,13 @@ OPERATORS: dict[str, Lowered] = {
     "ReduceSum": _along("sum"),
     "ReduceMax": _along("max"),
     "ReduceMin": _along("min"),
+    "ReduceProd": _along("prod"),
+    "CumSum": _cumulated,
     "GlobalAveragePool": _global("sum", True),
     "GlobalMaxPool": _global("max", False),
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
+    "LpPool": _lp_pool,
+    "LRN": _responses,
     "Resize": _resize,
 }

@@ -18,7 +18,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.launch.array_files import load_npz
 from ptosim.launch.choices import Choices
 from ptosim.machine.quant.parameters import of_array
-from ptosim.models import onnx_model, onnx_nodes
+from ptosim.models import onnx_functions, onnx_model, onnx_nodes
 from ptosim.models.conversion import mlir_source
 from ptosim.models.front import blocks, folding, recurrent, rewrites, runtime_operators, shapes
 from ptosim.models.front.folding import QUANTISING
@@ -318,10 +318,13 @@ _POSITIONS = (np.dtype(np.int64), np.dtype(np.bool_))
 """Element types of inputs that are no codes: positions, masks."""
 
 
+_OF_POSITIONS = frozenset(onnx_nodes.OPERATORS) - frozenset(onnx_functions.UNARY)
+
+
 def hosts_work(graph: Graph) -> list[onnx_model.GraphNode]:
     """Return the nodes that the host computes without being asked: control flow that is left, what
-    gives no real numbers (positions, indices, conditions), and what has no kernel and is computed
-    of such alone (sines of positions)."""
+    gives no real numbers (positions, indices, conditions), and what is computed of such alone: what
+    has no kernel, and sines of positions."""
     from onnx import TensorProto, shape_inference
 
     try:
@@ -341,7 +344,7 @@ def hosts_work(graph: Graph) -> list[onnx_model.GraphNode]:
         if not node.is_standard or node.op in kept:
             continue
         is_whole = all(n in whole for n in node.outputs if n)
-        if node.op in _CONTROL or is_whole or (is_known and node.op not in onnx_nodes.OPERATORS):
+        if node.op in _CONTROL or is_whole or (is_known and node.op not in _OF_POSITIONS):
             found.append(node)
     return found
 

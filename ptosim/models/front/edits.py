@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 
+_OPTIONAL = ("Dropout", "LayerNormalization", "MaxPool")
+"""Operators whose outputs after the first are left out where nothing takes them."""
+
+
 class Editor:
     """One model being changed. Nodes are taken as a list and put back by `put`."""
 
@@ -80,6 +84,8 @@ class Editor:
         graph = self.proto.graph
         needed, kept = set(self.outputs), []
         for node in reversed(graph.node):
+            if node.op_type in _OPTIONAL and not any(n in needed for n in node.output[1:]):
+                del node.output[1:]
             if any(n in needed for n in node.output):
                 needed |= set(node.input) | captured(node)
                 kept.insert(0, node)

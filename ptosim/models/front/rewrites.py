@@ -475,7 +475,18 @@ def _einsum(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] 
     return c.finish()
 
 
+def _dropout(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | None:
+    """A name, but in training; one that is an output of the model keeps its own."""
+    training = editor.constants.get(node.input[2]) if len(node.input) > 2 else np.False_
+    if training is None or training.any() or any(node.output[1:]):
+        return None
+    made = editor.node("Identity", node.input[:1], f"{node.name or node.output[0]}_same")
+    made.output[0] = node.output[0]
+    return [made]
+
+
 _RULES: dict[str, Rule] = {
+    "Dropout": _dropout,
     "InstanceNormalization": _instance_norm,
     "LpNormalization": _lp_norm,
     "Einsum": _einsum,
