@@ -25,7 +25,7 @@ from ptosim.language.targets import (
     default_chip,
     targets_of_modules,
 )
-from ptosim.language.toolchains import CHOICES, settings_of
+from ptosim.language.toolchains import CHOICES, gone_options, settings_of
 from ptosim.language.verify.attributes import MICRO_CODE, VIRTUAL_CODE
 from ptosim.language.verify.checks import (
     fifo_pairs,
@@ -231,6 +231,7 @@ def _check(
     )
     level = settings.level
     sink.level = "inferred 3" if level == 3 and "level" not in settings.given else str(level)
+    sink.extend(gone_options(source, resolved.date))
     verify(resolved, sink)
     scratch.decide(resolved)
     if not _has_syntax_errors(sink):

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule, Settings
 from ptosim.ground.ir.types import ScalarType
+from ptosim.ground.isa.dates import holds
 from ptosim.ground.records import NamedTuple
+from ptosim.ground.source import Source, Span
 
 TOOLCHAINS = ("pypto", "ptodsl", "pto-dsl", "none")
 """The words of `--as`."""
@@ -134,6 +137,24 @@ def _run_line(text: str) -> Chosen | None:
     given = re.search(r"--pto-level[= ]level([123])", " ".join(words))
     sync = "auto" if any(w.split("=")[0] in _INSERTS for w in words) else "manual"
     return Chosen(int(given[1]) if given else 2, sync, "the `// RUN:` line")
+
+
+_GONE = "--enable-graph-sync-solver"
+
+
+def gone_options(source: Source, date: str) -> Iterator[Diagnostic]:
+    """Report an option of a `// RUN:` line that the assembler of a date is reported to lack."""
+    found = _RUN.search(source.text) if "RUN:" in source.text else None
+    if found is None or _GONE not in found["options"] or not holds({"since": "2026-09"}, date):
+        return
+    at = found.start("options") + found["options"].index(_GONE)
+    yield finding(
+        "PTO3019",
+        f"`{_GONE}` is reported to be gone in assembler 0.61; it is read as automatic "
+        "synchronisation",
+        Span(source, at, at + len(_GONE)),
+        help="write `--enable-insert-sync`",
+    )
 
 
 # -- which functions the assembler synchronises ----------------------------------------------------

@@ -38,6 +38,7 @@ _SYNC = (
 )
 """Modes of automatic synchronisation; ptosim has one, which orders all that any of them orders."""
 
+_GONE = "--enable-graph-sync-solver"
 _SWITCHES = frozenset((
     *_SYNC, "--emit-pto-ir", "--emit-vpto", "--plan-memory-order-by-size", "--enable-op-fusion",
     "--enable-tile-op-expand", "--enable-shape-inference", "--enable-vexpdif-fusion",
@@ -94,6 +95,8 @@ def translated(argv: Sequence[str], known: Sequence[str]) -> list[str]:
     for option in given:
         words = _OWN[option.name](option.value) if option.name in _OWN else ()
         own += words if words and words[0] in known else ()
+    if any(o.name == _GONE and o.is_on for o in given) and _after(rest, "--compat") == "2026-09":
+        streams.write_error(f"warning: {_GONE} is reported to be gone in assembler 0.61\n")
     is_automatic = any(o.name in _SYNC and o.is_on for o in given)
     if is_automatic and "--sync" in known and not any(w.startswith("--sync") for w in rest):
         own += ("--sync", "auto")
@@ -127,11 +130,11 @@ def _refuse(given: Sequence[_Given], rest: Sequence[str]) -> None:
             raise UsageError(_ONLY_A5[option.name])
 
 
-def _after(rest: Sequence[str]) -> str | None:
-    """The value of ptosim's own option for the target."""
+def _after(rest: Sequence[str], option: str = "--target") -> str | None:
+    """The value of an option of ptosim's own."""
     for word, following in zip(rest, [*rest[1:], ""], strict=True):
         name, equals, value = word.partition("=")
-        if name == "--target":
+        if name == option:
             return value if equals else following
     return None
 

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     if not rows:
         families = sorted({d.family for d in map(isa().get, isa().names()) if d is not None})
         raise UsageError("no operation fits", help=f"families: {', '.join(families)}")
-    return operations_report(rows)
+    return operations_report(rows, date)
 
 
 def _of_one(definition: OpDef, options: argparse.Namespace) -> Report:
@@ -57,7 +57,7 @@ def _of_one(definition: OpDef, options: argparse.Namespace) -> Report:
         return example_report(definition)
     if options.cost:
         return costs_report(definition, [_cost(definition, target) for target in TARGETS])
-    return operation_report(definition)
+    return operation_report(definition, options.compat)
 
 
 def _cost(definition: OpDef, target: str) -> ExampleCost:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
+from ptosim.ground.diagnostics.boards import BoardRule, changed
 from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.profiles import SwitchDef, switches
@@ -35,11 +37,13 @@ _WIDE = 400
 is for grep; a screen cuts what it is to what fits."""
 
 
-def operation_report(definition: OpDef) -> Report:
-    """Return what is known of one operation."""
+def operation_report(definition: OpDef, date: str | None = None) -> Report:
+    """Return what is known of one operation, with what a later date changes."""
+    rule = changed(date).get(definition.mnemonic) if date is not None else None
+    told = f"\n{date}, {_sure(rule)}: {rule.title}\n" if rule is not None else ""
     return one_section(
-        lambda room: [Verbatim(card(definition, room.width))],
-        lambda: _facts(definition),
+        lambda room: [Verbatim(card(definition, room.width) + told)],
+        lambda: {**_facts(definition), **_certainty(_sure(rule) if rule is not None else None)},
         own={"markdown": lambda: "\n".join(section(definition)) + "\n"},
     )
 
@@ -78,13 +82,32 @@ def costs_report(definition: OpDef, costs: Sequence[ExampleCost]) -> Report:
     )
 
 
-def operations_report(rows: list[OpDef]) -> Report:
-    """Return the table of operations."""
+def operations_report(rows: list[OpDef], date: str | None = None) -> Report:
+    """Return the table of operations; of a date that no tree shows, with how certain each is."""
+    sure = _certainties(rows, date)
     return one_section(
-        lambda _: _table(rows),
-        lambda: [_facts(d) for d in rows],
+        lambda _: _table(rows, sure, date),
+        lambda: [{**_facts(d), **_certainty(sure.get(d.mnemonic))} for d in rows],
         own={"markdown": lambda: reference(rows)},
     )
+
+
+def _certainties(rows: list[OpDef], date: str | None) -> dict[str, str]:
+    """How certain the row of a date that no tree shows is, by the rule that changes it; as the
+    default date has it if none does. Nothing for other dates."""
+    rules = changed(date) if date is not None else {}
+    if not rules:
+        return {}
+    found = ((d.mnemonic, rules.get(d.mnemonic)) for d in rows)
+    return {name: _sure(rule) if rule else f"as {DEFAULT_DATE}" for name, rule in found}
+
+
+def _sure(rule: BoardRule) -> str:
+    return f"{'open' if rule.certainty == 'open' else 'certain'} ({rule.id})"
+
+
+def _certainty(word: str | None) -> dict[str, str]:
+    return {"certainty": word} if word is not None else {}
 
 
 def _facts(definition: OpDef) -> dict[str, object]:
@@ -128,10 +151,11 @@ def _example_facts(definition: OpDef) -> dict[str, object]:
     return {"example": example.line, "program": example.program, "used_by": _used_by(definition)}
 
 
-def _table(rows: list[OpDef]) -> list[Part]:
+def _table(rows: list[OpDef], sure: dict[str, str], date: str | None) -> list[Part]:
     cells = [
         (d.mnemonic, d.family, *(d.status[t] for t in TARGETS), d.basis or "",
-         "/".join(dict.fromkeys(p.pipe for p in d.pipes)), d.summary)
+         "/".join(dict.fromkeys(p.pipe for p in d.pipes)),
+         *([sure[d.mnemonic]] if sure else ()), d.summary)
         for d in rows
     ]  # fmt: skip
     status = [f"status {t}" for t in TARGETS]
@@ -139,7 +163,7 @@ def _table(rows: list[OpDef]) -> list[Part]:
     for target in TARGETS:
         number = Counter(str(d.status[target]) for d in rows)
         counts.append(f"{target}: " + ", ".join(f"{n} {s}" for s, n in sorted(number.items())))
-    columns = ("operation", "family", *status, "basis", "pipe", "what")
+    columns = ("operation", "family", *status, "basis", "pipe", *([date] if sure else ()), "what")
     essential, drop = ["operation", *status], ["pipe", "basis", "family"]
     made = table("", columns, cells, essential=essential, drop=drop, cut=True, pipe=_WIDE)
     return [made, Line("; ".join(counts))]

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.diagnostics.boards import board_rules
+from ptosim.ground.diagnostics.boards import board_rules, changed
 from ptosim.ground.diagnostics.catalog import catalog
 
 RULES = [rule for rule in board_rules().values() if rule.codes]
-"""Without those about reading what is found (A29, A30)."""
+"""Without those about reading what is found (A29, A30, B8) and what needs no flag (A07e)."""
 
 
-def findings(text, rule):
-    found = ptosim.check(text, args=dict(rule.args))
+def findings(rule, side):
+    text = rule.wrong if side == "wrong" else rule.right
+    date = rule.dates[side == "right"]
+    found = ptosim.check(text, args=dict(rule.args), compat=date)
     return [d for d in found if d.severity.word != "note" or d.code in rule.codes]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
 def test_what_breaks_a_rule_is_found(rule):
-    assert {d.code for d in findings(rule.wrong, rule)} & set(rule.codes)
+    assert {d.code for d in findings(rule, "wrong")} & set(rule.codes)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
 def test_what_keeps_a_rule_is_not_blamed(rule):
-    assert findings(rule.right, rule) == []
+    assert findings(rule, "right") == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
 def test_findings_name_the_rule(rule):
-    told = [d.to_dict() for d in findings(rule.wrong, rule)]
+    told = [d.to_dict() for d in findings(rule, "wrong")]
     assert rule.id in [d.get("rule_id") for d in told]
     assert catalog().keys() >= set(rule.codes)
 
 
 def test_the_severity_of_a_rule_is_that_of_its_finding():
     for rule in RULES:
-        worst = max(findings(rule.wrong, rule), key=lambda d: d.severity)
+        worst = max(findings(rule, "wrong"), key=lambda d: d.severity)
         assert worst.severity.word == rule.severity, rule.id
 
 
@@ -142,3 +145,48 @@ def test_a_half_that_nothing_reads_is_told():
     text = loads_computes_stores(lines, "a5").replace("tabs ins(%a", "tabs ins(%c")
     unread = [d for d in ptosim.check(text, compat="2026-09") if d.code == "PTO7404"]
     assert ["%d" in d.message for d in unread] == [True]
+
+
+def test_a_pipe_that_only_an_operation_of_the_library_uses_is_a_pipe():
+    """A07v: on A5 mgather is on PIPE_V, also where nothing else is: a flag from S does not cover it."""
+    rule = board_rules()["A07v"]
+    text = rule.right.replace("<PIPE_V>, <PIPE_MTE3>", "<PIPE_S>, <PIPE_MTE3>")
+    assert "PTO5201" in [d.code for d in ptosim.check(text)]
+
+
+def test_flags_of_assemblers_before_0_63_take_tci_for_the_scalar_unit():
+    """B5: the finding says whose flags they are, and offers no flag alone, for one static flag
+    switches insertion off."""
+    rule = board_rules()["B5"]
+    (found,) = [d for d in ptosim.check(rule.wrong) if d.is_error]
+    assert "PIPE_S" in found.notes[-1] and "0.63" in (found.help or "") and not found.fixes
+
+
+@pytest.mark.parametrize(("offset", "cure"), [
+    (1, "an offset of at most 0, or a size of at most 7"), (9, "an offset of at most 0"),
+])  # fmt: skip
+def test_a_window_that_leaves_the_constants_of_its_view_says_by_how_much(offset, cure):
+    """B1: 0.61 counts constants of make_tensor_view as extents where the type says `?`."""
+    text = board_rules()["B1"].wrong
+    text = text.replace("[%c1, %c0]", "[%far, %c0]")
+    text = text.replace("    %w = ", f"    %far = arith.constant {offset} : index\n    %w = ")
+    (found,) = [d for d in ptosim.check(text, compat="2026-09") if d.is_error]
+    assert (found.code, found.rule_id, found.help) == ("PTO2026", "B1", cure)
+
+
+def test_bytes_are_gathered_with_zeros_above_in_september():
+    """B9: 16-bit offsets count bytes of the table; lanes are 16-bit integers."""
+    rule = board_rules()["B9"]
+    table = np.arange(128, dtype=np.uint8) + 100
+    got = ptosim.load(rule.right, compat="2026-09").run({"x": table, "y": np.zeros(128, np.uint16)})
+    assert got.outputs["y"].tolist() == [107] * 128
+    wide = rule.right.replace("128xui16", "640xui16").replace("128xpred", "640xpred")
+    told = [d.message for d in ptosim.check(wide, compat="2026-09") if d.is_rejection]
+    assert any("at most 4 registers" in text for text in told)
+
+
+def test_september_is_read_as_the_rules_say():
+    """What no rule of a date changes is as in August; `ops` says which of the others are certain."""
+    rules = changed("2026-09")
+    assert changed("2026-08") == {} and rules["tload"].id == "B2" and rules["store"].id == "B4"
+    assert {rule.certainty for rule in rules.values()} == {"sources", "open"}

@@ -64,6 +64,8 @@ class Monitor(Marks):
         """`insts` are what an engine executes of the program: what is to be watched is put there
         in copies. In cores that are `ordered` no pipe is ahead of the text."""
         pipes = {i.pipe for i in program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
+        for op in (i.op for i in program.insts if i.op is not None):
+            pipes |= op.passes.pipes if op.passes is not None else set()
         clocks = Clocks(machine.cores, pipes, resolved.target, ordered=ordered)
         report = Reporter(resolved, machine, sink, clocks)
         super().__init__(program, machine, clocks, report, chosen, resolved.target)

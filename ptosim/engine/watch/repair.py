@@ -6,6 +6,7 @@ comes before the first in the text, in the body of the loop that carries the dep
 
 from __future__ import annotations
 
+from ptosim.engine.watch.access import Access
 from ptosim.ground.diagnostics.model import Fix
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
@@ -245,3 +246,20 @@ def _flag(word: str, source: str, target: str, number: int) -> str:
     from ptosim.language.build import Builder, text_of
 
     return text_of([Builder().flag(word, source, target, number)])
+
+def is_inserted(resolved: ResolvedModule, access: Access) -> bool:
+    """True for an access in a function into which the assembler inserts flags."""
+    home = access.inst.op.function if access.inst.op is not None else None
+    names = {f.op: f.name for f in resolved.functions.values()}
+    return home is not None and names.get(home) in resolved.settings.ordered
+
+
+def mistaken(resolved: ResolvedModule, access: Access) -> tuple[str, ...]:
+    """Return a note on flags that are inserted from a pipe which does not do an access, if any."""
+    passes = access.inst.op.passes if access.inst.op is not None else None
+    if passes is None or passes.modelled is None or not is_inserted(resolved, access):
+        return ()
+    return (
+        f"assemblers before 0.63 take '{access.inst.operation.name}' for an operation of "
+        f"PIPE_{passes.modelled}: the flags that they insert order nothing",
+    )

@@ -8,7 +8,7 @@ from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import EVERY, Clocks
 from ptosim.engine.watch.definedness import Cause, Step, Trail
-from ptosim.engine.watch.repair import Nesting, Repairs
+from ptosim.engine.watch.repair import Nesting, Repairs, is_inserted, mistaken
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink
 from ptosim.ground.ir.core import Operation
@@ -91,6 +91,7 @@ class Reporter:
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
         text = _APART.format(repair.text) if one.core.cluster is not two.core.cluster else None
         schedule = self._schedule(one, two, source)
+        wrong = mistaken(self.resolved, one)
         replays = f"`run --schedule {schedule}` has them the other way round"
         self.sink.report(
             code,
@@ -108,9 +109,10 @@ class Reporter:
             notes=(
                 *_rule(code, source, target, one.core.cluster is two.core.cluster),
                 *((replays,) if schedule is not None else ()),
+                *wrong,
             ),
-            help=text or repair.text,
-            fixes=repair.fixes,
+            help=_OWN_FLAGS.format(repair.text) if wrong else text or repair.text,
+            fixes=repair.fixes if not wrong else (),
             context={
                 "kind": kind,
                 "space": print_.shadow.name,
@@ -126,13 +128,9 @@ class Reporter:
         known. A function into which flags are inserted keeps its order."""
         from ptosim.engine.core.schedule import number_of  # most programs have no race
 
-        inserted = self.resolved.settings.ordered
-        home = one.inst.op.function if one.inst.op is not None else None
         if one.core is two.core:
-            names = {f.op: f.name for f in self.resolved.functions.values()}
-            is_kept = home is not None and names.get(home) in inserted
             is_same = one.inst.pipe == two.inst.pipe
-            return None if is_kept or is_same else number_of(source, same_core=True)
+            return None if is_inserted(self.resolved, one) or is_same else number_of(source, same_core=True)
         return number_of(source, same_core=False) if one.core.index < two.core.index else None
 
     def left_out(self, earlier: Entry, later: Entry, print_: Footprint) -> None:
@@ -458,6 +456,10 @@ def _place(print_: Footprint, extent: tuple[int, int]) -> str:
     return f"{what}{name} [{low:#x}, {high:#x})"
 
 
+_OWN_FLAGS = (
+    "assemble with 0.63 (`--compat 2026-09`), or write all flags of the function yourself, for "
+    "these two {}"
+)
 _APART = "give each block bytes of its own (`pto.get_block_idx` says which one it is), or {}"
 
 

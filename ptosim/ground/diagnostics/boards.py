@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.data import TomlTable, derived, read_toml
 from ptosim.ground.records import NamedTuple
 
@@ -26,8 +27,8 @@ _LINES = r"""\1pto.set_flag[<PIPE_\2>, <PIPE_\3>, <EVENT_ID\4>]
 
 class BoardRule(NamedTuple):
     """A rule: where it holds, what is told of it, how certain it is and who told it; the codes that
-    find it; a program that breaks it and one that does not, with the arguments that show it. A rule
-    about reading what is found has no codes and no programs."""
+    find it; a program that breaks it and one that does not, with the arguments that show it and the
+    date of the language for each. A rule about reading what is found has no codes and no programs."""
 
     id: str
     title: str
@@ -41,6 +42,8 @@ class BoardRule(NamedTuple):
     wrong: str
     right: str
     args: Mapping[str, int]
+    dates: tuple[str, str]
+    of: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
         """Return the rule as JSON data."""
@@ -49,6 +52,9 @@ class BoardRule(NamedTuple):
     def told(self) -> str:
         """Return the rule as plain text."""
         given = "".join(f" --arg {name}={value}" for name, value in self.args.items())
+        words = [
+            f"{given}{f' --compat {date}' if date != DEFAULT_DATE else ''}" for date in self.dates
+        ]
         parts = [
             f"{self.id} ({self.severity}, {', '.join(self.targets)}): {self.title}",
             *("\n".join(textwrap.wrap(part, 78)) for part in (self.text, f"Cure: {self.cure}")),
@@ -56,9 +62,11 @@ class BoardRule(NamedTuple):
             f"Found by: {', '.join(self.codes) or 'nothing: it is about reading findings'}.",
         ]
         if self.wrong:
-            wrong, right = (textwrap.indent(text, "    ") for text in (self.wrong, self.right))
-            parts += [f"Wrong{f' (with{given})' if given else ''}:\n\n{wrong}"]
-            parts += [f"Right:\n\n{right}"]
+            for side, text, said in zip(
+                ("Wrong", "Right"), (self.wrong, self.right), words, strict=True
+            ):
+                parts += [f"{side}{f' (with{said})' if said else ''}:"]
+                parts += [textwrap.indent(text, "    ")]
         return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
@@ -69,18 +77,26 @@ def board_rules() -> dict[str, BoardRule]:
     return {row["id"]: _rule(row, content["frame"]) for row in content["rule"]}
 
 
+def changed(date: str) -> dict[str, BoardRule]:
+    """Return the rules by which a date after the default one differs, by the operations that they
+    change, without their dialect."""
+    rules = board_rules().values() if date > DEFAULT_DATE else ()
+    return {name: rule for rule in reversed(list(rules)) for name in rule.of}
+
+
 def _rule(row: TomlTable, frames: TomlTable) -> BoardRule:
     if row["certainty"] not in CERTAINTIES:
         raise IsaDataError(
             f"isa/{_FILE}, {row['id']}: certainty is one of {', '.join(CERTAINTIES)}"
         )
-    wrong, right = (
-        _program(row, frames, row[side]) if side in row else "" for side in ("wrong", "right")
-    )
+    wrong = _program(row, frames, row["wrong"]) if "wrong" in row else ""
+    right = _program(row, frames, row["right"]) if "right" in row else wrong
     return BoardRule(
         row["id"], row["title"], tuple(row["targets"]), row["severity"], row["certainty"],
         row["source"], row["text"], row["cure"], tuple(row["codes"]), wrong, right,
         row.get("args", {}),
+        (row.get("wrong_date", DEFAULT_DATE), row.get("right_date", DEFAULT_DATE)),
+        tuple(row.get("of", "").split()),
     )  # fmt: skip
 
 

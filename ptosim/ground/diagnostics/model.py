@@ -124,7 +124,10 @@ class Diagnostic(Shown):
     def rule_id(self) -> str | None:
         """The rule of boards that it tells (`ptosim explain A08`); None for most findings."""
         labels = (label.text for label in self.labels)
-        return rule_of(self.code, " ".join((self.message, *labels, *self.notes, self.help or "")))
+        sides = [self.context.get(side) for side in ("first", "second")]
+        pipes = (f"{s['op']} on PIPE_{s['pipe']}" for s in sides if isinstance(s, dict))
+        told = (self.message, *labels, *self.notes, self.help or "", *pipes)
+        return rule_of(self.code, " ".join(told))
 
     def to_dict(self) -> dict[str, object]:
         """Return the finding as plain JSON data, the same that `--format json` prints."""

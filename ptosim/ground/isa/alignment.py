@@ -63,6 +63,11 @@ class Passes(NamedTuple):
     flags: tuple[tuple[str, str], ...]
     modelled: str | None
 
+    @property
+    def pipes(self) -> set[str]:
+        """Every pipe that has to do with it."""
+        return {*self.before, *(p for step in self.steps for p in (step.pipe, *step.after))}
+
 
 class PassesRow(NamedTuple):
     """An entry of the data with the conditions that it holds under."""

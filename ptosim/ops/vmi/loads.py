@@ -209,7 +209,7 @@ def vgather(ctx: LogicalContext) -> Run:
     the others, which read nothing."""
     lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
     through = ctx["passthru"] if ctx.has("passthru") else None
-    at, width, index = address(ctx, "base", aligned=False), lanes.itemsize, indices(ctx)
+    at, width, index = address(ctx, "base", aligned=False), element_bytes(ctx, "base"), indices(ctx)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -230,10 +230,12 @@ def _placed(
     lanes: np.dtype,
     through: np.ndarray | None,
 ) -> np.ndarray:
+    width, bits = element_bytes(ctx, "base"), f"u{lanes.itemsize}"  # bytes have zeros above them
     if mask.off is None:
-        return gathered(ctx, core, starts, lanes.itemsize).view(lanes)
+        return gathered(ctx, core, starts, width).astype(bits, copy=False).view(lanes)
     result = np.zeros(len(starts), lanes) if through is None else through.copy()
-    result[mask.on] = gathered(ctx, core, starts[mask.on], lanes.itemsize).view(lanes)
+    found = gathered(ctx, core, starts[mask.on], width)
+    result[mask.on] = found.astype(bits, copy=False).view(lanes)
     return result
 
 

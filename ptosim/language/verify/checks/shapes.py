@@ -170,11 +170,13 @@ def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     for op in resolved.ops:
         if "window" in op.traits and op.bound.get("offsets") and op.results:
             whole = _view_dims(op.bound["source"].type)
-            yield from _window(op, _made(op, whole) if made_of else whole, source)
+            made = _made(op, whole) if made_of else whole
+            yield from _window(op, made, source, "" if made == whole else _EXTENTS)
 
 
 _MADE_OF = {"since": "2026-09"}
 """Constants that a view is made of count as its extents where its type has `?` (pypto#2686)."""
+_EXTENTS = "constants that the view is made of are its extents: assembler 0.61 and later refuse this"
 
 
 def _made(op: Operation, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -186,7 +188,9 @@ def _made(op: Operation, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(d if d is not None else constant(s) for d, s in zip(dims, shape, strict=True))
 
 
-def _window(op: Operation, whole: tuple[Dim, ...], source: Source) -> Iterator[Diagnostic]:
+def _window(
+    op: Operation, whole: tuple[Dim, ...], source: Source, why: str
+) -> Iterator[Diagnostic]:
     offsets, sizes = op.bound.get("offsets") or [], op.bound.get("sizes") or []
     result = _view_dims(op.results[0].type)
     for dim, operand in enumerate(offsets):
@@ -210,19 +214,30 @@ def _window(op: Operation, whole: tuple[Dim, ...], source: Source) -> Iterator[D
         limit = whole[dim] if len(whole) == len(sizes) else None
         if limit is not None and offset is not None and offset >= 0 and offset + size > limit:
             text = f"offset {offset} + size {size} exceeds static source dim ({limit}) at dim {dim}"
-            yield _outside_view(op, operand, text, source)
+            yield _outside_view(op, operand, text, source, why, _within(limit, offset, size))
 
 
 def _view_dims(type_: object) -> tuple[Dim, ...]:
     return type_.dims if isinstance(type_, ViewType) else ()
 
 
-def _outside_view(op: Operation, operand: Operand, text: str, source: Source) -> Diagnostic:
+def _within(limit: int, offset: int, size: int) -> str:
+    """What to write for a window of a size at an offset that leaves its view."""
+    if size > limit:
+        return f"a size of at most {limit - offset if offset < limit else limit}"
+    most = f"a size of at most {limit - offset}" if offset < limit else ""
+    return f"an offset of at most {limit - size}{f', or {most}' if most else ''}"
+
+
+def _outside_view(
+    op: Operation, operand: Operand, text: str, source: Source, why: str = "", cure: str = ""
+) -> Diagnostic:
     return finding(
         "PTO2026",
         f"'{op.name}' op {text}",
         operand_span(operand, op, source),
-        notes=("a window is inside its view",),
+        notes=(why or "a window is inside its view",),
+        help=cure or None,
     )
 
 
