@@ -194,7 +194,8 @@ def test_every_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
         for row in tile_rows()
         for variant in row.variants
         for rule in (*variant.rules, *variant.elements)
-        if getattr(rule, "code", None) not in ("PTO3017", "PTO3018")  # of September: boards show them
+        if getattr(rule, "code", None)
+        not in ("PTO3017", "PTO3018")  # of September: boards show them
     }
     assert {name: rule for rule, name in wanted.items() if rule not in broken} == {}
 

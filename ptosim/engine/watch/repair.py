@@ -247,6 +247,7 @@ def _flag(word: str, source: str, target: str, number: int) -> str:
 
     return text_of([Builder().flag(word, source, target, number)])
 
+
 def is_inserted(resolved: ResolvedModule, access: Access) -> bool:
     """True for an access in a function into which the assembler inserts flags."""
     home = access.inst.op.function if access.inst.op is not None else None

@@ -130,7 +130,11 @@ class Reporter:
 
         if one.core is two.core:
             is_same = one.inst.pipe == two.inst.pipe
-            return None if is_inserted(self.resolved, one) or is_same else number_of(source, same_core=True)
+            return (
+                None
+                if is_inserted(self.resolved, one) or is_same
+                else number_of(source, same_core=True)
+            )
         return number_of(source, same_core=False) if one.core.index < two.core.index else None
 
     def left_out(self, earlier: Entry, later: Entry, print_: Footprint) -> None:

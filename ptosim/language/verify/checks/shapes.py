@@ -176,7 +176,9 @@ def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 
 _MADE_OF = {"since": "2026-09"}
 """Constants that a view is made of count as its extents where its type has `?` (pypto#2686)."""
-_EXTENTS = "constants that the view is made of are its extents: assembler 0.61 and later refuse this"
+_EXTENTS = (
+    "constants that the view is made of are its extents: assembler 0.61 and later refuse this"
+)
 
 
 def _made(op: Operation, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
