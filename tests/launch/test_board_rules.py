@@ -159,7 +159,8 @@ def test_flags_of_assemblers_before_0_63_take_tci_for_the_scalar_unit():
     switches insertion off."""
     rule = board_rules()["B5"]
     (found,) = [d for d in ptosim.check(rule.wrong) if d.is_error]
-    assert "PIPE_S" in found.notes[-1] and "0.63" in (found.help or "") and not found.fixes
+    assert ["PIPE_S" in found.notes[-1], "0.63" in (found.help or "")] == [True, True]
+    assert not found.fixes
 
 
 @pytest.mark.parametrize(("offset", "cure"), [
@@ -188,5 +189,6 @@ def test_bytes_are_gathered_with_zeros_above_in_september():
 def test_september_is_read_as_the_rules_say():
     """What no rule of a date changes is as in August; `ops` says which of the others are certain."""
     rules = changed("2026-09")
-    assert changed("2026-08") == {} and rules["tload"].id == "B2" and rules["store"].id == "B4"
+    assert changed("2026-08") == {}
+    assert (rules["tload"].id, rules["store"].id) == ("B2", "B4")
     assert {rule.certainty for rule in rules.values()} == {"sources", "open"}

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.data import TomlTable, derived, read_toml
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.records import NamedTuple
 
 _FILE = "boards.toml"
@@ -28,7 +28,8 @@ _LINES = r"""\1pto.set_flag[<PIPE_\2>, <PIPE_\3>, <EVENT_ID\4>]
 class BoardRule(NamedTuple):
     """A rule: where it holds, what is told of it, how certain it is and who told it; the codes that
     find it; a program that breaks it and one that does not, with the arguments that show it and the
-    date of the language for each. A rule about reading what is found has no codes and no programs."""
+    date of the language for each, the operations that a rule of a date changes. A rule on reading
+    what is found has no codes and no programs."""
 
     id: str
     title: str
