@@ -163,7 +163,15 @@ def _table(rows: list[OpDef], sure: dict[str, str], date: str | None) -> list[Pa
     for target in TARGETS:
         number = Counter(str(d.status[target]) for d in rows)
         counts.append(f"{target}: " + ", ".join(f"{n} {s}" for s, n in sorted(number.items())))
-    columns = ("operation", "family", *status, "basis", "pipe", *([date or ""] if sure else ()), "what")
+    columns = (
+        "operation",
+        "family",
+        *status,
+        "basis",
+        "pipe",
+        *([date or ""] if sure else ()),
+        "what",
+    )
     essential, drop = ["operation", *status], ["pipe", "basis", "family"]
     made = table("", columns, cells, essential=essential, drop=drop, cut=True, pipe=_WIDE)
     return [made, Line("; ".join(counts))]
