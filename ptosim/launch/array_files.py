@@ -399,8 +399,6 @@ def _file(spec: str, base: Path | None) -> np.ndarray:
     name, rest = in_file(spec)
     path = Path(name) if base is None else beside(base, name)
     if name.endswith((".npy", ".npz")):
-        from ptosim.launch.array_files import load_npy, load_npz  # most runs read no file
-
         return load_npy(path) if name.endswith(".npy") else load_npz(path, rest)
     if name.endswith(".bin"):
         return _raw(path, spec, rest)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.core.bound import DecodedProgram, Depth
+from ptosim.engine.core.bound import Depth
 from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.pace import Retirement
-from ptosim.engine.timed.timing_bridge import TimingBridge
-from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor, attach
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, Trap, UnsupportedError
-from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.ground.limits import current
@@ -28,7 +25,6 @@ from ptosim.language.place.cores import CoreRole
 from ptosim.launch import arguments, results
 from ptosim.launch.arguments import told_arguments
 from ptosim.launch.binding import Binding
-from ptosim.launch.footprint import footprint_of
 from ptosim.launch.prepared import Args, Prepared, RunOptions, prepare
 from ptosim.machine.core import (
     SLOT_BLOCK,
@@ -41,77 +37,11 @@ from ptosim.machine.core import (
     Machine,
 )
 from ptosim.machine.tile import TileRef, load_tile
-from ptosim.time.chip import Blocks, at_once
-from ptosim.time.report.totals import CostReport
+from ptosim.time.chip import Blocks
 
 if TYPE_CHECKING:
     from ptosim.engine.core.schedule import Scheduled
-
-# From a launch to what it costs.
-
-
-def all_blocks(prepared: Prepared, options: RunOptions, differ: str = "") -> Blocks:
-    """Return the blocks of a launch, all of which are timed, and how many run at a time."""
-    count = options.block_num
-    kinds = [role.kind for role in prepared.roles]
-    pipes = {op.queue for function in prepared.functions for op in function.ops}
-    room = at_once(machine_of(prepared.front.chip).cores, kinds, pipes)
-    return Blocks(count, min(room, count), count, differ)
-
-
-def bridge_of(
-    prepared: Prepared,
-    program: DecodedProgram,
-    machine: Machine,
-    figures: tuple[CostTable, int] | None = None,
-    copies: int = 1,
-) -> TimingBridge:
-    """Return the timing model of a launch, fed from its instructions; by these figures, with so
-    many buffers more."""
-    table, buffers = figures or (cost_table(prepared.front.chip), 0)
-    return TimingBridge(
-        program,
-        prepared.resolved,
-        machine,
-        table,
-        is_ordered=prepared.is_ordered,
-        buffers=buffers,
-        copies=copies,
-    )
-
-
-def begin(engine: Engine, blocks: Blocks) -> None:
-    """Begin the timing of a launch with values: what repeats is kept once."""
-    in_waves(engine, blocks)
-    engine_bridge(engine).folds = True
-
-
-def in_waves(engine: Engine, blocks: Blocks) -> None:
-    """Let the blocks of a launch run as many at a time as the chip has room for."""
-    if blocks.timed > blocks.at_once:
-        engine_bridge(engine).in_waves(blocks.at_once)
-
-
-def _as_it_is(core: Core) -> Core:
-    """A core whose numbers stay when the launch gives its own back: a footprint is for later."""
-    kept = copy(core)
-    kept.slots = list(core.slots)
-    return kept
-
-
-def report_of(
-    prepared: Prepared, engine: Engine, blocks: Blocks | None = None, last_wave: int | None = None
-) -> CostReport:
-    """Return the cost of a launch that was executed with timing."""
-    bridge = engine_bridge(engine)
-    report = CostReport(bridge.model, bridge.table, prepared.function.name, blocks, last_wave)
-    report.touches = partial(
-        footprint_of,
-        program=engine.program,
-        cores=[_as_it_is(core) for core in engine.machine.cores],
-        functions=prepared.resolved.functions.values(),
-    )
-    return report
+    from ptosim.time.report.totals import CostReport
 
 
 class Extent(NamedTuple):
@@ -230,7 +160,7 @@ class Launch:
         self.is_timed = self.options.timing and pace is None
         timing = None
         if self.is_timed:
-            from ptosim.launch.launch import bridge_of  # brings the laws of time
+            from ptosim.launch.timing import bridge_of  # brings the laws of time
 
             timing = bridge_of(self.prepared, self.program, self.machine, self.figures)
         self.begin(observers, pace=pace, timing=timing)
@@ -247,7 +177,7 @@ class Launch:
         """Execute and collect."""
         self.start(observers)
         if self.is_timed:
-            from ptosim.launch.launch import begin
+            from ptosim.launch.timing import begin
 
             begin(self.engine, self.blocks)
         monitor = self.sanitizers()
@@ -297,14 +227,14 @@ class Launch:
     def _cost(self) -> CostReport | None:
         if not self.is_timed:
             return None
-        from ptosim.launch.launch import report_of
+        from ptosim.launch.timing import report_of
 
         return report_of(self.prepared, self.engine, self.blocks)
 
     @cached_property
     def blocks(self) -> Blocks:
         """How the blocks share the cores of the chip: all of them are executed and timed."""
-        from ptosim.launch.launch import all_blocks
+        from ptosim.launch.timing import all_blocks
 
         return all_blocks(self.prepared, self.options)
 

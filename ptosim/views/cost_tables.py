@@ -16,7 +16,6 @@ from ptosim.time.report.equal_cores import alike_cores, by_core, of_all
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.figures import PipeUse, Use
 from ptosim.time.report.totals import CostReport
-from ptosim.time.report.trust import carriers
 from ptosim.views.table import SHOWN, Part, Table, number, table
 from ptosim.views.text import DOUBT, Text
 
@@ -168,6 +167,8 @@ def renderables(
 
 def trust(reports: Sequence[CostReport], suffix: str) -> list[Part]:
     """Return which laws carry the time, and which measurement would narrow the bar most."""
+    from ptosim.time.report.trust import carriers
+
     found = carriers((r, r.error_bar) for r in reports)
     columns = ("law", number("cycles"), number("share", ".0%"), "operations", "known from",
                number("off by", ".0%"), number("bar after", ".1%"))  # fmt: skip

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.batch.batches import Batches
 from ptosim.engine.core.binder import Binder, Listener, Timing, listeners
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Region
 from ptosim.engine.core.execute import Numbers, executing, is_executing
@@ -64,7 +63,11 @@ class Engine(Binder):
         self.issue_by(None)
         self.scalars = [0] * len(machine.cores)  # executed since the last issue, by core
         batched = self.domain.has_regions and not self.is_observed
-        self.batches = Batches(self) if batched else None
+        self.batches = None
+        if batched:
+            from ptosim.engine.batch.batches import Batches  # a run without values has none
+
+            self.batches = Batches(self)
         for observer in observers:
             if hasattr(observer, "on_start"):
                 observer.on_start(self)

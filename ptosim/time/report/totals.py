@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ptosim.time.report.chains import chains
 from ptosim.time.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.time.report.figures import Figures
-from ptosim.time.report.hints import Hint, hints
 from ptosim.time.report.launch_times import LaunchTimes, launch_times
-from ptosim.time.report.roofline import Roof, rooflines
-from ptosim.time.report.trust import carriers
+
+if TYPE_CHECKING:
+    from ptosim.time.report.hints import Hint
+    from ptosim.time.report.roofline import Roof
 
 
 class CostReport(Figures):
@@ -38,11 +38,15 @@ class CostReport(Figures):
     @cached_property
     def roofline(self) -> list[Roof]:
         """Where every unit is between arithmetic and memory."""
+        from ptosim.time.report.roofline import rooflines
+
         return rooflines(self)
 
     @cached_property
     def hints(self) -> list[Hint]:
         """What may not have to take its time, dearest first."""
+        from ptosim.time.report.hints import hints
+
         return hints(self)
 
     @cached_property
@@ -59,6 +63,9 @@ class CostReport(Figures):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data."""
+        from ptosim.time.report.chains import chains
+        from ptosim.time.report.trust import carriers
+
         return {
             "target": self.target,
             "chip": self.chip,

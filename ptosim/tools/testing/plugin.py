@@ -178,8 +178,6 @@ class Pto:
 
     def assert_clean(self, result: Any) -> None:
         """Fail if a run found anything."""
-        from ptosim.tools.testing.plugin import assert_clean
-
         assert_clean(result)
 
 

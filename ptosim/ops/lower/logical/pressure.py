@@ -173,7 +173,6 @@ def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
     if not limits or in_snippet or not has_logical(resolved.ops):
         return
     # Most programs have none, and what lowers them takes as long to load as a small one to parse.
-    from ptosim.ops.lower.logical.pressure import KINDS, pressure
     from ptosim.ops.lower.logical.program import Lowered, takes_logical, vector_scopes
     from ptosim.ops.lower.logical.scope import NotLowered
 
