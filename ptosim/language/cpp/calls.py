@@ -60,8 +60,14 @@ class Calls(Loops):
             function = named(function)[0]
         if function.type == "field_expression":
             return self.method(function, args, node)
-        if function.type == "template_function" and text(field_of(function, "name")) in _CASTS:
-            return self._named_cast(function, args, node)
+        if function.type == "template_function":
+            if text(field_of(function, "name")) in _CASTS:
+                return self._named_cast(function, args, node)
+            if self.is_number(function):
+                return self.compared(function, args, node)
+        return self._call_of(function, args, node)
+
+    def _call_of(self, function: Any, args: list[Any], node: Any) -> Any:
         called = self._called(function)
         if isinstance(called, tuple):
             name, targs = called
@@ -104,7 +110,7 @@ class Calls(Loops):
         owner, name = field_of(function, "scope"), field_of(function, "name")
         path = text(function).split("<")[0].split("::")
         if b"numeric_limits" in function.text:
-            return self._limit(function)
+            return Lambda(None, self.qualified(function))
         if GROUP.encode() in function.text and function.text.endswith(b"::Create"):
             return (GROUP, [])
         if path[0] in SILENT or path[0] == "" or owner is None:
@@ -127,16 +133,13 @@ class Calls(Loops):
         if isinstance(found, Overloads) and not is_comm:
             return (found, targs) if targs else found
         if owner is not None and owner.type == "template_type":
-            return self._limit(function)
+            return Lambda(None, self.qualified(function))
         known = self.built_in(word, function) if not targs else None
         if not is_comm and is_type(known):
             return known
         if not is_comm and targs:
             return self.library_template(word, targs, function)
         return (f"comm.{word}" if is_comm else word, targs)
-
-    def _limit(self, function: Any) -> Any:
-        return Lambda(None, self.qualified(function))
 
     def _named_cast(self, function: Any, args: list[Any], node: Any) -> Any:
         target = named(field_of(function, "arguments"))[0]

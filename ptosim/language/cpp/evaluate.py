@@ -6,7 +6,6 @@ import ast
 import re
 from typing import Any
 
-from ptosim.ground.records import dataclass
 from ptosim.language.cpp import library
 from ptosim.language.cpp.arithmetic import literal
 from ptosim.language.cpp.declared import Declared, Overloads, field_of, fold, named, pack_in, text
@@ -39,20 +38,20 @@ from ptosim.language.cpp.kinds import (
     wrap,
 )
 from ptosim.language.cpp.names import Names, is_type
-from ptosim.language.cpp.state import DEEPEST, MOST_VALUES, CppError, NeedsConstant, refused
+from ptosim.language.cpp.state import (
+    DEEPEST,
+    MOST_VALUES,
+    CppError,
+    Extent,
+    NeedsConstant,
+    has_numbers,
+    refused,
+)
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
 )
 _HEX = frozenset("xX")
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """The dynamic valid rows (0) or columns (1) of a tile, as its members name them."""
-
-    tile: Tile
-    axis: int
 
 
 _MOST_CHOSEN = 64
@@ -382,7 +381,7 @@ class Expressions(Names):
             rows = zip(*(v.cells for v in values), strict=True)
             chosen: list[Any] = [Chosen(list(row), at) for row in rows]
             return Array(values[0].type, chosen)
-        if all(_has_numbers(v) for v in values) and len(values) <= _MOST_CHOSEN:
+        if all(has_numbers(v) for v in values) and len(values) <= _MOST_CHOSEN:
             names = values[0].fields
             fields = {n: Chosen([v.fields[n] for v in values], at) for n in names}
             return Struct(values[0].type, fields)
@@ -467,6 +466,10 @@ class Expressions(Names):
         type_ = found if is_type(found) else self._type_in(found, node)
         return number(library.size_of(type_, node), ULONG)
 
+    def _e_alignof_expression(self, node: Any) -> Num:
+        type_ = self.type_of(field_of(node, "type"))
+        return number(min(library.size_of(type_, node), 8), ULONG)
+
     def _e_pack_element(self, node: Any) -> Any:
         with self.scoped() as scope:
             scope.names[node.name] = node.value
@@ -492,12 +495,6 @@ class Expressions(Names):
 
     def _e_gnu_asm_expression(self, node: Any) -> Any:
         raise refused(node, "asm", "it is text for the compiler", "use the instructions on tiles")
-
-
-def _has_numbers(value: Any) -> bool:
-    """Is it an object of which every field is a number?"""
-    cells = value.fields.values() if isinstance(value, Struct) else ()
-    return bool(cells) and all(isinstance(c, Cell) and isinstance(c.value, Num) for c in cells)
 
 
 __all__ = ["ArrayType", "Declared", "DimsValue", "Expressions", "Overloads", "Place", "TileType"]

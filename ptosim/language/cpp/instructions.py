@@ -52,6 +52,8 @@ class Instructions(Sync):
         word = word.removesuffix("_IMPL")
         if word in _GRID:
             return self.grid(_GRID[word], node)
+        if word == "getFFTSMsg":
+            return self.message([self.num(self.ev(a), a) for a in args], node)
         if word in raw():
             raise refused(
                 node,

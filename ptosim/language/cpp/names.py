@@ -99,6 +99,8 @@ class Names(Templates):
             return Member("pipe", word)
         if word.startswith("EVENT_ID") and word[8:].isdigit():
             return number(int(word[8:]))
+        if word == "Signal":
+            return GlobalType(SCALARS["int32_t"], (1,) * 5, (1,) * 5, "nd")
         if word in ("TRandomKey", "TRandomCounter"):
             return ArrayType(SCALARS["uint32_t"], 2 if word == "TRandomKey" else 4)
         if word in library.CONSTANTS:
@@ -279,9 +281,13 @@ class Names(Templates):
                 scope.names[part.name] = part.value
                 return self.argument(part.pattern)
         if part.type == "type_descriptor":
-            if field_of(part, "declarator") is not None:
+            declarator = field_of(part, "declarator")
+            if declarator is None:
+                found = self.entity_or_type(field_of(part, "type"))
+            elif declarator.type in ("abstract_array_declarator", "abstract_function_declarator"):
+                found = self.ev(self.as_value(part))  # `a[0]`, `f(n)`: no type of either is used
+            else:
                 return self.type_of(part)
-            found = self.entity_or_type(field_of(part, "type"))
         else:
             found = self.ev(part)
         if isinstance(found, Cell):
@@ -295,6 +301,10 @@ class Names(Templates):
                 "headers are not read but those beside the file",
             )
         return found
+
+    def as_value(self, node: Any) -> Any:
+        """Return the expression of what was read as a type."""
+        raise NotImplementedError
 
     def entity_or_type(self, node: Any) -> Any:
         """Return what a type node names: it may be a value in the place of a type."""

@@ -7,7 +7,7 @@ from typing import Any
 from ptosim.language.build import Typed
 from ptosim.language.cpp import library
 from ptosim.language.cpp.declared import field_of, has_word, named, text
-from ptosim.language.cpp.evaluate import Expressions, Extent
+from ptosim.language.cpp.evaluate import Expressions
 from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
@@ -36,7 +36,7 @@ from ptosim.language.cpp.kinds import (
     TileType,
     number,
 )
-from ptosim.language.cpp.state import CppError, NeedsConstant, refused
+from ptosim.language.cpp.state import CppError, Extent, NeedsConstant, refused
 
 _COPIED = (Tile, Global, DimsValue, Event, Struct)
 

@@ -16,6 +16,7 @@ from ptosim.language.build import Builder
 from ptosim.language.cpp.calls import parameters
 from ptosim.language.cpp.declared import (
     Collector,
+    field_of,
     named,
 )
 from ptosim.language.cpp.entries import (
@@ -141,7 +142,7 @@ class _File:
         made.everything = made.scope = self.scope
         made.file = self
         made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
-        made.argument_values = {}
+        made.argument_values, made.values_of = {}, {}
         made.prepare()
         return made
 
@@ -152,28 +153,34 @@ class Follower(Instructions):
     file: Any = None
     trees: Any = ()
     argument_values: dict[str, str]
+    values_of: dict[tuple[int, bytes], Any]
     renamed: Sequence[str] = ()
     """Names that arguments get in the place of their own."""
 
-    def parse_again(self, node: Any) -> list[Any]:
-        """Return the expressions of a list in parentheses that was read as parameters."""
+    def as_value(self, node: Any) -> Any:
+        """Return the expression of what was read as a type or as parameters: `f(n)` or `a[0]` among
+        the arguments of a template. It is read after a sign, where no type may be."""
         from tree_sitter import Range
 
-        again = parser()
-        again.included_ranges = [
-            Range(node.start_point, node.end_point, node.start_byte, node.end_byte)
-        ]
-        tree = again.parse(self.file.bytes)
-        self.trees = (*self.trees, tree)
-        found = tree.root_node
-        while found.type in ("translation_unit", "expression_statement", "ERROR"):
-            inside = named(found)
-            if not inside:
-                return []
-            found = inside[0]
-        parts = named(found) if found.type == "parenthesized_expression" else [found]
-        while len(parts) == 1 and parts[0].type == "comma_expression":
-            parts = named(parts[0])
+        start, end, words = node.start_byte, node.end_byte, node.text
+        if (start, words) not in self.values_of:
+            first = max(start - 2, 0)
+            again = parser()
+            again.included_ranges = [Range((0, first), (0, end + 1), first, end + 1)]
+            tree = again.parse(b" " * first + b"0+" + words + b";")
+            self.trees = (*self.trees, tree)
+            found = tree.root_node
+            while found.type != "binary_expression":
+                inside = named(found)
+                if not inside:
+                    raise CppError(node, "this cannot be read as C++")
+                found = inside[0]
+            self.values_of[start, words] = field_of(found, "right")
+        return self.values_of[start, words]
+
+    def parse_again(self, node: Any) -> list[Any]:
+        """Return the expressions of a list in parentheses that was read as parameters."""
+        parts = named(self.as_value(node))
         spread: list[Any] = []
         for part in parts:
             while part.type == "comma_expression":

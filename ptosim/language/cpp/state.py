@@ -8,8 +8,20 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass
 from ptosim.language.build import Builder, Typed
-from ptosim.language.cpp.kinds import BOOL, LONG, UNKNOWN, Cell, Journal, Num, Pointer, Scalar
+from ptosim.language.cpp.kinds import (
+    BOOL,
+    LONG,
+    UNKNOWN,
+    Cell,
+    Journal,
+    Num,
+    Pointer,
+    Scalar,
+    Struct,
+    Tile,
+)
 
 # What is wrong with a C++ file, or is not read: one diagnostic with its place.
 
@@ -86,6 +98,20 @@ class Scope:
                 return found
             scope = scope.parent
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The dynamic valid rows (0) or columns (1) of a tile, as its members name them."""
+
+    tile: Tile
+    axis: int
+
+
+def has_numbers(value: Any) -> bool:
+    """Is it an object of which every field is a number?"""
+    cells = value.fields.values() if isinstance(value, Struct) else ()
+    return bool(cells) and all(isinstance(c, Cell) and isinstance(c.value, Num) for c in cells)
 
 
 class State:

@@ -229,6 +229,12 @@ class Sync(Structs):
             )
         self._signal("set", pipe, id_, {"ffts_mode": f"{mode}"} if mode != 2 else None)
 
+    def message(self, args: list[Num], node: Any) -> Num:
+        """`getFFTSMsg(mode, id, base = 1)`: the word that `ffts_cross_core_sync` takes."""
+        mode, id_, base = [*args, number(1)][:3]
+        shifted = self.binary("|", base, self.binary("<<", mode, number(4), node), node)
+        return self.binary("|", shifted, self.binary("<<", id_, number(8), node), node)
+
     def i_wait_flag_dev(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`wait_flag_dev(id)`."""
         pipe = args[0].name.removeprefix("PIPE_") if isinstance(args[0], Member) else "S"

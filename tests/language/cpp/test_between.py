@@ -105,7 +105,7 @@ AICORE void k(__gm__ float *y, __gm__ float *x, __gm__ int32_t *s) {
     TASSIGN(a, 0x0);
     TASSIGN(b, 0x4000);
     G gx(x), gy(y), gz(y + 512);
-    GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>> signal(s);
+    comm::Signal signal(s);
     G both[2] = {gx, gx}, ends[2] = {gy, gz};
     CALL
 }

@@ -28,7 +28,7 @@ __global__ AICORE void k(__gm__ float* o, __gm__ half* a, __gm__ half* b, __gm__
   PtoSetWaitFlag<PIPE_M, PIPE_FIX>();
   TSTORE(gc, c);
 #if __CCE_AICORE__ == 220
-  ffts_cross_core_sync(PIPE_FIX, 1 | (2 << 4) | (0 << 8));
+  ffts_cross_core_sync(PIPE_FIX, getFFTSMsg(CV_CORE_SYNC, 0));
 #else
   set_intra_block(PIPE_FIX, 0); set_intra_block(PIPE_FIX, 16);
 #endif
