@@ -36,6 +36,7 @@ from ptosim.machine.core import (
     Core,
     Machine,
 )
+from ptosim.machine.gm import GmBuffer
 from ptosim.machine.tile import TileRef, load_tile
 from ptosim.time.chip import Blocks
 
@@ -52,6 +53,16 @@ class Extent(NamedTuple):
 
 
 VALUES = Extent(Depth.VALUES, Binding)
+
+
+class Kept(NamedTuple):
+    """What belongs to the arguments of a launch, and not to its program."""
+
+    engine: Engine
+    cores: list[Core]
+    clusters: list[Cluster]
+    buffers: list[GmBuffer]
+    global_counters: dict[Any, Any]
 
 
 class Launch:
@@ -76,6 +87,7 @@ class Launch:
         self.sink = Sink()
         self.sink.extend(prepared.findings)
         self.machine = Machine(machine_of(self.front.chip), has_values=extent.depth is Depth.VALUES)
+        self._binding, self._clusters = extent.binding, clusters
         self._check_blocks()
         self.program = Decoder(
             self.resolved, prepared.placement, self.machine, self.profile, self._warn, self.sink,
@@ -83,22 +95,48 @@ class Launch:
         ).run(prepared.launched)  # fmt: skip
         if self.sink.has_errors:
             raise UnsupportedError([*self.front.sink, *self.sink])
-        self.binding = extent.binding(prepared, self.program, self.machine, options, self.sink)
-        given = arguments.by_name(prepared.launched, args, options.ranks)
-        self.binding.bind(given)
-        self.told = told_arguments(prepared.launched, self.program, given)
-        self.binding.generated.update(self.told.words)
+        self._decoded = list(self.sink)
         self.engine: Engine
         self.figures: tuple[CostTable, int] | None = None
         """Whose figures time goes by, and buffers to add; None: those of the chip."""
         self.is_timed = False  # cycles are counted beside the values
+        self._take(args)
+
+    def _take(self, args: Args) -> None:
+        prepared, options = self.prepared, self.options
+        self.binding = self._binding(prepared, self.program, self.machine, options, self.sink)
+        given = arguments.by_name(prepared.launched, args, options.ranks)
+        self.binding.bind(given)
+        self.told = told_arguments(prepared.launched, self.program, given)
+        self.binding.generated.update(self.told.words)
         every = product(range(options.ranks), range(options.block_num))
-        for rank, block in every if clusters is None else clusters:
+        for rank, block in every if self._clusters is None else self._clusters:
             current().look()
             cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
             self.machine.clusters.append(cluster)
             for role in prepared.roles:
                 self.machine.cores.append(self._make_core(cluster, role))
+
+    def again(self, args: Args) -> None:
+        """Take other arguments, with memory and cores of their own: the program stays decoded. What
+        engines of earlier arguments hold is `kept` before, and put back to be used. Raises what
+        making a launch raises."""
+        self.sink = Sink()
+        self.sink.extend(self._decoded)
+        machine = self.machine
+        machine.cores, machine.clusters, machine.buffers = [], [], []
+        machine.global_counters = {}
+        self._take(args)
+
+    def kept(self) -> Kept:
+        """Return what belongs to the present arguments."""
+        at = self.machine
+        return Kept(self.engine, at.cores, at.clusters, at.buffers, at.global_counters)
+
+    def put_back(self, kept: Kept) -> None:
+        """Go back to other arguments of it."""
+        at = self.machine
+        self.engine, at.cores, at.clusters, at.buffers, at.global_counters = kept
 
     @classmethod
     def of(

@@ -125,6 +125,13 @@ class Inst:
     end: int = -1
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
+    def running(self, run: Callable[[Any], Any]) -> Inst:
+        """Return a copy that does something else."""
+        return Inst(
+            self.pc, self.kind, self.op, run, self.getter, self.operands, self.semantics, self.pipe,
+            self.window, self.end, self.attrs,
+        )  # fmt: skip
+
     @property
     def operation(self) -> Operation:
         """The operation of the text; for instructions that have one."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
-from ptosim.ground.diagnostics.model import Severity, Sink
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink
 from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.enums import DType
@@ -293,6 +293,14 @@ def is_of_buffer(context: Mapping[str, Any] | None) -> bool:
     return "buffer" in (context or {})
 
 
+_UNSET = "PTO71"
+"""Findings about bytes without a value: what was written before decides them, not operands."""
+
+
+def _is_bound(found: Diagnostic) -> bool:
+    return not is_of_buffer(found.context) and not found.code.startswith(_UNSET)
+
+
 class Made(Form):
     """A handle, or a number, that an instruction makes of forms: it is executed again on others."""
 
@@ -317,22 +325,33 @@ class Made(Form):
 
 
 class Muted:
-    """An engine whose findings go nowhere; `is_told` is True if there was one."""
+    """An engine whose findings go nowhere, on the arguments of its launch that were `kept`;
+    `is_told` is True if there was one."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, launch: Any, kept: Any) -> None:
         self._engine = engine
+        self._launch, self._of = launch, kept
         self._kept: Any = None
+        self._other: Any = None
         self.is_told = False
 
     def __enter__(self) -> None:
-        self._kept = self._engine.sink, self._engine.reported
-        self._engine.sink, self._engine.reported = Sink(), set()
+        engine, launch = self._engine, self._launch
+        self._kept = engine.sink, engine.reported
+        engine.sink, engine.reported = Sink(), set()
+        if launch.engine is not engine:
+            self._other = launch.kept()
+            launch.put_back(self._of)
 
     def __exit__(self, *_: object) -> None:
-        told = self._engine.sink
-        bad = (d for d in told if d.severity > Severity.NOTE)
-        self.is_told = any(not is_of_buffer(d.context) for d in bad)
-        self._engine.sink, self._engine.reported = self._kept
+        engine = self._engine
+        told = engine.sink
+        if len(told):
+            bad = (d for d in told if d.severity > Severity.NOTE)
+            self.is_told = any(_is_bound(d) for d in bad)
+        engine.sink, engine.reported = self._kept
+        if self._other is not None:
+            self._launch.put_back(self._other)
 
 
 def symbol_of(form: Made) -> Form:
@@ -407,6 +426,29 @@ def open_slots(program: DecodedProgram, seeds: Iterable[int]) -> frozenset[int]:
                 found.update(targets)
         grows = len(found) > before
     return frozenset(found)
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """What of a program may meet what nobody knows: instructions with the slots that they read and
+    write, of those that are bound (`asked`) by place. `has_reads`: the scalar unit reads memory."""
+
+    insts: list[tuple[Inst, tuple[int, ...], tuple[int, ...]]]
+    asked: dict[int, tuple[int, ...]]
+    has_reads: bool
+
+
+def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:
+    """Return what may depend on `seeds` or on what memory holds."""
+    open_ = open_slots(program, seeds)
+    found = []
+    for inst in program.insts:
+        sources, targets = sources_of(program, inst), targets_of(program, inst)
+        if not (open_.isdisjoint(sources) and open_.isdisjoint(targets)):
+            found.append((inst, sources, targets))
+    asked = {i.pc: s for i, s, _ in found if i.kind is Kind.EXEC and i.semantics is not None}
+    reads = any(i.op is not None and i.op.has("reads_memory") for i in program.insts)
+    return Flow(found, asked, reads)
 
 
 def _of_form(form: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -17,7 +17,7 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import Symbol, sources_of
+from ptosim.engine.paths.forms import Flow, Symbol, sources_of
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
 from ptosim.engine.period.state import NEVER, START, bounds_of, opaque_results
@@ -45,10 +45,12 @@ class Assumed(Paths):
     once for each place. In a period that is tried on affine numbers, what is read at a place that
     moves is a number of which nobody knows how it moves."""
 
-    def begin(self, engine: Engine, seeds: Mapping[int, Symbol]) -> None:
+    def begin(
+        self, launch: Any, seeds: Mapping[int, Symbol], flows: dict[frozenset[int], Flow]
+    ) -> None:
         """Give the slots of `seeds` the numbers of symbols."""
-        super().begin(engine, seeds)
-        for core in engine.machine.cores:
+        super().begin(launch, seeds, flows)
+        for core in launch.machine.cores:
             for slot in seeds:
                 core.slots[self._half + slot] = None
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
-from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.core.symbolic import Unknowns
@@ -24,6 +23,7 @@ from ptosim.engine.paths.forms import (
     Assignment,
     Computed,
     Decision,
+    Flow,
     Form,
     Limit,
     Made,
@@ -32,9 +32,9 @@ from ptosim.engine.paths.forms import (
     Round,
     Symbol,
     Unknowable,
+    flow_of,
     is_of_buffer,
     meaning_of,
-    open_slots,
     range_of,
     sources_of,
     symbol_of,
@@ -42,7 +42,6 @@ from ptosim.engine.paths.forms import (
 )
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
@@ -72,23 +71,32 @@ class Paths(Unknowns):
         self.assignment = assignment
         self.known = known
         self.noted = Noted(computed={pc: [] for pc in asked})
-        self.open: frozenset[int] = frozenset()
+        self._flow = Flow([], {}, has_reads=False)
         self._half = 0
         self._engine: Any = None
+        self._launch: Any = None
+        self._kept: Any = None
         self._written: list[tuple[Any, int, int]] = []
         self._fed: dict[str, int] = {}
         self._counts: dict[tuple[int, Any], int] = {}
 
     # -- beginning ---------------------------------------------------------------------------------
 
-    def begin(self, engine: Engine, seeds: Mapping[int, Symbol]) -> None:
-        """Give the slots of `seeds` symbols, and watch the instructions that may meet one."""
+    def begin(
+        self, launch: Any, seeds: Mapping[int, Symbol], flows: dict[frozenset[int], Flow]
+    ) -> None:
+        """Give the slots of `seeds` symbols, and watch the instructions that may meet one: which
+        ones these are is kept in `flows`."""
+        engine = launch.engine
         program = engine.program
         self._engine, self._half = engine, len(program.initial)
-        held = {
+        self._launch, self._kept = launch, launch.kept()
+        held = frozenset(
             n for c in engine.machine.cores for n, v in enumerate(c.slots) if v.__class__ is Unknown
-        }
-        self.open = open_slots(program, held.union(seeds))
+        ).union(seeds)
+        if held not in flows:
+            flows[held] = flow_of(program, held)
+        self._flow = flows[held]
         for core in engine.machine.cores:
             core.slots.extend([None] * self._half)
             core.slots[self._half] = {}  # how often a core came to a decision
@@ -96,12 +104,10 @@ class Paths(Unknowns):
                 if core.slots[slot].__class__ in (int, bool):
                     core.slots[slot] = now = self._now(symbol)
                     core.slots[self._half + slot] = Unknowable(symbol, now)
-        for inst in program.insts:
-            sources, targets = sources_of(program, inst), targets_of(program, inst)
-            if not self.open.isdisjoint(sources) or not self.open.isdisjoint(targets):
-                watched = self._watched(program, inst, sources, targets)
-                if watched is not None:
-                    engine.insts[inst.pc] = replace(inst, run=watched)
+        for inst, sources, targets in self._flow.insts:
+            watched = self._watched(program, inst, sources, targets)
+            if watched is not None:
+                engine.insts[inst.pc] = inst.running(watched)
 
     def _now(self, symbol: Symbol) -> int:
         now = self.assignment.get(symbol, symbol.default)
@@ -334,7 +340,7 @@ class Paths(Unknowns):
         original = self._engine.program.insts[inst.pc]
 
         def replay(values: Mapping[int, Any]) -> list[Any]:
-            on = core or self._engine.machine.cores[0]
+            on = core or self._kept.cores[0]
             kept = on.slots
             on.slots = list(kept)
             for slot, value in values.items():
@@ -349,7 +355,7 @@ class Paths(Unknowns):
         return replay
 
     def _muted(self) -> Muted:
-        return Muted(self._engine)
+        return Muted(self._engine, self._launch, self._kept)
 
     def _read(self, core: Core, inst: Inst, sources: tuple[int, ...]) -> None:
         """A whole number that the scalar unit reads from memory is a symbol: that of its place."""
@@ -491,12 +497,14 @@ class Paths(Unknowns):
 
     def on_issue(self, core: Core, inst: Inst, bound: Any) -> None:
         """An operation is issued: what it asks of its operands, and where it writes."""
-        if inst.kind is not Kind.EXEC or bound is None:
+        if bound is None or inst.kind is not Kind.EXEC:
             return
-        given = self._operands(core, inst)
-        is_open = any(isinstance(f, Form) for f in given.values())
-        if is_open and inst.semantics is not None and bound.binding.sync is None:
-            self._bounded(core, inst, given, len(self._engine.sink))
+        sources, slots, half = self._flow.asked.get(inst.pc, ()), core.slots, self._half
+        is_open = any([slots[half + s] is not None for s in sources])
+        if is_open and bound.binding.sync is None:
+            self._bounded(core, inst, self._operands(core, inst), len(self._engine.sink))
+        if not self._flow.has_reads:
+            return
         for name, value in getattr(bound.binding, "values", {}).items():
             if isinstance(value, GmView) and value.is_placed and name.startswith(("dst", "outs")):
                 self._written.append((value.memory, *value.span()))

@@ -149,7 +149,10 @@ class Shadow:
 
     def _refine(self, granule: int) -> None:
         factor = self.unit // granule
-        self.labels = np.repeat(self.labels, factor)
+        if len(self.atoms) == 1:  # nothing to copy, and pages that nobody touches cost nothing
+            self.labels = np.zeros(len(self.labels) * factor, np.int32)
+        else:
+            self.labels = np.repeat(self.labels, factor)
         for atom in self.atoms:
             atom.size *= factor
         self.unit = granule

@@ -13,6 +13,7 @@ from ptosim.engine.paths.forms import (
     INDEX,
     Assignment,
     Decision,
+    Flow,
     Limit,
     Noted,
     Symbol,
@@ -141,6 +142,8 @@ class Search:
         self.reached: dict[Key, bool] = {}
         self.wanted: dict[Key, int] = {}
         self.executed = 0
+        self.launch: Launch | None = None
+        self.flows: dict[frozenset[int], Flow] = {}
 
     def run(self) -> Explored:
         every = [*self.symbols.values(), self.block, self.blocks]
@@ -187,10 +190,14 @@ class Search:
 
     def _begin(self, assignment: Assignment, domain: Paths) -> Launch:
         given = {n: assignment.get(s, s.default) for n, s in self.symbols.items()}
-        launch = Launch(self.prepared, RunOptions(1, timing=False), {**self.args, **given}, PLACES)
-        launch.begin([domain], domain=domain)
-        domain.begin(launch.engine, self._seeds(launch))
-        return launch
+        args = {**self.args, **given}
+        if self.launch is None:
+            self.launch = Launch(self.prepared, RunOptions(1, timing=False), args, PLACES)
+        else:
+            self.launch.again(args)
+        self.launch.begin([domain], domain=domain)
+        domain.begin(self.launch, self._seeds(self.launch), self.flows)
+        return self.launch
 
     def shown(self, assignment: Assignment, heads: Mapping[int, int]) -> Shown:
         """Follow the entry once more; return what that shows of the loops with these heads, each

@@ -109,8 +109,8 @@ def _field(ctx: ValueContext) -> tuple[int, DType]:
 
 
 def _getter(ctx: ValueContext, name: str, place: Place, dtype: DType) -> Action:
-    source, result, what = ctx.slots[name], ctx.result, "element" if name == "array" else "field"
-    told: set[str] = set()
+    source, result = ctx.slots[name], ctx.result
+    what = "an element" if name == "array" else "a field"
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -120,15 +120,7 @@ def _getter(ctx: ValueContext, name: str, place: Place, dtype: DType) -> Action:
             return
         found = slots[source].at(at)
         if found is None:
-            if not told:
-                told.add(what)
-                ctx.report(
-                    "PTO7101",
-                    f"reads an {what} that nothing has set"
-                    if what == "element"
-                    else "reads a field that nothing has set",
-                    "set it first",
-                )
+            ctx.report("PTO7101", f"reads {what} that nothing has set", "set it first")
             found = _unset(core, dtype)
         slots[result] = found
 
