@@ -201,6 +201,18 @@ def seldom() -> tuple[int, int, int]:
     return before
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the collector off for what takes a moment, and makes much that stays until its end."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 _frozen: list[bool] = []
 
 

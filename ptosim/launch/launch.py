@@ -128,6 +128,15 @@ class Launch:
         machine.global_counters = {}
         self._take(args)
 
+    def forget(self) -> None:
+        """Let go of what was bound and watched; single instructions can still be executed."""
+        if self.engine.monitor is not None:
+            self.engine.monitor.release()
+            self.engine.monitor = None
+        for core in self.machine.cores:
+            core.bounds.clear()
+            core.transfers.clear()
+
     def kept(self) -> Kept:
         """Return what belongs to the present arguments."""
         at = self.machine

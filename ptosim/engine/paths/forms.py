@@ -6,7 +6,7 @@ computes with are numbers, and forms are beside them (`watch.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
@@ -57,7 +57,7 @@ class Env:
     of the last round; with `is_inside` a round has to be one that the loop makes; `later` is by how
     many rounds later it is taken."""
 
-    __slots__ = ("assignment", "is_inside", "is_last", "known", "later")
+    __slots__ = ("assignment", "is_inside", "is_last", "later")
 
     def __init__(
         self,
@@ -70,7 +70,6 @@ class Env:
         self.assignment = assignment
         self.later = later
         self.is_last, self.is_inside = is_last, is_inside
-        self.known: dict[int, Any] = {}
 
 
 class NoRound(Exception):
@@ -82,29 +81,37 @@ class Form:
     depend on, `own` those that it depends on in the round that it is of: not what says how many
     rounds there are. It `is_of_round` if another round has another value."""
 
-    __slots__ = ("depth", "is_of_round", "now", "own", "symbols")
+    __slots__ = ("_plans", "depth", "is_of_round", "now", "own", "symbols")
 
     def __init__(self, now: Any, parts: Iterable[Any]) -> None:
         forms = [part for part in parts if isinstance(part, Form)]
         self.now = now
-        self.symbols: frozenset[Symbol] = frozenset().union(*(form.symbols for form in forms))
-        self.own: frozenset[Symbol] = frozenset().union(*(form.own for form in forms))
-        self.is_of_round = any(form.is_of_round for form in forms)
-        self.depth = 1 + max((form.depth for form in forms), default=0)
+        self._plans: dict[Any, _Plan] | None = None
+        if len(forms) == 1:
+            (form,) = forms
+            self.symbols: frozenset[Symbol] = form.symbols
+            self.own: frozenset[Symbol] = form.own
+            self.is_of_round, self.depth = form.is_of_round, form.depth + 1
+            return
+        self.symbols = frozenset().union(*[form.symbols for form in forms])
+        self.own = frozenset().union(*[form.own for form in forms])
+        self.is_of_round = any([form.is_of_round for form in forms])
+        self.depth = 1 + max([form.depth for form in forms], default=0)
 
     def value(self, env: Env) -> Any:
         """Return the value under an assignment. Raises what computing it raises."""
-        if self.depth > DEEPEST:
-            return self.now
-        known = env.known
-        key = id(self)
-        if key not in known:
-            known[key] = self._value(env)
-        return known[key]
+        plans, key = self._plans, (env.is_last, env.is_inside, env.later)
+        if plans is None:
+            plans = self._plans = {}
+        plan = plans.get(key)
+        if plan is None:
+            plan = plans[key] = _Plan(self, env)
+        return plan.value(env.assignment)
 
-    def _value(self, env: Env) -> Any:
-        """What nothing more is known of keeps its value of this run."""
-        return self.now
+    def how(self, env: Env) -> tuple[Callable[..., Any], Sequence[Any]] | None:
+        """Return the function that computes it, and of what, whatever the assignment; None for a
+        symbol, and where nothing more is known: that keeps its value of this run."""
+        return None
 
     def parts(self) -> Iterator[Any]:
         """The forms and values that it is computed from."""
@@ -120,9 +127,6 @@ class Unknowable(Form):
         super().__init__(now, ())
         self.symbol = symbol
         self.symbols = self.own = frozenset((symbol,))
-
-    def _value(self, env: Env) -> Any:
-        return env.assignment.get(self.symbol, self.symbol.default)
 
 
 class Computed(Form):
@@ -144,8 +148,9 @@ class Computed(Form):
         self.sources = sources
         self.word, self.dtype = word, dtype
 
-    def _value(self, env: Env) -> Any:
-        return self.function(*[value_of(source, env) for source in self.sources])
+    def how(self, env: Env) -> tuple[Callable[..., Any], Sequence[Any]]:
+        """Its function, of its sources."""
+        return self.function, self.sources
 
     def parts(self) -> Iterator[Any]:
         yield from self.sources
@@ -166,17 +171,88 @@ class Round(Form):
         """Return the variable in the next round."""
         return Round(now, self.lower, self.upper, self.step, self.number + 1)
 
-    def _value(self, env: Env) -> Any:
-        lower, step = value_of(self.lower, env), value_of(self.step, env)
+    def how(self, env: Env) -> tuple[Callable[..., Any], Sequence[Any]]:
+        """The bounds of the loop, and the round."""
+        number, is_last = self.number, env.is_last
         if not (env.is_last or env.is_inside):
-            return lower + step * (self.number + env.later)
-        rounds = -(-(value_of(self.upper, env) - lower) // step) if step > 0 else 0
-        if rounds <= self.number:
-            raise NoRound
-        return lower + step * (rounds - 1 if env.is_last else self.number)
+            at = number + env.later
+            return (lambda lower, step: lower + step * at), (self.lower, self.step)
+
+        def inside(lower: Any, step: Any, upper: Any) -> Any:
+            rounds = -(-(upper - lower) // step) if step > 0 else 0
+            if rounds <= number:
+                raise NoRound
+            return lower + step * (rounds - 1 if is_last else number)
+
+        return inside, (self.lower, self.step, self.upper)
 
     def parts(self) -> Iterator[Any]:
         yield from (self.lower, self.upper, self.step)
+
+
+class _Plan:
+    """The steps that compute a form, in their order. Assignments that follow one another differ in
+    one symbol or two: what does not depend on these keeps its value of the last one."""
+
+    __slots__ = ("_known", "_places", "_some", "_steps", "_symbols", "_values")
+
+    def __init__(self, form: Form, env: Env) -> None:
+        self._symbols: list[Symbol] = []
+        self._places: list[int] = []
+        self._values: list[Any] = []
+        self._steps: list[tuple[int, Callable[..., Any], list[int], int]] = []
+        self._known: list[int] | None = None
+        self._some: dict[int, list[tuple[int, Callable[..., Any], list[int], int]]] = {}
+        depends: dict[int, int] = {}  # by place, a bit for each symbol
+        places: dict[int, int] = {}
+        todo = [form]
+        while todo:
+            each = todo[-1]
+            how = each.how(env) if each.depth <= DEEPEST else None
+            parts = how[1] if how is not None else ()
+            missing = [p for p in parts if isinstance(p, Form) and id(p) not in places]
+            if missing and id(each) not in places:
+                todo += missing
+                continue
+            todo.pop()
+            if id(each) in places:
+                continue
+            sources = [places[id(p)] if isinstance(p, Form) else self._place(p) for p in parts]
+            place = places[id(each)] = self._place(each.now)
+            bits = 0
+            for source in sources:
+                bits |= depends.get(source, 0)
+            if how is not None:
+                self._steps.append((place, how[0], sources, bits))
+            elif isinstance(each, Unknowable):
+                bits = 1 << len(self._symbols)
+                self._symbols.append(each.symbol)
+                self._places.append(place)
+            depends[place] = bits
+
+    def _place(self, value: Any) -> int:
+        self._values.append(value)
+        return len(self._values) - 1
+
+    def value(self, assignment: Assignment) -> Any:
+        """Return the value under an assignment. Raises what computing it raises."""
+        now = [assignment.get(s, s.default) for s in self._symbols]
+        known, values, steps = self._known, self._values, self._steps
+        if now == known:
+            return values[-1]
+        if known is not None:
+            moved = sum([1 << n for n, (a, b) in enumerate(zip(now, known, strict=True)) if a != b])
+            some = self._some.get(moved)
+            if some is None:
+                some = self._some[moved] = [step for step in steps if step[3] & moved]
+            steps = some
+        self._known = None
+        for place, value in zip(self._places, now, strict=True):
+            values[place] = value
+        for place, function, sources, _ in steps:
+            values[place] = function(*[values[s] for s in sources])
+        self._known = now
+        return values[-1]
 
 
 def value_of(given: Any, env: Env) -> Any:
@@ -316,9 +392,13 @@ class Made(Form):
         super().__init__(now, given.values())
         self.given, self.slot, self.replay = given, slot, replay
 
-    def _value(self, env: Env) -> Any:
-        values = {slot: value_of(part, env) for slot, part in self.given.items()}
-        return self.replay(values)[self.slot]
+    def how(self, env: Env) -> tuple[Callable[..., Any], Sequence[Any]]:
+        """Executing the instruction again."""
+        replay, slot, taken = self.replay, self.slot, tuple(self.given)
+        return (
+            lambda *values: replay(dict(zip(taken, values, strict=True)))[slot],
+            tuple(self.given.values()),
+        )
 
     def parts(self) -> Any:
         yield from self.given.values()

@@ -29,7 +29,7 @@ from ptosim.language import toolchains
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import MOST_BLOCKS, promises_of
 from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
-from ptosim.launch.launch import Launch
+from ptosim.launch.launch import Kept, Launch
 from ptosim.launch.paths.solve import (
     Space,
     facts_of_symbols,
@@ -82,6 +82,16 @@ class Explored:
     """Follows it once more, to show that loops with certain heads repeat from some round on."""
     space: Space = field(default_factory=Space)
     """Which assignments occur."""
+    kept: list[Kept] = field(default_factory=list)
+    """What the runs were executed with."""
+
+    def release(self) -> None:
+        """Let go of what its runs can be asked again with: it refers to itself."""
+        self.again = self.shown = None
+        for kept in self.kept:
+            for core in kept.cores:
+                core.release()
+            kept.engine.release()
 
     @property
     def valid(self) -> list[PathRun]:
@@ -196,6 +206,7 @@ class Search:
         else:
             self.launch.again(args)
         self.launch.begin([domain], domain=domain)
+        self.found.kept.append(self.launch.kept())
         domain.begin(self.launch, self._seeds(self.launch), self.flows)
         return self.launch
 
@@ -210,6 +221,7 @@ class Search:
         loops = ProvenLoops(launch.engine, domain, monitor, heads)
         outcome = followed(launch, domain, self.budget, loops)
         loops.shown.executed = launch.engine.executed
+        launch.forget()
         if outcome.ended and not outcome.stopped:
             loops.shown.rounds.clear()
         return loops.shown
@@ -226,6 +238,7 @@ class Search:
                 outcome = None  # data that it met later does not occur like that
         except Void:
             outcome = None
+        launch.forget()
         return PathRun(assignment, domain.noted, outcome, launch.engine.executed)
 
     def _seeds(self, launch: Launch) -> dict[int, Symbol]:

@@ -147,16 +147,17 @@ class Requirement:
 def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requirement]:
     """Return what the bounds of the runs of an entry require, each once, with all its lines."""
     found: dict[tuple[object, ...], Requirement] = {}
+    known: Planes = {}
     for limit, run in _asked(explored):
         when = _conditions(limit, run, explored)
-        for made in required_by(entry, limit, run, explored.space):
+        for made in required_by(entry, limit, run, explored.space, known):
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
             made.when = tuple((line_of(front, d.inst), d) for d in when)
             made.lines = [line_of(front, limit.inst)]
-            known = found.setdefault(made.key, made)
-            if known is not made:
-                known.join(made)
+            same = found.setdefault(made.key, made)
+            if same is not made:
+                same.join(made)
     return _of_tables(found.values())
 
 
@@ -277,13 +278,24 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     ]  # fmt: skip
 
 
-def required_by(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterator[Requirement]:
-    """Yield what a bound of a run requires, found by asking it with other values."""
+def required_by(
+    entry: str, limit: Limit, run: PathRun, space: Space, known: Planes | None = None
+) -> Iterator[Requirement]:
+    """Yield what a bound of a run requires, found by asking it with other values; edges of bounds
+    on the same symbols that are `known` are asked first."""
     context = _context(limit, run)
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = {**run.assignment, **run.noted.symbols}
 
+    answers: dict[tuple[int | None, ...], bool | None] = {}
+
     def met(tried: dict[Symbol, int]) -> bool | None:
+        key = tuple([tried.get(symbol) for symbol in symbols])
+        if key not in answers:
+            answers[key] = asked(tried)
+        return answers[key]
+
+    def asked(tried: dict[Symbol, int]) -> bool | None:
         assignment = space.fits({**base, **tried})
         if assignment is None or any(
             assignment[symbol] != value for symbol, value in tried.items()
@@ -299,7 +311,7 @@ def required_by(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterato
         if made is not None:
             yield made
     elif len(symbols) <= _MOST_SYMBOLS:
-        yield from _planes(entry, symbols, met)
+        yield from _planes(entry, symbols, met, {} if known is None else known)
 
 
 def _kind(symbols: Sequence[Symbol]) -> str:
@@ -353,12 +365,22 @@ def _multiple(symbol: Symbol, inside: int, at: Callable[[int], bool]) -> int | N
     return None
 
 
-def _edge(symbol: Symbol, inside: int, sign: int, at: Callable[[int], bool | None]) -> int | None:
+def _edge(
+    symbol: Symbol,
+    inside: int,
+    sign: int,
+    at: Callable[[int], bool | None],
+    likely: Iterable[int] = (),
+) -> int | None:
     """The last value in a direction that still meets a bound, before one that does not; None if it
     is as far as the type, or if what is beyond does not come to the bound."""
     far = min(max(inside + sign * (_FAR - 1), symbol.low), symbol.high)
     if far == inside or (at(far) and at(far - sign)):
         return None
+    for edge in likely:
+        is_there = symbol.low <= min(edge, edge + sign) and max(edge, edge + sign) <= symbol.high
+        if is_there and at(edge) and at(edge + sign) is False:
+            return edge
     good, bad, step = inside, inside + sign, 1
     while at(bad):
         if bad == far:
@@ -376,15 +398,20 @@ def _edge(symbol: Symbol, inside: int, sign: int, at: Callable[[int], bool | Non
     return good if broken else None
 
 
-def _planes(entry: str, symbols: Sequence[Symbol], met: Met) -> Iterator[Requirement]:
+def _planes(
+    entry: str, symbols: Sequence[Symbol], met: Met, known: Planes
+) -> Iterator[Requirement]:
     """What several symbols have to meet, where it is sums: `8*block + 8 <= n`."""
     for moved in symbols:
         others = [s for s in symbols if s is not moved]
         for sign in (1, -1):
-            found = _slopes(moved, others, sign, met)
+            alike = known.setdefault((moved, sign, *others), [])
+            found = _slopes(moved, others, sign, met, alike)
             if found is None or not _agrees(moved, sign, *found, met):
                 continue
             slopes, constant = found
+            if found not in alike:
+                alike.append(found)
             terms = {moved: 1, **{s: -slope for s, slope in slopes.items() if slope}}
             kept = sorted(terms, key=lambda s: s.name)
             low, high = (None, constant) if sign > 0 else (constant, None)
@@ -401,16 +428,28 @@ def _times(factor: int, name: str) -> str:
     return name if factor == 1 else f"{factor}*{name}"
 
 
+_LIKELY = 3
+"""Edges of earlier bounds that are asked first."""
 _Plane = tuple[dict[Symbol, int], int]
+Planes = dict[tuple[object, ...], list[_Plane]]
+"""Of a symbol, a direction and other symbols the edges that were found, in their order."""
 
 
-def _slopes(moved: Symbol, others: Sequence[Symbol], sign: int, met: Met) -> _Plane | None:
+def _edge_of(plane: _Plane, values: Mapping[Symbol, int]) -> int:
+    slopes, constant = plane
+    return constant + sum([slope * values[s] for s, slope in slopes.items()])
+
+
+def _slopes(
+    moved: Symbol, others: Sequence[Symbol], sign: int, met: Met, alike: Sequence[_Plane]
+) -> _Plane | None:
     """The factors and the constant of the edge of one symbol as each of the others moves."""
 
-    def edge(values: dict[Symbol, int]) -> int | None:
+    def edge(values: dict[Symbol, int], *more: int) -> int | None:
         at = lambda v: met({moved: v, **values})  # noqa: E731
         inside = next((v for v in _PROBES if _is_allowed(moved, v) and at(v)), None)
-        return _edge(moved, inside, sign, at) if inside is not None else None
+        likely = (*more, *(_edge_of(plane, values) for plane in alike[:_LIKELY]))
+        return _edge(moved, inside, sign, at, likely) if inside is not None else None
 
     base = {s: _usual(s) for s in others}
     first = edge(base)
@@ -420,11 +459,13 @@ def _slopes(moved: Symbol, others: Sequence[Symbol], sign: int, met: Met) -> _Pl
     for symbol in others:
         steps = [base[symbol] + d for d in (1, 2) if _is_allowed(symbol, base[symbol] + d)]
         steps = steps or [base[symbol] - 1]
-        edges = [edge({**base, symbol: value}) for value in steps]
+        edges = [edge({**base, symbol: steps[0]}, first)]
+        if len(steps) > 1 and edges[0] is not None:
+            edges.append(edge({**base, symbol: steps[1]}, 2 * edges[0] - first))
         gains = [
             (e - first) // (v - base[symbol]) for v, e in zip(steps, edges, strict=True)
             if e is not None and (e - first) % (v - base[symbol]) == 0
-        ]  # fmt: skip
+        ] if len(edges) == len(steps) else []  # fmt: skip
         if len(gains) < len(steps) or len(set(gains)) != 1:
             return None
         slopes[symbol] = gains[0]

@@ -11,6 +11,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recod
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.processes import uncollected
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
@@ -305,14 +306,42 @@ def paths_of(
     UsageError for facts that no values meet."""
     if not first.begun or first.stopped or not _is_open(front, entry, args, first):
         return None
+    how = front, profile, entry, args
+    with uncollected():
+        explored = _explored(*how, runs, facts, blocks)
+        if explored is None:
+            return None
+        try:
+            return _brought_out(front, entry, explored, first, known)
+        finally:
+            explored.release()
+
+
+def _explored(
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Mapping[str, Any],
+    runs: int,
+    facts: Facts | None,
+    blocks: int | None,
+) -> Explored | None:
     try:
         explored = explore(front, profile, entry, args, runs, BUDGET, facts, blocks)
     except (BudgetError, UsageError):
         raise
     except PtosimError:
         return None  # what its assumed values bring out concerns nobody
-    if not explored.has_symbols:
-        return None
+    return explored if explored.has_symbols else None
+
+
+def _brought_out(
+    front: Front,
+    entry: str,
+    explored: Explored,
+    first: Followed,
+    known: Iterable[tuple[str, object]],
+) -> EntryPaths:
     required = requirements_of(front, entry, explored)
     loops = rounds_open(front, explored, required)
     found = findings_of(front, entry, explored, known)
