@@ -95,7 +95,7 @@ class Form:
             return
         self.symbols = frozenset().union(*[form.symbols for form in forms])
         self.own = frozenset().union(*[form.own for form in forms])
-        self.is_of_round = any([form.is_of_round for form in forms])
+        self.is_of_round = any(form.is_of_round for form in forms)
         self.depth = 1 + max([form.depth for form in forms], default=0)
 
     def value(self, env: Env) -> Any:

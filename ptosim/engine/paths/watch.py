@@ -500,7 +500,7 @@ class Paths(Unknowns):
         if bound is None or inst.kind is not Kind.EXEC:
             return
         sources, slots, half = self._flow.asked.get(inst.pc, ()), core.slots, self._half
-        is_open = any([slots[half + s] is not None for s in sources])
+        is_open = any(slots[half + s] is not None for s in sources)
         if is_open and bound.binding.sync is None:
             self._bounded(core, inst, self._operands(core, inst), len(self._engine.sink))
         if not self._flow.has_reads:
