@@ -23,16 +23,10 @@ from ptosim.machine.quant.mlir.passes import storage_of
 from ptosim.machine.quant.mlir.types import UniformType, float_array
 from ptosim.machine.quant.parameters import Scheme, scheme, storage
 from ptosim.machine.tile import TileRef, load_tile
-from ptosim.models.audit.data import (
-    Accumulators,
-    Pairs,
-    find_in_step,
-    find_in_sums,
-    key_of,
-    worst,
-)
+from ptosim.models.audit.data import find_in_step, find_in_sums, worst
 from ptosim.models.audit.repair import Fault
 from ptosim.models.audit.steps import REAL, SUMS, Step
+from ptosim.models.audit.watched import Accumulators, Groups, Pairs, key_of
 from ptosim.models.quant.diff import Setting
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.cube import outward
@@ -209,7 +203,7 @@ def audit_run(
     steps = list(watch.steps.values())
     faults = [
         *(fault for step in steps for fault in step.faults),
-        *worst([*watch.pairs.faults, *watch.sums.faults]),
+        *worst([*watch.pairs.faults, *watch.sums.faults, *watch.groups.faults]),
     ]
     told = {fault.where.partition(":")[0] for fault in faults}
     for found in result.findings:
@@ -242,7 +236,7 @@ class _Watch:
     def __init__(self, program: LoadedProgram) -> None:
         self.steps: dict[Operation, Step] = {}
         self.source = program.front.module.source
-        self.pairs, self.sums = Pairs(), Accumulators()
+        self.pairs, self.sums, self.groups = Pairs(), Accumulators(), Groups()
         self._formula = str(program.profile["quant.scheme"])
         self._slots: Mapping[Any, int] = {}
         self._history = History()
@@ -259,6 +253,7 @@ class _Watch:
             return
         self.pairs.issued(core, op, binding, self._place(op))
         self.sums.issued(core, binding, self._place(op))
+        self.groups.issued(core, op, binding, self._place(op))
         if op.has("makes_codes"):
             self._tquant(core, op, binding)
         elif op.has("quant_cast"):

@@ -22,7 +22,8 @@ def find_in_text(source: Source) -> list[Fault]:
     """Return the faults of types, then those of casts that follow one another."""
     types = list(find(source.text))
     made: dict[tuple[str, str], Fault] = {}
-    for fault in [*_types(source, types), *_casts(source, types)]:
+    found = [*_types(source, types), *_casts(source, types), *_products(source, types)]
+    for fault in found:
         fault.why_not = fault.why_not or _NO_COST
         made.setdefault((fault.kind, fault.where), fault)
     return list(made.values())
@@ -125,3 +126,68 @@ def _casts(source: Source, types: list[Found]) -> Iterator[Fault]:
             made_as[result] = word, here[-1] if here else written
         else:
             made_as[result] = word, read
+
+
+_PRODUCT = re.compile(r"[\w.]*\b\w*(?:conv|matmul|dot|fully_connected|gemm)\w*", re.IGNORECASE)
+_RANK = re.compile(r"tensor<((?:[\d?]+x)*)$")
+
+
+def _products(source: Source, types: list[Found]) -> Iterator[Fault]:
+    """Operations that sum products of two operands: the scale of a bias, or of sums, of 32 bits is
+    that of the first times that of the second; of matrices scales go along what is not summed over,
+    and blocks along what is."""
+    for number in range(1, source.line_count() + 1):
+        line = source.line_text(number)
+        match = _PRODUCT.search(line)
+        first = source.line_start(number)
+        here = [f for f in types if first <= f.start < first + len(line)]
+        known = [(f, f.type) for f in here if isinstance(f.type, UniformType)]
+        if match is None or len(known) < 2 or "quant." in match.group():
+            continue
+        (x, of_x), (w, of_w), *rest = known
+        if max(of_x.storage.bits, of_w.storage.bits) > 16:
+            continue
+        yield from _of_sums(f"line {number}", of_x, of_w, [t for _, t in rest])
+        if re.search("matmul|dot", match.group(), re.IGNORECASE):
+            for side, (found, type_) in enumerate(((x, of_x), (w, of_w))):
+                yield from _along(f"line {number}", source.text[first : found.start], type_, side)
+
+
+def _of_sums(
+    place: str, x: UniformType, w: UniformType, others: list[UniformType]
+) -> Iterator[Fault]:
+    wide = [t for t in others if t.storage.bits == 32 and t.blocks is None]
+    if not wide or x.axis is not None or x.blocks or w.blocks:
+        return
+    product = np.array(x.scales[:1]) * np.array(w.scales)
+    given = np.array(wide[0].scales)
+    if 1 < given.size != product.size > 1 or np.allclose(given, product, rtol=1e-3, atol=0):
+        return
+    given, product = np.broadcast_arrays(given, product)
+    at = int(np.argmax(np.abs(np.log(given / product))))
+    where = f"{place}, channel {at}" if given.size > 1 else place
+    yield Fault(
+        "bias scale", where,
+        f"{given[at]:g}, and the scales of the operands give {product[at]:g}",
+        "the scale of the first operand times that of the second",
+    )  # fmt: skip
+
+
+def _along(place: str, before: str, type_: UniformType, side: int) -> Iterator[Fault]:
+    match = _RANK.search(before)
+    rank = match.group(1).count("x") if match else 0
+    if rank < 2:
+        return
+    summed = rank - 1 - side  # of the second operand the rows
+    word = ("first", "second")[side]
+    if type_.axis is not None and type_.axis == summed:
+        yield Fault(
+            "wrong axis", place, f"scales of the {word} operand go along axis {summed}, which is "
+            "summed over", f"axis {rank - 2 + side}",
+        )  # fmt: skip
+    axes = [axis for axis, size in type_.blocks or () if size > 1]
+    if axes and summed not in axes:
+        yield Fault(
+            "wrong axis", place, f"blocks of the {word} operand go along axis {axes[0]}, and the "
+            f"sums of the product along axis {summed}", f"axis {summed}",
+        )  # fmt: skip

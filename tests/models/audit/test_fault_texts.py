@@ -56,6 +56,45 @@ def test_a_sound_text_has_none():
     assert find_in_text(Source("f.mlir", SOUND)) == []
 
 
+def product(op: str, x: str, w: str, bias: str = "i32:f32, 0.125") -> str:
+    return (
+        f'%y = "{op}"(%x, %w, %b) : (tensor<8x64x!quant.uniform<{x}>>, '
+        f"tensor<64x4x!quant.uniform<{w}>>, tensor<4x!quant.uniform<{bias}>>) -> tensor<8x4xf32>"
+    )
+
+
+X, W = "i8:f32, 0.5:3", "i8<-127:127>:f32:1, {0.25, 0.5, 0.25, 1.0}"
+BLOCKS = "i8:f32:{0:32, 1:4}, {{0.25}, {0.5}}"
+PRODUCTS = {
+    "sound": ("", ("tosa.matmul", X, "i8:f32, 0.25")),
+    "sound channels": ("", ("tosa.conv2d", X, W, "i32:f32:0, {0.125, 0.25, 0.125, 0.5}")),
+    "sound blocks": ("", ("tosa.matmul", X, BLOCKS)),
+    "no product": ("", ("tosa.add", X, "i8:f32, 0.5")),
+    "ten times": ("bias scale", ("tosa.matmul", X, "i8:f32, 0.25", "i32:f32, 1.25")),
+    "one channel": (
+        "bias scale", ("tosa.conv2d", X, W, "i32:f32:0, {0.125, 0.25, 0.25, 0.5}")),
+    "of the weights alone": ("bias scale", ("tosa.fully_connected", X, W, "i32:f32, 0.25")),
+    "scales of the rows": (
+        "wrong axis", ("tosa.matmul", X, f"i8:f32:0, {{{', '.join(['0.25'] * 64)}}}")),
+    "blocks of the columns": (
+        "wrong axis", ("linalg.matmul", X, "i8:f32:{1:2}, {{0.25, 0.5}}")),
+    "blocks of the first operand": (
+        "wrong axis", ("linalg.matmul", "i8:f32:{0:4}, {{0.25}, {0.5}}", "i8:f32, 0.25")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_types_of_a_product(name):
+    """The scale of a 32-bit bias is that of the first operand times that of the second; of matrices
+    scales go along what is left of them, and blocks along what is summed over."""
+    kind, parts = PRODUCTS[name]
+    found = find_in_text(Source("f.mlir", "func.func @f() {\n" + product(*parts) + "\n}\n"))
+    assert [(f.kind, f.where.partition(",")[0]) for f in found] == (
+        [(kind, "line 2")] if kind else []
+    )
+    assert name != "one channel" or found[0].where == "line 2, channel 2"
+
+
 def audited(change, name: str = "int8_sym"):
     rng = np.random.default_rng(4)
     x = rng.standard_normal((128, 256)).astype(np.float32)
