@@ -32,6 +32,7 @@ import numpy as np
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.numbers import transcendental
 from ptosim.machine.numbers.formats import BF16, require
+from ptosim.machine.numbers.integers import unsigned
 from ptosim.machine.numbers.rounding import multiply_add
 
 Function = Callable[..., Any]
@@ -45,11 +46,6 @@ F16 = np.dtype(np.float16)
 def is_float(lanes: np.dtype) -> bool:
     """True for f32, f16 and bf16 lanes."""
     return lanes.kind == "f" or lanes == BF16
-
-
-def unsigned(lanes: np.dtype) -> np.dtype:
-    """Return the unsigned integers of the same width."""
-    return np.dtype(f"u{lanes.itemsize}")
 
 
 # -- larger and smaller ---------------------------------------------------------------------------
@@ -299,59 +295,7 @@ def _sign_run(values: np.ndarray) -> np.ndarray:
     return count.astype(values.dtype)
 
 
-# -- carry and wide products -----------------------------------------------------------------------
-
-
-def wide_product(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The low and the high 32 bits of the 64-bit products."""
-    wide = np.dtype(np.int64 if first.dtype.kind == "i" else np.uint64)
-    halves = (first.astype(wide) * second.astype(wide)).view(first.dtype)
-    return halves[::2].copy(), halves[1::2].copy()
-
-
-def add_with_carry(
-    first: np.ndarray, second: np.ndarray, carry: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of u32 modulo 2^32, and where they were larger."""
-    total = first.astype(np.uint64) + second
-    if carry is not None:
-        total += carry
-    return total.astype(np.uint32), total > 0xFFFFFFFF
-
-
-def subtract_with_carry(
-    first: np.ndarray, second: np.ndarray, carry: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Differences of u32 modulo 2^32 less one where there is no carry in, and where nothing was
-    borrowed."""
-    taken = second.astype(np.int64)
-    if carry is not None:
-        taken += ~carry
-    rest = first.astype(np.int64) - taken
-    return (rest & 0xFFFFFFFF).astype(np.uint32), rest >= 0
-
-
-def high_half(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The high halves of the products of integers of one type."""
-    kind, bits = first.dtype, first.dtype.itemsize * 8
-    if bits < 64:
-        wide = np.int64 if kind.kind == "i" else np.uint64
-        product = first.astype(wide) * second.astype(wide)
-        return (product >> np.array(bits, wide)).astype(unsigned(kind)).view(kind)
-    a, b = first.view(np.uint64), second.view(np.uint64)
-    high = _high_of_64(a, b)
-    if kind.kind == "i":
-        zero = np.uint64(0)
-        high = high - np.where(first < 0, b, zero) - np.where(second < 0, a, zero)
-    return high.view(kind)
-
-
-def _high_of_64(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
-    a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
-    middle = a1 * b0 + (a0 * b0 >> half)
-    other = a0 * b1 + (middle & low)
-    return a1 * b1 + (middle >> half) + (other >> half)
+# -- neutral values --------------------------------------------------------------------------------
 
 
 def lowest(lanes: np.dtype) -> np.generic:

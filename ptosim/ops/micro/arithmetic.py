@@ -12,8 +12,10 @@ import numpy as np
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.rows import isa
 from ptosim.machine.core import Core
+from ptosim.machine.numbers import integers
 from ptosim.machine.numbers import lanes as numerics
-from ptosim.machine.numbers.lanes import COMPARISONS, unsigned
+from ptosim.machine.numbers.integers import unsigned
+from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.machine.vector import Mask
 from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.context import Run, VectorContext
@@ -120,7 +122,7 @@ def vmull(ctx: VectorContext) -> Run:
 
     def run(core: Core) -> None:
         slots = core.slots
-        halves = numerics.wide_product(slots[lhs], slots[rhs])
+        halves = integers.wide_product(slots[lhs], slots[rhs])
         off = inactive(slots[mask])
         for slot, half in zip((low, high), halves, strict=True):
             if off is not None:
@@ -131,10 +133,10 @@ def vmull(ctx: VectorContext) -> Run:
 
 
 _CARRY = {
-    "pto.vaddc": numerics.add_with_carry,
-    "pto.vaddcs": numerics.add_with_carry,
-    "pto.vsubc": numerics.subtract_with_carry,
-    "pto.vsubcs": numerics.subtract_with_carry,
+    "pto.vaddc": integers.add_with_carry,
+    "pto.vaddcs": integers.add_with_carry,
+    "pto.vsubc": integers.subtract_with_carry,
+    "pto.vsubcs": integers.subtract_with_carry,
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.numbers.lanes import unsigned
+from ptosim.machine.numbers.integers import unsigned
 from ptosim.machine.values import Pointer, near
 from ptosim.machine.vector import PAGE_BITS, Align
 from ptosim.ops.base.binding import outside_space

@@ -11,7 +11,8 @@ import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.numbers.lanes import highest, lowest, unsigned
+from ptosim.machine.numbers.integers import unsigned
+from ptosim.machine.numbers.lanes import highest, lowest
 from ptosim.machine.vector import Mask
 from ptosim.ops.base.functions import vector
 from ptosim.ops.micro.context import Function, Run, VectorContext

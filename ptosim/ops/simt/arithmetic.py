@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import DType
-from ptosim.machine.numbers.lanes import COMPARISONS, high_half, is_float, of
+from ptosim.machine.numbers.integers import high_half
+from ptosim.machine.numbers.lanes import COMPARISONS, is_float, of
 from ptosim.ops.scalar.numbers import ARITHMETIC, DIVIDES
 from ptosim.ops.simt.frame import (
     Frame,

@@ -12,7 +12,8 @@ import numpy as np
 from ptosim.ground.ir.types import DType, PackedDType, ScalarType, Type, VectorType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.numbers.formats import decode_table, encoder, lookup
-from ptosim.machine.numbers.lanes import high_half, of
+from ptosim.machine.numbers.integers import high_half
+from ptosim.machine.numbers.lanes import of
 from ptosim.machine.numbers.rounding import multiply_add, to_integral
 from ptosim.machine.numbers.vcvt import MODES, vector_conversion
 from ptosim.machine.storage import view_dtype

@@ -11,8 +11,9 @@ import numpy as np
 
 from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.machine.logical import LogicalMask
+from ptosim.machine.numbers import integers
 from ptosim.machine.numbers import lanes as numerics
-from ptosim.machine.numbers.lanes import unsigned
+from ptosim.machine.numbers.integers import unsigned
 from ptosim.ops.vmi.context import Function, LogicalContext, Run, logical
 
 MASK_LOGIC: dict[str, Function] = {
@@ -161,7 +162,7 @@ def add_with_carry(ctx: LogicalContext) -> Run:
 
     def add(a: np.ndarray, b: np.ndarray, carry: LogicalMask | None = None) -> tuple:
         into = None if carry is None else carry.on
-        total, out = numerics.add_with_carry(a.view(raw), b.view(raw), into)
+        total, out = integers.add_with_carry(a.view(raw), b.view(raw), into)
         return total.view(lanes), LogicalMask(out)
 
     names = ("lhs", "rhs", *(("carry_in",) if ctx.has("carry_in") else ()))
@@ -175,7 +176,7 @@ def vmull(ctx: LogicalContext) -> Run:
     seen = np.dtype(np.uint32 if ctx.elem("lhs").name == "ui32" else np.int32)
 
     def product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        low, high = numerics.wide_product(a.view(seen), b.view(seen))
+        low, high = integers.wide_product(a.view(seen), b.view(seen))
         return low.view(lanes), high.view(lanes)
 
     return ctx.zeroing(product, "lhs", "rhs", results=("low", "high"))

@@ -12,7 +12,7 @@ from ptosim.ground.ir.types import BLOCK_BYTES, REGISTER_BYTES
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
-from ptosim.machine.numbers.lanes import unsigned
+from ptosim.machine.numbers.integers import unsigned
 from ptosim.ops.base.functions import support
 from ptosim.ops.micro.access import near_step
 from ptosim.ops.micro.context import Load, Store, bytes_of, with_rows

@@ -10,7 +10,8 @@ import numpy as np
 from ptosim.ground.ir.attributes import Enum
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, first_lanes
-from ptosim.machine.numbers.lanes import COMPARISONS, unsigned
+from ptosim.machine.numbers.integers import unsigned
+from ptosim.machine.numbers.lanes import COMPARISONS
 from ptosim.ops.base.context import constant
 from ptosim.ops.micro.context import Counted, with_rows
 from ptosim.ops.vmi.context import LogicalContext, Run, logical

@@ -6,7 +6,7 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
-from ptosim.machine.numbers.lanes import unsigned
+from ptosim.machine.numbers.integers import unsigned
 from ptosim.ops.vmi.context import Function, LogicalContext, Run, logical, register_lanes
 
 
