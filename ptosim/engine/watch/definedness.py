@@ -89,12 +89,10 @@ class Names:
             return False
         if _is_planned(one) and _is_planned(two):
             return one.owner.function is two.owner.function  # type: ignore[union-attr]
-        places = self.place(core, one), self.place(core, two)
-        if None in places:
+        first, second = self.place(core, one), self.place(core, two)
+        if first is None or second is None or first[1] is None or second[1] is None:
             return False
-        (low, size), (start, limit) = sorted(places)  # type: ignore[type-var, misc]
-        if size is None or limit is None:
-            return False
+        (low, size), (start, limit) = sorted(((first[0], first[1]), (second[0], second[1])))
         return low < start < low + size < start + limit
 
 
