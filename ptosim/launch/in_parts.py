@@ -91,6 +91,7 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
             given = dict(args) if isinstance(args, Mapping) else args
             result.priced = partial(cost_of_run, prepared, bare, given, count)
     result.definedness = launch.definedness(monitor)
+    result.unsure = tuple(monitor.unsure.values()) if monitor is not None else ()
     return result
 
 

@@ -248,6 +248,7 @@ class Launch:
             priced=cost,
             definedness=self.definedness(monitor),
             met=frozenset(monitor.met) if monitor is not None else frozenset(),
+            unsure=tuple(monitor.unsure.values()) if monitor is not None else (),
         )
 
     def definedness(self, monitor: Monitor | None) -> Definedness:

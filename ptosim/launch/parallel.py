@@ -396,6 +396,7 @@ def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: 
         cycles=cost.cycles if cost is not None else None,
         priced=cost,
         definedness=_definedness(blocks, done),
+        unsure=tuple(blocks.monitor.unsure.values()) if blocks.monitor is not None else (),
     )
 
 

@@ -127,6 +127,19 @@ def may_repeat(front: Front, entry: str) -> bool:
     return any(op.has("rows_apart") and _rounds(op) * len(ops) >= LEAST for op in ops)
 
 
+MOST_KEPT = 64 << 20
+"""Bytes of arguments that are kept for a second run."""
+
+
+def may_be_unsure(front: Front, args: Args) -> bool:
+    """True for a program with vector regions, a run of which may have to be repeated; its arguments
+    have to be worth keeping."""
+    arrays = args.values() if isinstance(args, Mapping) else args or ()
+    if sum(getattr(a, "nbytes", 0) for a in arrays) > MOST_KEPT:
+        return False
+    return any(op.has("vector_region") for f in front.resolved.functions.values() for op in f.ops)
+
+
 def _rounds(op: Operation) -> int:
     """How often an operation is executed by the loops around it; of a loop whose bounds are not
     written, often."""

@@ -21,7 +21,16 @@ from ptosim.launch import arguments
 from ptosim.launch.arguments import Arg
 from ptosim.launch.description import Sidecar, Tolerance, kept_arguments, kept_expectations
 from ptosim.launch.launch import Launch
-from ptosim.launch.prepared import NORMAL, Args, Redraw, RunOptions, in_turn, may_repeat, wants
+from ptosim.launch.prepared import (
+    NORMAL,
+    Args,
+    Redraw,
+    RunOptions,
+    in_turn,
+    may_be_unsure,
+    may_repeat,
+    wants,
+)
 from ptosim.launch.results import Result
 
 if TYPE_CHECKING:
@@ -200,11 +209,19 @@ class LoadedProgram(Shown):
         observers: Sequence[Any],
         schedules: int,
     ) -> Result:
-        if not schedules:
-            return self._launched(entry, given, options, observers)
-        from ptosim.launch.schedules import tried  # few ask for it
+        make = partial(self._launch, entry, given)
+        if schedules:
+            from ptosim.launch.schedules import tried  # few ask for it
 
-        return tried(partial(self._launch, entry, given), options, schedules)
+            return tried(make, options, schedules)
+        if options.in_place and not observers and may_be_unsure(self.front, given):
+            options = replace(options, in_place=False)
+        result = self._launched(entry, given, options, observers)
+        if result.unsure and not observers and not options.in_place:
+            from ptosim.launch.schedules import decide  # few need it
+
+            decide(make, options, result)
+        return result
 
     def _accessed(self, entry: str, given: Args, options: RunOptions) -> dict[str, Needed]:
         """Return the sizes of arrays that only the accesses of a launch say."""

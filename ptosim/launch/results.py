@@ -192,6 +192,8 @@ class Result(Shown):
     met: frozenset[tuple[int, int, int, int]] = frozenset()
     """Conflicting accesses that nothing orders, as they came: the core and the instruction of the
     first, and of the second."""
+    unsure: tuple[Diagnostic, ...] = ()
+    """Reads of lanes without a value that masks may leave out, as they are told if they do not."""
     schedules: Schedules | None = None
     """What other orders gave, where they were asked for."""
 

@@ -1,5 +1,6 @@
-"""A launch in other orders of its blocks and pipes: which outputs they change, and how many of the
-orders that nothing forbids were seen."""
+"""A launch once more. In other orders of its blocks and pipes: which outputs they change, and how
+many of the orders that nothing forbids were seen. And with other bytes where nothing was written:
+whether masks leave out all lanes without a value."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy as np
 from ptosim.engine.core.bound import Kind
 from ptosim.engine.core.schedule import numbers
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import Trap
+from ptosim.ground.errors import LimitError, Trap
 from ptosim.ground.source import Span
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
@@ -53,18 +54,18 @@ def _one(
     except Trap as trap:
         worst = max(reversed(trap.findings), key=lambda d: d.severity)
         return Changed(options.schedule, {}, worst.code), set()
-    differ = {name: _differ(base.outputs[name], result.outputs[name]) for name in base.outputs}
+    differ = {n: int(_differ(a, result.outputs[n]).sum()) for n, a in base.outputs.items()}
     launch.release()
     differ = {name: n for name, n in differ.items() if n}
     return (Changed(options.schedule, differ) if differ else None), set(result.met)
 
 
-def _differ(one: np.ndarray, other: np.ndarray) -> int:
-    """How many elements have other bits."""
-    if one.shape != other.shape:
-        return max(one.size, other.size)
+def _differ(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Which elements have other bits; all of them where the shape is another."""
+    if one.shape != other.shape or not one.size:
+        return np.ones(max(one, other, key=np.size).shape, bool)
     raw = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (one, other)]
-    return int((raw[0] != raw[1]).reshape(one.size, -1).any(axis=1).sum()) if one.size else 0
+    return (raw[0] != raw[1]).reshape(one.size, -1).any(axis=1).reshape(one.shape)
 
 
 def _counted(met: Pairs) -> tuple[int, int]:
@@ -86,4 +87,53 @@ def _told(found: Schedules, place: Span) -> Diagnostic:
         place,
         notes=tuple(notes),
         help=f"`--schedule {first.schedule}` runs in the first such order again",
+    )
+
+
+# -- other bytes -----------------------------------------------------------------------------------
+
+MOST_AGAIN = 100_000
+"""Instructions of a run that is repeated to see what bytes without a value decide."""
+
+
+def decide(make: Callable[[RunOptions], Launch], options: RunOptions, result: Result) -> None:
+    """Run a launch again with other bytes where nothing was written: where outputs come out
+    different, tell of the reads that are unsure. Elements that are known to have no value, or that
+    nothing wrote, say nothing."""
+    if result.executed > MOST_AGAIN or not result.unsure:
+        return
+    other = "poison" if options.uninit == "zero" else "zero"
+    launch = make(replace(options, uninit=other, sanitize="none", timing=False, jobs=1))
+    try:
+        outputs, stopped = launch.run().outputs, ""
+    except LimitError:
+        return
+    except Trap as trap:
+        outputs, stopped = {}, max(reversed(trap.findings), key=lambda d: d.severity).code
+    counts = {}
+    for name, known in result.definedness.items() if outputs else ():
+        differ = known & _differ(result.outputs[name], outputs[name])
+        if differ.any():
+            counts[name] = int(differ.sum())
+            result.definedness.leave_out(name, differ)  # type: ignore[attr-defined]
+    launch.release()
+    if counts or stopped:
+        result.findings.append(_decided(result, counts, stopped))
+
+
+def _decided(result: Result, counts: dict[str, int], stopped: str) -> Diagnostic:
+    first, *others = result.unsure
+    notes = [
+        f"with other bytes there {count:,} of {result.outputs[name].size:,} elements of `{name}` "
+        "come out different"
+        for name, count in counts.items()
+    ]
+    notes += [f"with other bytes there the run stops: {stopped}"] if stopped else []
+    labels = [replace(d.labels[0], text="or these, read here") for d in others[:3]]
+    outputs = [{"output": name, "steps": []} for name in counts]
+    return replace(
+        first,
+        labels=(*first.labels, *labels),
+        notes=(*first.notes, *notes),
+        context={**first.context, "outputs": outputs},
     )

@@ -220,6 +220,7 @@ class Definedness(Mapping[str, np.ndarray]):
 
     def __init__(self) -> None:
         self._parts: dict[str, _Part] = {}
+        self._without: dict[str, np.ndarray] = {}
 
     def add(
         self,
@@ -243,6 +244,10 @@ class Definedness(Mapping[str, np.ndarray]):
         """Do the same for a buffer of which these ranges of bytes were written with values."""
         self._parts[name] = _Part([], ranges, *place, elem, shape)
 
+    def leave_out(self, name: str, elements: np.ndarray) -> None:
+        """Say of some elements of an argument that they have no value after all."""
+        self._without[name] = elements
+
     def __getitem__(self, name: str) -> np.ndarray:
         pieces, ranges, offset, size, elem, shape = self._parts[name]
         of_bytes: np.ndarray = np.zeros(offset + size, bool)
@@ -256,7 +261,9 @@ class Definedness(Mapping[str, np.ndarray]):
             of_bytes = np.repeat(of_bytes, 8 // elem.bits)
         else:
             of_bytes = np.logical_and.reduce(of_bytes.reshape(-1, elem.bits // 8), axis=1)
-        return of_bytes[: int(np.prod(shape))].reshape(shape)
+        found = of_bytes[: int(np.prod(shape))].reshape(shape)
+        without = self._without.get(name)
+        return found if without is None else found & ~without
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)

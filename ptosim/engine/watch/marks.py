@@ -23,10 +23,11 @@ from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.alignment import Alignment
-from ptosim.ground.records import NamedTuple
+from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED
 from ptosim.machine.effects.row import written_name
@@ -151,6 +152,9 @@ class Marks(Ordering):
         self.tainted: dict[int, tuple[np.ndarray | None, Trail]] = {}
         """Operands of the operation under way that have bytes without values: which, and why."""
         self._causes: dict[tuple[Any, ...], Cause] = {}
+        self.unsure: dict[int, Diagnostic] = {}
+        """Reads of bytes without a value that may decide nothing, by instruction, as they are to be
+        told if they do."""
 
     def note(  # noqa: C901 - hot, so in one piece
         self,
@@ -329,6 +333,14 @@ class Marks(Ordering):
             self.tainted[id(print_)] = without_values(print_), trail
         return trail
 
+    def doubt(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
+        """A read of bytes without a value that may decide nothing: keep what is to be said."""
+        report = replace(self.report, sink=self.report.sink.like())
+        trail = trail_of(atom, print_, is_stale=atom.defined == DEFINED)
+        told = report.undefined(atom, entry, print_, trail).told
+        if told is not None:
+            self.unsure[entry[2].inst.pc] = told
+
     def _of_another(self, atom: Atom, entry: Entry, print_: Footprint, *, as_found: bool) -> None:
         """Bytes are read that another buffer wrote last. What it overwrote is lost, also under a
         second name of the same place and size; what it left is stale for one that only reuses its
@@ -336,7 +348,7 @@ class Marks(Ordering):
         core, owner = entry[2].core, print_.owner
         lost = atom.lost
         if lost is not None and (lost is owner or self._are_same(core, lost, owner)):
-            self._overwritten(atom, entry, print_)
+            self.overwritten(atom, entry, print_)
         elif not as_found and self.is_stale(core, atom, print_):
             self.stale(atom, entry, print_)
 
@@ -369,7 +381,7 @@ class Marks(Ordering):
         self.tainted[id(print_)] = without_values(print_, stale), trail
         return trail
 
-    def _overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
+    def overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A buffer is read after another one was written over a part of it. Two names of the same
         bytes are meant; two buffers that overlap in part are not, nor are two inputs."""
         core, pc = entry[2].core, entry[2].inst.pc

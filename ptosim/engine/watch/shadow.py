@@ -337,6 +337,19 @@ class Footprint:
         parts = tuple([Strided(p.start + distance, p.run, p.dims) for p in self.parts])
         return Footprint(self.shadow, parts, self.name, self.owner)
 
+    def meets(self, other: Footprint) -> bool:
+        """True if both are on chip and share a byte."""
+        if self.shadow is not other.shadow or self.shadow.is_global:
+            return False
+        (low, high), (start, end) = self.span, other.span
+        if low >= end or start >= high:
+            return False
+        if self.parts == other.parts:
+            return True
+        self.atoms()
+        mine = {id(atom) for atom in other.atoms()}
+        return any(id(atom) in mine for atom in self.atoms())
+
     @property
     def span(self) -> tuple[int, int]:
         """The first byte and the one after the last."""

@@ -14,6 +14,7 @@ from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import Agent
 from ptosim.engine.watch.definedness import Trail, without_values
+from ptosim.engine.watch.lanes import Fed, loads_used_whole, stores_fed
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.alignment import Alignment, alignment_of
@@ -29,121 +30,12 @@ if TYPE_CHECKING:
     from ptosim.engine.watch.monitor import Monitor
 
 
-# Which loads of a vector region use all bytes that they read.
-#
-# A load of 256 bytes at the end of an array reads more than there is, and a mask leaves those
-# lanes out later. A load uses its register whole if the text shows it: every lane reaches a store
-# or a reduction under a mask with all lanes set, or under none.
-
-
-def loads_used_whole(region: Operation) -> set[Operation]:
-    """Return the loads of a region whose every lane is used."""
-    users = _users(region)
-    _, *ops = region.walk()
-    return {
-        op
-        for op in ops
-        if op.has("loads")
-        and not op.has("indexed")
-        and any(_is_used_whole(value, users) for value in op.results)
-    }
-
-
-def _users(region: Operation) -> dict[Value, list[Operation]]:
-    users: dict[Value, list[Operation]] = {}
-    _, *ops = region.walk()
-    for op in ops:
-        for value in op.operand_values():
-            users.setdefault(value, []).append(op)
-    return users
-
-
-def _is_used_whole(value: Value, users: dict[Value, list[Operation]]) -> bool:
-    waiting, seen = [value], set[Value]()
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for op in users.get(value, ()):
-            if _leaves_out(op):
-                continue
-            if op.has("reduces"):
-                return True
-            if not op.has("stores") or "align" in op.bound:
-                waiting += op.results
-            elif not _is_point(op):
-                return True
-    return False
-
-
-def _leaves_out(op: Operation) -> bool:
-    """True if an operation may leave lanes out, or hands them on in a way that is not followed."""
-    mask = getattr(op.bound.get("mask"), "value", None)
-    if op.has("picks_lanes"):
-        return True
-    if mask is None:
-        return bool(op.regions) or op.has("yields") or op.has("selects")
-    pattern = getattr(mask.owner.bound.get("pattern"), "const", None) if mask.owner else None
-    return str(getattr(pattern, "member", pattern)) != "PAT_ALL"
-
-
-class _Fed(NamedTuple):
-    """How a store gets what a load read: in the same lanes, or a round of a loop later."""
-
-    by_lanes: bool
-    later: bool
-
-
-def stores_fed(region: Operation) -> dict[Operation, dict[Operation, _Fed]]:
-    """Return for each load of a region the stores of it that what it read takes part in."""
-    users = _users(region)
-    return {op: _fed_by(op, users) for op in region.walk() if op.has("loads")}
-
-
-def _fed_by(load: Operation, users: dict[Value, list[Operation]]) -> dict[Operation, _Fed]:
-    found: dict[Operation, _Fed] = {}
-    known: dict[Value, _Fed] = {}
-    waiting = [(value, _Fed(by_lanes=True, later=False)) for value in load.results]
-    while waiting:
-        value, fed = waiting.pop()
-        before = known.get(value)
-        if before is not None:
-            fed = _Fed(before.by_lanes and fed.by_lanes, before.later or fed.later)
-            if fed == before:
-                continue
-        known[value] = fed
-        for op in users.get(value, ()):
-            if op.has("stores"):
-                found[op] = fed
-            waiting += _handed_on(op, fed)
-    return found
-
-
-def _handed_on(op: Operation, fed: _Fed) -> Iterator[tuple[Value, _Fed]]:
-    """What an operation makes of a value; a loop gives what it yields to its next round."""
-    around = op.parent if op.has("yields") else None
-    if around is not None:
-        later = fed.later or around.has("loop")
-        values = [*around.results]
-        if around.has("loop"):
-            values += [v for r in around.regions for b in r.blocks for v in b.values]
-        for value in values:
-            yield value, _Fed(fed.by_lanes, later)
-    by_lanes = fed.by_lanes and not (op.has("picks_lanes") or op.has("reduces"))
-    for value in op.results:
-        yield value, _Fed(by_lanes, fed.later)
-
-
-def _is_point(op: Operation) -> bool:
-    """True for a store of one lane."""
-    return "1PT" in str(op.attrs.get("dist", ""))
-
-
 MAX_KNOWN = 4096
 """Entries of a log that is kept, with what it was found to say."""
 MAX_LOGS = 256
 """Logs that are kept."""
+MAX_PARTS = 16
+"""Loads of an instruction that are looked at for lanes that a mask may leave out."""
 MAX_TRIED = 1024
 """Loads of an instruction that are looked at where the region stores bytes of them itself."""
 
@@ -154,10 +46,11 @@ Part = tuple[int, np.ndarray, int]
 class _Instruction:
     """An instruction of a region that reaches UB. `is_whole`: all bytes that it loads are used."""
 
-    __slots__ = ("alignment", "inst", "is_store", "is_whole", "operand", "owner")
+    __slots__ = ("alignment", "code", "inst", "is_store", "is_whole", "operand", "owner")
 
-    def __init__(self, inst: Inst, is_store: bool, is_whole: bool) -> None:
+    def __init__(self, inst: Inst, code: int, is_store: bool, is_whole: bool) -> None:
         self.inst = inst
+        self.code = code
         self.is_store = is_store
         self.is_whole = is_whole
         self.alignment = _alignment(inst.op) if inst.op is not None else None
@@ -192,7 +85,7 @@ class VectorWatch:
         self._inside: set[int] = set()
         self._scalars: list[Access] = []
         self._known: dict[tuple[int, int, bytes], list[tuple[_Instruction, Access]]] = {}
-        self._fed: dict[int, dict[Operation, dict[Operation, _Fed]]] = {}
+        self._fed: dict[int, dict[Operation, dict[Operation, Fed]]] = {}
         by_op = {i.op: i for i in insts if i.kind is Kind.VECTOR}
         for head in [i for i in insts if i.kind is Kind.REGION]:
             self._inside.update(range(head.pc, head.end))
@@ -254,6 +147,7 @@ class VectorWatch:
                     for p in access.reads
                     for a in p.atoms()
                 )
+        crossed = self._crossed(core, shadow, table, accesses)
         lost: list[_Lost] = []
         if not is_defined and monitor.chosen.defined:
             lost = self._undefined(core, shadow, table, dict(entries))
@@ -263,6 +157,7 @@ class VectorWatch:
                 monitor.note(entry, agent, (), tuple((p, DEFINED) for p in writes), agent.index)
         if lost:
             self._spread(core, head, shadow, table, lost)
+        self._tell_crossed(shadow, crossed, dict(entries))
 
     def _close_scalars(self, agent: Agent) -> None:
         """Scalar operations of a region belong to the vector unit, in whose order they are done;
@@ -311,6 +206,77 @@ class VectorWatch:
         if len(wrong):
             self.monitor.misaligned(row.inst, int(wrong[0]), need)
 
+    # -- buffers that the region stores over ------------------------------------------------------
+
+    def _crossed(
+        self,
+        core: Core,
+        shadow: Shadow,
+        table: dict[int, _Instruction],
+        accesses: list[tuple[_Instruction, Access]],
+    ) -> dict[_Instruction, np.ndarray]:
+        """Return the loads of bytes that another buffer has stored over in the region without
+        having read them: which bytes of a content that was there before."""
+        over = self._over(core, accesses)
+        found: dict[_Instruction, list[np.ndarray]] = {}
+        every = np.arange(shadow.bytes if over else 0)
+        held = {
+            row.owner: shadow.belong(every, [a for a in shadow.atoms if a.owner is row.owner])
+            for row in over
+        }
+        last = np.full(len(every), -1)
+        taken = {table[code].owner: np.zeros(len(every), bool) for c in over.values() for code in c}
+        own = {o: [c for c, row in table.items() if row.owner is o] for o in taken}
+        for code, start, size in zip(*_in_order(core.ub)[1:], strict=True) if over else ():
+            row, part = table[int(code)], slice(int(start), int(start + size))
+            if row.is_store:
+                last[part] = code
+                continue
+            for other in over.get(row, ()):
+                wrong = held[row.owner][part] & (last[part] == other)
+                wrong &= ~taken[table[other].owner][part]
+                found.setdefault(row, []).append(part.start + np.flatnonzero(wrong))
+            if row.owner in taken:
+                taken[row.owner][part] |= ~np.isin(last[part], own[row.owner])
+        places = {row: np.unique(np.concatenate(parts)) for row, parts in found.items()}
+        return {row: of for row, of in places.items() if len(of)}
+
+    def _tell_crossed(
+        self, shadow: Shadow, crossed: dict[_Instruction, np.ndarray], entries: dict[Any, Entry]
+    ) -> None:
+        for row, places in crossed.items():
+            print_ = Footprint(shadow, runs_of(places, 1), row.operand, row.owner)
+            for atom in print_.atoms():
+                if atom.lost is row.owner:
+                    self.monitor.overwritten(atom, entries[row], print_)
+
+    def _over(
+        self, core: Core, accesses: list[tuple[_Instruction, Access]]
+    ) -> dict[_Instruction, list[int]]:
+        """Return for loads the codes of stores to bytes in common by a buffer at another place."""
+        if len({row.owner for row, _ in accesses}) < 2:
+            return {}
+        loads, stores = (
+            [
+                (row, (*a.reads, *a.writes)[0])
+                for row, a in accesses
+                if row.is_store == k and (a.reads or a.writes)
+            ]
+            for k in (False, True)
+        )
+        over: dict[_Instruction, list[int]] = {}
+        for row, print_ in stores:
+            for load, other in loads:
+                if load.owner is row.owner or not print_.meets(other):
+                    continue
+                places = self._place(core, row), self._place(core, load)
+                if None not in places and places[0] != places[1]:
+                    over.setdefault(load, []).append(row.code)
+        return over
+
+    def _place(self, core: Core, row: _Instruction) -> tuple[int, int | None] | None:
+        return self.monitor.names.place(core, row.owner) if row.owner is not None else None
+
     # -- loads of what nothing has written --------------------------------------------------------
 
     def _undefined(
@@ -344,6 +310,10 @@ class VectorWatch:
                 before = np.concatenate(([0], np.cumsum(poor)))
                 lost = before[ends] - before[runs.starts]
             least = 1 if row.is_whole else runs.sizes
+            if not row.is_whole and row.inst.pc not in self.monitor.unsure:
+                some = np.flatnonzero(chosen & (lost > 0))[:MAX_PARTS]
+                places = low + self._in_part(runs, stores, poor, some)
+                self._doubt(shadow, row, entries[row], places)
             for at in np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED].tolist():
                 places = np.arange(int(runs.starts[at]), int(ends[at]))
                 wrong = poor[places]
@@ -357,6 +327,32 @@ class VectorWatch:
                         trail = self._report(shadow, row, entries[row], low + places[wrong])
                     found.append(_Lost(code, int(runs.numbers[at]), np.flatnonzero(wrong), trail))
         return found
+
+    @staticmethod
+    def _in_part(
+        runs: _Runs, stores: np.ndarray, poor: np.ndarray, loads: np.ndarray
+    ) -> np.ndarray:
+        """The bytes without a value of the first of some loads that finds a part without: what the
+        region has stored before has one."""
+        for at in loads.tolist():
+            first, end = int(runs.starts[at]), int(runs.starts[at] + runs.sizes[at])
+            wrong = poor[first:end].copy()
+            for store in stores[runs.numbers[stores] < runs.numbers[at]].tolist():
+                start = int(runs.starts[store])
+                wrong[max(start - first, 0) : max(start + int(runs.sizes[store]) - first, 0)] = (
+                    False
+                )
+            if 0 < wrong.sum() < len(wrong):
+                return first + np.flatnonzero(wrong)
+        return _NONE
+
+    def _doubt(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> None:
+        """A load finds lanes without a value that a mask may leave out."""
+        if not len(places):
+            return
+        parts = runs_of(places, 1)
+        print_ = Footprint(shadow, parts, row.operand, row.owner)
+        self.monitor.doubt(print_.atoms()[0], entry, print_)
 
     def _report(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> Trail:
         parts = runs_of(np.unique(places), 1)
@@ -444,7 +440,7 @@ def _table(
     assert isinstance(region, Operation)
     whole = loads_used_whole(region)
     return {
-        place.code: _Instruction(by_op[op], place.is_store, op in whole)
+        place.code: _Instruction(by_op[op], place.code, place.is_store, op in whole)
         for op, place in places.items()
         if op in by_op
     }
