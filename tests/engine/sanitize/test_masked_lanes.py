@@ -112,7 +112,7 @@ def test_logical_vectors_too():
 def test_a_region_that_stores_over_what_it_has_still_to_read():
     """A round stores where a later one reads: 512 bytes farther on, inside of what was loaded."""
     result = doubled(256, 256, at=512)
-    found, _ = result.findings  # the other one: no barrier is between
+    _, found = result.findings  # the other one: no barrier is between
     assert found.code == "PTO7104"
     assert (
         "'pto.vlds' reads %ub_x in vec [0x200, 0x400), which %ub_y has overwritten" in found.message
