@@ -24,16 +24,17 @@ def found(cli, tmp_path):
 
     def look(text: str, command: str) -> tuple[set[str], set[str]]:
         words = shlex.split(command)[1:]
-        file = tmp_path / ("kernel.cpp" if "FILE.cpp" in words else "kernel.pto")
+        ending = next(word for word in words if word.startswith("FILE")).removeprefix("FILE")
+        file = tmp_path / f"kernel{ending or '.pto'}"
         file.write_text(text, encoding="utf-8")
         words = [str(file) if word.startswith("FILE") else word for word in words]
-        done = cli(*words, "--format", "json")
-        told = set(re.findall(r"^error: (PTO\d{4})", done.err, re.MULTILINE))
+        done = cli(*words, *(() if words[0] == "judge" else ("--format", "json")))
+        told = set(re.findall(r"^error(?:: |\[)(PTO\d{4})", done.err, re.MULTILINE))
         data = json.loads(done.out) if done.out.strip() else {}
-        if told or "findings" not in data:  # a command that does not get to the program's own
+        findings = data.get("findings", data.get("diagnostics"))
+        if told or findings is None:  # a command that does not get to the program's own
             assert bool(told) == bool(done.code), done.err
             return told, set()
-        findings = data["findings"]
         notes = {f["code"] for f in findings if f["severity"] == "note"}
         return {f["code"] for f in findings} - notes, notes
 
