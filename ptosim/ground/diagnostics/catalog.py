@@ -173,7 +173,7 @@ def shown_by_programs() -> dict[str, Shown]:
 def _command(given: str, text: str) -> str:
     """The command line: `run --arg n=9` is `ptosim run FILE --arg n=9`; `check` needs no word. One
     that says itself where the file is, `run --chain FILE.toml`, is whole."""
-    if "FILE" in given:
+    if "FILE." in given:
         return f"ptosim {given}"
     file = "FILE.cpp" if "AICORE" in text else "FILE"
     word, _, rest = given.partition(" ")
