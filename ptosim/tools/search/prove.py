@@ -87,11 +87,13 @@ class Launched:
 @dataclass(frozen=True, slots=True)
 class Followed:
     """What a program makes of its inputs: the hash of every byte of every argument. `result` is
-    that of the same run on values."""
+    that of the same run on values, `as_whole` the first operation of which every result was made of
+    all that it reads, since it has no rule of its own."""
 
     hashes: dict[str, Hashes]
     widths: dict[str, int]
     result: Result
+    as_whole: str = ""
 
 
 def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
@@ -287,7 +289,7 @@ def follow(launched: Launched, *, loose: bool = False) -> Followed:
     follower = Follower(fresh=next(_NUMBERS), loose=loose)
     result = _followed(launched, follower, [])
     widths = {b.name: max(1, b.dtype.bits // 8) for b in follower.memory.machine.buffers}
-    return Followed(global_hashes(follower), widths, result)
+    return Followed(global_hashes(follower), widths, result, follower.as_whole)
 
 
 def _followed(launched: Launched, follower: Follower, others: Sequence[Any]) -> Result:
@@ -326,7 +328,11 @@ def compare(first: Followed, second: Followed, *, loose: bool = False) -> Proof:
         elements += len(hashes) // first.widths[name]
         wrong = np.flatnonzero(hashes != other)
         if len(wrong):
-            return Proof(UNEQUAL, _difference(name, wrong, first.widths[name], len(hashes)))
+            told = _difference(name, wrong, first.widths[name], len(hashes))
+            whole = first.as_whole or second.as_whole
+            if whole:
+                return Proof(REFUSED, f"{told}, and {whole} is followed as a whole only")
+            return Proof(UNEQUAL, told)
     executed = first.result.executed + second.result.executed
     how = "sums of f32 in another order" if loose else "every element is the same expression"
     return Proof(EQUAL, how, elements, executed, REASSOCIATED if loose else "")

@@ -7,10 +7,14 @@ the name, the attributes, the scalars and the element types, which are part of e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from ptosim.machine.core import SLOT_LOOPS, SLOT_MASKS
+from ptosim.machine.effects.account import effects_of
+from ptosim.machine.effects.ranges import storage_ranges
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
@@ -242,9 +246,6 @@ def store_accumulator(step: Step) -> list[Write]:
     """An accumulator to global memory, converted element by element."""
     op = step.op
     view, tile = op.view("dst"), op.tile("src")
-    more = [name for name, value in op.values.items() if value is not None]
-    if sorted(more) != ["dst", "src"]:
-        raise Unprovable("scales what it stores")
     layout = layout_for_acc(view, tile)
     sizes, rows, cols = logical_sizes(op, view, tile, layout)
     made = joined(step.key(str(view.dtype)), step.read("src", rows, cols))
@@ -315,8 +316,9 @@ HANDLES = frozenset(
                  "make_tensor_view", "partition_view", "treshape", "bitcast", "talias", "subview",
                  "tsubview", "subset", "addptr", "castptr", "get_validshape", "set_validshape",
                  "get_tensor_view_dim", "get_tensor_view_stride", "get_block_idx", "get_block_num",
-                 "get_subblock_idx", "get_subblock_num", "eventid_array_get", "eventid_array_set",
-                 "declare_eventid_array", "section.cube", "section.vector")
+                 "get_subblock_idx", "get_subblock_num", "eventid_array_get", "eventid_array_set", "tget_scale_addr",
+                 "declare_eventid_array", "section.cube", "section.vector", "vecscope",
+                 "strict_vecscope")
 )  # fmt: skip
 """Operations of the scalar unit that compute handles and look at no memory."""
 
@@ -347,10 +349,53 @@ def rule_of(op: Binding) -> Rule | None:
     name = op.op.name
     source = op.values.get("src")
     if name == "pto.tstore" and isinstance(source, TileRef) and source.type.loc == "acc":
-        return store_accumulator if op.attr("atomicType") != "atomic_add" else None
+        given = sorted(name for name, value in op.values.items() if value is not None)
+        is_plain = given == ["dst", "src"] and op.attr("atomicType") != "atomic_add"
+        return store_accumulator if is_plain else None
     if name == "pto.tquant" and getattr(op.op.variant, "name", "") != "int8":
         return None
     return RULES.get(name)
+
+
+_APART = ("sync", "handshake", "cross_core", "signals", "waits", "publishes", "launches",
+          "simt_region", "atomic_update", "sets_quant")  # fmt: skip
+
+
+def not_whole(op: Binding) -> str:
+    """Return why an operation without a rule is not followed, "" if it is: it may do nothing but
+    compute bytes of memory from bytes of memory, numbers and registers that only numbers fill."""
+    effects, has = effects_of(op), op.op.has
+    if op.sync is not None or any(map(has, _APART)) or op.op.definition.family == "fifo":
+        return "there is no rule for this operation"
+    if effects.is_atomic:
+        return "adds to what is there, in any order"
+    registers = [r for r in effects.writes if str(r.where).startswith("register")]
+    if registers or not effects.writes:
+        return "there is no rule for this operation, and it writes something else than memory"
+    return ""
+
+
+def whole_key(step: Step) -> np.uint64:
+    """Return the hash that names what an operation without a rule computes: also the shapes and
+    layouts of its operands, how they overlap, and all registers."""
+    op = step.op
+    tiles = {k: v for k, v in _tiles(op)}
+    shapes = [(k, str(v.type), v.v_row, v.v_col) for k, v in tiles.items()]
+    views = [(k, v.spec) for k, v in sorted(op.values.items()) if isinstance(v, GmView)]
+    meet = [
+        (a, b, tiles[b].addr - tiles[a].addr)
+        for a, b in combinations(tiles, 2)
+        if tiles[a].type.loc == tiles[b].type.loc and _meet(tiles[a], tiles[b])
+    ]
+    registers = sorted((k, repr(v)) for k, v in op.core.registers.items())
+    switches = sorted(op.profile.switches.items())
+    of_core = repr(op.core.slots[SLOT_LOOPS : SLOT_MASKS + 1])
+    return step.key(shapes, views, meet, registers, switches, of_core)
+
+
+def _meet(one: TileRef, other: TileRef) -> bool:
+    (_, a, b), (_, c, d) = storage_ranges(one)[0], storage_ranges(other)[0]
+    return a < d and c < b
 
 
 def covers_nothing(op: Binding) -> bool:

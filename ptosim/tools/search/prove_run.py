@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,18 @@ from ptosim.machine.effects.account import Reached, effects_of
 from ptosim.machine.effects.strided import Strided, Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
-from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
 from ptosim.tools.search.prove_memory import (
     Elements,
     HashedMemory,
     Hashes,
     Place,
     Unprovable,
+    along,
     constant,
+    joined,
+    salt,
 )
 from ptosim.tools.search.prove_ops import (
     SILENT,
@@ -29,8 +34,11 @@ from ptosim.tools.search.prove_ops import (
     covers_nothing,
     is_handle,
     is_move,
+    not_whole,
     rule_of,
+    whole_key,
 )
+from ptosim.tools.search.prove_vector import Registers
 
 # What a rule of the proof says of an operation, held against the function of the operation.
 #
@@ -51,27 +59,61 @@ class Told(NamedTuple):
     spoiled: list[Bytes]
 
 
+FILLS = (0, 1, 2, 3)
+"""Contents that an operation without a rule of its own is tried on, besides the present one: what
+it writes, and whether it does, may depend on what it reads."""
+_ANY = (OpFault, ScalarFault, ValueError, IndexError)
+
+
 def try_account(
-    memory: HashedMemory, core: Core, told: Told, function: Callable[[], object]
+    memory: HashedMemory,
+    core: Core,
+    told: Told,
+    function: Callable[[], object],
+    fills: tuple[int, ...] = (),
 ) -> None:
-    """Execute the function of an operation on two contents; memory is left as it was. Raises
-    Unprovable where it does something else than what was told."""
-    places = [("gm", number) for number in range(len(memory.buffers))]
-    places += [memory.space(core, name) for name in core.spaces]
+    """Execute the function of an operation on two contents, and on two for each of `fills` in what
+    it reads; memory is left as it was. Raises Unprovable where it does something else than what was
+    told."""
+    places: set[Place] = {("gm", number) for number in range(len(memory.buffers))}
+    places.update(memory.space(core, name) for name in core.spaces)
+    places.update(place for part in told for place, _ in part)
     actual = {place: memory.of(place).actual for place in places}
     kept = {place: content.copy() for place, content in actual.items()}
-    left: list[dict[Place, np.ndarray]] = []
     try:
-        for complement in (False, True):
-            begun = _begun(kept, told.read) if complement else kept
-            for place, content in begun.items():
-                actual[place][:] = content
-            function()
-            left.append({p: c.copy() for p, c in actual.items()})
-            _refuse_others(begun, left[-1], [*told.written, *told.spoiled])
+        _try_both(actual, kept, told, function)
+        for fill in fills:
+            with suppress(*_ANY):  # an index that leads nowhere: the content is none to try
+                _try_both(actual, _filled(kept, told.read, fill), told, function)
     finally:
         for place, content in kept.items():
             actual[place][:] = content
+
+
+def _filled(kept: dict[Place, np.ndarray], read: list[Bytes], fill: int) -> dict[Place, np.ndarray]:
+    made = {place: content.copy() for place, content in kept.items()}
+    random = np.random.default_rng(fill)
+    for place, numbers in read:
+        some = random.integers(0, 256, len(numbers), np.uint8)
+        made[place][numbers] = (0, 0xFF, some & 0x3F, some)[fill]
+    return made
+
+
+def _try_both(
+    actual: dict[Place, np.ndarray],
+    kept: dict[Place, np.ndarray],
+    told: Told,
+    function: Callable[[], object],
+) -> None:
+    """Try an operation on memory, and on the complement of all that it does not read."""
+    left: list[dict[Place, np.ndarray]] = []
+    for complement in (False, True):
+        begun = _begun(kept, told.read) if complement else kept
+        for place, content in begun.items():
+            actual[place][:] = content
+        function()
+        left.append({p: c.copy() for p, c in actual.items()})
+        _refuse_others(begun, left[-1], [*told.written, *told.spoiled])
     for place, numbers in told.written:
         for where, spoiled in told.spoiled:
             numbers = np.setdiff1d(numbers, spoiled) if where == place else numbers
@@ -189,6 +231,7 @@ class Follower:
     def __init__(self, *, fresh: int, loose: bool) -> None:
         self.fresh = fresh
         self.loose = loose
+        self.as_whole = ""
         self._tables: dict[Any, Table] = {}
         self._tried: set[Any] = set()
 
@@ -202,6 +245,7 @@ class Follower:
             not _is_fresh(space.data) for c in engine.machine.cores for space in c.spaces.values()
         ):
             raise Unprovable("tiles are among its arguments, and only buffers are followed")
+        self.registers = Registers(engine.program, self.memory, engine.profile.switches)
         held = [b.actual for b in self.memory.buffers]
         for index, one in enumerate(held):
             if any(np.shares_memory(one, other) for other in held[:index]):
@@ -211,10 +255,15 @@ class Follower:
         """Follow an instruction that took effect."""
         op = inst.op
         try:
+            if inst.kind is Kind.VECTOR:
+                self.registers.of_vector(core, inst)
+                self.as_whole = self.as_whole or f"`{inst.operation.name}`"
+                return
+            self.registers.of_scalar(core, inst)
             if inst.kind is Kind.EXEC:
                 self._execute(core, inst, bound.binding)
-            elif inst.kind in (Kind.VECTOR, Kind.REGION):
-                raise Unprovable("vector registers are not followed")
+            elif inst.kind is Kind.REGION:
+                self.registers.begin(core)
             elif op is not None and not is_handle(op.name):
                 raise Unprovable("the scalar unit may look at memory or at a register here")
         except Unprovable as problem:
@@ -231,15 +280,60 @@ class Follower:
     def _execute(self, core: Core, inst: Inst, op: Binding) -> None:
         if op.op.name not in SILENT:
             told = Told([], [], [])
+            fills: tuple[int, ...] = ()
             if not covers_nothing(op):
-                told = self._move(core, inst, op) if is_move(op) else self._compute(op)
+                told, fills = self._followed(core, inst, op)
                 told.spoiled.extend(self._spoil(core, op))
-            self._try(core, inst, op, told)
+            self._try(core, inst, op, told, fills)
         changed = self.memory.unexplained(core)
         if changed is not None:
             raise Unprovable(f"changes bytes of {changed} that the rules do not name")
 
-    def _try(self, core: Core, inst: Inst, op: Binding, told: Told) -> None:
+    def _followed(self, core: Core, inst: Inst, op: Binding) -> tuple[Told, tuple[int, ...]]:
+        """Follow an operation by its rule, else as a whole; then it is tried on more contents."""
+        if is_move(op):
+            return self._move(core, inst, op), ()
+        if rule_of(op) is not None:
+            return self._compute(op), ()
+        return self._whole(op), FILLS
+
+    def _whole(self, op: Binding) -> Told:
+        """What has no rule of its own: every byte that it writes is made of all that it reads."""
+        why = not_whole(op)
+        if why:
+            raise Unprovable(why)
+        self.as_whole = self.as_whole or f"`{op.op.name}`"
+        effects = effects_of(op)
+        read = self._reached(op, [*effects.reads, *effects.found])
+        written = self._reached(op, effects.writes)
+        parts = [along(salt(name), self.memory.of(p).hashes[at], 0) for name, (p, at) in read]
+        with np.errstate(over="ignore"):
+            made = joined(whole_key(Step(op, self.memory, loose=self.loose)), *parts)
+            for name, (place, at) in written:
+                numbers = np.arange(len(at), dtype=np.uint64)
+                self.memory.of(place).put(at, joined(salt("whole", name), made, numbers))
+        return Told([each for _, each in read], [each for _, each in written], [])
+
+    def _reached(self, op: Binding, found: list[Reached | Touch]) -> list[tuple[str, Bytes]]:
+        """The bytes of an account, by operand, in the order of the operand's elements. A view that
+        is read counts as a whole: where in it, data may say."""
+        done: list[tuple[str, Bytes]] = []
+        for reached in found:
+            where = reached.where
+            if isinstance(where, str) and where.startswith("register"):
+                continue
+            if isinstance(where, int):
+                place: Place = ("gm", where)
+            else:
+                place = self.memory.space(reached.core, where)
+            parts = _parts(reached)
+            at = np.concatenate([_places(part) for part in parts]) if parts else np.arange(0)
+            if ((at < 0) | (at >= len(self.memory.of(place).actual))).any():
+                raise Unprovable("reaches outside of a memory")
+            done.append((getattr(reached, "operand", ""), (place, at)))
+        return done
+
+    def _try(self, core: Core, inst: Inst, op: Binding, told: Told, fills: tuple[int, ...]) -> None:
         """Hold what was told of an operation against its function, once for each form of it."""
         key = self._key(core, inst, op)
         if key in self._tried:
@@ -247,15 +341,14 @@ class Follower:
         self._tried.add(key)
         binding = self.engine.binding(core, inst, op.values)
         binding.emit = lambda finding: None
-        try_account(self.memory, core, told, inst.semantics(binding))
+        try_account(self.memory, core, told, inst.semantics(binding), fills)
 
     def _key(self, core: Core, inst: Inst, op: Binding) -> tuple[Any, ...]:
         return core.number, inst.pc, *(_placeless(v) for v in op.values.values())
 
     def _compute(self, op: Binding) -> Told:
         rule = rule_of(op)
-        if rule is None:
-            raise Unprovable("there is no rule for this operation")
+        assert rule is not None
         step = Step(op, self.memory, loose=self.loose)
         with np.errstate(over="ignore"):
             writes = rule(step)

@@ -1,0 +1,101 @@
+"""Operations without a rule of their own, and vector registers: a result is made of all that is
+read. That is enough to find equal what does the same, and is never a reason to call it unequal."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.launch.choices import Choices
+from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, judged_hard, prove
+from tests.support.paths import PROGRAMS
+from tests.support.text import Kernel
+
+FOLLOWED = (
+    "basics/matmul_moves", "cube/gemm_int8", "cube/gemm_mxfp8_grid", "gather/embedding",
+    "micro/flash_attention", "micro/fractal_matmul", "micro/mxfp4_quantise", "micro/mxfp8_matmul",
+    "micro/softmax", "model/moe_gate", "model/swiglu_mxfp8", "quant/mxfp4_dn", "quant/mxfp8_nd",
+    "quant/mxfp8_dn_pipeline", "sort/topk", "vmi/mxfp8_dequantise", "vmi/mxfp8_quantise",
+    "vmi/swiglu_fp8", "vmi/topk",
+)  # fmt: skip
+"""Conversions of an accumulator, scales, block scales, gathers, sorts, DMA, vector registers."""
+
+
+def shipped(name: str, change: tuple[str, str] = ("", "")) -> Launched:
+    choices = Choices(str(PROGRAMS / f"{name}.pto")).completed()
+    program = choices.program()
+    text = program.front.source.text
+    assert change[0] in text
+    if change[0]:
+        front = program.front
+        program = ptosim.load(
+            text.replace(*change, 1), target=program.chip, level=front.level, sync=front.sync,
+            compat=program.compat,
+        )  # fmt: skip
+    return Launched(program, choices.entry, choices.arguments() or None, choices.block_num)
+
+
+@pytest.mark.sampled(4, 19)
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_shipped_program_is_equal_to_itself(name: str) -> None:
+    proof = prove(shipped(name), shipped(name))
+    assert proof.verdict == EQUAL, proof.why
+
+
+def test_another_instruction_is_not_equal() -> None:
+    """Its registers are other expressions; since they are known as a whole, hard data decide."""
+    text = (PROGRAMS / "micro/softmax.pto").read_text()
+    words = sorted(set(re.findall(r"pto\.v(?:sub|add|max|mul|div)\b", text)))
+    assert words
+    for word in words:
+        other = "pto.vmul" if word != "pto.vmul" else "pto.vadd"
+        one, two = shipped("micro/softmax"), shipped("micro/softmax", (word, other))
+        proof = prove(one, two)
+        assert proof.verdict == REFUSED
+        assert "is followed as a whole only" in proof.why
+        assert judged_hard(one, two, proof).verdict == UNEQUAL
+
+
+def scattered(rest: str) -> Launched:
+    """A tile moved to the places that another one names, here all of them."""
+    k = Kernel("a5", switches={"tscatter.rest": rest})
+    source, place = k.tile("source", "f32", 4, 32), k.tile("place", "i32", 4, 32)
+    target = k.tile("target", "f32", 4, 32)
+    k.load("x", source)
+    k.load("index", place)
+    k.load("old", target)
+    k.op("pto.tscatter", [source, place], [target])
+    k.store(target, "y")
+    index = np.arange(128, dtype=np.int32).reshape(4, 32)
+    args = {"x": np.ones((4, 32), np.float32), "index": index}
+    zeros = np.zeros((4, 32), np.float32)
+    return Launched(k.program(), None, {**args, "old": zeros, "y": zeros.copy()})
+
+
+def test_where_a_scatter_writes_is_not_taken_from_the_data_at_hand() -> None:
+    """With other indices some elements are zeros, or keep what was there where a switch says so:
+    then they depend on what the operation is not said to read."""
+    zeroed, kept = scattered("zero"), scattered("keep")
+    assert prove(zeroed, zeroed).verdict == EQUAL
+    proof = prove(kept, kept)
+    assert proof.verdict == REFUSED
+    assert "depends on bytes that the rules do not name (`pto.tscatter`" in proof.why
+
+
+def test_a_mask_of_data_says_where_a_store_reaches() -> None:
+    """A store under a mask that was compared of data has no proof, whatever the data are."""
+    text = (PROGRAMS / "micro/softmax.pto").read_text()
+    mask = next(m for m in re.findall(r"pto\.vsts [^\n]*, (%\w+)", text))
+    store = next(line for line in text.splitlines() if "pto.vsts" in line)
+    stored, kind = re.findall(r"vsts (%\w+),", store)[0], re.findall(r"!pto.mask<\w+>", store)[0]
+    compared = (
+        f'%chosen = pto.vcmp {stored}, {stored}, {mask}, "eq" : !pto.vreg<64xf32>, '
+        f"!pto.vreg<64xf32>, {kind} -> {kind}"
+    )
+    other = f"{compared}\n{store.replace(f', {mask}', ', %chosen')}"
+    proof = prove(shipped("micro/softmax"), shipped("micro/softmax", (store, other)))
+    assert proof.verdict == REFUSED
+    assert "data say where it reaches (`pto.vsts`" in proof.why
