@@ -316,8 +316,8 @@ HANDLES = frozenset(
                  "make_tensor_view", "partition_view", "treshape", "bitcast", "talias", "subview",
                  "tsubview", "subset", "addptr", "castptr", "get_validshape", "set_validshape",
                  "get_tensor_view_dim", "get_tensor_view_stride", "get_block_idx", "get_block_num",
-                 "get_subblock_idx", "get_subblock_num", "eventid_array_get", "eventid_array_set", "tget_scale_addr",
-                 "declare_eventid_array", "section.cube", "section.vector", "vecscope",
+                 "get_subblock_idx", "get_subblock_num", "eventid_array_get", "eventid_array_set",
+                 "declare_eventid_array", "tget_scale_addr", "section.cube", "section.vector", "vecscope",
                  "strict_vecscope")
 )  # fmt: skip
 """Operations of the scalar unit that compute handles and look at no memory."""
@@ -379,7 +379,7 @@ def whole_key(step: Step) -> np.uint64:
     """Return the hash that names what an operation without a rule computes: also the shapes and
     layouts of its operands, how they overlap, and all registers."""
     op = step.op
-    tiles = {k: v for k, v in _tiles(op)}
+    tiles = dict(_tiles(op))
     shapes = [(k, str(v.type), v.v_row, v.v_col) for k, v in tiles.items()]
     views = [(k, v.spec) for k, v in sorted(op.values.items()) if isinstance(v, GmView)]
     meet = [
