@@ -357,15 +357,19 @@ def rule_of(op: Binding) -> Rule | None:
     return RULES.get(name)
 
 
-_APART = ("sync", "handshake", "cross_core", "signals", "waits", "publishes", "launches",
-          "simt_region", "atomic_update", "sets_quant")  # fmt: skip
+_APART = frozenset((
+    "sync", "handshake", "cross_core", "signals", "waits", "publishes", "launches", "simt_region",
+    "atomic_update", "sets_quant", "pipes", "comm", "micro_simt", "debug",
+))  # fmt: skip
+"""Traits and families of operations that do more than to compute bytes of bytes."""
 
 
 def not_whole(op: Binding) -> str:
     """Return why an operation without a rule is not followed, "" if it is: it may do nothing but
     compute bytes of memory from bytes of memory, numbers and registers that only numbers fill."""
-    effects, has = effects_of(op), op.op.has
-    if op.sync is not None or any(map(has, _APART)) or op.op.definition.family == "fifo":
+    effects, has, definition = effects_of(op), op.op.has, op.op.definition
+    family = definition.family if definition is not None else ""
+    if op.sync is not None or any(map(has, _APART)) or family in _APART:
         return "there is no rule for this operation"
     if effects.is_atomic:
         return "adds to what is there, in any order"
