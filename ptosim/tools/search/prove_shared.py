@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import Muted, open_slots, sources_of, targets_of
+from ptosim.engine.paths.forms import open_slots, sources_of, targets_of
+from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.types import PtrType, ScalarType
 from ptosim.ground.processes import can_fork
@@ -282,14 +283,15 @@ class Parting:
                 return
 
             def on(scratch: list[Any]) -> None:
-                core.slots = scratch
-                muted = Muted(self._engine)
+                engine = self._engine
+                kept, told = (engine.sink, engine.reported), Sink()
+                engine.sink, engine.reported, core.slots = told, set(), scratch
                 try:
-                    with muted:
-                        run(core)
+                    run(core)
                 finally:
+                    engine.sink, engine.reported = kept
                     core.slots = slots
-                if muted.is_told:
+                if len(told):
                     raise OpFault("PTO6101", "")
 
             if self._is_same_at_both_ends(slots, held, targets, beside, on):
