@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from itertools import product
 from os import PathLike
 from pathlib import Path
-from textwrap import fill
 
 from ptosim.engine.core.bound import Bound, Depth, Inst
 from ptosim.engine.core.host import Host
@@ -107,26 +106,23 @@ def figure_name(table: CostTable, key: str) -> str:
 
 
 def _listed(keys: list[str], key: str) -> str:
-    """Return the keys that are most like an unknown one, and below them all, a section a line."""
+    """Return the keys that are most like an unknown one, those that are words, and the figures of
+    the section that it names."""
     words = [*SHORT_KEYS, BUFFERS]
     near = [k for k in keys if key in k][:4] or get_close_matches(key, [*words, *keys], 4, 0.5)
     lines = [f"nearest: {', '.join(near)}"] if near else []
+    lines.append(f"keys: {', '.join(words)}; or a figure of the target")
     sections: dict[str, dict[str, list[str]]] = {}
     for name in keys:
         section, row, number = name.split(".", 2)
         sections.setdefault(section, {}).setdefault(row, []).append(number)
-    lines.append(f"keys: {', '.join(words)}; or a figure of the target:")
-    for section, rows in sections.items():
-        figures = (f"{row}.{'|'.join(numbers)}" for row, numbers in rows.items())
-        lines.append(
-            fill(
-                f"{section}. {', '.join(figures)}",
-                100,
-                initial_indent="    ",
-                subsequent_indent=" " * 6,
-            )
-        )
-    return "\n".join(lines)
+    asked = key.partition(".")[0]
+    if asked not in sections:
+        lines.append(f"`--what-if {next(iter(sections))}=1` lists those of a section, which are "
+                     f"{', '.join(sections)}")  # fmt: skip
+        return "\n".join(lines)
+    figures = (f"{row}.{'|'.join(numbers)}" for row, numbers in sections[asked].items())
+    return "\n".join([*lines, f"{asked}. {', '.join(figures)}"])
 
 
 MANY = 50_000

@@ -191,5 +191,13 @@ def about(summary: str) -> dict[str, Any]:
     return {
         "help": summary,
         "description": summary[0].upper() + summary[1:] + ".",
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "formatter_class": Help,
     }
+
+
+class Help(argparse.HelpFormatter):
+    """Fills each paragraph of what comes before and after the options."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = text.strip("\n").split("\n\n")
+        return "\n\n".join(super(Help, self)._fill_text(p, width, indent) for p in parts)

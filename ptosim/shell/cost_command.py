@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 from ptosim.launch.choices import Choices
+from ptosim.launch.cost import BUFFERS, SHORT_KEYS
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
@@ -53,8 +54,8 @@ carry the time of all programs in it."""
             help="what L2 holds at the start: what fits of the launch before (default), or nothing",
         ),
         option(
-            "--view", choices=VIEWS, action="append",
-            help="parts of the report (default: what matters, on one screen)",
+            "--view", choices=VIEWS, action="append", metavar="VIEW",
+            help=f"parts of the report (default: what matters, on one screen): {', '.join(VIEWS)}",
         ),
         option("--by", choices=BY, help="one table only: what the costs are joined by"),
         several(
@@ -164,7 +165,10 @@ def _what_if(pairs: list[str]) -> dict[str, float]:
         try:
             number = float(text)
         except ValueError as problem:
-            raise UsageError(f"--what-if takes KEY=NUMBER, not `{pair}`") from problem
+            raise UsageError(
+                f"--what-if takes KEY=NUMBER, not `{pair}`",
+                help=f"KEY is one of {', '.join([*SHORT_KEYS, BUFFERS])}, or a figure of the target",
+            ) from problem
         if not math.isfinite(number):
             raise UsageError(f"--what-if takes KEY=NUMBER, and `{text}` is no finite number")
         found[key.strip()] = number

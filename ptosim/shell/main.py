@@ -18,7 +18,7 @@ from ptosim.ground.processes import tell_blas, wanted_threads
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.version import __version__
 from ptosim.shell import streams
-from ptosim.shell.command import COMMANDS, Command, about, load
+from ptosim.shell.command import COMMANDS, Command, Help, about, load
 from ptosim.shell.options import NO_CACHE
 from ptosim.shell.streams import Terminated, orderly
 from ptosim.shell.terminal import Draws, Terminal
@@ -365,7 +365,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
         prog="ptosim",
         description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"ptosim {__version__}")
     # Without `prog` argparse asks for the size of the terminal, which loads `shutil`.

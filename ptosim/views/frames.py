@@ -356,7 +356,10 @@ def _tail(margin: str, word: str, text: str, width: int, paint: Paint) -> list[s
 def _wrapped(text: str, room: int) -> list[str]:
     """Text to paste (in backquotes) is never broken; everything else at blanks."""
     whole = _QUOTED.sub(lambda found: found.group().replace(" ", _HARD), text)
-    lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False)
+    lead = " " * (len(text) - len(text.lstrip()))  # of a part that is laid out already
+    lines = textwrap.wrap(
+        whole, room, break_long_words=False, break_on_hyphens=False, subsequent_indent=lead
+    )
     return [line.replace(_HARD, " ") for line in lines] or [""]
 
 

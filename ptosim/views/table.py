@@ -26,6 +26,8 @@ MARK = "bold cyan"
 
 _CUT = 8
 """Characters that a cell which may be cut keeps."""
+_CUT_TEXT = 24
+"""Those for which other columns are left out: of the last column, which has sentences."""
 
 LONG = 16
 """Rows of a table above which a page scrolls it by itself on a screen; on paper it is whole."""
@@ -109,7 +111,8 @@ class Table:
         room in `width` columns of a terminal."""
         kept = self
         for name in self.drop:
-            if sum(kept._least()) + kept._between() <= width:
+            more = _CUT_TEXT - _CUT if kept.cut else 0
+            if sum(kept._least()) + more + kept._between() <= width:
                 break
             if name in kept.names:
                 kept = kept.without(name)

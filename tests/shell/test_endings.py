@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from ptosim.shell.command import COMMANDS
 from tests.launch.programs.expected import PROGRAMS
 from tests.shell.programs import copy_program
 
@@ -155,3 +156,19 @@ def test_the_debugger_chooses_sizes_that_the_kernel_allows(tmp_path, cli):
     assert debugged.code == 0, debugged.err
     assert "left out, chosen inside of what the kernel requires: rows = " in debugged.err
     assert cli("run", alone).code == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_screen(cli, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, cli(command, "--help").out.splitlines())) <= 80
+
+
+def test_a_figure_that_is_not_there_is_not_answered_by_all_that_are(cli):
+    near = cli("cost", "@basics/vadd", "--what-if", "mte2=2").err
+    assert "keys: clock, bandwidth, " in near
+    assert "`--what-if machine=1` lists those of a section" in near
+    assert "vadd.slope" not in near
+    section = cli("cost", "@basics/vadd", "--what-if", "instruction=1").err
+    assert "instruction. vadd.slope|start" in section
+    assert "clock.mhz" not in section

@@ -147,12 +147,15 @@ def test_names_and_statuses_of_operations_have_room_on_a_screen():
     from ptosim.views.operations import _table
 
     every = [d for d in map(isa().get, isa().names()) if d is not None]
-    made = _table(every)[0]
+    made = _table(every, {}, None)[0]
     assert isinstance(made, Table)
     lines = shown(made, 80)
     assert max(map(len, lines)) <= 80
     assert set(made.fitted(80).names) >= {"operation", "status a2a3", "status a5"}
     assert all(any(line.split()[0] == d.mnemonic for line in lines) for d in every[:50])
+    few = _table([d for d in every if d.family == "elementwise"], {}, None)[0]
+    assert isinstance(few, Table)
+    assert few.fitted(80).laid_out(80)[1][-1] >= 20, "what it does has room before the family has"
 
 
 def test_of_very_many_rows_the_rest_is_counted_whole():
