@@ -167,7 +167,7 @@ def _what_if(pairs: list[str]) -> dict[str, float]:
         except ValueError as problem:
             raise UsageError(
                 f"--what-if takes KEY=NUMBER, not `{pair}`",
-                help=f"KEY is one of {', '.join([*SHORT_KEYS, BUFFERS])}, or a figure of the target",
+                help=f"KEY is {', '.join(SHORT_KEYS)}, {BUFFERS} or a figure of the target",
             ) from problem
         if not math.isfinite(number):
             raise UsageError(f"--what-if takes KEY=NUMBER, and `{text}` is no finite number")
