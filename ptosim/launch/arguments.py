@@ -17,6 +17,7 @@ from ptosim.ground.ir.types import (
     AbstractTileType,
     DType,
     ErrorType,
+    MaskType,
     MemRefType,
     PackedDType,
     PtrType,
@@ -24,6 +25,9 @@ from ptosim.ground.ir.types import (
     TileType,
     VectorType,
     ViewType,
+    VirtualMaskType,
+    VirtualVRegType,
+    VRegType,
 )
 from ptosim.ground.isa import enums
 from ptosim.ground.records import NamedTuple, dataclass, replace
@@ -39,7 +43,7 @@ from ptosim.ops.tile.quant_casts import uniform
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """An argument: its name, kind (ptr, scalar, tile, memref), element type, and shape if it is
+    """An argument: its name, kind (ptr, scalar, tile, memref, vreg, mask), element type, and shape if it is
     fixed."""
 
     name: str
@@ -68,6 +72,10 @@ def _describe(value: Value) -> Arg:
         return Arg(value.name, "memref", type_.elem.name, type_.dims)
     if isinstance(type_, VectorType):
         return Arg(value.name, type_.kind, type_.elem.name, type_.dims)
+    if isinstance(type_, (VRegType, VirtualVRegType)):
+        return Arg(value.name, "vreg", type_.elem.name, (type_.lanes,))
+    if isinstance(type_, (MaskType, VirtualMaskType)):
+        return Arg(value.name, "mask", "i1", (type_.lanes,))
     return Arg(value.name, "tile" if isinstance(type_, AbstractTileType) else "other", "?", None)
 
 

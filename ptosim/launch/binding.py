@@ -14,13 +14,16 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, UnsizedError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import (
+    REGISTERS,
     DType,
+    MaskType,
     MemRefType,
     PtrType,
     ScalarType,
     TileType,
     VectorType,
     ViewType,
+    VirtualMaskType,
 )
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple
@@ -179,6 +182,8 @@ class Binding:
                 self._tile_input(value, type_, given)
             elif isinstance(type_, VectorType) and type_.kind == "tensor":
                 slots[slot] = self._tensor(value, type_, given)
+            elif isinstance(type_, REGISTERS):
+                slots[slot] = self._register(value, given)
             else:
                 raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
             bound[value.name] = slots.get(slot, self.program.initial[slot])
@@ -277,6 +282,19 @@ class Binding:
         ):
             raise UsageError(f"argument `{value.name}` has shape {array.shape}, not {type_}")
         return array
+
+    def _register(self, value: Value, given: dict[str, Any]) -> Any:
+        """The lanes of a register; a predicate that is left out has all of them active."""
+        from ptosim.launch import on_chip  # most programs load their registers
+
+        lanes, elem = value.type.lanes, on_chip.elem_of(value.type)
+        if value.name in given:
+            return on_chip.held_of(value, given[value.name])
+        if isinstance(value.type, (MaskType, VirtualMaskType)):
+            self.generated[value.name] = f"all {lanes} lanes"
+            return on_chip.held_of(value, np.ones(lanes, np.uint8))
+        self.generated[value.name] = f"{lanes} random elements of {elem}"
+        return on_chip.held_of(value, generated.random_array(elem, (lanes,), self.rng))
 
     def _buffer(
         self,
@@ -462,6 +480,9 @@ class UnknownBinding(Binding):
     def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> Any:
         is_given = value.name in given
         return super()._tensor(value, type_, given) if is_given else self._unknown(value)
+
+    def _register(self, value: Value, given: dict[str, Any]) -> Any:
+        return super()._register(value, given) if value.name in given else self._unknown(value)
 
     def _unknown(self, value: Value) -> Unknown:
         return Unknown(self.told.format(value.name), value.name)

@@ -1,5 +1,5 @@
 """Arrays of arguments in memories of a core: there before the first instruction, outputs after the
-last one."""
+last one. Registers and predicates as arguments and results are arrays of their lanes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,26 @@ from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import MemRefType, PtrType, TileType
+from ptosim.ground.ir.types import (
+    DType,
+    MaskType,
+    MemRefType,
+    PtrType,
+    TileType,
+    VirtualMaskType,
+    VirtualVRegType,
+    VRegType,
+)
+from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.records import NamedTuple
+from ptosim.launch.arguments import array_argument
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.layout import round_up
+from ptosim.machine.logical import LogicalMask, Twofold, lane_dtype
+from ptosim.machine.storage import as_bytes, from_bytes, view_dtype
 from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
 from ptosim.machine.values import Pointer
+from ptosim.machine.vector import Mask
 from ptosim.ops.scalar.global_views import memref_view
 
 _ALIGN = 256
@@ -107,3 +121,42 @@ class OnChip:
         for name, held in self._held.items():
             flat = load_tile(core, held.place).reshape(-1)
             yield name, flat[: math.prod(held.shape)].reshape(held.shape)
+
+
+# -- registers -------------------------------------------------------------------------------------
+
+
+def elem_of(type_: Any) -> DType:
+    """Return the element type of the array of a register: bytes of 0 and 1 for a predicate's."""
+    return dtypes()["ui8"] if isinstance(type_, (MaskType, VirtualMaskType)) else type_.elem
+
+
+def held_of(value: Value, given: Any) -> Any:
+    """Return what a slot holds of a register with the lanes of an array, or of a predicate whose
+    active lanes are those that are not zero. Raises UsageError for another number of lanes."""
+    type_, name = value.type, value.name
+    lanes, elem = type_.lanes, elem_of(type_)
+    is_mask = isinstance(type_, (MaskType, VirtualMaskType))
+    array = np.asarray(given)
+    if is_mask and array.dtype.kind not in "iub":
+        raise UsageError(f"argument `{name}` is a predicate: an array of {lanes} booleans")
+    array = array != 0 if is_mask else array_argument(name, elem, given)
+    if array.size != lanes:
+        raise UsageError(f"argument `{name}` has {array.size} elements; {type_} has {lanes} lanes")
+    if isinstance(type_, MaskType):
+        return Mask.of_lanes(np.array(array.reshape(-1), np.bool_))
+    if isinstance(type_, VirtualMaskType):
+        return LogicalMask(np.array(array.reshape(-1), np.bool_))
+    raw = np.array(as_bytes(array.reshape(-1), elem), np.uint8)
+    return raw.view(view_dtype(elem) if isinstance(type_, VRegType) else lane_dtype(elem))
+
+
+def array_of(held: Any, type_: Any) -> np.ndarray:
+    """Return what a slot holds of a register as the array of its lanes."""
+    held = held.first if isinstance(held, Twofold) else held
+    if isinstance(type_, MaskType):
+        return getattr(held, f"on{type_.granule // 8}").astype(np.uint8)
+    if isinstance(type_, VirtualMaskType):
+        return held.on.astype(np.uint8)
+    raw = np.ascontiguousarray(held).view(np.uint8)
+    return from_bytes(raw, type_.elem, (type_.lanes,), copy=True)

@@ -11,7 +11,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import FindingsError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import DType, ScalarType, TileType, VectorType
+from ptosim.ground.ir.types import REGISTERS, DType, ScalarType, TileType, VectorType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.notebook import Shown
 from ptosim.ground.records import NamedTuple, dataclass, field
@@ -319,6 +319,8 @@ def _is_shown(value: Value, with_scalars: bool, op: Operation | None = None) -> 
         return False
     if isinstance(value.type, ScalarType):
         return with_scalars
+    if isinstance(value.type, REGISTERS):
+        return op is None
     return isinstance(value.type, VectorType) and value.type.kind == "tensor"
 
 
@@ -331,7 +333,11 @@ def _returned_values(function: Function) -> list[Value]:
 
 
 def value_array(held: Any, type_: Any) -> np.ndarray:
-    """Return a scalar or tensor as an array of the type in which arguments come."""
+    """Return a scalar, tensor or register as an array of the type in which arguments come."""
+    if isinstance(type_, REGISTERS):
+        from ptosim.launch.on_chip import array_of  # most programs return none
+
+        return array_of(held, type_)
     dtype = type_.dtype if isinstance(type_, ScalarType) else type_.elem
     return np.asarray(held).astype(argument_dtype(dtype), copy=False)
 

@@ -220,6 +220,11 @@ class MaskType(Type):
 
     granule: int
 
+    @property
+    def lanes(self) -> int:
+        """The lanes of a register that it has bits for."""
+        return 8 * REGISTER_BYTES // self.granule
+
     def __str__(self) -> str:
         return f"!pto.mask<b{self.granule}>"
 
@@ -328,6 +333,10 @@ class VirtualMaskType(Type):
 
     def __str__(self) -> str:
         return f"!pto.vmi.mask<{self.lanes}x{self.granule}{_layout(self.layout)}>"
+
+
+REGISTERS = (VRegType, MaskType, VirtualVRegType, VirtualMaskType)
+"""What holds lanes: registers and predicates, of the vector unit and of any length."""
 
 
 @dataclass(frozen=True, slots=True)
