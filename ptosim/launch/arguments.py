@@ -43,8 +43,8 @@ from ptosim.ops.tile.quant_casts import uniform
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """An argument: its name, kind (ptr, scalar, tile, memref, vreg, mask), element type, and shape if it is
-    fixed."""
+    """An argument: its name, kind (ptr, scalar, tile, memref, vreg, mask), element type, and shape
+    if it is fixed."""
 
     name: str
     kind: str

@@ -20,9 +20,11 @@ from ptosim.launch.description import (
 )
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sources import open_source, source_path, split_part
+from ptosim.launch.sources import is_function_of, open_source, source_path, split_part
 
-_RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name not in ("in_place", "sizes"))
+_RUN_OPTIONS = tuple(
+    f.name for f in fields(RunOptions) if f.name not in ("in_place", "sizes", "popped")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Choices:
     uninit: str | None = None
     seed: int | None = None
     inputs: str | None = None
+    peer: str | None = None
     jobs: int | None = None
     max_instructions: int | None = None
     sidecar: Sidecar | None = None
@@ -62,6 +65,8 @@ class Choices:
         """Return the choices with what the sidecar of the program says where they are open. Raises
         UsageError if it is malformed."""
         file, part = split_part(self.file)
+        if part and self.entry is None and file != "-" and is_function_of(file, part):
+            return replace(self, file=file, entry=part).completed()
         sidecar = None if file == "-" else sidecar_of(source_path(file), part)
         if sidecar is None:
             return self

@@ -20,7 +20,6 @@ from ptosim.ground.ir.types import (
     PtrType,
     TileType,
     VirtualMaskType,
-    VirtualVRegType,
     VRegType,
 )
 from ptosim.ground.isa.enums import dtypes

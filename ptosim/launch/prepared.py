@@ -65,6 +65,10 @@ class RunOptions:
     """The order of blocks and pipes: see `engine/core/schedule.py`."""
     sizes: Mapping[str, Needed] = field(default_factory=dict)
     """What is known of arrays that are left out and that no view sizes."""
+    peer: str | None = None
+    """`stub`: something stands for the other half of a pair of kernels."""
+    popped: Mapping[str, Any] = field(default_factory=dict)
+    """What a stub pushes, by the name of the tile that is popped."""
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -75,6 +79,8 @@ class RunOptions:
             if value not in allowed:
                 raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
         parse_sanitize(self.sanitize)
+        if self.peer not in (None, "stub"):
+            raise UsageError(f"peer does not take `{self.peer}`", help="`stub`, or leave it out")
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
         if self.schedule < 0:

@@ -152,6 +152,7 @@ class LoadedProgram(Shown):
         in_place: bool = False,
         jobs: int = 1,
         observers: Sequence[Any] = (),
+        peer: str | None = None,
     ) -> Result:
         """Run an entry on arguments and return the result; the caller's arrays are not changed,
         unless `in_place` hands them over: then the run works in them, and outputs are those arrays
@@ -191,6 +192,9 @@ class LoadedProgram(Shown):
         )  # fmt: skip
         with within(Limits(max_instructions, max_seconds, max_memory)):
             name = self.entry(entry)
+            if peer is not None:
+                args, popped = self._of_stub(name, args)
+                options = replace(options, peer=peer, popped=popped)
             given = self._drawn(name, args, options)
             try:
                 return self._in_orders(name, given, options, observers, schedules)
@@ -200,6 +204,19 @@ class LoadedProgram(Shown):
                     raise
                 options = replace(options, sizes=sizes)
                 return self._in_orders(name, given, options, observers, schedules)
+
+    def _of_stub(self, entry: str, args: Args) -> tuple[Args, dict[str, Any]]:
+        """The arguments apart from what a stub pushes: arrays by the names of popped tiles. Raises
+        UsageError for an entry that is no half of a pair."""
+        from ptosim.launch.peers import names_of_pops
+
+        resolved = self.front.resolved
+        launched = peer_functions(resolved, resolved.functions[entry])
+        names = names_of_pops(resolved, launched)
+        if not isinstance(args, Mapping):
+            return args, {}
+        popped = {n: a for n, a in args.items() if n in names}
+        return {n: a for n, a in args.items() if n not in names}, popped
 
     def _in_orders(
         self,

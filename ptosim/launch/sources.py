@@ -216,6 +216,15 @@ def part_named(source: Source, name: str) -> Source:
     raise UsageError(f"{source.name} has no part `{name}`", help=what)
 
 
+def is_function_of(file: str, name: str) -> bool:
+    """True for the name of a function in a file that is one program: `FILE#name` is its entry."""
+    source = read_source(_path(file))
+    has_one = _SEPARATOR.search(source.text) is None
+    return (
+        has_one and re.search(rf"\bfunc\.func\b[^@(]*@{re.escape(name)}\b", source.text) is not None
+    )
+
+
 def the_only(source: Source) -> Source:
     """Return the program of a file; raises UsageError, with the list, if it has several."""
     known = parts(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -149,6 +150,9 @@ class Machine:
     # The bytes whose conversion is in such an array.
     kept: dict[Any, bytes] = field(default_factory=dict)
     has_values: bool = True  # False where a program is followed, or timed, without them
+    # What stands for the other half of a pair that is not launched: it gives every signal and slot
+    # at once; the function makes the number-th tile of a name, a shape and a type that it pushes.
+    stub: Callable[[str, int, tuple[int, int], Any], np.ndarray] | None = None
 
     def mates(self, core: Core, kind: str) -> list[Core]:
         """Return the cores of a kind in the cluster of a core, by number."""

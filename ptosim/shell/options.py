@@ -238,6 +238,11 @@ LAUNCH = (
         help="count cycles as well as values (default)",
     ),
     SEED,
+    option(
+        "--peer", choices=("stub",),
+        help="what stands for the other half of a pair of kernels that is not there: a stub takes "
+        "and gives every tile and signal at once (`--arg TILE=SPEC`: what it pushes)",
+    ),
 )  # fmt: skip
 """What a program is launched with."""
 

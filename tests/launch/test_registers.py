@@ -49,7 +49,7 @@ def test_lanes_come_and_go_as_arrays(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_left_out_is_random_lanes_that_are_all_active(form):
-    loaded, dtype, lanes = program(form)
+    loaded, _, lanes = program(form)
     result = loaded.run({})
     assert result.outputs["w"].shape == (lanes,)
     assert np.count_nonzero(result.outputs["w"].astype(np.float64)) > lanes // 2

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import TileType
 from ptosim.machine.fifo import PipeEnd, Share
-from ptosim.machine.tile import Tile, TileRef, tile_ref
+from ptosim.machine.tile import Tile, TileRef, store_tile, tile_ref
 from ptosim.machine.values import Pointer
 from ptosim.ops.base.binding import Binding, OpFault, check_valid
 from ptosim.ops.base.functions import Commit, kernel, nothing
@@ -24,8 +24,10 @@ from ptosim.ops.sync import fifo_views
 from ptosim.ops.sync.fifo_ends import (
     direction_of,
     end_of,
+    free_slots,
     half,
     lane_of,
+    pushed_tiles,
     shares_of,
     slot_start,
     split_of,
@@ -50,7 +52,7 @@ def tpush(op: Binding) -> Commit:
     parts = len(shares())
     if not parts:
         return nothing
-    op.guard = lambda: all(share.has_slot(end) for share in shares())
+    op.guard = free_slots(op, end, shares)
     split = split_of(op)
     _check_push(op, end, tile, 2 if direction == "v2c" and split else 1, parts if split else 1)
     convert = converted(op, end, tile)
@@ -154,7 +156,9 @@ def tpop(op: Binding) -> Commit:
     core = op.core
     op.sync = Pop(end.key, direction)
     op.awaits = tokens(op, end, direction)
-    op.guard = lambda: all(share.pushed > share.popped for share in shares())
+    op.guard = pushed_tiles(op, shares)
+    name = op.op.results[0].name if op.op.results else op.op.bound["tile"].value.name
+    stub = op.machine.stub
 
     def issue() -> None:
         core.slots[slot] = tile_ref(type_, end.address(direction, _issue(shares())), rows, cols)
@@ -171,10 +175,19 @@ def tpop(op: Binding) -> Commit:
         if not taking:  # the idle vector core of split 0
             tile.write(np.zeros((rows, cols), tile.dtype))
             return
+        if stub is not None:
+            for share in taking:
+                share.pushed += 1
+            store_tile(core, ref, stub(name, index, (rows, cols), type_.dtype))
+            advance(taking)
+            return
         _check_place(op, end, direction, taking[0])
         values = _taken(op, end, direction, taking, split)
         _check_pop(op, tile, values)
         tile.write(values.view(tile.dtype))
+        advance(taking)
+
+    def advance(taking: list[Share]) -> None:
         for share in taking:
             share.popped += 1
             share.freed += frees

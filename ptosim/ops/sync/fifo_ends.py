@@ -173,9 +173,27 @@ def vector_cores(op: Binding) -> list[int]:
     return [c.sub_block for c in op.machine.mates(op.core, "vector")]
 
 
+def free_slots(op: Binding, end: PipeEnd, shares: Shares) -> Callable[[], bool]:
+    """Return what asks whether the next slot may be filled. What stands for the other half takes
+    each tile at once."""
+    if op.machine.stub is not None:
+        return lambda: True
+    return lambda: all(share.has_slot(end) for share in shares())
+
+
+def pushed_tiles(op: Binding, shares: Shares) -> Callable[[], bool]:
+    """Return what asks whether there is a tile to pop. What stands for the other half always has
+    one."""
+    if op.machine.stub is not None:
+        return lambda: True
+    return lambda: all(share.pushed > share.popped for share in shares())
+
+
 def tokens(op: Binding, end: PipeEnd, direction: str, word: str = "fifo") -> tuple[Any, ...]:
     """What orders a pop after its push, or the next use of a slot after its free: one event for
     each vector core that takes part."""
+    if op.machine.stub is not None:
+        return ()
     vectors = [op.core.sub_block] if op.core.kind == "vector" else vector_cores(op)
     return tuple((word, op.core.place, end.key, direction, v) for v in vectors)
 

@@ -17,8 +17,10 @@ from ptosim.ops.base.orders import Alloc, Pop, Push
 from ptosim.ops.sync.fifo_ends import (
     direction_of,
     end_of,
+    free_slots,
     half,
     lane_of,
+    pushed_tiles,
     shares_of,
     slot_start,
     split_of,
@@ -39,8 +41,8 @@ def talloc(op: Binding) -> Commit:
         )
     shares = shares_of(op, end, direction)
     op.sync = Alloc(end.key, direction)
+    op.guard = free_slots(op, end, shares)
     op.awaits = tokens(op, end, direction, "fifo free")
-    op.guard = lambda: all(share.has_slot(end) for share in shares())
     core, slot, type_ = op.core, *_place(op, "entry")
 
     def take() -> None:
@@ -79,7 +81,7 @@ def pop(op: Binding, end: PipeEnd, direction: str) -> Commit:
     shares = shares_of(op, end, direction)
     op.sync = Pop(end.key, direction)
     op.awaits = tokens(op, end, direction)
-    op.guard = lambda: all(share.pushed > share.popped for share in shares())
+    op.guard = pushed_tiles(op, shares)
     core, slot, type_ = op.core, *_place(op, "tile")
 
     def take() -> None:
