@@ -183,7 +183,7 @@ class Binding:
             elif isinstance(type_, VectorType) and type_.kind == "tensor":
                 slots[slot] = self._tensor(value, type_, given)
             elif isinstance(type_, REGISTERS):
-                slots[slot] = self._register(value, given)
+                slots[slot] = self._register(value, type_, given)
             else:
                 raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
             bound[value.name] = slots.get(slot, self.program.initial[slot])
@@ -283,14 +283,14 @@ class Binding:
             raise UsageError(f"argument `{value.name}` has shape {array.shape}, not {type_}")
         return array
 
-    def _register(self, value: Value, given: dict[str, Any]) -> Any:
+    def _register(self, value: Value, type_: Any, given: dict[str, Any]) -> Any:
         """The lanes of a register; a predicate that is left out has all of them active."""
         from ptosim.launch import on_chip  # most programs load their registers
 
-        lanes, elem = value.type.lanes, on_chip.elem_of(value.type)
+        lanes, elem = type_.lanes, on_chip.elem_of(type_)
         if value.name in given:
             return on_chip.held_of(value, given[value.name])
-        if isinstance(value.type, (MaskType, VirtualMaskType)):
+        if isinstance(type_, (MaskType, VirtualMaskType)):
             self.generated[value.name] = f"all {lanes} lanes"
             return on_chip.held_of(value, np.ones(lanes, np.uint8))
         self.generated[value.name] = f"{lanes} random elements of {elem}"
@@ -481,8 +481,9 @@ class UnknownBinding(Binding):
         is_given = value.name in given
         return super()._tensor(value, type_, given) if is_given else self._unknown(value)
 
-    def _register(self, value: Value, given: dict[str, Any]) -> Any:
-        return super()._register(value, given) if value.name in given else self._unknown(value)
+    def _register(self, value: Value, type_: Any, given: dict[str, Any]) -> Any:
+        is_given = value.name in given
+        return super()._register(value, type_, given) if is_given else self._unknown(value)
 
     def _unknown(self, value: Value) -> Unknown:
         return Unknown(self.told.format(value.name), value.name)

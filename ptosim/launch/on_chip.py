@@ -133,8 +133,8 @@ def elem_of(type_: Any) -> DType:
 def held_of(value: Value, given: Any) -> Any:
     """Return what a slot holds of a register with the lanes of an array, or of a predicate whose
     active lanes are those that are not zero. Raises UsageError for another number of lanes."""
-    type_, name = value.type, value.name
-    lanes, elem = type_.lanes, elem_of(type_)
+    type_: Any = value.type
+    name, lanes, elem = value.name, type_.lanes, elem_of(type_)
     is_mask = isinstance(type_, (MaskType, VirtualMaskType))
     array = np.asarray(given)
     if is_mask and array.dtype.kind not in "iub":
