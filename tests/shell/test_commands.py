@@ -64,7 +64,7 @@ def test_what_can_be_chosen_of_a_launch_has_an_option():
     chosen = {given.get(f.name, f.name) for f in fields(Choices)}
     assert chosen - {"schedule"} <= known  # an order of effects is a choice of `run` alone
     assert {*OPTIONS} <= chosen
-    assert {f.name for f in fields(RunOptions)} - {"in_place", "sizes"} <= chosen
+    assert {f.name for f in fields(RunOptions)} - {"in_place", "sizes", "popped"} <= chosen
 
 
 def test_a_file_gives_options_in_the_words_of_the_command_line():
