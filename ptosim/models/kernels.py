@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.language.build import Typed
+from ptosim.language.build import Typed, Words
 from ptosim.machine.numbers.fixpipe import word_of_scale
 from ptosim.machine.quant.granularity import check_blocks, normal_axis, spread
 from ptosim.machine.quant.parameters import Storage, fp19
@@ -298,7 +298,7 @@ def product(
     *before, row, col = f.share(axes)
     lead = tuple(before)
     acc = f.tile("acc", acc_type, shape.tile_m, shape.tile_n, "nz", "acc", 1024)
-    start = _row(f, shape, "bias", acc_type, "bias", col, lead, count) if bias else None
+    start = parameters(f, shape, "bias", acc_type, "bias", col, lead, count) if bias else None
     first = (count,) if count else ()
     for step in range(0, k, shape.tile_k):
         left = _operand(
@@ -338,7 +338,7 @@ def _operand(
     return tile
 
 
-def _row(
+def parameters(
     f: KernelBuilder,
     shape: Product,
     arg: str,
@@ -359,6 +359,10 @@ def _row(
     return tile
 
 
+RELU: Words = {"reluPreMode": "#pto<relu_pre_mode normal_relu>"}
+"""Of a store out of the accumulator."""
+
+
 def _store(
     f: KernelBuilder,
     shape: Product,
@@ -372,10 +376,10 @@ def _store(
     m, _, n = shape.padded
     sizes = (*(1 for _ in first), shape.tile_m, shape.tile_n)
     view = f.window(f.view("c", out, (*first, m, n)), out, at, sizes)
-    attrs = {"reluPreMode": "#pto<relu_pre_mode normal_relu>"} if relu else None
+    attrs = RELU if relu else None
     ins: list[TileValue | Typed] = [acc]
     if words == "column":
-        table = _row(f, shape, "words", "i64", "scaling", at[-1])
+        table = parameters(f, shape, "words", "i64", "scaling", at[-1])
         f.tile_op("pto.tstore", [acc], [view], attrs, {"fp": table})
         return
     if words == "tensor":

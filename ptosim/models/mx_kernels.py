@@ -8,6 +8,7 @@ holds every value of a code times its scale."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -143,16 +144,45 @@ def _cast(f: KernelBuilder, tile: TileValue, dtype: str) -> TileValue:
     return f.cast("pto.bitcast", tile, made)
 
 
+@dataclass(frozen=True, slots=True)
+class After:
+    """What happens to the sums of a product: a bias for each column is added, Relu."""
+
+    bias: np.ndarray | None = None
+    relu: bool = False
+
+    @property
+    def is_something(self) -> bool:
+        """True if sums do not stay as they are."""
+        return self.relu or self.bias is not None
+
+
+def finished(runner: KernelRunner, sums: np.ndarray, after: After) -> np.ndarray:
+    """Return f32 sums [m, n] with bias and Relu, by the vector unit."""
+    params = {} if after.bias is None else {"bias": after.bias}
+
+    def body(f: KernelBuilder, x: TileValue, p: Mapping[str, chains.Parameter]) -> TileValue:
+        if "bias" in p:
+            chains.apply(f, "add", x, p["bias"], x)
+        return f.step("maxs", x, 0.0) if after.relu else x
+
+    return runner.on_sums("finish", sums, params, body, storage("f32"))
+
+
 # -- products --------------------------------------------------------------------------------------
 
 
-def product(runner: KernelRunner, a: Scaled, b: Scaled) -> np.ndarray:
+def product(runner: KernelRunner, a: Scaled, b: Scaled, after: After | None = None) -> np.ndarray:
     """Return a @ b.T in f32; groups are along the rows of both. Of [count, …] of each all products,
     by one program."""
-    if runner.target != "a5":
-        return runner.product(_values(a), np.ascontiguousarray(np.swapaxes(_values(b), -1, -2)))
+    after = after or After()
     *lead, rows, depth = a.codes.shape
     count, cols = math.prod(lead), b.codes.shape[-2]
+    bias = None if after.bias is None else np.broadcast_to(after.bias, (cols,))
+    if runner.target != "a5":
+        right = np.ascontiguousarray(np.swapaxes(_values(b), -1, -2))
+        each = np.broadcast_to(bias, (count, cols)) if lead and bias is not None else bias
+        return runner.product(_values(a), right, each, relu=after.relu)
     sizes = _sizes(rows, depth, cols, count)
     m, k, n = (up(v, s) for v, s in zip((rows, depth, cols), sizes, strict=True))
     args: dict[str, Argument] = {}
@@ -162,7 +192,9 @@ def product(runner: KernelRunner, a: Scaled, b: Scaled) -> np.ndarray:
         exponents = operand.scales.astype(storage("f8E8M0FNU").array)
         args[f"{name}_scales"] = _stacked(exponents, count, height, k // GROUP, 1.0)
     args["c"] = np.zeros((count * m, n), np.float32)
-    f = _product("a5", count, (m, k, n), sizes)
+    if bias is not None:
+        args["bias"] = kernel_runner.padded_vector(bias.astype(np.float32), n, 0)
+    f = _product("a5", count, (m, k, n), sizes, after)
     made = runner.run(f, args)["c"].reshape(count, m, n)[:, :rows, :cols]
     return made.reshape(*lead, rows, cols)
 
@@ -191,10 +223,14 @@ def _sizes(m: int, k: int, n: int, count: int) -> tuple[int, int, int]:
 
 
 def _product(
-    target: str, count: int, whole: tuple[int, int, int], sizes: tuple[int, int, int]
+    target: str,
+    count: int,
+    whole: tuple[int, int, int],
+    sizes: tuple[int, int, int],
+    after: After,
 ) -> KernelBuilder:
-    """Return a function (a, b, their scales, c) in blocks; b is [n, k] in memory. Matrices of a
-    `count` of products are below one another."""
+    """Return a function (a, b, their scales[, bias], c) in blocks; b is [n, k] in memory. Matrices
+    of a `count` of products are below one another, and share the bias."""
     (m, k, n), (rows, depth, cols) = whole, sizes
     f = KernelBuilder("product", target)
     *lead, row, col = f.share([*([(count, 1)] if count > 1 else []), (m, rows), (n, cols)])
@@ -204,6 +240,8 @@ def _product(
     height, width = count * m, count * n
     acc = f.tile("acc", "f32", rows, cols, "nz", "acc", 1024)
     groups = depth // GROUP
+    shape = kernels.Product(*whole, *sizes)
+    start = [] if after.bias is None else [kernels.parameters(f, shape, "bias", "f32", "bias", col)]
     for at in range(0, k, depth):
         place, group = f.const(at), f.const(at // GROUP)
         left = _operand(f, "a", "left", (first, place), (height, k), (rows, depth))
@@ -218,9 +256,9 @@ def _product(
         if at:
             f.tile_op("pto.tmatmul.mx.acc", [acc, *given], [acc])
         else:
-            f.tile_op("pto.tmatmul.mx", given, [acc])
+            f.tile_op("pto.tmatmul.mx" + ".bias" * len(start), [*given, *start], [acc])
     window = f.window(f.view("c", "f32", (height, n)), "f32", (first, col), (rows, cols))
-    f.tile_op("pto.tstore", [acc], [window])
+    f.tile_op("pto.tstore", [acc], [window], kernels.RELU if after.relu else None)
     f.close()
     return f
 

@@ -429,7 +429,7 @@ def compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: i
 
 def _compute(lowering: Lowering, step: Step, env: dict[str, np.ndarray], opset: int) -> None:
     if isinstance(step, MxStep):
-        mx.run(lowering.runner, step, env)
+        mx.run(lowering, step, env, opset)
         lowering.notes |= set(mx.notes(step, lowering.runner.target))
         return
     if isinstance(step, Group):

@@ -23,12 +23,13 @@ from ptosim.models.conversion.types import (
     choose,
     choose_blocks,
 )
+from ptosim.models.front.blocks import BIASED
 from ptosim.models.fusion.groups import Fusion, Group, Pointwise, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.fusion.programs import is_depthwise
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.onnx_model import Graph, GraphNode, Writer, graph_of
-from ptosim.models.onnx_nodes import Lowering
+from ptosim.models.onnx_nodes import Lowering, matrices_of
 from ptosim.models.onnx_run import Line, Outcome, Step, every_value
 from ptosim.models.quant import diff
 from ptosim.models.quant.calibration import clipped_share
@@ -419,15 +420,23 @@ def float_cycles(
     model: Model, values: Values, target: str, known: dict[str, int | None]
 ) -> dict[str, int | None]:
     """Return the cycles of each node of the float model as an f32 program, by name: 0 for those
-    that the host computes, None for those without a kernel."""
+    that the host computes, None for those without a kernel. A product that microscaling takes apart
+    has its bias in float, whose Add takes none."""
     found: dict[str, int | None] = {}
+    biases = _biases(model.graph)
+    apart = {add for add, _ in biases.values()}
     for node in model.graph.nodes:
-        if node.name in model.on_host:  # on both sides: it takes no cycles of the core
+        if node.name in model.on_host or node.name in apart:  # of the host on both sides
             found[node.name] = 0
             continue
         runner = KernelRunner(target, wanted="cycles", known=known)
         inputs = [values[n][0] if n else None for n in node.inputs]
         try:
+            if node.name in biases:
+                matrices = matrices_of(node, *(a for a in inputs if a is not None))
+                runner.product(*matrices, biases[node.name][1].reshape(-1))
+                found[node.name] = runner.cycles
+                continue
             Lowering(runner, "fast", "reference").node(
                 onnx_run.checked_node(node, inputs, model.graph.opset), inputs
             )
@@ -435,6 +444,18 @@ def float_cycles(
             found[node.name] = None
             continue
         found[node.name] = runner.cycles
+    return found
+
+
+def _biases(graph: Graph) -> dict[str, tuple[str, np.ndarray]]:
+    """The node that adds the bias of a product that was taken apart, and the bias, by the name of
+    the product."""
+    found = {}
+    for node in graph.nodes:
+        name = node.name.removesuffix(BIASED)
+        held = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        if node.op == "Add" and name != node.name and held is not None:
+            found[name] = node.name, held
     return found
 
 

@@ -19,6 +19,8 @@ from ptosim.models.quant.integer_ops import Window
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
+BIASED = "_biased"
+"""What the name of the node that adds a bias has after that of its product."""
 MOST = 1 << 24
 """Elements of the patches of one image; a convolution with more of them stays one."""
 
@@ -59,7 +61,7 @@ def _product(
         product.name = node.name
     made = [product]
     if bias:
-        made.append(editor.node("Add", [product.output[0], bias], f"{_named(node)}_biased"))
+        made.append(editor.node("Add", [product.output[0], bias], f"{_named(node)}{BIASED}"))
     if after:
         after[0].input[0] = made[-1].output[0]
     made += after

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.machine.quant.inverse import dequantize
 from ptosim.models import onnx_nodes
 from ptosim.models.fusion.mx import MxStep, product_step, quantise_step
@@ -189,7 +189,7 @@ class _Finder:
         """Return the group of an operator, or why there is none (empty: nothing is quantised)."""
         blocked = product_step(node, self.made, self.graph.constants)
         if blocked:
-            return blocked
+            return blocked if isinstance(blocked, str) else self._ended(blocked)
         a, b = self.operand(node.inputs[0]), self.operand(node.inputs[1])
         if isinstance(a, str) and isinstance(b, str):
             return "" if node.op == "Add" else f"{a}; {b}"
@@ -324,6 +324,33 @@ class _Finder:
                 return
             made.nodes.append(node)
             made.output = node.outputs[0]
+
+    def _ended(self, step: MxStep) -> MxStep:
+        """A product of groups with the bias, Relu and moves that follow it."""
+        while True:
+            users = self.users.get(step.output, [])
+            if len(users) != 1 or step.output in self.graph.outputs or not users[0].is_standard:
+                return step
+            node = users[0]
+            after = replace(step, nodes=(*step.nodes, node), output=node.outputs[0])
+            if node.op == "Relu":
+                step = replace(after, relu=True)
+            elif node.op in _MOVES and node.inputs[0] == step.output:
+                step = replace(after, moves=(*step.moves, node))
+            else:
+                bias = None if step.moves or step.relu else self._row(node, step.output)
+                if step.bias is not None or bias is None:
+                    return step
+                step = replace(after, bias=bias)
+
+    def _row(self, node: GraphNode, name: str) -> np.ndarray | None:
+        """What Add adds to a value: a constant for each index of the last axis, or for all."""
+        if node.op != "Add" or node.inputs.count(name) != 1:
+            return None
+        held = self.constant(node.inputs[1 - node.inputs.index(name)])
+        if held is None or held.dtype != np.float32 or held.size != (held.shape or (1,))[-1]:
+            return None
+        return held.reshape(-1)
 
     def _absorb(self, made: Group, node: GraphNode) -> bool:
         if node.op == "Relu":

@@ -12,11 +12,13 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.parameters import of_array, storage
-from ptosim.models import mx_kernels
+from ptosim.models import mx_kernels, onnx_nodes
 from ptosim.models.explore import GROUP
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.mx_kernels import FORMATS, Format, Scaled
 from ptosim.models.onnx_model import GraphNode
+from ptosim.models.onnx_nodes import Lowering
+from ptosim.models.quant.onnx.schema import Input, Node
 
 STATEMENT = (
     "products of codes are exact; their f32 sums depend on the order, which is not the reference's"
@@ -35,12 +37,18 @@ class MxStep:
     format: Format
     operands: tuple[tuple[str, str, int], ...]
     scales: str = ""
+    bias: np.ndarray | None = None
+    """Of a product, in f32: one value for each column."""
+    relu: bool = False
+    moves: tuple[GraphNode, ...] = ()
+    """Of a product: what the host does to its result."""
 
     @property
     def title(self) -> str:
         """What a report calls it."""
         word = "MXFP8" if self.format.name == "f8E4M3FN" else "MXFP4"
-        return f"{self.core.op} {word}"
+        after = ["bias"] * (self.bias is not None) + ["Relu"] * self.relu
+        return "+".join([f"{self.core.op} {word}", *after])
 
     @property
     def inputs_of_codes(self) -> list[str]:
@@ -145,12 +153,26 @@ def _format(
 # -- execution -------------------------------------------------------------------------------------
 
 
-def run(runner: KernelRunner, step: MxStep, env: dict[str, np.ndarray]) -> None:
-    """Execute a step and put what it makes into `env`."""
+def run(low: Lowering, step: MxStep, env: dict[str, np.ndarray], opset: int) -> None:
+    """Execute a step and put what it makes into `env`. The fast form adds the bias to the sums in
+    the accumulator; the exact form rounds before, as the separate nodes do."""
+    runner, after = low.runner, mx_kernels.After(step.bias, step.relu)
     if step.kind == "quantise":
         _quantise(runner, step, env)
+        return
+    if low.form == "fast":
+        made = _product(runner, step, env, after)
     else:
-        env[step.output] = _product(runner, step, env)
+        made = _product(runner, step, env, mx_kernels.After())
+        if after.is_something:
+            flat = made.reshape(-1, made.shape[-1])
+            made = mx_kernels.finished(runner, flat, after).reshape(made.shape)
+    for node in step.moves:
+        given = [made, *(env.get(n) for n in node.inputs[1:])]
+        known = [None if a is None else Input("?", a.shape) for a in given]
+        plain = Node(node.op, opset, known, node.attrs, None, node.name)
+        made = onnx_nodes.move(plain, given)[0]
+    env[step.output] = made
 
 
 def notes(step: MxStep, target: str) -> list[str]:
@@ -186,7 +208,9 @@ def _quantise(runner: KernelRunner, step: MxStep, env: dict[str, np.ndarray]) ->
         env[_key(step.output)] = back(made.values)
 
 
-def _product(runner: KernelRunner, step: MxStep, env: Mapping[str, np.ndarray]) -> np.ndarray:
+def _product(
+    runner: KernelRunner, step: MxStep, env: Mapping[str, np.ndarray], after: mx_kernels.After
+) -> np.ndarray:
     """Rows of the first operand and columns of the second, each with its groups along the last
     axis."""
     left, right = (_operand(o, env) for o in step.operands)
@@ -194,10 +218,10 @@ def _product(runner: KernelRunner, step: MxStep, env: Mapping[str, np.ndarray]) 
         raise ValueError("rows of a transposed operand have no groups")
     shapes = [side[0].shape for side in (left, right)]
     if len(shapes[1]) == 2:
-        made = mx_kernels.product(runner, _rows(left), _rows(right))
+        made = mx_kernels.product(runner, _rows(left), _rows(right), after)
         return made.reshape(*shapes[0][:-1], shapes[1][0])
     batch = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
-    made = mx_kernels.product(runner, *(_batched(side, batch) for side in (left, right)))
+    made = mx_kernels.product(runner, *(_batched(side, batch) for side in (left, right)), after)
     return made.reshape(*batch, shapes[0][-2], shapes[1][-2])
 
 

@@ -13,10 +13,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ptosim.models import depthwise, onnx_run
 from ptosim.models.conversion import sensitivity, source, speed
-from ptosim.models.conversion.convert import convert
+from ptosim.models.conversion.convert import convert, float_cycles
 from ptosim.models.conversion.types import Settings
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.onnx_model import graph_of
+from ptosim.models.onnx_run import every_value
 from ptosim.models.quant.integer_ops import Window, conv_int32, convolve
 from tests.models.front import networks
 from tests.models.front.networks import F, build, node
@@ -283,3 +284,38 @@ def test_the_last_code_of_what_a_clip_ends_is_not_above_its_limit(codes, scale):
         found[limit] = float(quantised.types.points["c"].scale)
     assert found[6.0] == scale
     assert found[5.5] * (127 if codes == "i8" else 255) >= 5.5
+
+
+@pytest.mark.parametrize("format", ["mxfp8", "mxfp4"])
+@pytest.mark.parametrize("op", ["MatMul", "Gemm", "Conv"])
+def test_products_of_groups_take_bias_and_relu(op, format):
+    """One step: the exact form rounds the sums before it adds the bias, as the separate nodes do,
+    the fast form begins the sums with it. In float the same layer has its bias in the product."""
+    c = {"w": networks.weights(rng, 64, 24), "b": networks.weights(rng, 24)}
+    nodes = [node("MatMul", ["x", "w"], ["m"], "it"), node("Add", ["m", "b"], ["s"])]
+    shape, out = [2, 20, 64], [2, 20, 24]
+    if op == "Gemm":
+        shape, out = [40, 64], [40, 24]
+        nodes = [node("Gemm", ["x", "w", "b"], ["s"], "it")]
+    elif op == "Conv":
+        c["w"], shape, out = networks.weights(rng, 24, 8, 3, 3), [2, 8, 7, 7], [2, 24, 5, 5]
+        nodes = [node("Conv", ["x", "w", "b"], ["s"], "it")]
+    nodes.append(node("Relu", ["s"], ["y"], "relu"))
+    samples = {"x": rng.standard_normal(shape).astype(np.float32)}
+    proto = build(nodes, [("x", F, shape)], [("y", F, out)], c)
+    made = source.prepared(proto, {}, samples, is_blocked=True)
+    data = source.Data(source.samples(samples, made.graph.inputs), "here", "")
+    found = convert(made, data, Settings(format=format), ("a2a3", "a5"))
+    (row,) = [r for r in found.rows if r.line.node == "it"]
+    assert row.line.op == f"MatMul {format.upper()}+bias+Relu"
+    want = found.outcome.outputs["y"]
+    assert want.min() == 0
+    for key, results in found.outcome.results.items():
+        np.testing.assert_allclose(results["y"], want, rtol=1e-5, atol=1e-5)
+        products = [n for n, _ in found.outcome.programs[key] if n.startswith("MatMul")]
+        assert len(products) == (2 if key[1] == "exact" else 1)
+    plain = source.prepared(proto, {}, samples)
+    if op != "MatMul":  # it has its bias apart in float, too
+        for target in ("a2a3", "a5"):
+            cycles = float_cycles(plain, every_value(plain.graph, data.feeds), target, {})
+            assert row.float_cycles[target] == sum(c or 0 for c in cycles.values())
