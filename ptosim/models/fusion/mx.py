@@ -221,7 +221,8 @@ def _product(
         made = mx_kernels.product(runner, _rows(left), _rows(right), after)
         return made.reshape(*shapes[0][:-1], shapes[1][0])
     batch = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
-    made = mx_kernels.product(runner, *(_batched(side, batch) for side in (left, right)), after)
+    sides = _batched(left, batch), _batched(right, batch)
+    made = mx_kernels.product(runner, *sides, after)
     return made.reshape(*batch, shapes[0][-2], shapes[1][-2])
 
 
