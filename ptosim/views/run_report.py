@@ -99,6 +99,11 @@ def values(
     """Return outputs, dumps, and how they compare with what was expected."""
     parts: list[Part] = [_arrays("outputs", result.outputs)]
     parts += map(Text, _partly_made(result.outputs))
+    for name in result.outputs:
+        count = defined_in_part(result, name)
+        if count is not None:
+            size = result.outputs[name].size
+            parts.append(Text(f"{name}: the run wrote values to {count:,} of {size:,} elements"))
     if dumps:
         parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
     if comparisons:
@@ -109,6 +114,31 @@ def values(
     if result.in_order:
         parts.append(Text(f"blocks one after the other: {result.in_order}"))
     return parts
+
+
+_MOST_COUNTED = 1 << 24
+"""Elements of an output that are counted one by one."""
+
+
+def defined_in_part(result: Result, name: str) -> int | None:
+    """Return how many elements of an output were written with values, where some were and others
+    were not; None if it was all or none, or is not known. That it was none counts where a finding
+    names the output."""
+    if name not in result.definedness or _part(result.outputs, name) is not None:
+        return None
+    size = result.outputs[name].size
+    if size > _MOST_COUNTED:
+        return None
+    count = int(np.count_nonzero(result.definedness[name]))
+    if count == 0 and not any(name in _stored_by(d) for d in result.findings):
+        return None
+    return count if count < size else None
+
+
+def _stored_by(finding: Diagnostic) -> list[Any]:
+    """The outputs that bytes without a value decide, as a finding has them."""
+    outputs = finding.context.get("outputs")
+    return [o.get("output") for o in outputs] if isinstance(outputs, list) else []
 
 
 def _bands(found: Mapping[str, Any]) -> list[Part]:
@@ -280,7 +310,7 @@ def to_json(ran: Ran) -> dict[str, object]:
         "generated": result.generated,
         "made_up": result.generated,  # its earlier name
         "prints": result.prints,
-        "outputs": {name: _summary(_about(result.outputs, name)) for name in result.outputs},
+        "outputs": {name: _output(result, name) for name in result.outputs},
         "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in ran.dumps},
         "expected": [c.to_dict() for c in ran.compared],
         **({"bands": ran.bands} if ran.bands is not None else {}),
@@ -291,6 +321,11 @@ def to_json(ran: Ran) -> dict[str, object]:
         "cost": result.cost.to_dict() if result.cost is not None else None,
         "findings": [d.to_dict() for d in result.findings],
     }
+
+
+def _output(result: Result, name: str) -> dict[str, object]:
+    found, count = _summary(_about(result.outputs, name)), defined_in_part(result, name)
+    return found if count is None else {**found, "defined": count}
 
 
 def _schedules_json(found: Schedules) -> dict[str, object]:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-from tests.mutants.memory import MUST_SHOW, SMALL, verdicts
+from tests.mutants.memory import EVERY, MUST_SHOW, verdicts
 from tests.mutants.model import Model, Mutant, mutants
 from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
@@ -60,7 +60,7 @@ def _memory(per_kind: int) -> int:
     """Places, extents and fills of shipped programs, as they are and with addresses."""
     counts: dict[str, Counter[str]] = {}
     differences = 0
-    for name, placed in product(SMALL, (False, True)):
+    for name, placed in EVERY:
         for change, found in verdicts(name, placed=placed, per_kind=per_kind):
             counts.setdefault(change.kind, Counter())[found] += 1
             if found == "other" and change.kind in MUST_SHOW:

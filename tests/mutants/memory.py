@@ -43,8 +43,14 @@ _TILE = re.compile(
 )
 _BLOCK = re.compile(r"^\s*(%\w+) = pto\.get_block_idx\b")
 _FILLS = re.compile(
-    r"^\s*pto\.(tload|texpands|tfillpad\w*|tmov|tci|mte_gm_ub|mte_gm_l1|tfill\w*)\b.*"
+    r"^\s*pto\.(tload|texpands|tfillpad\w*|tmov|tci|mte_gm_ub|mte_gm_l1|tfill\w*|"
+    r"mte_l1_l0[ab]|vsts|vmi\.vstore)\b.*"
 )
+_CAST = re.compile(r"^(\s*%\w+ = pto\.castptr )(%\w+)( : i64 -> !pto\.ptr<.*)")
+_LANES = re.compile(r"^(.*\bpto\.(?:vlds|vsts|vmi\.vload|vmi\.vstore)\b.*\[)(%\w+)(\].*)")
+_BURST = re.compile(r"^(\s*pto\.mte_\w+ .*, )(\d+)( nburst\()(\d+), (\d+), (\d+)(\).*)")
+_MASK = re.compile(r'^(.*pto\.(?:pset_b\d+|vmi\.pset) ")PAT_ALL(".*)')
+_LEFT = re.compile(r"^(.*pto\.(?:plt_b\d+|vmi\.plt|vmi\.create_mask) )(%\w+)( : (\w+).*)")
 _VALID = re.compile(r"(pto\.set_validshape %\w+, )(%\w+)(, )(%\w+)")
 _INS = re.compile(r"^(\s*pto\.t\w+ ins\()(%\w+)(.*)")
 
@@ -143,6 +149,61 @@ def _unfilled(lines: Lines, at: int) -> Iterator[Lines]:
         yield []
 
 
+# -- on pointers and vector registers --------------------------------------------------------------
+
+
+def _repointed(lines: Lines, at: int) -> Iterator[Lines]:
+    """A pointer to another address."""
+    found = _CAST.match(lines[at])
+    held = _constants(lines).get(found[2][1:]) if found else None
+    if found is None or held is None:
+        return
+    value, type_ = held
+    for number, by in enumerate((32, 512, 4096, -32, -512)):
+        if value + by >= 0:
+            name = f"%moved{number}"
+            yield [f"{name} = arith.constant {value + by} : {type_}", f"{found[1]}{name}{found[3]}"]
+
+
+def _laned(lines: Lines, at: int) -> Iterator[Lines]:
+    """A load or a store of a register a block, or a register, farther on or before."""
+    found = _LANES.match(lines[at])
+    for word in ("addi", "subi") if found is not None else ():
+        for by in (8, 64):
+            yield [
+                f"%far_by = arith.constant {by} : index",
+                f"%far = arith.{word} {found[2]}, %far_by : index",  # type: ignore[index]
+                f"{found[1]}%far{found[3]}",  # type: ignore[index]
+            ]
+
+
+def _cut(lines: Lines, at: int) -> Iterator[Lines]:
+    """A transfer with shorter bursts, with fewer or more of them, or farther apart."""
+    found = _BURST.match(lines[at])
+    if found is None:
+        return
+    size, count, source, target = (int(found[n]) for n in (2, 4, 5, 6))
+    for made in (
+        (size // 2, count, source, target), (size, count + 1, source, target),
+        (size, max(count // 2, 1), source, target), (size, count, source + 32, target),
+        (size, count, source, target + 32),
+    ):  # fmt: skip
+        yield [f"{found[1]}{made[0]}{found[3]}{', '.join(map(str, made[1:]))}{found[7]}"]
+
+
+def _masked(lines: Lines, at: int) -> Iterator[Lines]:
+    """A mask with fewer lanes."""
+    found = _MASK.match(lines[at])
+    if found is not None:
+        yield from ([f"{found[1]}{pattern}{found[2]}"] for pattern in ("PAT_VL32", "PAT_VL8"))
+    found = _LEFT.match(lines[at])
+    if found is not None:
+        yield [
+            f"%less1 = arith.constant 1 : {found[4]}",
+            f"%less = arith.subi {found[2]}, %less1 : {found[4]}", f"{found[1]}%less{found[3]}",
+        ]  # fmt: skip
+
+
 KINDS: dict[str, Maker] = {
     "address": _moved,
     "offset": _shifted,
@@ -150,6 +211,10 @@ KINDS: dict[str, Maker] = {
     "block stride": _strided,
     "valid region": _extended,
     "missing fill": _unfilled,
+    "pointer": _repointed,
+    "lanes": _laned,
+    "burst": _cut,
+    "mask": _masked,
 }
 
 
@@ -171,10 +236,11 @@ def _retyped(text: str) -> Iterator[Change]:
                 yield Change("valid region", at, text.replace(type_, other))
 
 
-MUST_SHOW = frozenset(("address", "second name", "tile size", "valid region"))
+MUST_SHOW = frozenset(("address", "second name", "tile size", "valid region", "burst"))
 """Kinds of which every mutant that computes something else has a finding, or elements without
 values. Of the other kinds a mutant may be a program that is right for another purpose: it reads
-other bytes that have values, and only what is expected of it tells."""
+other bytes that have values, and only what is expected of it tells. (Two pointers to one address
+are names of one buffer, which has no size that anybody knows.)"""
 
 
 def changes(text: str) -> Iterator[Change]:
@@ -243,6 +309,16 @@ SMALL = (
     "model/rope", "new/vector", "quant/int8_asym",
 )  # fmt: skip
 """Shipped programs that take little time, on tiles and with their own or no synchronisation."""
+
+
+ON_POINTERS = (
+    "micro/softmax", "micro/row_sums", "micro/topk", "micro/mxfp4_quantise", "micro/sigmoid_a2a3",
+    "micro/simt_histogram", "micro/mxfp8_matmul", "micro/fractal_matmul", "vmi/softmax",
+    "vmi/histogram", "vmi/mxfp8_dequantise", "vmi/mxfp8_quantise", "vmi/swiglu_fp8", "vmi/topk",
+)  # fmt: skip
+"""Shipped programs on pointers, vector registers and logical vectors, as they are."""
+EVERY = [*((name, placed) for name in SMALL for placed in (False, True)),
+         *((name, False) for name in ON_POINTERS)]  # fmt: skip
 
 
 class Case(NamedTuple):

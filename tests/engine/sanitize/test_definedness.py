@@ -3,9 +3,12 @@ has no value either: that is reported where they are read first, and once."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 import ptosim
+from ptosim.shell.main import main
 from tests.support.text import Kernel
 
 
@@ -175,3 +178,27 @@ def test_what_is_written_again_has_a_value_again():
     result = k.run(given)
     assert result.findings == []
     assert result.definedness["dst"].all()
+
+
+# -- in reports --------------------------------------------------------------------------------------
+
+
+def said(capsys, tmp_path, store: bool, *options: str) -> str:
+    """What `run` prints of half of a tile that goes to a part of `dst`."""
+    k = Kernel("a5")
+    x = k.tile("x", "f32", 8, 16)
+    if store:
+        k.load("src", k.alias("pto.treshape", "part", x, v_row=8, v_col=8))
+    k.store(x, "dst")
+    path = tmp_path / "k.pto"
+    path.write_text(k.text())
+    assert main(["run", str(path), "--arg", "dst=zeros:f32:10x16", *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_run_says_of_how_many_elements_an_output_has_values(capsys, tmp_path):
+    assert "dst: the run wrote values to 64 of 160 elements" in said(capsys, tmp_path, True)
+    assert "dst: the run wrote values to 0 of 160 elements" in said(capsys, tmp_path, False)
+    assert "wrote values" not in said(capsys, tmp_path, True, "--sanitize", "none")
+    outputs = json.loads(said(capsys, tmp_path, True, "--format", "json"))["outputs"]
+    assert {name: o.get("defined") for name, o in outputs.items()} == {"src": None, "dst": 64}
