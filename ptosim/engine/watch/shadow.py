@@ -167,6 +167,10 @@ class Shadow:
         of_atoms = np.array([atom.defined for atom in self.atoms], np.uint8)
         return of_atoms[self.labels[places // self.unit]]
 
+    def at(self, place: int) -> Atom:
+        """Return the atom that a byte on chip belongs to, without cutting it."""
+        return self.atoms[int(self.labels[place // self.unit])]
+
     def belong(self, places: np.ndarray, atoms: Iterable[Atom]) -> np.ndarray:
         """Return which of some bytes on chip belong to one of these atoms."""
         labels = [atom.label for atom in atoms]
@@ -336,19 +340,6 @@ class Footprint:
             return self
         parts = tuple([Strided(p.start + distance, p.run, p.dims) for p in self.parts])
         return Footprint(self.shadow, parts, self.name, self.owner)
-
-    def meets(self, other: Footprint) -> bool:
-        """True if both are on chip and share a byte."""
-        if self.shadow is not other.shadow or self.shadow.is_global:
-            return False
-        (low, high), (start, end) = self.span, other.span
-        if low >= end or start >= high:
-            return False
-        if self.parts == other.parts:
-            return True
-        self.atoms()
-        mine = {id(atom) for atom in other.atoms()}
-        return any(id(atom) in mine for atom in self.atoms())
 
     @property
     def span(self) -> tuple[int, int]:

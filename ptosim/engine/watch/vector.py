@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptosim.engine.core.bound import Inst, Kind
-from ptosim.engine.watch.access import Access
+from ptosim.engine.watch.access import Access, Fed, loads_used_whole, stores_fed
 from ptosim.engine.watch.clocks import Agent
 from ptosim.engine.watch.definedness import Trail, without_values
-from ptosim.engine.watch.lanes import Fed, loads_used_whole, stores_fed
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.alignment import Alignment, alignment_of
@@ -253,7 +252,7 @@ class VectorWatch:
     def _over(
         self, core: Core, accesses: list[tuple[_Instruction, Access]]
     ) -> dict[_Instruction, list[int]]:
-        """Return for loads the codes of stores to bytes in common by a buffer at another place."""
+        """Return for loads the codes of stores that a buffer at another place makes among them."""
         if len({row.owner for row, _ in accesses}) < 2:
             return {}
         loads, stores = (
@@ -267,7 +266,8 @@ class VectorWatch:
         over: dict[_Instruction, list[int]] = {}
         for row, print_ in stores:
             for load, other in loads:
-                if load.owner is row.owner or not print_.meets(other):
+                (low, high), (start, end) = print_.span, other.span
+                if load.owner is row.owner or low >= end or start >= high:
                     continue
                 places = self._place(core, row), self._place(core, load)
                 if None not in places and places[0] != places[1]:
@@ -352,7 +352,7 @@ class VectorWatch:
             return
         parts = runs_of(places, 1)
         print_ = Footprint(shadow, parts, row.operand, row.owner)
-        self.monitor.doubt(print_.atoms()[0], entry, print_)
+        self.monitor.doubt(shadow.at(int(places[0])), entry, print_)
 
     def _report(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> Trail:
         parts = runs_of(np.unique(places), 1)
