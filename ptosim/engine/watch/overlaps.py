@@ -115,7 +115,7 @@ class Overlaps:
         every = [*access.reads, *written]
         for number, one in enumerate(written):
             for other in (*access.reads, *written[number + 1 :]):
-                if one.name == other.name or not one.meets(other):
+                if one.name == other.name or not _meet(one, other):
                     continue
                 is_read = any(other is read for read in access.reads)
                 if not is_read or self._reads_late(op, one, other, values):
@@ -123,7 +123,7 @@ class Overlaps:
         for hidden, state in access.spoils:
             if state == HIDDEN:
                 for other in every:
-                    if hidden.meets(other) and self._is_new(access, hidden.name, other):
+                    if _meet(hidden, other) and self._is_new(access, hidden.name, other):
                         self._hidden(access, op, hidden, other)
 
     def _reads_late(
@@ -202,6 +202,20 @@ def _says_so_itself(op: Operation) -> bool:
     """True for operations whose own function reports operands that share bytes."""
     row = op.definition.access if op.definition is not None else {}
     return row.get("reports_overlap", False)
+
+
+def _meet(one: Footprint, other: Footprint) -> bool:
+    """True if two footprints share a byte."""
+    if one.shadow is not other.shadow or one.shadow.is_global:
+        return False
+    (low, high), (start, end) = one.span, other.span
+    if low >= end or start >= high:
+        return False
+    if one.parts == other.parts:
+        return True
+    one.atoms()
+    mine = {id(atom) for atom in other.atoms()}
+    return any(id(atom) in mine for atom in one.atoms())
 
 
 def _what(exact: bool, is_scratch: bool) -> tuple[str, str]:
