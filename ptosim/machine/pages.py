@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -125,10 +126,10 @@ class Pages:
         rows are pages apart."""
         if not self._absent:
             return
-        reached = self._reached(start, shape, strides, size)
-        absent = reached[self.missing[reached]]
+        first, reached = self._reached(start, shape, strides, size)
+        absent = np.flatnonzero(self.missing[reached])
         if len(absent):
-            self._bring_pages(np.unique(absent))
+            self._bring_pages((absent if first >= 0 else reached[absent]) + max(first, 0))
 
     def overwrite(
         self, start: int, shape: Sequence[int], strides: Sequence[int], size: int
@@ -155,25 +156,20 @@ class Pages:
         """True if none of the pages of an array has content of its own yet."""
         if self._absent == len(self.missing):
             return True
-        return bool(self.missing[self._reached(start, shape, strides, size)].all())
+        return bool(self.missing[self._reached(start, shape, strides, size)[1]].all())
 
     def _reached(
         self, start: int, shape: Sequence[int], strides: Sequence[int], size: int
-    ) -> np.ndarray:
-        """The pages of an array, some of them several times."""
-        starts = np.full(1, start, np.int64)
-        low = run = 0
-        for count, stride in zip(shape, strides, strict=True):
-            if abs(stride) >= PAGE:
-                starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).reshape(-1)
-                continue
-            reach = (count - 1) * stride
-            low, run = (low + reach, run) if reach < 0 else (low, run + reach)
-        first = np.maximum(starts + low, 0) // PAGE
-        last = -(-(starts + (run + size)) // PAGE)
-        most = min(int((last - first).max()), len(self.missing))
-        pages = first[:, None] + np.arange(most)
-        return pages[(pages < last[:, None]) & (pages < len(self.missing))]
+    ) -> tuple[int, Any]:
+        """The pages of an array: the first of those that follow one another and their slice, or -1
+        and their numbers, each once."""
+        page, rest = divmod(start, PAGE)
+        first, end, others = _pages_from(rest, tuple(shape), tuple(strides), size)
+        first, end = max(first + page, 0), min(end + page, len(self.missing))
+        if others is None:
+            return first, slice(first, end)
+        numbers = others + page
+        return -1, numbers[(numbers >= 0) & (numbers < len(self.missing))]
 
     def bring_places(self, places: np.ndarray, size: int) -> None:
         """Bring the missing pages of elements of `size` bytes, by their numbers."""
@@ -208,6 +204,28 @@ class Pages:
                 content = self.origin.read(start, min(start + unit, self.origin.size))
             if not np.array_equal(page, content[at - start : at - start + PAGE]):
                 yield at, page
+
+
+@lru_cache(maxsize=512)
+def _pages_from(
+    start: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int
+) -> tuple[int, int, np.ndarray | None]:
+    """The pages of an array that begins at a byte of page 0: the first, the one after the last, and
+    which of these it has, None for all."""
+    starts = np.full(1, start, np.int64)
+    low = run = 0
+    for count, stride in zip(shape, strides, strict=True):
+        if abs(stride) >= PAGE:
+            starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).reshape(-1)
+            continue
+        reach = (count - 1) * stride
+        low, run = (low + reach, run) if reach < 0 else (low, run + reach)
+    first = (starts + low) // PAGE
+    last = -(-(starts + (run + size)) // PAGE)
+    pages = first[:, None] + np.arange(int((last - first).max()))
+    pages = np.unique(pages[pages < last[:, None]])
+    low, high = int(pages[0]), int(pages[-1]) + 1
+    return low, high, None if len(pages) == high - low else pages
 
 
 def private_memory(size: int) -> mmap.mmap:

@@ -27,6 +27,7 @@ from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, Reached, effects_of
 from ptosim.machine.effects.ranges import intervals
+from ptosim.machine.effects.row import rows_are_apart
 from ptosim.machine.effects.strided import Touch, touched_bytes
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import Tile, TileRef, tile_ref
@@ -106,7 +107,7 @@ class Stacks:
             raise NotAtOnceError
         areas = _areas(steps)
         fixed, carried = _uses(areas, self._effects)
-        self._turn = _in_turn(steps, areas, carried)
+        self._turn = _in_turn(steps, areas, carried, engine.profile.target)
         stacked = [step for at, step in enumerate(steps) if at not in self._turn]
         own = {area_of(tile) for step in stacked for tile in _tiles(step)}
         self.areas = [area for area in areas if area in own]
@@ -398,7 +399,9 @@ def _areas(steps: Sequence[Step]) -> list[Area]:
     return found
 
 
-def _in_turn(steps: Sequence[Step], areas: Sequence[Area], carried: Sequence[Area]) -> range:
+def _in_turn(
+    steps: Sequence[Step], areas: Sequence[Area], carried: Sequence[Area], target: str
+) -> range:
     """The steps from the first one that cannot be stacked to the last: its rows know of others, or
     it takes tiles that only overlap, or what an earlier period left."""
     apart = {area_of(tile) for step in steps for tile in _tiles(step)}
@@ -406,7 +409,7 @@ def _in_turn(steps: Sequence[Step], areas: Sequence[Area], carried: Sequence[Are
     alone = [
         at
         for at, step in enumerate(steps)
-        if not _may_stack(step) or any(area_of(tile) not in known for tile in _tiles(step))
+        if not _may_stack(step, target) or any(area_of(tile) not in known for tile in _tiles(step))
     ]
     return range(alone[0], alone[-1] + 1) if alone else range(0)
 
@@ -417,15 +420,16 @@ def _overlaps(one: Area, other: Area) -> bool:
     return one != other and one.space == other.space and meets
 
 
-def _may_stack(step: Step) -> bool:
+def _may_stack(step: Step, target: str) -> bool:
     """True for an operation on rows that know nothing of one another. Raises NotAtOnceError for one
     that cannot be executed in turn either, as it is none on tiles alone."""
     op, tiles = step.inst.operation, _tiles(step)
-    if not tiles or not (op.has("rows_apart") or op.has("by_rows")):
+    apart = rows_are_apart(op, target)
+    if not tiles or not (apart or op.has("by_rows")):
         raise NotAtOnceError
     views = [v for v in step.values.values() if isinstance(v, GmView)]
     rows = {tile.v_row for tile in tiles} | {_lines(view) for view in views}
-    return op.has("rows_apart") and len(rows) == 1 and all(map(is_rows, tiles))
+    return apart and len(rows) == 1 and all(map(is_rows, tiles))
 
 
 def _lines(view: GmView) -> int:

@@ -89,6 +89,12 @@ def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
     return entry if kind is None or _has_elements(op, entry["of"], kind) else None
 
 
+def rows_are_apart(op: Operation, target: str) -> bool:
+    """True if each row of its results depends on that row of its sources alone (`apart`: of some
+    variants)."""
+    return op.has("rows_apart") or access_entry(op, "apart", target) is not None
+
+
 def _space(op: Operation, name: str) -> str | None:
     return getattr(getattr(op.bound.get(name), "type", None), "loc", None)
 

@@ -240,7 +240,8 @@ def _parameter(op: Binding, name: str, tile: Tile, src: Tile) -> Parameter:
     lane c mod 8 for column c; its blocks follow each other even where the tile is wider."""
     rows, cols = src.v_row, src.v_col
     if op.profile.name == "page" and tile.rows * tile.cols == 1:
-        return _flat(tile, (1, 1), (4, 4))
+        one = tile_array(tile, (1, 1), (4, 4), np.float32)
+        return lambda: one
     by_lane = (
         op.target == "a2a3"
         and op.profile.name == "hw"
@@ -255,10 +256,12 @@ def _parameter(op: Binding, name: str, tile: Tile, src: Tile) -> Parameter:
             notes=("A2/A3 without scratch reads 8 values for each row of a row-major tile",),
         )
     if not by_lane:
-        return _flat(tile, (rows, 1), (4, 4))
-    blocks = tile_array(tile, (rows, cols // 8 + 1, 8), (32, 0, 4), np.float32)
+        return _flat(op, tile, rows)
+    shape, pitch = (op.stacked, rows // op.stacked), tile.type.bytes // op.stacked
+    each = tile_array(tile, (*shape, cols // 8 + 1, 8), (pitch, 32, 0, 4), np.float32)
 
     def lanes() -> np.ndarray:
+        blocks = each.reshape(rows, *each.shape[2:])
         used = blocks[:, 0, : min(cols, 8)]
         differing = (used.view(np.uint32) != used[:, :1].view(np.uint32)).any(axis=1)
         if differing.any():
@@ -279,9 +282,10 @@ def _listed(values: np.ndarray) -> str:
     return " ".join(f"{v:.6g}" for v in values)
 
 
-def _flat(tile: Tile, shape: tuple[int, int], strides: tuple[int, int]) -> Parameter:
-    view = tile_array(tile, shape, strides, np.float32)
-    return lambda: view
+def _flat(op: Binding, tile: Tile, rows: int) -> Parameter:
+    shape, pitch = (op.stacked, rows // op.stacked, 1), tile.type.bytes // op.stacked
+    view = tile_array(tile, shape, (pitch, 4, 4), np.float32)
+    return lambda: view.reshape(rows, 1)
 
 
 # -- what A2/A3 overwrite --------------------------------------------------------------------------
@@ -294,19 +298,22 @@ def _clobber(op: Binding, src: Tile) -> Callable[[affine.Int8Result], None] | No
         return None
     rows, cols, width = src.v_row, src.v_col, src.cols
     products = op.region("src", rows, cols)
-    image = tile_array(src, (rows, cols), (2 * round_up(width, 16), 2), np.float16)
-    tmp = op.opt_tile("tmp")
+    tiles, tmp = op.stacked, op.opt_tile("tmp")
+    shape, pitch = (tiles, rows // tiles, cols), src.type.bytes // tiles
+    image = tile_array(src, shape, (pitch, 2 * round_up(width, 16), 2), np.float16)
     integers: np.ndarray | None = None
     blocks = np.empty(0, np.uint8)
     if tmp is not None:
-        integers = tile_array(tmp, (rows, cols), (4 * width, 4), np.int32)
-        blocks = flat_bytes(tmp, min(-(-rows // 8) * 256, 7680, tmp.type.bytes))
+        pitch = tmp.type.bytes // tiles
+        integers = tile_array(tmp, shape, (pitch, 4 * width, 4), np.int32)
+        size = min(-(-rows // tiles // 8) * 256, 7680, pitch)
+        blocks = tile_array(tmp, (tiles, size), (pitch, 1), np.uint8)
 
     def leave(result: affine.Int8Result) -> None:
         products[...] = result.products
         if integers is not None:
             blocks.fill(POISON)
-            integers[...] = result.integers
-        image[...] = affine.half_image(result.integers)
+            integers[...] = result.integers.reshape(shape)
+        image[...] = affine.half_image(result.integers).reshape(shape)
 
     return leave
