@@ -26,9 +26,9 @@ from ptosim.launch.prepared import LEAST, Args, Prepared, RunOptions, prepare
 from ptosim.launch.results import Result
 from ptosim.machine.core import Core
 
-FOLLOWED, SHARE = 100_000, 4
-"""Instructions that are followed with sanitizers: so many, or that part of all; where loops do not
-repeat, one round after the other is as good."""
+LONG_ENOUGH, FOLLOWED, SHARE = 20_000, 100_000, 4
+"""Instructions that are followed with sanitizers: so many, or that part of all, of a short run half
+of them; where loops do not repeat, one round after the other is as good."""
 
 
 class _Placed(Unknowns):
@@ -74,7 +74,8 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     chosen, monitor = parse(options.sanitize), None
     if chosen.is_needed:
         watched = _Watched(prepared, replace(options, timing=False), args)
-        if not watched.is_clean(max(FOLLOWED, count // SHARE)):
+        most = max(FOLLOWED, count // SHARE) if count >= LONG_ENOUGH else count // 2
+        if not watched.is_clean(most):
             return None
         monitor = watched.monitor
         if chosen.quant and watched.domain.has_values_checked:

@@ -105,7 +105,7 @@ Args = Mapping[str, Any] | Sequence[Any] | None
 """Arguments by name (of one rank `name@rank`), in the order of the entry, or one mapping for each
 rank; what is left out is generated or unknown."""
 
-LEAST = 20_000
+LEAST = 5_000
 """Instructions of a run that is worth making in parts (`in_parts.py`)."""
 
 FEWEST = 4
