@@ -191,6 +191,9 @@ def left_behind(text: str, monkeypatch, *, at_once: bool):
         program = ptosim.load(text)
         rng = np.random.default_rng(7)
         args = {f"p{n}": rng.standard_normal((ROWS, COLUMNS)).astype(np.float32) for n in "xyz"}
+        for code in (np.int8, np.uint8):
+            if f"%pz: !pto.ptr<{'u' * (code is np.uint8)}i8>" in text:
+                args["pz"] = rng.integers(0, 100, (ROWS, COLUMNS)).astype(code)
         options = RunOptions(sanitize="none", timing=False, uninit="random")
         launch = Launch.of(program.front, program.profile, options, "kernel", args)
         try:
@@ -266,6 +269,63 @@ def test_what_is_handed_on_is_executed_in_turn(name, monkeypatch):
     each, _ = left_behind(text, monkeypatch, at_once=False)
     assert once == each
     assert done == 39 - 1
+
+
+# -- rows with parameters of their own -------------------------------------------------------------
+
+SCALES = {  # (target, has an offset, has scratch): tile of the scales
+    ("a5", False, False): "16x1xf32, blayout=col_major",
+    ("a5", True, False): "16x1xf32, blayout=col_major",
+    ("a5", False, True): "16x8xf32",
+    ("a2a3", False, True): "16x1xf32, blayout=col_major",
+    ("a2a3", True, True): "16x1xf32, blayout=col_major",
+    ("a2a3", True, False): "16x1xf32, blayout=col_major",
+}
+
+
+@pytest.mark.parametrize(("target", "has_offset", "has_scratch"), SCALES)
+def test_quantised_rows_have_their_own_scales(
+    target, has_offset, has_scratch, monkeypatch
+):
+    """In a stack too each row meets the f32 at its place in its own tile; A2/A3 leaves its
+    intermediate values where it leaves them of one."""
+    scale = f"!pto.tile_buf<vec, {SCALES[target, has_offset, has_scratch]}>"
+    width = 8 if "16x8" in scale else 1
+    code, kind = ("ui8", "INT8_ASYM") if has_offset else ("i8", "INT8_SYM")
+    codes = f"!pto.tile_buf<vec, 16x64x{code}>"
+    view, part = f"!pto.tensor_view<1024x256x{code}>", f"!pto.partition_tensor_view<16x64x{code}>"
+    places = f"!pto.partition_tensor_view<16x{width}xf32>"
+    names, types = ["%a", "%s"] + ["%s"] * has_offset, [F, scale] + [scale] * has_offset
+    out, made = ["%q"] + ["%t"] * has_scratch, [codes] + [F] * has_scratch
+    lines = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 8, 16, 64, ROWS, COLUMNS)]
+    lines += [
+        f"%x = pto.make_tensor_view %px, shape = [%c1024, %c256], strides = [%c256, %c1] : {VIEW}",
+        f"%y = pto.make_tensor_view %py, shape = [%c1024, %c256], strides = [%c256, %c1] : {VIEW}",
+        f"%z = pto.make_tensor_view %pz, shape = [%c1024, %c256], strides = [%c256, %c1] : {view}",
+        f"%a = pto.alloc_tile : {F}", f"%t = pto.alloc_tile : {F}",
+        f"%s = pto.alloc_tile : {scale}", f"%q = pto.alloc_tile : {codes}",
+        "scf.for %row = %c0 to %c1024 step %c16 {",
+        f"%l = {_part('x', '%row')}",
+        f"%p = pto.partition_view %y, offsets = [%row, %c0], sizes = [%c16, %c{width}] : "
+        f"{VIEW} -> {places}",
+        f"%o = pto.partition_view %z, offsets = [%row, %c0], sizes = [%c16, %c64] : "
+        f"{view} -> {part}",
+        f"pto.tload ins(%l : {PART}) outs(%a : {F})",
+        f"pto.tload ins(%p : {places}) outs(%s : {scale})",
+        f"pto.tquant ins({', '.join(names)} : {', '.join(types)}) "
+        f"outs({', '.join(out)} : {', '.join(made)}) {{quant_type = #pto<quant_type {kind}>}}",
+        f"pto.tstore ins(%q : {codes}) outs(%o : {part})",
+        "}",
+    ]  # fmt: skip
+    body = "\n".join(lines)
+    text = (
+        f'module attributes {{pto.target_arch = "{target}"}} {{\nfunc.func @kernel(%px: '
+        f"!pto.ptr<f32>, %py: !pto.ptr<f32>, %pz: !pto.ptr<{code}>) {{\n{body}\nreturn\n}}\n}}\n"
+    )
+    once, done = left_behind(text, monkeypatch, at_once=True)
+    each, _ = left_behind(text, monkeypatch, at_once=False)
+    assert once == each
+    assert done, once[:2]
 
 
 # -- loops in loops --------------------------------------------------------------------------------

@@ -22,13 +22,20 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.batch.steps import NotAtOnceError
-from ptosim.engine.batch.windows import Step, are_apart, hull, windows_of
+from ptosim.engine.batch.windows import (
+    Area,
+    Step,
+    are_apart,
+    hull,
+    nothing_else,
+    on_chip,
+    touched,
+    windows_of,
+)
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import Effects, Reached, effects_of
-from ptosim.machine.effects.ranges import intervals
+from ptosim.machine.effects.account import Effects, effects_of
 from ptosim.machine.effects.row import rows_are_apart
-from ptosim.machine.effects.strided import Touch, touched_bytes
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import GmView
@@ -45,15 +52,6 @@ MOST = 256
 """Periods of a strip at most."""
 
 Commit = Callable[[], object]
-
-
-class Area(NamedTuple):
-    """The bytes of a tile on chip: of periods that are stacked, what is at the same place in
-    each."""
-
-    space: str
-    start: int
-    size: int
 
 
 class _Part(NamedTuple):
@@ -215,10 +213,10 @@ class Stacks:
     def _stores_may_wait(self) -> bool:
         """True if what stores take is not overwritten in the same period."""
         for at in range(len(self._steps)):
-            taken = _on_chip(self._effects[at])[0] if self._is_store[at] else ()
+            taken = on_chip(self._effects[at])[0] if self._is_store[at] else ()
             for effects in self._effects[at + 1 :] if taken else ():
-                written = _on_chip(effects)[1]
-                if any((_touched(taken, a) & _touched(written, a)).any() for a in self.areas):
+                written = on_chip(effects)[1]
+                if any((touched(taken, a) & touched(written, a)).any() for a in self.areas):
                     return False
         return True
 
@@ -337,6 +335,8 @@ class Stacks:
                 type_ = replace(
                     value.type, rows=rows, v_row=rows if value.type.v_row is not None else None
                 )
+                if step.window and type_.cols == 1:  # a window's dimension more is of rows
+                    type_ = replace(type_, blayout="row_major")
                 values[name] = tile_ref(type_, self._places[area_of(value)], rows, value.v_col)
             elif isinstance(value, GmView):
                 spec, outer = value.spec, step.stride or 0
@@ -352,11 +352,11 @@ class Stacks:
     def _check(self, stacked: Effects, single: Effects, periods: int) -> None:
         """Raise NotAtOnceError unless the stack of an operation touches what it touches in each
         period."""
-        for many, one in zip(_on_chip(stacked), _on_chip(single), strict=True):
+        for many, one in zip(on_chip(stacked), on_chip(single), strict=True):
             for area in self.areas:
                 where = Area(area.space, self._places[area], area.size * periods)
-                found = _touched(many, where).reshape(periods, area.size)
-                if not (found == _touched(one, area)).all():
+                found = touched(many, where).reshape(periods, area.size)
+                if not (found == touched(one, area)).all():
                     raise NotAtOnceError
 
 
@@ -440,54 +440,21 @@ def _lines(view: GmView) -> int:
     return spec.sizes[1] * spec.sizes[2] * spec.sizes[3]
 
 
-def _on_chip(effects: Effects) -> tuple[list[Any], list[Any]]:
-    """What is read on chip, and what is written, with meaning or without."""
-    spoiled = [reached for reached, _ in effects.spoils]
-    return (
-        [r for r in (*effects.reads, *effects.found) if isinstance(r.where, str)],
-        [r for r in (*effects.writes, *spoiled) if isinstance(r.where, str)],
-    )
-
-
-def _touched(reached: Sequence[Reached | Touch], area: Area) -> np.ndarray:
-    """Which bytes of an area are among those that are reached. Raises NotAtOnceError for bytes
-    that are partly in it."""
-    found = np.zeros(area.size, np.bool_)
-    for one in reached:
-        parts = touched_bytes(one, 1 << 62) if isinstance(one, Touch) else one.parts
-        for low, high in (intervals(parts) - area.start).tolist():
-            if one.where == area.space and low < area.size and high > 0:
-                if low < 0 or high > area.size:
-                    raise NotAtOnceError
-                found[low:high] = True
-    return found
-
-
 def _uses(areas: Sequence[Area], effects: Sequence[Effects]) -> tuple[list[Area], list[Area]]:
     """The areas that nothing writes, and those of which a period reads what an earlier one may have
     left there. Raises NotAtOnceError where more is touched on chip than tiles."""
     fixed, carried = [], []
     each = {id(effect): effect for effect in effects}
-    sides = {key: _on_chip(effect) for key, effect in each.items()}
-    _nothing_else(areas, [r for side in sides.values() for reached in side for r in reached])
+    sides = {key: on_chip(effect) for key, effect in each.items()}
+    nothing_else(areas, [r for side in sides.values() for reached in side for r in reached])
     for area in areas:
         known = np.zeros(area.size, np.bool_)
         is_carried = False
         for key, effect in each.items():  # those that come again have all that they read
-            is_carried |= bool((_touched(sides[key][0], area) & ~known).any())
-            known |= _touched([r for r in effect.writes if isinstance(r.where, str)], area)
-        if not any(_touched(written, area).any() for _, written in sides.values()):
+            is_carried |= bool((touched(sides[key][0], area) & ~known).any())
+            known |= touched([r for r in effect.writes if isinstance(r.where, str)], area)
+        if not any(touched(written, area).any() for _, written in sides.values()):
             fixed.append(area)
         elif is_carried:
             carried.append(area)
     return fixed, carried
-
-
-def _nothing_else(areas: Sequence[Area], reached: Sequence[Reached | Touch]) -> None:
-    for one in reached:
-        parts = touched_bytes(one, 1 << 62) if isinstance(one, Touch) else one.parts
-        low, high = min(p.start for p in parts), max(p.end for p in parts)
-        if not any(
-            one.where == a.space and a.start <= low and high <= a.start + a.size for a in areas
-        ):
-            raise NotAtOnceError

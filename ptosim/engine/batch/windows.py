@@ -1,16 +1,19 @@
-"""What operations of a period do to global memory, and whether periods may be executed in another
-order than one after the other."""
+"""What operations of a period do to memory: on chip, and to global memory, and whether periods may
+be executed in another order than one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from typing import Any
 
+import numpy as np
+
 from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.records import NamedTuple, replace
-from ptosim.machine.effects.account import Effects
-from ptosim.machine.effects.strided import Strided, Touch, strided
+from ptosim.machine.effects.account import Effects, Reached
+from ptosim.machine.effects.ranges import intervals
+from ptosim.machine.effects.strided import Strided, Touch, strided, touched_bytes
 from ptosim.machine.values import GmView
 
 
@@ -137,3 +140,48 @@ def _in_columns(one: Strided, other: Strided, step: int, periods: int) -> bool:
     if any(distance % width for _, distance in one.dims):
         return False
     return step * (periods - 1) + reach <= width
+
+
+# -- on chip ---------------------------------------------------------------------------------------
+
+
+class Area(NamedTuple):
+    """The bytes of a tile on chip: of periods that are stacked, what is at the same place in
+    each."""
+
+    space: str
+    start: int
+    size: int
+
+
+def on_chip(effects: Effects) -> tuple[list[Any], list[Any]]:
+    """What is read on chip, and what is written, with meaning or without."""
+    spoiled = [reached for reached, _ in effects.spoils]
+    return (
+        [r for r in (*effects.reads, *effects.found) if isinstance(r.where, str)],
+        [r for r in (*effects.writes, *spoiled) if isinstance(r.where, str)],
+    )
+
+
+def touched(reached: Sequence[Reached | Touch], area: Area) -> np.ndarray:
+    """Which bytes of an area are among those that are reached. Raises NotAtOnceError for bytes
+    that are partly in it."""
+    found = np.zeros(area.size, np.bool_)
+    for one in reached:
+        parts = touched_bytes(one, 1 << 62) if isinstance(one, Touch) else one.parts
+        for low, high in (intervals(parts) - area.start).tolist():
+            if one.where == area.space and low < area.size and high > 0:
+                if low < 0 or high > area.size:
+                    raise NotAtOnceError
+                found[low:high] = True
+    return found
+
+
+def nothing_else(areas: Sequence[Area], reached: Sequence[Reached | Touch]) -> None:
+    for one in reached:
+        parts = touched_bytes(one, 1 << 62) if isinstance(one, Touch) else one.parts
+        low, high = min(p.start for p in parts), max(p.end for p in parts)
+        if not any(
+            one.where == a.space and a.start <= low and high <= a.start + a.size for a in areas
+        ):
+            raise NotAtOnceError

@@ -19,7 +19,7 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.numbers import integers as affine
 from ptosim.machine.storage import POISON, argument_dtype
 from ptosim.machine.tile import Tile
-from ptosim.ops.base.binding import Binding, OpFault, flat_bytes, tile_array
+from ptosim.ops.base.binding import Binding, OpFault, tile_array
 from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, support, value
 from ptosim.ops.scalar.tiles import checked_tile
