@@ -284,9 +284,7 @@ SCALES = {  # (target, has an offset, has scratch): tile of the scales
 
 
 @pytest.mark.parametrize(("target", "has_offset", "has_scratch"), SCALES)
-def test_quantised_rows_have_their_own_scales(
-    target, has_offset, has_scratch, monkeypatch
-):
+def test_quantised_rows_have_their_own_scales(target, has_offset, has_scratch, monkeypatch):
     """In a stack too each row meets the f32 at its place in its own tile; A2/A3 leaves its
     intermediate values where it leaves them of one."""
     scale = f"!pto.tile_buf<vec, {SCALES[target, has_offset, has_scratch]}>"
