@@ -248,20 +248,22 @@ def _microscaled(
     return back, scales.reshape(rows, width // GROUP)
 
 
-def microscaling(target: str, count: int, rule: str, out: Storage) -> KernelBuilder:
+def microscaling(
+    target: str, count: int, rule: str, out: Storage, width: int = _WIDTH
+) -> KernelBuilder:
     """Return a function (x, y, e) that quantises the columns of [32, count] f32 values by
-    tquant.mx; MXFP4 takes them rounded to bf16."""
+    tquant.mx, so many at a time; MXFP4 takes them rounded to bf16."""
     f = KernelBuilder("microscaling", target)
-    (col,) = f.share([(count, _WIDTH)])
-    real = f.tile("x", "f32", GROUP, _WIDTH)
+    (col,) = f.share([(count, width)])
+    real = f.tile("x", "f32", GROUP, width)
     zero = f.const(0)
-    window = f.window(f.view("x", "f32", (GROUP, count)), "f32", (zero, col), (GROUP, _WIDTH))
+    window = f.window(f.view("x", "f32", (GROUP, count)), "f32", (zero, col), (GROUP, width))
     f.tile_op("pto.tload", [window], [real])
     source = chains.half(f, real, "bf16") if out.bits == 4 else real
     each, elem = (2, _PAIRS) if out.bits == 4 else (1, "ui8")
-    codes = f.tile("codes", elem, GROUP, _WIDTH // each)
-    exponents = f.tile("exponents", "ui8", 1, _WIDTH)
-    beside = [f.tile(name, source.dtype, 1, _WIDTH) for name in ("maxima", "scales")]
+    codes = f.tile("codes", elem, GROUP, width // each)
+    exponents = f.tile("exponents", "ui8", 1, width)
+    beside = [f.tile(name, source.dtype, 1, width) for name in ("maxima", "scales")]
     kind = "MXFP4_E2M1" if out.bits == 4 else "MXFP8"
     word = "nv" if rule.startswith("Nv") else "ocp"
     f.tile_op(
@@ -276,8 +278,8 @@ def microscaling(target: str, count: int, rule: str, out: Storage) -> KernelBuil
     if each == 2:
         f.op("arith.divui", [col, f.const(2)], ["index"], results=[at])
     view = f.view("y", elem, (GROUP, count // each))
-    f.tile_op("pto.tstore", [codes], [f.window(view, elem, (zero, at), (GROUP, _WIDTH // each))])
+    f.tile_op("pto.tstore", [codes], [f.window(view, elem, (zero, at), (GROUP, width // each))])
     view = f.view("e", "ui8", (1, count))
-    f.tile_op("pto.tstore", [exponents], [f.window(view, "ui8", (zero, col), (1, _WIDTH))])
+    f.tile_op("pto.tstore", [exponents], [f.window(view, "ui8", (zero, col), (1, width))])
     f.close()
     return f

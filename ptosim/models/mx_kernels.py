@@ -21,7 +21,8 @@ from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import Argument, KernelRunner
 from ptosim.models.kernels import ARRAYS, up
 
-_WIDTH = 128
+_WIDTHS, _TILES = (64, 128, 256), 48
+"""Groups that a tile holds: as few as give no more tiles than this, if they can."""
 _EXPONENT = 0x7F800000
 _STEP = 1 << 23
 _DEPTH = 128
@@ -61,7 +62,8 @@ def quantize(runner: KernelRunner, x: np.ndarray, form: Format) -> Scaled:
     bf16."""
     rows, width = x.shape
     groups = x.reshape(-1, GROUP)
-    count = up(len(groups), _WIDTH)
+    lanes = next((n for n in _WIDTHS if len(groups) <= n * _TILES), _WIDTHS[-1])
+    count = up(len(groups), lanes)
     columns = np.zeros((GROUP, count), np.float32)
     columns[:, : len(groups)] = groups.T
     out = storage(form.name)
@@ -69,7 +71,7 @@ def quantize(runner: KernelRunner, x: np.ndarray, form: Format) -> Scaled:
     if runner.target == "a5":
         each = 8 // out.bits
         got = runner.run(
-            microscaling("a5", count, "Ocp", out),
+            microscaling("a5", count, "Ocp", out, lanes),
             {"x": columns, "y": np.zeros((GROUP, count // each), np.uint8),
              "e": np.zeros(count, np.uint8)},
         )  # fmt: skip
@@ -84,7 +86,7 @@ def quantize(runner: KernelRunner, x: np.ndarray, form: Format) -> Scaled:
     args: dict[str, Argument] = {"x": columns}
     args |= {n: np.zeros((GROUP, count), ARRAYS["bf16"]) for n in ("r", "y")}
     args["e"] = np.zeros(count, np.float32)
-    got = runner.run(_without_instruction(runner.target, count, form), args)
+    got = runner.run(_without_instruction(runner.target, count, lanes, form), args)
     held, real = (
         np.ascontiguousarray(got[n].reshape(GROUP, count)[:, : len(groups)].T).reshape(shape)
         for n in ("r", "y")
@@ -93,18 +95,18 @@ def quantize(runner: KernelRunner, x: np.ndarray, form: Format) -> Scaled:
     return Scaled(held.astype(ARRAYS[form.name]), scales, real)
 
 
-def _without_instruction(target: str, count: int, form: Format) -> KernelBuilder:
+def _without_instruction(target: str, count: int, lanes: int, form: Format) -> KernelBuilder:
     """Return a function (x, r, y, e): of columns [32, count] the rounded quotients and the values
     as bf16, and the scales."""
     f = KernelBuilder("microscaling", target)
-    (col,) = f.share([(count, _WIDTH)])
+    (col,) = f.share([(count, lanes)])
     place = (f.const(0), col)
-    x, size = (f.tile(n, "f32", GROUP, _WIDTH) for n in ("x", "size"))
+    x, size = (f.tile(n, "f32", GROUP, lanes) for n in ("x", "size"))
     view = f.view("x", "f32", (GROUP, count))
-    f.tile_op("pto.tload", [f.window(view, "f32", place, (GROUP, _WIDTH))], [x])
+    f.tile_op("pto.tload", [f.window(view, "f32", place, (GROUP, lanes))], [x])
     if form.name == "f4E2M1FN":
         x = chains.real(f, chains.half(f, x, "bf16"))
-    top, scale, inverse = (f.tile(n, "f32", 1, _WIDTH) for n in ("top", "scale", "inverse"))
+    top, scale, inverse = (f.tile(n, "f32", 1, lanes) for n in ("top", "scale", "inverse"))
     f.tile_op("pto.tabs", [x], [size])
     f.tile_op("pto.tcolmax", [size], [top])
     bits, reverse = _cast(f, scale, "i32"), _cast(f, inverse, "i32")
@@ -114,7 +116,7 @@ def _without_instruction(target: str, count: int, form: Format) -> KernelBuilder
     f.tile_op("pto.tmuls", [bits, f.integer(-1, "i32")], [reverse])
     f.tile_op("pto.tadds", [reverse, f.integer(254 * _STEP, "i32")], [reverse])
     f.tile_op("pto.tcolexpandmul", [x, inverse], [x])
-    step = f.tile("step", "f32", GROUP, _WIDTH)
+    step = f.tile("step", "f32", GROUP, lanes)
     f.tile_op(
         "pto.tands", [_cast(f, x, "i32"), f.integer(_EXPONENT, "i32")], [_cast(f, step, "i32")]
     )
