@@ -286,6 +286,8 @@ def understands(argv: Sequence[str]) -> bool:
 
 
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", re.DOTALL)
+_LISTED = 3
+"""Commands that are named."""
 _QUOTED = re.compile(r"'([^']*)'")
 """What argparse says of a word that is none of the choices, and the choices there."""
 
@@ -324,8 +326,14 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Stop because of words that no option and no argument takes."""
-        hints = (_similar(w.partition("=")[0], self.known) for w in words if w.startswith("-"))
-        self._stop(f"unrecognized arguments: {' '.join(words)}", next(filter(None, hints), ""))
+        options = [w.partition("=")[0] for w in words if w.startswith("--")]
+        others = _having(options[0]) if options else []
+        if others:
+            listed = ", ".join(f"`ptosim {name}`" for name in others[:_LISTED])
+            hint = f"`{options[0]}` is an option of {listed}"
+        else:
+            hint = _meant(next(filter(None, (_similar(w, self.known) for w in options)), ""))
+        self._stop(f"unrecognized arguments: {' '.join(words)}", hint)
 
     def error(self, message: str) -> NoReturn:
         """Stop with what argparse found wrong."""
@@ -335,12 +343,11 @@ class _Parser(argparse.ArgumentParser):
         word, known = chosen["word"], _QUOTED.findall(chosen["known"])
         if message.startswith("argument COMMAND: "):
             message, known = f"there is no command '{word}'", list(COMMANDS)
-        self._stop(message, _similar(word, known))
+        self._stop(message, _meant(_similar(word, known)))
 
-    def _stop(self, message: str, similar: str) -> NoReturn:
+    def _stop(self, message: str, hint: str) -> NoReturn:
         of = self.chosen or self
-        hint = f"did you mean `{similar}`?" if similar else f"`{of.prog} --help`"
-        Terminal(argparse.Namespace()).misused(of._usage(), message, hint)
+        Terminal(argparse.Namespace()).misused(of._usage(), message, hint or f"`{of.prog} --help`")
         raise SystemExit(UsageError.exit_code)
 
     def _usage(self) -> str:
@@ -350,6 +357,16 @@ class _Parser(argparse.ArgumentParser):
         formatter.add_usage(self.usage, needed, (), "")
         words = " ".join(formatter.format_help().split())
         return words.replace(self.prog, f"{self.prog} [OPTION]…", 1)
+
+
+def _meant(similar: str) -> str:
+    return f"did you mean `{similar}`?" if similar else ""
+
+
+def _having(option: str) -> list[str]:
+    """The commands that have an option."""
+    (commands,) = (a for a in whole_parser()._actions if isinstance(a.choices, dict))
+    return [name for name, sub in commands.choices.items() if option in sub._option_string_actions]
 
 
 def _similar(word: str, known: Sequence[str]) -> str:

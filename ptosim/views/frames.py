@@ -200,14 +200,31 @@ _LISTED = 12
 
 def folded(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return errors, then warnings, then notes; of three or more of one kind (a code, a file, a
-    message up to its names and numbers) the first one, with a note on where the others are."""
+    message up to its names and numbers) the first one, with a note on where the others are; of
+    those with one cause the first one, which names the others."""
     kinds: dict[tuple[object, ...], list[Diagnostic]] = {}
-    for diagnostic in sorted(diagnostics, key=lambda d: -d.severity):
+    for diagnostic in sorted(_by_cause(diagnostics), key=lambda d: -d.severity):
         kinds.setdefault(_kind(diagnostic), []).append(diagnostic)
     shown: list[Diagnostic] = []
     for alike in kinds.values():
         shown.extend(alike if len(alike) < FEWEST else [_first(alike)])
     return sorted(shown, key=lambda d: -d.severity)
+
+
+def _by_cause(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Join findings of one severity on the same places that the same edit mends: an operation that
+    works in place races as a reader and as a writer, and lacks one flag."""
+    causes: dict[tuple[object, ...], list[Diagnostic]] = {}
+    for d in diagnostics:
+        places = tuple((label.span.source.label, label.span.start) for label in d.labels)
+        is_told = bool(d.help and "`" in d.help and len(places) > 1)
+        causes.setdefault((d.severity, places, d.help) if is_told else (id(d),), []).append(d)
+    return [_with_others(first, others) for first, *others in causes.values()]
+
+
+def _with_others(first: Diagnostic, others: Sequence[Diagnostic]) -> Diagnostic:
+    notes = (f"the same edit mends {d.code}: {d.message}" for d in others)
+    return replace(first, notes=(*first.notes, *notes)) if others else first
 
 
 def _kind(diagnostic: Diagnostic) -> tuple[object, ...]:

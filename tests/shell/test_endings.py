@@ -136,6 +136,11 @@ def test_pages_data_and_the_debugger_say_why_choices_are_what_they_are(cli, tmp_
         (("cost", "--vieww", "x", "f"), "ptosim cost [OPTION]… FILE", "did you mean `--view`?"),
         (("port", "k.pto"), "ptosim port [OPTION]… --from T --to T FILE", "`ptosim port --help`"),
         (("quant", "dif"), "ptosim quant [OPTION]… WHAT ...", "did you mean `diff`?"),
+        (
+            ("run", "k.pto", "--view=ops"),
+            "ptosim run [OPTION]… [FILE]",
+            "`--view` is an option of `ptosim cost`",
+        ),
         (("frob",), "ptosim [OPTION]… COMMAND ...", "`ptosim --help`"),
     ],
 )

@@ -104,3 +104,34 @@ def test_a_screen_breaks_the_first_line_between_words(path, width) -> None:
         head = list(takewhile(lambda row: not re.match(r" *(-->|=) ", row), rows))
         assert [row for row in head if len(row) > width and "`" not in row] == []
         assert " ".join(" ".join(head).split()) == " ".join(first.split())
+
+
+IN_PLACE = """!t = !pto.tile_buf<vec, 16x64xf32>
+func.func @k(%x: !pto.ptr<f32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  %v = pto.make_tensor_view %x, shape = [%c16, %c64], strides = [%c64, %c1] : !pto.tensor_view<16x64xf32>
+  %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<16x64xf32> -> !pto.partition_tensor_view<16x64xf32>
+  %a = pto.alloc_tile : !t
+  pto.tload ins(%p : !pto.partition_tensor_view<16x64xf32>) outs(%a : !t)
+  pto.tabs ins(%a : !t) outs(%a : !t)
+  return
+}
+"""
+
+
+def test_findings_with_one_cause_are_one(capsys, monkeypatch, tmp_path) -> None:
+    """An operation in place reads and writes too early: one flag is what is missing."""
+    path = tmp_path / "in_place.pto"
+    path.write_text(IN_PLACE, encoding="utf-8")
+    words = ("--sync", "manual", "--target", "a5", str(path))
+    rows = shown(capsys, monkeypatch, 120, *words)
+    assert [row[:14] for row in rows if row.startswith("error")] == ["error[PTO5201]"]
+    assert any("= note: the same edit mends PTO5203: data race" in row for row in rows)
+    every = shown(capsys, monkeypatch, 120, "-v", *words)
+    assert sum(row.startswith("error") for row in every) == 2
+    assert {d.code for d in ptosim.check(path, sync="manual", target="a5") if d.is_error} == {
+        "PTO5201", "PTO5203",
+    }  # fmt: skip

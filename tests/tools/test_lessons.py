@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ptosim.shell.main import main
+from ptosim.shell.main import main, understands
 from ptosim.tools.lessons.course import Lesson, lessons, verdict
 from ptosim.views import manual
 from ptosim.views.render import text_of_parts
@@ -51,6 +51,12 @@ def test_pages_that_lessons_name_are_there() -> None:
             assert main(["help", *topic.split()]) == 0, (one.name, topic)
         for name in re.findall(r"`ptosim (?:ops|explain) ([\w.]+)`", one.text):
             assert main(["ops" if name.islower() else "explain", name]) == 0, (one.name, name)
+
+
+def test_commands_of_lessons_are_ones() -> None:
+    for one in lessons():
+        for words in re.findall(r"`ptosim ([^`]+ FILE[^`]*)`", one.text):
+            assert understands(words.split()), (one.name, words)
 
 
 class TestALearner:
