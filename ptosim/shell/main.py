@@ -365,8 +365,8 @@ def _meant(similar: str) -> str:
 
 def _having(option: str) -> list[str]:
     """The commands that have an option."""
-    (commands,) = (a for a in whole_parser()._actions if isinstance(a.choices, dict))
-    return [name for name, sub in commands.choices.items() if option in sub._option_string_actions]
+    (commands,) = (a.choices for a in whole_parser()._actions if isinstance(a.choices, dict))
+    return [name for name, sub in commands.items() if option in sub._option_string_actions]
 
 
 def _similar(word: str, known: Sequence[str]) -> str:
