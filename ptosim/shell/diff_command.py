@@ -326,7 +326,7 @@ def _validated(found: Difference, proof: Proof | None) -> Report:
     told, proven = "", None
     if proof is not None:
         proven = proof.to_dict()
-        told = f"equal {FOR_ALL}: {proof.why} ({proof.elements:,} elements)"
+        told = f"equal {proof.about}: {proof.why} ({proof.elements:,} elements)"
         if proof.verdict == UNEQUAL:
             told = ""
             worse.append(f"they are not equal {FOR_ALL}: {proof.why}")

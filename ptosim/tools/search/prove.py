@@ -88,12 +88,14 @@ class Launched:
 class Followed:
     """What a program makes of its inputs: the hash of every byte of every argument. `result` is
     that of the same run on values, `as_whole` the first operation of which every result was made of
-    all that it reads, since it has no rule of its own."""
+    all that it reads, since it has no rule of its own; `assumed` the bytes of arguments that the
+    scalar unit has read, with their values."""
 
     hashes: dict[str, Hashes]
     widths: dict[str, int]
     result: Result
     as_whole: str = ""
+    assumed: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
@@ -163,6 +165,8 @@ def prove_each(
         )
         return Proof(REFUSED, why, elements, operations, about=about)
     needed = next((p.tolerance for p in equal.values() if p.tolerance), "")
+    more = {p.about.removeprefix(FOR_ALL) for p in equal.values()}
+    about += "".join(sorted(more))
     why = "sums of f32 in another order" if needed else "every element is the same expression"
     return Proof(EQUAL, why, elements, operations, needed, about)
 
@@ -211,6 +215,8 @@ def _compared(
         other = second.of.get(number)
         if other is None or "why" in one or "why" in other:
             continue
+        if one["assumed"] or other["assumed"]:
+            continue
         if one["held"] == other["held"] and set(other["doubts"]) <= set(one["doubts"]):
             executed = one["executed"] + other["executed"]
             equal[number] = Proof(EQUAL, "", one["elements"], executed, tolerance)
@@ -227,6 +233,7 @@ def _ends(launched: Launched, loose: bool, parting: Parting) -> dict[str, Any]:
         "held": [[b.name, b.size, held.digest()] for b, held in pairs],
         "elements": sum(b.size // max(1, b.dtype.bits // 8) for b, _ in pairs),
         "doubts": sorted(_doubts(result)),
+        "assumed": sorted(follower.assumed),
         "executed": result.executed,
     }
 
@@ -289,7 +296,7 @@ def follow(launched: Launched, *, loose: bool = False) -> Followed:
     follower = Follower(fresh=next(_NUMBERS), loose=loose)
     result = _followed(launched, follower, [])
     widths = {b.name: max(1, b.dtype.bits // 8) for b in follower.memory.machine.buffers}
-    return Followed(global_hashes(follower), widths, result, follower.as_whole)
+    return Followed(global_hashes(follower), widths, result, follower.as_whole, follower.assumed)
 
 
 def _followed(launched: Launched, follower: Follower, others: Sequence[Any]) -> Result:
@@ -335,7 +342,15 @@ def compare(first: Followed, second: Followed, *, loose: bool = False) -> Proof:
             return Proof(UNEQUAL, told)
     executed = first.result.executed + second.result.executed
     how = "sums of f32 in another order" if loose else "every element is the same expression"
-    return Proof(EQUAL, how, elements, executed, REASSOCIATED if loose else "")
+    about = FOR_ALL
+    read = sorted({*first.assumed, *second.assumed})
+    if read:
+        about += f", and what the scalar unit reads of {', '.join(f'%{n}' for n in read)} as it is"
+    for name in read:
+        one, other = (each.assumed.get(name, {}) for each in (first, second))
+        if any(other.get(at, value) != value for at, value in one.items()):
+            return Proof(REFUSED, f"the scalar unit has read other values of %{name}")
+    return Proof(EQUAL, how, elements, executed, REASSOCIATED if loose else "", about)
 
 
 def _difference(name: str, wrong: np.ndarray, width: int, size: int) -> str:
@@ -378,6 +393,8 @@ def hard_values(before: Launched, after: Launched, seed: int = 0) -> str:
             second = run_with(after, data)
         except Trap:
             return f"the second program stops on hard data ({kind})"
+        except UsageError as problem:
+            return f"the arguments of the first program ({problem})"
         for name, array in first.outputs.items():
             if name not in second.outputs or not _is_same(array, second.outputs[name]):
                 return f"%{name} of hard data ({kind})"

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import Inst, Kind
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import Reached, effects_of
+from ptosim.machine.effects.account import Reached, effects_of, effects_of_action
 from ptosim.machine.effects.strided import Strided, Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
@@ -22,10 +23,14 @@ from ptosim.tools.search.prove_memory import (
     HashedMemory,
     Hashes,
     Place,
+    Span,
+    Table,
     Unprovable,
     along,
     constant,
+    input_byte,
     joined,
+    probe,
     salt,
 )
 from ptosim.tools.search.prove_ops import (
@@ -59,6 +64,8 @@ class Told(NamedTuple):
     spoiled: list[Bytes]
 
 
+ON_STACK = ("on_stack", "in_local_array")
+"""Operations on arrays and records of the scalar unit, which hold numbers."""
 FILLS = (0, 1, 2, 3)
 """Contents that an operation without a rule of its own is tried on, besides the present one: what
 it writes, and whether it does, may depend on what it reads."""
@@ -141,86 +148,6 @@ def _refuse_others(
             raise Unprovable(f"changes bytes of {name} that the rules do not name")
 
 
-# Moves as tables: which byte goes where, found by moving numbers of bytes.
-#
-# A move copies bytes and looks at none. Its own function is executed on memory that holds, in
-# place of values, the number of each byte, a digit of 8 bits at a time, and a second time the
-# complement of each digit. A byte that comes from another one brings its number both times; a
-# byte that the operation writes itself (a padding) is the same both times; anything else is no
-# move.
-
-Span = tuple[Place, int, int]
-"""A memory, and the first byte and the one after the last."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """What a move does to the bytes of its operands, numbered through all spans: `written` come
-    from the bytes `sources`; `fixed` get the values `constants`."""
-
-    written: np.ndarray
-    sources: np.ndarray
-    fixed: np.ndarray
-    constants: np.ndarray
-
-
-def probe(memory: HashedMemory, spans: list[Span], move: Callable[[], object]) -> Table:
-    """Return what a move does. The memory is left as it was. Raises Unprovable for an operation
-    that does not only move bytes inside its operands."""
-    parts = [memory.of(place).actual[start:stop] for place, start, stop in spans]
-    kept = [part.copy() for part in parts]
-    size = sum(len(part) for part in parts)
-    numbers = np.arange(size, dtype=np.uint32)
-    found = np.zeros(size, np.uint32)
-    moved = np.ones(size, bool)
-    constant = np.ones(size, bool)
-    last = numbers.astype(np.uint8)
-    try:
-        for digit in range(max(1, -(-(size - 1).bit_length() // 8))):
-            given = (numbers >> np.uint32(8 * digit)).astype(np.uint8)
-            one, other = _moved(parts, given, move), _moved(parts, ~given, move)
-            moved &= one == ~other
-            constant &= one == other
-            found |= one.astype(np.uint32) << np.uint32(8 * digit)
-            last = one
-    finally:
-        for part, content in zip(parts, kept, strict=True):
-            part[:] = content
-    if not (moved | constant).all() or (found[moved] >= size).any():
-        raise Unprovable("moves bytes in a way that cannot be followed")
-    places = np.flatnonzero(moved & (found != numbers))
-    fixed = np.flatnonzero(constant)
-    if len(fixed) and not np.array_equal(_elsewhere(memory, parts, move)[fixed], last[fixed]):
-        raise Unprovable("reads outside its operands")
-    return Table(places, found[places], fixed, last[fixed])
-
-
-def _elsewhere(
-    memory: HashedMemory, parts: list[np.ndarray], move: Callable[[], object]
-) -> np.ndarray:
-    """What the move leaves where all memory has other values: a constant must not come from
-    there."""
-    everything = [hashed.actual for hashed in memory.all]
-    kept = [content.copy() for content in everything]
-    for content in everything:
-        np.invert(content, out=content)
-    try:
-        move()
-        return np.concatenate(parts)
-    finally:
-        for content, before in zip(everything, kept, strict=True):
-            content[:] = before
-
-
-def _moved(parts: list[np.ndarray], given: np.ndarray, move: Callable[[], object]) -> np.ndarray:
-    at = 0
-    for part in parts:
-        part[:] = given[at : at + len(part)]
-        at += len(part)
-    move()
-    return np.concatenate(parts)
-
-
 class Follower:
     """Looks on while an engine executes; `memory` has the hashes. Raises Unprovable out of the run
     at the first operation that hashes do not follow, or that changed bytes which its rule does not
@@ -232,6 +159,7 @@ class Follower:
         self.fresh = fresh
         self.loose = loose
         self.as_whole = ""
+        self.assumed: dict[str, dict[int, int]] = {}
         self._tables: dict[Any, Table] = {}
         self._tried: set[Any] = set()
 
@@ -264,11 +192,39 @@ class Follower:
                 self._execute(core, inst, bound.binding)
             elif inst.kind is Kind.REGION:
                 self.registers.begin(core)
-            elif op is not None and not is_handle(op.name):
-                raise Unprovable("the scalar unit may look at memory or at a register here")
+            elif op is not None and not (is_handle(op.name) or any(map(op.has, ON_STACK))):
+                self._assume(core, op)
         except Unprovable as problem:
             problem.op = problem.op or op
             raise
+
+    def _assume(self, core: Core, op: Operation) -> None:
+        """A number that the scalar unit reads of an argument is taken as it is: the proof is for
+        this content of its bytes, and what it stores is a constant then. Raises Unprovable for any
+        other look at memory."""
+        slots, values = self.engine.program.slots, dict[str, Any]()
+        for name, operand in op.bound.items():
+            if isinstance(operand, Operand):
+                slot = slots.get(operand.value) if operand.value is not None else None
+                values[name] = operand.const if slot is None else core.slots[slot]
+        effects = effects_of_action(core, op, values, self.engine.profile.target)
+        reached = [*effects.reads, *effects.writes]
+        registers = any(str(r.where).startswith("register") for r in reached)
+        if registers or not reached or op.has("atomic_update"):
+            raise Unprovable("the scalar unit may look at memory or at a register here")
+        for _, (place, at) in self._reached(effects.reads):
+            if place[0] != "gm":
+                raise Unprovable("the scalar unit may look at memory or at a register here")
+            name, held = self.memory.machine.buffers[place[1]].name, self.memory.of(place)
+            own = held.hashes[at] == constant(held.actual[at])
+            if not (own | (held.hashes[at] == input_byte(name, at))).all():
+                raise Unprovable("the scalar unit reads what was computed")
+            given = at[~own].tolist()
+            for byte, value in zip(given, held.actual[given].tolist(), strict=True):
+                self.assumed.setdefault(name, {})[byte] = value
+        for _, (place, at) in self._reached(effects.writes):
+            held = self.memory.of(place)
+            held.put(at, constant(held.actual[at]))
 
     def finish(self) -> None:
         """Check that nothing in global memory changed but what was followed."""
@@ -304,8 +260,8 @@ class Follower:
             raise Unprovable(why)
         self.as_whole = self.as_whole or f"`{op.op.name}`"
         effects = effects_of(op)
-        read = self._reached(op, [*effects.reads, *effects.found])
-        written = self._reached(op, effects.writes)
+        read = self._reached([*effects.reads, *effects.found])
+        written = self._reached(effects.writes)
         parts = [along(salt(name), self.memory.of(p).hashes[at], 0) for name, (p, at) in read]
         with np.errstate(over="ignore"):
             made = joined(whole_key(Step(op, self.memory, loose=self.loose)), *parts)
@@ -314,7 +270,7 @@ class Follower:
                 self.memory.of(place).put(at, joined(salt("whole", name), made, numbers))
         return Told([each for _, each in read], [each for _, each in written], [])
 
-    def _reached(self, op: Binding, found: list[Reached | Touch]) -> list[tuple[str, Bytes]]:
+    def _reached(self, found: list[Reached | Touch]) -> list[tuple[str, Bytes]]:
         """The bytes of an account, by operand, in the order of the operand's elements. A view that
         is read counts as a whole: where in it, data may say."""
         done: list[tuple[str, Bytes]] = []

@@ -19,7 +19,7 @@ from ptosim.language.rewrite.edits import Edit, before, edited, indent_of, loop_
 from ptosim.launch.description import Sidecar
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.totals import CostReport
-from ptosim.tools.search.prove import FOR_ALL, REFUSED, UNEQUAL, Launched, Proof, prove, same_values
+from ptosim.tools.search.prove import REFUSED, UNEQUAL, Launched, Proof, prove, same_values
 from ptosim.tools.search.rewrite_buffers import double_buffered
 from ptosim.tools.search.rewrite_sync import (
     NotApplicable,
@@ -169,7 +169,7 @@ class Rewritten:
 
     def __str__(self) -> str:
         price = f"{self.before:,} -> {self.after:,} cycles" if self.before and self.after else ""
-        told = f"proven equal {FOR_ALL} ({self.proof.elements:,} elements)"
+        told = f"proven equal {self.proof.about} ({self.proof.elements:,} elements)"
         if not self.proof.is_equal:
             told = f"not proven equal: {self.proof.why}"
         return ", ".join(part for part in (price, told) if part)

@@ -22,7 +22,6 @@ from ptosim.time.report.totals import CostReport
 from ptosim.tools.search.point import arguments, load_text
 from ptosim.tools.search.prove import (
     EQUAL,
-    FOR_ALL,
     REASSOCIATED,
     UNEQUAL,
     Launched,
@@ -235,8 +234,8 @@ class Verdict:
         if self.proof.verdict != EQUAL:
             return f"{same}; no proof: {self.proof.why}"
         if self.proof.tolerance:
-            return f"equal {FOR_ALL}, under the tolerance `{self.proof.tolerance}`"
-        return f"equal {FOR_ALL}; {same}"
+            return f"equal {self.proof.about}, under the tolerance `{self.proof.tolerance}`"
+        return f"equal {self.proof.about}; {same}"
 
 
 @dataclass(frozen=True, slots=True)

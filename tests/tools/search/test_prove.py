@@ -137,10 +137,10 @@ def test_undefined_bytes_are_equal_to_nothing() -> None:
 
 
 def test_what_cannot_be_followed_is_refused_with_its_line() -> None:
-    program = ptosim.load(PROGRAMS / "gather/paged_gather.pto", target="a2a3")
+    program = ptosim.load(PROGRAMS / "micro/simt_gather.pto", target="a5")
     proof = prove(Launched(program), Launched(program))
     assert proof.verdict == "refused"
-    assert "may look at memory or at a register here (`pto.load_scalar`, line " in proof.why
+    assert "no rule for this operation (`pto.section.simt`, line " in proof.why
 
 
 def test_what_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,3 +99,50 @@ def test_a_mask_of_data_says_where_a_store_reaches() -> None:
     proof = prove(shipped("micro/softmax"), shipped("micro/softmax", (store, other)))
     assert proof.verdict == REFUSED
     assert "data say where it reaches (`pto.vsts`" in proof.why
+
+
+# -- numbers that the scalar unit reads ------------------------------------------------------------
+
+READS = """
+func.func @k(%x: !pto.ptr<f32>, %t: !pto.ptr<i32>, %y: !pto.ptr<f32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %five = arith.constant 5 : i32
+  %vx = pto.make_tensor_view %x, shape = [%c64, %c32], strides = [%c32, %c1] : !pto.tensor_view<64x32xf32>
+  %vy = pto.make_tensor_view %y, shape = [%c8, %c32], strides = [%c32, %c1] : !pto.tensor_view<8x32xf32>
+  {before}
+  %n = pto.load_scalar %t[%c1] : !pto.ptr<i32> -> i32
+  %at = arith.index_cast %n : i32 to index
+  %p = pto.partition_view %vx, offsets = [{at}, %c0], sizes = [%c8, %c32] : !pto.tensor_view<64x32xf32> -> !pto.partition_tensor_view<8x32xf32>
+  %q = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c8, %c32] : !pto.tensor_view<8x32xf32> -> !pto.partition_tensor_view<8x32xf32>
+  %a = pto.alloc_tile : !pto.tile_buf<vec, 8x32xf32>
+  pto.tload ins(%p : !pto.partition_tensor_view<8x32xf32>) outs(%a : !pto.tile_buf<vec, 8x32xf32>)
+  pto.tstore ins(%a : !pto.tile_buf<vec, 8x32xf32>) outs(%q : !pto.partition_tensor_view<8x32xf32>)
+  return
+}}
+"""
+
+
+def reading(row: int, at: str = "%at", before: str = "") -> Launched:
+    """Eight rows from the one that a table names."""
+    table = np.array([0, row], np.int32)
+    args = {"x": np.zeros((64, 32), np.float32), "t": table, "y": np.zeros((8, 32), np.float32)}
+    return Launched(ptosim.load(READS.format(at=at, before=before), target="a5"), None, args)
+
+
+def test_what_the_scalar_unit_reads_is_taken_as_it_is_and_said() -> None:
+    proof = prove(reading(5), reading(5))
+    assert proof.verdict == EQUAL
+    assert proof.about.endswith(", and what the scalar unit reads of %t as it is")
+    assert prove(reading(8), reading(8, at="%c8")).verdict == EQUAL
+    assert prove(reading(5), reading(5, at="%c8")).verdict == UNEQUAL
+
+
+def test_other_numbers_are_no_comparison() -> None:
+    """Each takes the row that its own table names."""
+    assert not prove(reading(5), reading(6)).is_equal
+    stored = "pto.store_scalar %five, %t[%c1] : !pto.ptr<i32>, i32"
+    assert prove(reading(5, before=stored), reading(6, before=stored)).verdict == EQUAL
