@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ptosim.engine.core.bound import Bound, Depth, Inst, Kind
+from ptosim.engine.core.execute import Numbers
 from ptosim.engine.core.host import Host
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.options import parse
@@ -25,6 +26,8 @@ from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.prepared import LEAST, Args, Prepared, RunOptions, prepare
 from ptosim.launch.results import Result
 from ptosim.machine.core import Core
+from ptosim.ops.base.binding import Binding
+from ptosim.ops.base.functions import Commit
 
 LONG_ENOUGH, FOLLOWED, SHARE = 20_000, 100_000, 4
 """Instructions that are followed with sanitizers: so many, or that part of all, of a short run half
@@ -32,20 +35,13 @@ of them; where loops do not repeat, one round after the other is as good."""
 
 
 class _Placed(Unknowns):
-    """Goes on only where values decide nothing of what is reached. `has_values_checked`: some are
-    looked at by the sanitizer of quantised values."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._quant = QuantBook()
-        self.has_values_checked = False
+    """Goes on only where values decide nothing of what is reached."""
 
     def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Bind an instruction whose account its places give."""
         bound = super().bind(engine, core, inst)
         if bound.binding.done is not None or self.unplaced or self.unchecked:
             raise Dependent("data decide what is reached")
-        self.has_values_checked |= self._quant.check_of(bound.binding) is not None
         return bound
 
     def released(self, engine: Host, waiting: list[Core]) -> Core | None:
@@ -78,13 +74,15 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
         if not watched.is_clean(most):
             return None
         monitor = watched.monitor
-        if chosen.quant and watched.domain.has_values_checked:
-            bare = replace(bare, sanitize="quant")
+    numbers = _Counted() if chosen.quant else Numbers()
     launch = Launch(prepared, bare, args)
+    launch.domain = numbers
     told = len(launch.sink)
     result = launch.run()
     launch.release()
-    if len(launch.sink) > told or result.executed != count:
+    if isinstance(numbers, _Counted):
+        numbers.book.finish()
+    if numbers.is_unsure or len(launch.sink) > told or result.executed != count:
         return None
     if options.timing:
         result.priced, result.cycles = cost, cost.cycles
@@ -94,6 +92,28 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     result.definedness = launch.definedness(monitor)
     result.unsure = tuple(monitor.unsure.values()) if monitor is not None else ()
     return result
+
+
+class _Counted(Numbers):
+    """Looks at the values that quantising operations take, as the sanitizer does."""
+
+    def __init__(self) -> None:
+        self.book = QuantBook()
+
+    def watched(self, binding: Binding, commit: Commit) -> Commit:
+        """Return an effect with what is looked at before it. Raises ValueError for a stack of tiles
+        that is not to be looked at as one."""
+        check = self.book.check_of(binding)
+        if check is None:
+            return commit
+        binding.moved = None  # it would leave out the check
+
+        def checked() -> None:
+            check()
+            self.counted += 1
+            commit()
+
+        return checked
 
 
 class _Watched:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ptosim.engine.core.bound import Depth
 from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.execute import Numbers
 from ptosim.engine.core.pace import Retirement
 from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor, attach
@@ -102,6 +103,7 @@ class Launch:
         self._decoded = list(self.sink)
         self.engine: Engine
         self.figures: tuple[CostTable, int] | None = None
+        self.domain: Numbers | None = None
         """Whose figures time goes by, and buffers to add; None: those of the chip."""
         self.is_timed = False  # cycles are counted beside the values
         self._take(args)
@@ -214,7 +216,7 @@ class Launch:
             from ptosim.launch.timing import bridge_of  # brings the laws of time
 
             timing = bridge_of(self.prepared, self.program, self.machine, self.figures)
-        self.begin(observers, pace=pace, timing=timing)
+        self.begin(observers, pace=pace, timing=timing, domain=self.domain)
 
     def _pace(self) -> Retirement | Scheduled | None:
         """When effects happen; None: in the order of the text."""

@@ -13,6 +13,7 @@ from ptosim.engine.batch import stacks, tile_loops
 from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.ground.errors import Trap
 from ptosim.launch import in_parts
+from ptosim.launch import program as program_module
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
 from ptosim.machine import gm
@@ -283,10 +284,8 @@ SCALES = {  # (target, has an offset, has scratch): tile of the scales
 }
 
 
-@pytest.mark.parametrize(("target", "has_offset", "has_scratch"), SCALES)
-def test_quantised_rows_have_their_own_scales(target, has_offset, has_scratch, monkeypatch):
-    """In a stack too each row meets the f32 at its place in its own tile; A2/A3 leaves its
-    intermediate values where it leaves them of one."""
+def quantised(target: str, *, has_offset: bool, has_scratch: bool) -> str:
+    """TQUANT of rows that follow one another, with a scale for each."""
     scale = f"!pto.tile_buf<vec, {SCALES[target, has_offset, has_scratch]}>"
     width = 8 if "16x8" in scale else 1
     code, kind = ("ui8", "INT8_ASYM") if has_offset else ("i8", "INT8_SYM")
@@ -316,14 +315,21 @@ def test_quantised_rows_have_their_own_scales(target, has_offset, has_scratch, m
         "}",
     ]  # fmt: skip
     body = "\n".join(lines)
-    text = (
+    return (
         f'module attributes {{pto.target_arch = "{target}"}} {{\nfunc.func @kernel(%px: '
         f"!pto.ptr<f32>, %py: !pto.ptr<f32>, %pz: !pto.ptr<{code}>) {{\n{body}\nreturn\n}}\n}}\n"
     )
+
+
+@pytest.mark.parametrize(("target", "has_offset", "has_scratch"), SCALES)
+def test_quantised_rows_have_their_own_scales(target, has_offset, has_scratch, monkeypatch):
+    """In a stack too each row meets the f32 at its place in its own tile; A2/A3 leaves its
+    intermediate values where it leaves them of one."""
+    text = quantised(target, has_offset=has_offset, has_scratch=has_scratch)
     once, done = left_behind(text, monkeypatch, at_once=True)
     each, _ = left_behind(text, monkeypatch, at_once=False)
     assert once == each
-    assert done, once[:2]
+    assert done
 
 
 # -- loops in loops --------------------------------------------------------------------------------
@@ -413,6 +419,41 @@ def test_a_run_in_parts_gives_what_one_in_one_piece_does(seed, monkeypatch):
     program = ptosim.load(text, sync="manual")
     monkeypatch.setattr(in_parts, "LEAST", 1)
     parts = told(program, args)
+    monkeypatch.setattr(in_parts, "attempt", lambda *_: None)
+    assert parts == told(program, args)
+
+
+@pytest.mark.parametrize("odd", ["", "scale", "one", "zeros", "nan", "saturates", "few"])
+def test_quantised_values_are_looked_at_in_parts_too(odd, monkeypatch):
+    """Whatever the sanitizer of quantised values finds in a run in one piece, it finds in one in
+    parts, where it looks at many tiles at once."""
+    program = ptosim.load(quantised("a5", has_offset=False, has_scratch=False))
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
+    y = np.full((ROWS, COLUMNS), 30, np.float32)
+    match odd:
+        case "scale":
+            y[512:528] = 1 / 30
+            x[512:528] = 100
+        case "one":
+            y[512:528] = 1
+        case "zeros":
+            x[512:528] = 0
+        case "nan":
+            x[700, 3] = np.nan
+        case "saturates":
+            y[:] = 1000
+        case "few":
+            y[:] = 0.3
+    args = {"px": x, "py": y, "pz": np.zeros((ROWS, COLUMNS), np.int8)}
+    monkeypatch.setattr(in_parts, "LEAST", 1)
+    monkeypatch.setattr(in_parts, "LONG_ENOUGH", 1)
+    ways = []
+    run = in_parts.attempt
+    monkeypatch.setattr(program_module, "may_repeat", lambda *_: True)
+    monkeypatch.setattr(in_parts, "attempt", lambda *a: ways.append(run(*a)) or ways[-1])
+    parts = told(program, args)
+    assert (ways[0] is not None) == (odd in ("", "one", "zeros"))
     monkeypatch.setattr(in_parts, "attempt", lambda *_: None)
     assert parts == told(program, args)
 

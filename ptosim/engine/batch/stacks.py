@@ -149,7 +149,7 @@ class Stacks:
         )  # fmt: skip
         if any(does_more):
             raise NotAtOnceError
-        return binding, commit
+        return binding, self._engine.domain.watched(binding, commit)
 
     # -- execution ---------------------------------------------------------------------------------
 
@@ -225,12 +225,15 @@ class Stacks:
         of its periods."""
         kept = [self._bytes(area).copy() for area in self._kept]
         stores: list[Commit] = []
+        domain = self._engine.domain
+        counted = domain.counted
         try:
             self._execute(part, offsets, stores)
             is_quiet = not self._found
         except (OpFault, NotAtOnceError, ValueError):
             is_quiet = False
         if not is_quiet:
+            domain.is_unsure |= domain.counted != counted
             for area, held in zip(self._kept, kept, strict=True):
                 self._bytes(area)[...] = held
             return False

@@ -16,7 +16,8 @@ from ptosim.ground import processes
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
-from ptosim.ops.base.binding import OpFault
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.functions import Commit
 from ptosim.ops.scalar.numbers import ScalarFault
 
 
@@ -164,11 +165,19 @@ class Numbers:
     """The instructions of vector regions are executed; else a region is one unit."""
     has_contents = True
     """What memory holds is known."""
+    counted = 0
+    """Executions whose values were looked at."""
+    is_unsure = False
+    """Some of these were not the ones of the run."""
 
     def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Return an instruction bound to the present values of its operands."""
         binding = engine.binding(core, inst, engine.values_of(core, inst))
-        return Bound(inst.semantics(binding), binding)
+        return Bound(self.watched(binding, inst.semantics(binding)), binding)
+
+    def watched(self, binding: Binding, commit: Commit) -> Commit:
+        """Return an effect with what is looked at before it."""
+        return commit
 
     def is_placed(self, inst: Inst, operands: tuple[Any, ...]) -> bool:
         """True if the window of a transfer is at a known place of global memory."""

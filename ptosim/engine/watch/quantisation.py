@@ -35,7 +35,10 @@ class QuantBook:
     def check_of(self, binding: Binding) -> Check | None:
         """Return what is to be looked at before a bound operation takes effect; None for most."""
         maker = next((m for trait, m in _CHECKS.items() if binding.op.has(trait)), None)
-        return maker(self, binding) if maker is not None else None
+        check = maker(self, binding) if maker is not None else None
+        if check is None or binding.stacked == 1:
+            return check
+        return _of_stack(self, binding)
 
     def tally(self, op: Binding, by: str, *, may_be_few: bool = False) -> Tally:
         """Return the tally of an operation: see `Tally`."""
@@ -135,6 +138,42 @@ def _tquant(book: QuantBook, op: Binding) -> Check | None:
         zero = 0.0 if offset is None else offset[:, None]
         with np.errstate(all="ignore"):
             tally.add(values, values * scale[:, None], Codes(low, high, zero))
+
+    return check
+
+
+def _of_stack(book: QuantBook, op: Binding) -> Check:
+    """Return what is to be looked at of many tiles at once. It raises ValueError where one of them
+    is not as it should be; of other operations than TQUANT with a scale for each row this does."""
+    if not op.op.has("makes_codes") or not op.has("fp"):
+        raise ValueError("is looked at tile by tile")
+    src, tiles = op.tile("src"), op.stacked
+    tally, height = book.tally(op, ""), src.v_row // tiles
+    is_signed = not op.has("offset")
+    low, high = (-128.0, 127.0) if is_signed else (0.0, 255.0)
+
+    def check() -> None:
+        read, scale = Rows.of(np.asarray(src.read())), _by_row(op.tile("fp"), src.v_row)
+        offset = np.zeros(src.v_row) if is_signed else _by_row(op.tile("offset"), src.v_row)
+        if scale is None or offset is None or not read.are_finite:
+            raise ValueError("values that are to be reported")
+        largest = (read.largest * scale).reshape(tiles, height).max(axis=1)
+        factors = scale.reshape(tiles, height)
+        is_usual = scale.min() > 0 and scale.max() < np.inf and not (factors == 1).all(axis=1).any()
+        is_usual &= bool(_USUAL[0] <= largest.min() and largest.max() <= _USUAL[1])
+        if not is_signed:
+            is_usual &= bool(low <= offset.min() and offset.max() <= high)
+            is_usual &= bool((offset == np.rint(offset)).all())
+        if not is_usual:
+            raise ValueError("parameters that may have to be reported")
+        for number in range(tiles):
+            book.multiplied(factors[number])
+            if tally.is_due():
+                rows = slice(number * height, (number + 1) * height)
+                zero = 0.0 if is_signed else offset[rows, None]
+                values = read.values[rows].astype(np.float64)
+                with np.errstate(all="ignore"):
+                    tally.add(values, values * scale[rows, None], Codes(low, high, zero))
 
     return check
 
