@@ -246,6 +246,8 @@ def _one_type(column: list[Any]) -> list[Any]:
 
 # -- the page --------------------------------------------------------------------------------------
 
+_SEEN = 0.7
+"""The part of the colours whose darkest is still seen on a dark page."""
 MOST_LINES = 600
 """Of parallel coordinates: of more points every n-th is drawn, and the fastest."""
 MOST_ROWS = 5_000
@@ -277,12 +279,15 @@ def _target_parts(
     if not ok:
         return [Text("no point is accepted", "red")]
     fastest = f"{ok[0]['cycles']:,} cycles, {ok[0]['us']:,.2f} us: {_params(ok[0])}"
-    return [
-        Text(f"fastest: {fastest}"),
+    drawn: list[Part] = [
         _scatter(ok, front, links),
         Pair([_heat(ok, x, y) for x, y in _pairs(ok, names)]),
         _parallel(ok, names, links),
         _front(front, names),
+    ]
+    return [
+        Text(f"fastest: {fastest}"),
+        *(drawn if len(ok) > 1 else ()),  # one point is told
         *(
             [_Linked({_told(row): links[id(row)] for row in ok if id(row) in links})]
             if links
@@ -383,7 +388,7 @@ class Threads:
             held = " ".join(f"{y.place(height):.3f}" for height in heights)
             path = (
                 f'<path class="thread" data-at="{held}" d="M{"L".join(corners)}" fill="none" '
-                f'stroke="{bright(1 - part)}" stroke-width="{width}" '
+                f'stroke="{bright(1 - _SEEN * part)}" stroke-width="{width}" '
                 f'vector-effect="non-scaling-stroke"><title>{escape(text)}</title></path>'
             )
             svg += f'<a href="{escape(link)}">{path}</a>' if link else path

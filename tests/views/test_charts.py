@@ -214,3 +214,10 @@ def test_spans_carry_their_line_what_is_told_of_them_and_what_they_wait_for():
 def test_columns_give_way_on_narrow_pages():
     text = table("", ("name", ">of f32"), [("a", 1)], drop=("of f32",)).to_html()
     assert '<td class="n may">1</td>' in text
+
+
+def test_numbers_from_a_hundred_on_are_whole_and_an_axis_without_a_label_has_no_ticks():
+    assert [short_text(v) for v in (6553.6, 381.2, 12.34, 0.5)] == ["6,554", "381", "12.3", "0.5"]
+    assert Axis("").ticks() == []
+    assert Axis("cycles").ticks()
+    assert len(Axis("", names=("n", "cycles")).ticks()) == 2

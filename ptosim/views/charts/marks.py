@@ -29,7 +29,7 @@ def short_text(value: float) -> str:
     for each, letter in _SHORT:
         if size >= each:
             return f"{value / each * (10 if letter == 'k' else 1):.4g}{letter}"
-    if value == round(value):
+    if value == round(value) or size >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
@@ -48,7 +48,8 @@ class Axis:
     """A range of numbers with what they are and their unit; `bytes` have ticks at powers of two.
 
     A logarithmic axis needs `low` > 0; what is below is shown at its low end. With `low` above
-    `high` numbers grow downwards. An axis of `names` has a place from i to i + 1 for name i."""
+    `high` numbers grow downwards. An axis of `names` has a place from i to i + 1 for name i;
+    one without names and without a label has no ticks."""
 
     label: str
     low: float = 0.0
@@ -89,6 +90,8 @@ class Axis:
                 Tick((i + 0.5) / len(self.names), name, minor=bool(i % every))
                 for i, name in enumerate(self.names)
             ]
+        if not self.label:  # heights that mean nothing by themselves
+            return []
         values = _decades(self.low, self.high) if self.log else self._linear(most)
         every = -(-len(values) // most)
         return [Tick(self.place(v), self.text(v), bool(i % every)) for i, v in enumerate(values)]
