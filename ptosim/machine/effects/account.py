@@ -294,7 +294,7 @@ def effects_of_action(core: Core, op: Operation, values: Mapping[str, Any], targ
 
 def _pointed_at(core: Core, op: Operation, values: Mapping[str, Any]) -> Reached | None:
     """The element at an offset of a pointer, or of a tile in the order of memory."""
-    offset = values.get("offset")
+    offset = values.get("offset", 0)
     for name, base in values.items():
         if isinstance(base, Pointer):
             (where, start), elem = base, op.bound[name].type.elem

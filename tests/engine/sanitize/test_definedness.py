@@ -202,3 +202,18 @@ def test_a_run_says_of_how_many_elements_an_output_has_values(capsys, tmp_path):
     assert "wrote values" not in said(capsys, tmp_path, True, "--sanitize", "none")
     outputs = json.loads(said(capsys, tmp_path, True, "--format", "json"))["outputs"]
     assert {name: o.get("defined") for name, o in outputs.items()} == {"src": None, "dst": 64}
+
+
+ATOMIC = """module attributes {pto.kernel_kind = #pto.kernel_kind<vector>} {
+  func.func @k(%p: !pto.ptr<i32, gm>, %v: i32) attributes {pto.simt_entry} {
+    %old = pto.atomic_add %p, %v l2cache(nmfv), signed : !pto.ptr<i32, gm>, i32 -> i32
+    return
+  }
+}
+"""
+
+
+def test_an_atomic_update_outside_of_threads_writes_its_element():
+    result = ptosim.load(ATOMIC, target="a5").run({"p": np.arange(4, dtype=np.int32), "v": 7})
+    assert result.outputs["p"].tolist() == [7, 1, 2, 3]
+    assert result.definedness["p"].tolist() == [True, False, False, False]
