@@ -76,9 +76,10 @@ class Launched:
         held = memories(engine.machine)
         for place, memory in held.items():
             self.before[place] = memory.copy()
-            if self.first is not None and len(self.first.before[place]) == len(memory):
+            known = self.first.read.get(place) if self.first is not None else None
+            if self.first is not None and known is not None and len(known) == len(memory):
                 other = memory ^ self.random.integers(1, 256, len(memory), np.uint8)
-                memory[:] = np.where(self.first.read[place], self.first.before[place], other)
+                memory[:] = np.where(known, self.first.before[place], other)
                 self.before[place] = memory.copy()
         finish = monitor.finish
 
