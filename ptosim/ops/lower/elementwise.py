@@ -20,6 +20,7 @@ from ptosim.ops.lower.operands import (
     row_major,
     tile,
     valid,
+    word,
 )
 from ptosim.ops.lower.writer import Writer, bits, vreg
 
@@ -58,6 +59,11 @@ QUOTIENTS: Table = {"pto.tdivs": ("vdiv", "f16 f32")}
 ROOTS: Table = {"pto.trsqrt": ("vsqrt", "f16 f32")}
 LEAKY: Table = {"pto.tlrelu": ("vmuls", "f32"), "pto.tprelu": ("vmul", "f16 f32")}
 SHIFTS: Table = {"pto.tshls": ("vshls", _INTEGERS), "pto.tshrs": ("vshrs", _INTEGERS)}
+REMAINDERS: Table = {
+    "pto.trem": ("F", "f32"), "pto.trems": ("F", "f32"),
+    "pto.tfmod": ("Z", "f32"), "pto.tfmods": ("Z", "f32"),
+}  # fmt: skip
+"""How the quotient is rounded to a whole number."""
 MULTIPLIED: Table = {"pto.taxpy": ("vaxpy", "f16 f32")}
 THREES = {
     "pto.taddc": ("src0", "vadd", "src1", "src2"), "pto.tsubc": ("src0", "vsub", "src1", "src2"),
@@ -190,6 +196,33 @@ def shifts(op: Operation, out: Writer) -> None:
     name = _instruction(op, SHIFTS, target.elem)
     value, type_ = scalar_of(op, "i16")
     _each(out, [source], target, lambda w, r, mask, e: w.scalar(name, r[0], value, type_, mask, e))
+
+
+@expansion(*REMAINDERS)
+def remainders(op: Operation, out: Writer) -> None:
+    """dst = a - whole(a / b) * b, each step rounded; of `trem` plus b where that has another sign."""
+    by_tile = op.bound.get("scalar") is None
+    names = ("src0", "src1") if by_tile else ("src",)
+    sources, target = [tile(op, name, out) for name in names], tile(op, "dst", out)
+    rounded = _instruction(op, REMAINDERS, target.elem)
+    if str(word(op, "precisionType") or "default").lower() != "default":
+        raise NotExpandable("the exact remainder is no short sequence of instructions")
+    value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
+    takes_sign = by_tile and rounded == "F"
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        a, v, m = registers[0], vreg(elem), f"!pto.mask<b{bits(elem)}>"
+        b = registers[1] if by_tile else w.op("vdup", [value, mask], [type_, m], v)
+        quotient = w.binary("vdiv", a, b, mask, elem)
+        whole = w.op("vtrc", [quotient, mask, f'"{rounded}"'], [v, m], v)
+        rest = w.binary("vsub", a, w.binary("vmul", whole, b, mask, elem), mask, elem)
+        if not takes_sign:
+            return rest
+        sign = w.binary("vmul", b, rest, mask, elem)
+        differs = w.op("vcmps", [sign, w.constant("0.0", elem), mask, '"lt"'], [v, elem, m], m)
+        return w.select(w.binary("vadd", rest, b, mask, elem), rest, differs, elem)
+
+    _each(out, sources, target, body)
 
 
 @expansion(*MULTIPLIED)

@@ -31,6 +31,8 @@ SPECIAL = {
 KINDS = {
     "pairs": elementwise.PAIRS, "scalars": elementwise.SCALARS, "singles": elementwise.SINGLES,
     "fills": elementwise.FILLS,
+    "pairs of remainders": {n: w for n, w in elementwise.REMAINDERS.items() if n[-1] != "s"},
+    "remainders by scalars": {n: w for n, w in elementwise.REMAINDERS.items() if n[-1] == "s"},
 }  # fmt: skip
 CASES = [
     pytest.param(kind, op, elem, id=f"{op[4:]}-{elem}")
@@ -59,15 +61,15 @@ def program(kind: str, op: str, elem: str) -> tuple[Kernel, dict[str, np.ndarray
     pitch = -(-COLS // per_block) * per_block + per_block
     tiles = [k.tile(name, elem, ROWS, pitch, (ROWS, COLS)) for name in ("a", "b", "dst", "tmp")]
     args = {}
-    count = {"pairs": 2, "fills": 0}.get(kind, 1)
+    count = {"fills": 0}.get(kind, 2 if kind.startswith("pairs") else 1)
     for number, tile in enumerate(tiles[:count]):
         k.load(f"in{number}", tile)
         args[f"in{number}"] = values(elem, number)
     ins: list = list(tiles[:count])
-    if kind in ("scalars", "fills"):
+    if "scalars" in kind or kind == "fills":
         ins.append((k.arg("s", elem), elem))
         args["s"] = ARRAYS[elem](3)
-    if op.startswith("pto.txor"):
+    if op.startswith(("pto.txor", "pto.trem")):
         ins.append(tiles[3])
     k.op(op, ins, [tiles[2]])
     k.store(tiles[2], "out")
