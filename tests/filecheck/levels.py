@@ -133,7 +133,9 @@ class Table:
         count["accepted"] += 1
         program = Program.of(front, "hw")
         self._note(count, "executed", outcome(lambda: ran(program)))
-        self._note(count, "costed", outcome(lambda: [program.cost(entry=e) for e in program.entries]))
+        self._note(
+            count, "costed", outcome(lambda: [program.cost(entry=e) for e in program.entries])
+        )
         if front.target == "a5":
             self._expand(count, text)
         if front.resolved.settings.level != 3:

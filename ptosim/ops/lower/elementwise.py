@@ -200,7 +200,7 @@ def shifts(op: Operation, out: Writer) -> None:
 
 @expansion(*REMAINDERS)
 def remainders(op: Operation, out: Writer) -> None:
-    """dst = a - whole(a / b) * b, each step rounded; of `trem` plus b where that has another sign."""
+    """dst = a - whole(a / b) * b, each step rounded; of `trem` plus b where it has another sign."""
     by_tile = op.bound.get("scalar") is None
     names = ("src0", "src1") if by_tile else ("src",)
     sources, target = [tile(op, name, out) for name in names], tile(op, "dst", out)

@@ -245,3 +245,49 @@ def test_what_only_the_run_knows_is_said_as_a_bound():
     text = expand(Source("tile.pto", k.text())).text
     assert "// pto.tabs: at most " in text
     assert "pto.tile_valid_rows %a" in text
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("elem", ["f32", "i32"])
+def test_gathers_by_index(elem, form):
+    """Indices count elements of the source in memory order, rows of another length included."""
+    k, cols = Kernel("a5"), 100
+    src = k.tile("src", elem, 8, 72)
+    places, dst = (operand(k, n, e, cols, 128, form) for n, e in (("at", "i32"), ("dst", elem)))
+    k.load("in", src, (8, 72))
+    k.load("places", places, (ROWS, cols))
+    k.op("pto.tgather", [src, places, k.tile("tmp", "i32", ROWS, 128)], [dst])
+    k.store(dst, "out", (ROWS, cols))
+    rng = np.random.default_rng(5)
+    args = {"in": numbers(elem, (8, 72), 1), **extents(form, cols)}
+    args["places"] = rng.integers(0, 8 * 72, (ROWS, cols), np.int32)
+    found = same(k, args, {"out": np.zeros((ROWS, cols), ARRAYS[elem])})
+    assert np.array_equal(
+        found.outputs["out"].view("u4"), args["in"].reshape(-1)[args["places"]].view("u4")
+    )
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(16, 32), (64, 64), (96, 16), (8, 208)])
+@pytest.mark.parametrize("elem", FLAT)
+def test_transposes(elem, rows, cols):
+    k = Kernel("a5")
+    turned = -(-rows // 16) * 16
+    src, dst = k.tile("src", elem, rows, cols), k.tile("dst", elem, cols, turned, (cols, rows))
+    k.load("in", src, (rows, cols))
+    k.op("pto.ttrans", [src, k.tile("tmp", elem, rows, cols)], [dst])
+    k.store(dst, "out", (cols, rows))
+    args = {"in": numbers(elem, (rows, cols), 3)}
+    found = same(k, args, {"out": np.zeros((cols, rows), ARRAYS[elem])})
+    assert found.outputs["out"].tobytes() == np.ascontiguousarray(args["in"].T).tobytes()
+
+
+@pytest.mark.parametrize("cols", [64, 200])
+@pytest.mark.parametrize("elem", ["i32", "i16"])
+def test_numbers_that_count(elem, cols):
+    k = Kernel("a5")
+    pitch = -(-cols // 16) * 16
+    dst, tmp = k.tile("dst", elem, 1, pitch, (1, cols)), k.tile("tmp", "f32", 1, 512)
+    k.op("pto.tci", [(k.arg("s", elem), elem), tmp], [dst])
+    k.store(dst, "out", (1, cols))
+    found = same(k, {"s": ARRAYS[elem](-7)}, {"out": np.zeros((1, cols), ARRAYS[elem])})
+    assert found.outputs["out"].reshape(-1).tolist() == list(range(-7, cols - 7))

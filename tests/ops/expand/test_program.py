@@ -53,12 +53,12 @@ def test_what_stays_is_counted_and_strict_fails(tmp_path, capsys):
     """A remainder has no expansion, an absolute value has one."""
     k = unary()
     a, b = k.tile("c", "f32", 16, 16), k.tile("d", "f32", 16, 16)
-    k.op("pto.tfmods", [a, (k.arg("s", "f32"), "f32")], [b])
+    k.op("pto.tpows", [a, (k.arg("s", "f32"), "f32")], [b])
     (tmp_path / "k.pto").write_text(k.text())
     assert main(["expand", str(tmp_path / "k.pto")]) == 0
     said = capsys.readouterr()
-    assert "1 of 2 vector operations stay as they are: tfmods 1" in said.err
-    assert "pto.tfmods stays" in said.out
+    assert "1 of 2 vector operations stay as they are: tpows 1" in said.err
+    assert "pto.tpows stays" in said.out
     assert main(["expand", str(tmp_path / "k.pto"), "--strict"]) == 1
 
 
@@ -105,13 +105,13 @@ def test_the_command(cli, tmp_path):
     path = tmp_path / "tile.pto"
     k = unary()
     c = k.tile("c", "f32", 16, 16)
-    k.op("pto.tfmod", [c, c], [c])
+    k.op("pto.tpow", [c, c], [c])
     path.write_text(k.text())
     written = cli("expand", path, "-o", tmp_path / "vector.pto")
     assert (written.code, written.out) == (0, "")
     text = (tmp_path / "vector.pto").read_text()
     assert "pto.vecscope {" in text
-    assert "pto.tfmod" in text
+    assert "pto.tpow" in text
     assert cli("check", tmp_path / "vector.pto").code == 0
     report = json.loads(cli("expand", path, "--format", "json").out)
     assert report["stages"] == [
