@@ -19,7 +19,8 @@ _TINY = float(np.finfo(np.float32).tiny)
 
 
 def find_in_text(source: Source) -> list[Fault]:
-    """Return the faults of types, then those of casts that follow one another."""
+    """Return the faults of types, then those of casts that follow one another, and of products."""
+    source = Source(source.name, _written_out(source.text))
     types = list(find(source.text))
     made: dict[tuple[str, str], Fault] = {}
     found = [*_types(source, types), *_casts(source, types), *_products(source, types)]
@@ -27,6 +28,29 @@ def find_in_text(source: Source) -> list[Fault]:
         fault.why_not = fault.why_not or _NO_COST
         made.setdefault((fault.kind, fault.where), fault)
     return list(made.values())
+
+
+_ALIAS = re.compile(
+    r"^[ \t]*(![\w$.-]+)[ \t]*=[ \t]*(?:type[ \t]+)?(!.*!?quant\..*?)[ \t]*(?://.*)?$", re.M
+)
+
+
+def _written_out(text: str) -> str:
+    """A text with its types in the place of their names, line by line."""
+    names = dict(_ALIAS.findall(text))
+    if not names:
+        return text
+    use = re.compile("|".join(rf"{re.escape(n)}(?![\w$.-])(?![ \t]*=)" for n in names))
+    for _ in range(_DEEPEST):
+        more = sum(len(names[m.group()]) for m in use.finditer(text))
+        if not more or more > _LONGEST:
+            break
+        text = use.sub(lambda m: names[m.group()], text)
+    return text
+
+
+_DEEPEST, _LONGEST = 4, 1 << 22
+"""Names within names that are followed, and characters that they may become."""
 
 
 def _line(source: Source, at: int) -> str:

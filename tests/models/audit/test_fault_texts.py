@@ -238,3 +238,18 @@ def test_what_the_run_finds_in_quantising_is_a_fault_too():
     assert fault.kind == "NaN or infinity becomes a code"
     assert fault.where.startswith("line ")
     assert "ptosim why" in fault.cure
+
+
+def test_names_of_types_are_read_as_the_types():
+    """Of a text that names its types, the value is read by another one than it was made with."""
+    text = """!made = !quant.uniform<i8:f32, 0.5:3>
+!read = !quant.uniform<i8:f32, 0.25:3>  // half of it
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %q = quant.qcast %x : tensor<4xf32> to tensor<4x!made>
+  %d = quant.dcast %q : tensor<4x!read> to tensor<4xf32>
+  return %d : tensor<4xf32>
+}
+"""
+    (found,) = find_in_text(Source("f.mlir", text))
+    assert (found.kind, found.where) == ("Q and DQ disagree", "line 5: %d")
+    assert find_in_text(Source("f.mlir", text.replace("x!read", "x!made"))) == []
