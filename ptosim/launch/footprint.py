@@ -52,6 +52,7 @@ class _Use:
 
     op: Operation
     direction: str
+    line: int
     bytes: int = 0
     windows: list[Value] = field(default_factory=list)
 
@@ -276,7 +277,9 @@ class _Launch:
             op = self.program.insts[step.site.pc].op
             if op is None:
                 continue
-            use = found.setdefault((step.site.pc, moved.direction), _Use(op, moved.direction))
+            use = found.setdefault(
+                (step.site.pc, moved.direction), _Use(op, moved.direction, step.site.line)
+            )
             use.bytes += moved.bytes * count * times
         for use in found.values():
             use.windows = list(global_windows(use.op, writes=use.direction == "write"))
@@ -454,21 +457,18 @@ class _Launch:
         alive = np.broadcast_to(low < upper[1], (len(first), self.blocks))
         return len(first), alive
 
-    def _together(self) -> bool:
-        """True if the blocks of a wave begin with the same lines of what they read."""
-        if self.blocks < 2:
-            return False
-        loops = {loop for loop, _ in self._outer_loops()}
-        for use in self.uses:
-            if use.direction != "read" or not loops_around(use.op):
-                continue
-            outer = loops_around(use.op)[-1]
-            if outer in loops:
-                self._pin(outer)
-                box = self._box(use)
-                self.numbers.pin({})
-                return box is not None and all(_first_are_one(x, self.blocks) for x in box.first)
-        return False
+    def _together(self) -> frozenset[int]:
+        """Lines of the program whose loads all blocks of a wave begin at the same address."""
+        found = set()
+        wave = self.report.blocks.at_once
+        for loop, uses in self._outer_loops() if wave > 1 else ():
+            self._pin(loop)
+            for use in uses:
+                box = self._box(use) if use.direction == "read" else None
+                if box is not None and all(_is_one_place(x, wave) for x in box.first):
+                    found.add(use.line)
+        self.numbers.pin({})
+        return frozenset(found)
 
 
 def _joined(columns: list[Any]) -> list[Any]:
@@ -496,10 +496,12 @@ def _joined(columns: list[Any]) -> list[Any]:
     return list(found.values())
 
 
-def _first_are_one(x: Any, blocks: int) -> bool:
-    row = np.broadcast_to(x, (*np.shape(x)[:-1], blocks) if np.ndim(x) else (blocks,))
-    row = row[0] if row.ndim > 1 else row
-    return bool(np.all(row == row[0]))
+def _is_one_place(x: Any, blocks: int) -> bool:
+    """True if a number is the same for the first blocks in the first round."""
+    first = np.asarray(x)
+    while first.ndim > 1:
+        first = first[0]
+    return bool(np.all(first.ravel()[:blocks] == first.ravel()[0]))
 
 
 def _line_share(box: _Box, granule: int) -> float:

@@ -10,15 +10,15 @@ class Footprint:
     """Bytes of a launch, all blocks together, each line of memory counted once (`read`, `written`);
     and what comes from HBM if L2 is empty at the start, as far as lines are touched again after
     more than L2 keeps (`fetched`, `returned`). `every_transfer` is True where some place depends on
-    data, so that each of its transfers counts as if nobody else touched it; `at_once` where all
-    blocks begin with the same lines."""
+    data, so that each of its transfers counts as if nobody else touched it. `together` are the
+    lines of the program whose loads all blocks of a wave begin at one address."""
 
     read: int
     written: int
     fetched: int
     returned: int
     every_transfer: bool = False
-    at_once: bool = False
+    together: frozenset[int] = frozenset()
 
     @property
     def unique(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from ptosim.ground.records import dataclass, replace
 from ptosim.time.pipes.steps import PIPES, S
 from ptosim.time.report.figures import Figures
+from ptosim.time.report.launch_times import same_address
 
 LEAST = 0.05
 """Share of the makespan below which nothing is said."""
@@ -36,7 +37,13 @@ class Hint:
 
 def hints(report: Figures) -> list[Hint]:
     """Return the hints, the dearest first."""
-    found = [*_bursts(report), *_serial(report), *_waits(report), *_starts(report)]
+    found = [
+        *_bursts(report),
+        *_serial(report),
+        *_waits(report),
+        *_starts(report),
+        *_together(report),
+    ]
     return sorted(found, key=lambda h: (-h.cycles, h.line))
 
 
@@ -76,6 +83,17 @@ def _bursts(report: Figures) -> list[Hint]:
         cure = "move whole rows, or lay the data out so that rows of a tile are one run"
         found[step.site.line] = Hint("short bursts", step.site.line, cycles, text, cure)
     return list(found.values())
+
+
+def _together(report: Figures) -> list[Hint]:
+    """Loads with which all blocks begin at the same address: their requests wait for each other."""
+    text = (
+        f"{report.blocks.at_once} blocks begin this load at one address at the same time: requests "
+        "for one line of memory are served one after the other"
+    )
+    cure = "let each block begin elsewhere: add its number to the counter, modulo the rounds"
+    found = same_address(report).items()
+    return [Hint("same address", n, c, text, cure) for n, c in found if c >= LEAST * report.span]
 
 
 _TWICE = "give loads and stores a second buffer (`ptosim fmt --double-buffer`)"

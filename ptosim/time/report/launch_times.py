@@ -9,6 +9,7 @@ the queue takes between them (`back_to_back`), and an eager call takes what the 
 
 from __future__ import annotations
 
+from collections import Counter
 from math import exp, inf
 from typing import Any
 
@@ -100,7 +101,8 @@ def launch_times(report: Figures) -> LaunchTimes:
     l2_us = moved / _rate(report, "machine.l2")
     hbm_us = far / (_rate(report, "machine.hbm") * _share(report))
     power = table["machine.mix"]["power"]
-    work = _root((core, l2_us, hbm_us), power)
+    served = sum(same_address(report).values()) / report.mhz if _loads(report) else 0.0
+    work = _root((core + served, l2_us, hbm_us), power)
     head = _head(report)
     device = work + head
     after = table["machine.next"]
@@ -122,6 +124,20 @@ def launch_times(report: Figures) -> LaunchTimes:
         core, l2_us, hbm_us, head, bounds, touched.unique, moved, round(far),
         touched.every_transfer,
     )  # fmt: skip
+
+
+def same_address(report: Figures) -> dict[int, int]:
+    """Return how many cycles longer loads take that all blocks of a wave begin at one address, by
+    line of the program, of the core that they take longest on. Requests of several cores for one
+    line are served one after the other; on a chip without a row for it they are not."""
+    row = report.table.rows.get("machine.same")
+    lines = report.footprint.together if row is not None else {}
+    busy: dict[int, Counter[int]] = {line: Counter() for line in lines}
+    for step, count, core in report.executed if lines else ():
+        if step.site.line in lines and step.cost.moved is not None:
+            busy[step.site.line][core] += step.cost.busy * count
+    more = row["longer"] - 1 if row is not None else 0.0
+    return {line: round(more * max(cores.values(), default=0)) for line, cores in busy.items()}
 
 
 def from_hbm(report: Figures, start: str) -> float:
@@ -168,6 +184,11 @@ def _head(report: Figures) -> float:
         return row["us"] + row["us_per_block"] * report.blocks.at_once
     part = min(report.blocks.at_once / max(report.cube_cores, 1), 1.0)
     return row["cube_us"] + row["cube_us_full"] * part
+
+
+def _loads(report: Figures) -> bool:
+    """True if loads of global memory are what takes longest on a core."""
+    return report.bound.endswith(" MTE2")
 
 
 def _uses_cube(report: Figures) -> bool:
