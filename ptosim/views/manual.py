@@ -94,11 +94,13 @@ class _LeftHeading(Heading):
 
 
 class _Verbatim(CodeBlock):
-    """Code as it is written: indented, never wrapped, so that it can be copied."""
+    """Code as it is written: never wrapped, so that it can be copied, indented if it has room."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
-        code = textwrap.indent(str(self.text).rstrip(), "  ")
+        code = str(self.text).rstrip()
+        if max(map(len, code.split("\n"))) <= options.max_width - 2:
+            code = textwrap.indent(code, "  ")
         yield Text(code, no_wrap=True, overflow="ignore", style="cyan")
 
 

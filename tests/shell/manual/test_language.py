@@ -109,3 +109,9 @@ def test_a_word_of_the_language_is_found(topic: str, capsys: pytest.CaptureFixtu
 
 def test_pages_are_in_one_folder() -> None:
     assert {Path(p).parent.name for n, p in manual.paths().items() if n in PAGES} == {"language"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_fits_a_screen(cli, monkeypatch, page: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, cli("help", page).out.splitlines())) <= 80
