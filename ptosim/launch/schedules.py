@@ -12,11 +12,11 @@ import numpy as np
 from ptosim.engine.core.bound import Kind
 from ptosim.engine.core.schedule import numbers
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import LimitError, Trap
+from ptosim.ground.errors import PtosimError, Trap
 from ptosim.ground.source import Span
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
-from ptosim.launch.results import Changed, Result, Schedules
+from ptosim.launch.results import Changed, Outputs, Result, Schedules
 
 Pairs = set[tuple[int, int, int, int]]
 
@@ -103,22 +103,29 @@ def decide(make: Callable[[RunOptions], Launch], options: RunOptions, result: Re
     if result.executed > MOST_AGAIN or not result.unsure:
         return
     other = "poison" if options.uninit == "zero" else "zero"
-    launch = make(replace(options, uninit=other, sanitize="none", timing=False, jobs=1))
+    launch = make(replace(options, uninit=other, sanitize="none", jobs=1))
     try:
         outputs, stopped = launch.run().outputs, ""
-    except LimitError:
-        return
     except Trap as trap:
         outputs, stopped = {}, max(reversed(trap.findings), key=lambda d: d.severity).code
+    except PtosimError:  # limits, for instance: nothing is known then
+        return
+    finally:
+        launch.release()
     counts = {}
-    for name, known in result.definedness.items() if outputs else ():
-        differ = known & _differ(result.outputs[name], outputs[name])
+    for name in _compared(result) if outputs else ():
+        differ = result.definedness[name] & _differ(result.outputs[name], outputs[name])
         if differ.any():
             counts[name] = int(differ.sum())
             result.definedness.leave_out(name, differ)  # type: ignore[attr-defined]
-    launch.release()
     if counts or stopped:
         result.findings.append(_decided(result, counts, stopped))
+
+
+def _compared(result: Result) -> list[str]:
+    """The outputs of which the run made all elements, of those whose history is known."""
+    part = result.outputs.part if isinstance(result.outputs, Outputs) else lambda _: None
+    return [name for name in result.definedness if part(name) is None]
 
 
 def _decided(result: Result, counts: dict[str, int], stopped: str) -> Diagnostic:
