@@ -41,7 +41,7 @@ from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding, OpFault
 
-STRIP = 1 << 19
+STRIP = 1 << 20
 """Bytes of the stacks of a strip, which stay in cache."""
 
 WHOLE = 1 << 21

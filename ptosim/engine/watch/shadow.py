@@ -4,11 +4,13 @@ together.
 Each memory is cut into atoms: the coarsest groups such that every footprint seen so far is a union
 of whole groups. A tile that is always used whole is one atom, however large, so an access costs a
 few steps in place of thousands. The cuts are exact to the byte: the unit of the map begins with 32
-bytes and is halved whenever a footprint ends inside a unit."""
+bytes, that of a large memory with 4096, and is made smaller whenever a footprint ends inside a
+unit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from ptosim.machine.effects.strided import Strided
 UNIT = 32
 REGION = 4 << 20
 """Bytes of a large memory that have a map of their own."""
+COARSE = 4096
+"""Bytes of a unit of these maps, until something is smaller."""
 WIDE = 32 << 20
 """Memories of more bytes are cut into regions."""
 
@@ -68,11 +72,11 @@ class Shadow:
         "at_first", "atoms", "bytes", "epoch", "is_global", "labels", "name", "unit", "version",
     )  # fmt: skip
 
-    def __init__(self, name: str, size: int, defined: int) -> None:
+    def __init__(self, name: str, size: int, defined: int, unit: int = UNIT) -> None:
         self.name = name
         self.bytes = size
         self.at_first = defined
-        self.unit = UNIT
+        self.unit = unit
         units = -(-size // self.unit)
         self.labels = np.zeros(units, np.int32)
         self.atoms = [Atom(0, units, defined)]
@@ -223,7 +227,9 @@ class WideShadow(Shadow):
         found = self._regions.get(number)
         if found is None:
             size = min(REGION, self.bytes - number * REGION)
-            found = self._regions[number] = Shadow(self.name, size, self._defined)
+            unit = gcd(size, COARSE)
+            unit = unit if unit >= UNIT else UNIT
+            found = self._regions[number] = Shadow(self.name, size, self._defined, unit)
         return found
 
     def resolve(self, parts: tuple[Strided, ...]) -> tuple[Atom, ...]:
