@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,12 +33,14 @@ from ptosim.ground.isa import enums
 from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.ground.whole_numbers import MOST_BITS, whole
 from ptosim.language.toolchains import BLOCK, BLOCKS, LANE, told_by
-from ptosim.launch.extents import Needed
 from ptosim.launch.generated import LazyArray
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
 from ptosim.ops.scalar.numbers import rounder, wrap
 from ptosim.ops.tile.quant_casts import uniform
+
+if TYPE_CHECKING:
+    from ptosim.launch.extents import Needed
 
 
 @dataclass(frozen=True, slots=True)

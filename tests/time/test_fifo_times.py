@@ -138,3 +138,12 @@ def test_slots_come_back_in_halves():
     ]
     assert pushes[8] > ends[4 * 8 - 1]
     assert pushes[7] < ends[8]
+
+
+def test_what_is_popped_is_there_at_once_in_its_own_core():
+    """An event from one core to another takes cycles; data within a core do not wait for them,
+    whoever makes the flags."""
+    vector = cost(one_way("a2a3", 1, 1)).model.cores[1]
+    times = {step.site.mnemonic: (start, done) for step, start, done in
+             zip(vector.steps, vector.starts, vector.dones, strict=True)}  # fmt: skip
+    assert times["texp"][0] == times["tpop_from_aic"][1]

@@ -198,7 +198,8 @@ class CoreTimer(Records):
         if now > when:
             when, record = now, NO_CAUSE
         for flag in step.gives:
-            self.model.give(flag, when + step.carry, self.index, record)
+            carry = 0 if flag.key is None else step.carry  # what data order stays in the core
+            self.model.give(flag, when + carry, self.index, record)
 
     def _share(self, step: Step, now: int) -> None:
         """Hand a transfer to the heap; its pipe holds until it is placed."""
