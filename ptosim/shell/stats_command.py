@@ -176,7 +176,8 @@ def _texts(facts: dict[str, Any]) -> Iterator[str]:
         return
     low, high = facts["layerStats"]
     odd = f", {facts['not_finite']} values not finite" if facts["not_finite"] else ""
-    yield f"{facts['name']}: {low:.6g} .. {high:.6g}, {facts['seen']} times{odd}"
+    seen = "once" if facts["seen"] == 1 else f"{facts['seen']:,} times"
+    yield f"{facts['name']}: {low:.6g} .. {high:.6g}, {seen}{odd}"
     if "coupled" in facts:
         yield f"  coupled    by the key {facts['coupled']}: one type for all of them"
     yield f"  type       {facts['type']}"
