@@ -24,8 +24,11 @@ def test_the_command_leaves_a_program_without_a_loop(cli: Callable[..., Any]) ->
 
 
 @pytest.mark.slow
-def test_the_command_says_what_it_could_not_prove(cli: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_command_says_what_it_could_not_prove(
+    cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptosim.tools.search.prove_memory.MOST_BYTES", 1000)
     outcome = cli("fmt", "--double-buffer", "@model/moe_gate", "-o", tmp_path / "gate.pto")
     assert outcome.code == 0
     assert "PTO7621" in outcome.err
-    assert "no rule for this operation" in outcome.err
+    assert "a proof follows 1,000 at most" in outcome.err
