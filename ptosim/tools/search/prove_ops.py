@@ -374,7 +374,7 @@ def not_whole(op: Binding) -> str:
     if effects.is_atomic:
         return "adds to what is there, in any order"
     registers = [r for r in effects.writes if str(r.where).startswith("register")]
-    if registers or not effects.writes:
+    if registers or not effects.writes or op.op.results:
         return "there is no rule for this operation, and it writes something else than memory"
     return ""
 

@@ -113,6 +113,7 @@ class Parting:
         self._told: dict[int, dict[str, Any]] = {}
         self._engine: Any = None
         self._half = 0
+        self._own: list[list[Any]] = []
         self._sizes: dict[int, tuple[int, GmView, GmView]] = {}
         file.touch()
 
@@ -132,6 +133,7 @@ class Parting:
                     scalar_argument(value.name, value.type, v[value.name]) for v in self.values
                 ]
                 beside[program.slots[value]] = every
+        self._own = [core.slots for core in engine.machine.cores]
         for core in engine.machine.cores:
             core.slots.extend([None] * (self._half - len(core.slots)))
             core.slots.append(dict(beside))
@@ -356,6 +358,9 @@ class Parting:
         for group in groups:
             gone = set(group)
             self.alive = [k for k in self.alive if k not in gone]
+            if self._waits():
+                self._write(group, {"why": "parts while a pipe waits"}, 0)
+                continue
             if self._work() >= self._most:
                 continue
             while len(self._children) >= self.jobs:
@@ -367,6 +372,11 @@ class Parting:
                 return True
             self._children.append(child)
         return False
+
+    def _waits(self) -> bool:
+        """True while an operation or a region waits that has seen numbers of the base."""
+        cores = self._engine.machine.cores
+        return any(c.queues or c.slots is not own for c, own in zip(cores, self._own, strict=True))
 
     def _become(self, group: list[int]) -> None:
         self.is_copy, self.jobs, self._children = True, 1, []
@@ -389,13 +399,16 @@ class Parting:
         """Say what became of the values whose run this is."""
         steps = self._steps
         for first in range(0, len(self.alive), 200):
-            line = {**told, "of": self.alive[first : first + 200], "steps": steps}
-            text = json.dumps(line)
-            if len(text) > _LINE:
-                text = json.dumps({**line, "why": str(told.get("why", ""))[:500]})
+            self._write(self.alive[first : first + 200], told, steps)
             steps = 0
-            with self.file.open("ab", buffering=0) as file:
-                file.write(text.encode() + b"\n")
+
+    def _write(self, group: list[int], told: dict[str, Any], steps: int) -> None:
+        line = {**told, "of": group, "steps": steps}
+        text = json.dumps(line)
+        if len(text) > _LINE:
+            text = json.dumps({**line, "why": str(told.get("why", ""))[:500]})
+        with self.file.open("ab", buffering=0) as file:
+            file.write(text.encode() + b"\n")
 
     def wait(self) -> None:
         """Wait for all copies."""
