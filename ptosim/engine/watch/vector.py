@@ -398,7 +398,9 @@ class VectorWatch:
                     places.append(start + lanes)
         for (_, store), (trail, places) in written.items():
             if places:
-                _taint(shadow, np.unique(np.concatenate(places)), trail, store)
+                is_one = np.zeros(int((runs.starts + runs.sizes).max()), np.bool_)
+                is_one[np.concatenate(places)] = True
+                _taint(shadow, np.flatnonzero(is_one), trail, store)
 
 
 _NONE = np.zeros(0, np.int64)
