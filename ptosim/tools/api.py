@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ptosim.launch.dry_run import Followed
     from ptosim.launch.paths.facts import Facts
     from ptosim.launch.paths.requirements import Requirement
-    from ptosim.launch.paths.verdict import Coverage
+    from ptosim.launch.paths.verdict import Coverage, EntryPaths
     from ptosim.launch.program import LoadedProgram
 
 
@@ -298,6 +298,7 @@ def _follow(
         _refuse_unknown(paths.facts.names - every - {"block", "blocks"}, every)
     known = {_fault(d) for d in checked.findings}
     outcomes = {}
+    peers: dict[object, EntryPaths] = {}
     for name in entries:
         given = {n: v for n, v in args.items() if n in taken[name] or n in unknown}
         budget = None if to_the_end else BUDGET
@@ -311,7 +312,7 @@ def _follow(
         new = (d for d in found if _fault(d) not in known)
         checked.findings += without_repeats(new, checked.findings)
         if paths.runs > 1:
-            _paths(checked, program, name, given, outcomes, paths)
+            _paths(checked, program, name, given, outcomes, paths, peers)
     decided = {c.entry for c in checked.coverage}
     notes = [left_open({n: o for n, o in outcomes.items() if n not in decided})]
     notes += [not_covered(coverage) for coverage in checked.coverage]
@@ -336,13 +337,14 @@ def _paths(
     args: Mapping[str, Any],
     outcomes: Mapping[str, Followed],
     how: _Paths,
+    peers: dict[object, EntryPaths],
 ) -> None:
     """Add what following an entry along its paths brings out."""
     from ptosim.launch.paths.verdict import paths_of
 
     known = {_fault(d) for d in checked.findings}
     first = outcomes[name]
-    paths = paths_of(program.front, program.profile, name, args, first, known, *how)
+    paths = paths_of(program.front, program.profile, name, args, first, known, *how, peers)
     if paths is None:
         return
     checked.findings += without_repeats(paths.findings, checked.findings)

@@ -151,6 +151,7 @@ class Search:
         self.tried: set[Any] = set()
         self.reached: dict[Key, bool] = {}
         self.wanted: dict[Key, int] = {}
+        self.elsewhere: dict[str, set[tuple[int, Any]]] = {}
         self.executed = 0
         self.launch: Launch | None = None
         self.flows: dict[frozenset[int], Flow] = {}
@@ -284,12 +285,16 @@ class Search:
         return any((p, v) == (pc, visit) and o != outcome for p, v, o in self.reached)
 
     def _other_indices(self, run: PathRun, base: Assignment) -> None:
-        """Of each index the second and, where it is known, the last value, too."""
+        """Of each index the second and, where it is known, the last value, too: on a way on which no
+        other index went so far."""
         used = set(run.noted.decided_by)
+        sides = {(d.inst.pc, d.outcome) for d in run.noted.decisions}
         for limit in run.noted.limits.values():
             used |= limit.symbols
         for symbol in sorted(used, key=lambda s: s.name):
-            if symbol.kind == INDEX and base.get(symbol, 0) == 0:
+            went = self.elsewhere.setdefault(symbol.name, set())
+            if symbol.kind == INDEX and base.get(symbol, 0) == 0 and not (sides and sides <= went):
+                went |= sides
                 count = self.blocks if symbol == self.block else self.symbols.get(symbol.below)
                 of_count = {count: max(2, count.low)} if count is not None else {}
                 self._push({**base, **of_count, symbol: 1})

@@ -301,14 +301,41 @@ def paths_of(
     runs: int = RUNS,
     facts: Facts | None = None,
     blocks: int | None = None,
+    peers: dict[object, EntryPaths] | None = None,
 ) -> EntryPaths | None:
-    """Follow an entry along its paths; None where nothing depends on what is not known. Raises
-    UsageError for facts that no values meet."""
+    """Follow an entry along its paths; None where nothing depends on what is not known. Of two
+    entries that are launched together the second one does what the first one did: `peers` keeps
+    that, and `known` has what it brought out. Raises UsageError for facts that no values meet."""
     if not first.begun or first.stopped or not _is_open(front, entry, args, first):
         return None
-    how = front, profile, entry, args
+    peers = {} if peers is None else peers
+    plan = front.plans.get(entry)
+    names = (entry,) if plan is None else sorted(f.name for f in plan.launched)
+    key = *names, *sorted(args)
+    if key not in peers:
+        made = _followed(front, profile, entry, args, first, known, (runs, facts, blocks))
+        if made is not None:
+            peers[key] = made
+        return made
+    same = peers[key]
+    required = [replace(r, entry=entry) for r in same.requirements]
+    coverage = replace(same.coverage, entry=entry)
+    return same._replace(
+        findings=told_of(front, required), coverage=coverage, requirements=required
+    )
+
+
+def _followed(
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Mapping[str, Any],
+    first: Followed,
+    known: Iterable[tuple[str, object]],
+    limits: tuple[int, Facts | None, int | None],
+) -> EntryPaths | None:
     with uncollected():
-        explored = _explored(*how, runs, facts, blocks)
+        explored = _explored(front, profile, entry, args, *limits)
         if explored is None:
             return None
         try:
