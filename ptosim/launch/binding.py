@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -458,8 +458,17 @@ class Binding:
         self.tile_inputs[value.name] = array
 
 
+_SHARED = 64 << 20
+"""Bytes of memory that launches share, at most."""
 ASSUMED_BYTES = 4 << 20
 """Size of a buffer that is not given and whose size no view fixes."""
+
+
+@lru_cache(maxsize=32)
+def _untouched(name: str, size: int) -> np.ndarray:
+    """The memory of an argument of which addresses count alone: without values nobody touches it, and
+    launches that follow one another share it."""
+    return np.zeros(size, np.uint8)
 
 
 class UnknownBinding(Binding):
@@ -504,7 +513,7 @@ class UnknownBinding(Binding):
             self.reached[value.name] = needed
         size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
         try:
-            content = np.zeros(size, np.uint8)  # addresses alone: without values nobody touches it
+            content = _untouched(value.name, size) if size <= _SHARED else np.zeros(size, np.uint8)
         except (MemoryError, ValueError) as problem:
             raise LimitError(f"`{value.name}` would have {size:,} bytes") from problem
         self._add_buffer(value, type_.elem, content, (0,), is_own=True)

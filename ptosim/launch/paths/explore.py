@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 RUNS = 32
 """Followings of an entry, at most."""
 INSTRUCTIONS = 100_000
-"""Instructions of all followings of an entry."""
+"""Instructions of all followings of an entry, at most."""
+_PRICE, _OF_TEXT, _LEAST = 10, 4, 8_000
+"""Times what a check takes anyway: the instructions of the first following that counts, and for
+reading an operation of the text as long as for so many of them; and the least number."""
 _REPAIRS = 3
 _ATTEMPTS = 3
 """Runs from which the other side of one decision is looked for."""
@@ -164,13 +167,20 @@ class Search:
             if len(self.found.runs) >= self.most:
                 self.found.left = f"{self.most} runs were made"
                 break
-            if self.executed >= INSTRUCTIONS:
+            if self.executed >= self._budget():
                 self.found.left = f"{self.executed:,} instructions were followed"
                 break
             assignment, repairs = self.queue.popleft()
             self._one(assignment, repairs)
         self._note_open()
         return self.found
+
+    def _budget(self) -> int:
+        """How many instructions may be followed; for more runs than usual more."""
+        first = next((run.executed for run in self.found.runs if run.outcome is not None), 0)
+        text = _OF_TEXT * len(self.prepared.resolved.ops)
+        least = max(_LEAST, _PRICE * (first + text))
+        return min(INSTRUCTIONS, least * max(self.most // RUNS, 1))
 
     def _push(self, assignment: Assignment, repairs: int = 0, *, first: bool = False) -> bool:
         made = self.space.fits(assignment)

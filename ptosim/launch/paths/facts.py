@@ -224,6 +224,8 @@ class Facts:
 
     facts: list[Fact] = field(default_factory=list)
     indices: dict[str, str] = field(default_factory=dict)
+    _plain: dict[str, str] = field(default_factory=dict)
+    _answers: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Iterable[str], indices: Mapping[str, str] | None = None) -> Facts:
@@ -239,8 +241,20 @@ class Facts:
         """True if values break none of them."""
         if not self.facts:
             return True
-        named = {_plain(symbol.name): value for symbol, value in values.items()}
-        return all(fact.holds(named) for fact in self.facts)
+        about: list[tuple[str, int]] = []
+        for symbol, value in values.items():
+            plain = self._plain.get(symbol.name)
+            if plain is None:
+                is_meant = any(_is_of(n, symbol.name) for fact in self.facts for n in fact.names)
+                plain = self._plain[symbol.name] = _plain(symbol.name) if is_meant else ""
+            if plain:
+                about.append((plain, value))
+        key = tuple(about)
+        found = self._answers.get(key)
+        if found is None:
+            named = dict(about)
+            found = self._answers[key] = all(fact.holds(named) for fact in self.facts)
+        return found
 
     def of_symbol(self, symbol: Symbol) -> Symbol:
         """Return a symbol with the range, the first value and the kind that they give it."""

@@ -57,8 +57,9 @@ class Space:
     def fits(self, tried: Assignment) -> Assignment | None:
         """Return an assignment with counts above their indices; None if it does not occur."""
         made = dict(tried)
-        by_name = {symbol.name: symbol for symbol in made}
-        for symbol, value in tried.items():
+        indices = [(symbol, value) for symbol, value in made.items() if symbol.below]
+        by_name = {symbol.name: symbol for symbol in made} if indices else {}
+        for symbol, value in indices:
             count = by_name.get(symbol.below)
             if count is not None and made[count] <= value:
                 made[count] = value + 1

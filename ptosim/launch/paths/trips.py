@@ -40,8 +40,10 @@ from ptosim.launch.paths.requirements import Requirement
 from ptosim.launch.paths.solve import first_ones
 from ptosim.machine.values import GmView, Pointer
 
-ROUNDS = 10
+ROUNDS = 6
 """Rounds of the first following that looks for a period."""
+_MORE = 4
+"""Times as many rounds are followed where none of these repeat."""
 _LONGER = 3
 """Times that they are made longer, where something goes on changing for some rounds."""
 MOST_ROUNDS = 600
@@ -305,7 +307,7 @@ class _Proof:
             if found is not None:
                 return found
             after |= later
-            rounds = max(after.values()) + ROUNDS if later else 3 * rounds
+            rounds = max(after.values()) + ROUNDS if later else _MORE * rounds
             if rounds > MOST_ROUNDS:
                 break
         raise Unproven(way.loops[0].inst.pc, f"something still changes after {rounds} rounds")
