@@ -47,7 +47,7 @@ RUNS = 32
 """Followings of an entry, at most."""
 INSTRUCTIONS = 100_000
 """Instructions of all followings of an entry, at most."""
-_PRICE, _OF_TEXT, _LEAST = 10, 4, 8_000
+_PRICE, _OF_TEXT, _LEAST = 8, 4, 8_000
 """Times what a check takes anyway: the instructions of the first following that counts, and for
 reading an operation of the text as long as for so many of them; and the least number."""
 _REPAIRS = 3

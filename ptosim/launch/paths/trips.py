@@ -42,7 +42,7 @@ from ptosim.machine.values import GmView, Pointer
 
 ROUNDS = 6
 """Rounds of the first following that looks for a period."""
-_MORE = 4
+_MORE = 3
 """Times as many rounds are followed where none of these repeat."""
 _LONGER = 3
 """Times that they are made longer, where something goes on changing for some rounds."""
@@ -342,15 +342,15 @@ class _Proof:
             heads = {loop.inst.pc: after.get(loop.inst.pc, 0) for loop in way.loops}
             shown = self.explored.shown(assignment, heads)
             self._take(shown.executed)
-            long = self._followed_too(way, assignment, shown)
             reached = [loop for loop in way.loops if loop.inst.pc in shown.seen]
-            for loop in reached:
-                pc = loop.inst.pc
-                why = shown.open.get(pc, "" if pc in shown.rounds else NO_REPEAT)
-                if why and rounds == ROUNDS and not why.startswith(ADDRESSES):
-                    return None, {}
-                if why:
-                    raise Unproven(pc, why)
+            refused = _refused(shown, reached)
+            if refused is not None and rounds > ROUNDS:
+                raise refused
+            long = self._followed_too(way, assignment, shown)
+            if refused is not None and refused.why.startswith(ADDRESSES):
+                raise refused
+            if refused is not None:
+                return None, {}
             repeated, later = self._like_longer_ones(way, reached, long, shown)
             if len(repeated) < sum(len(shown.rounds[loop.inst.pc]) for loop in reached):
                 is_soon = all(until < rounds for until in later.values())
@@ -463,7 +463,7 @@ class _Proof:
         for loop in way.loops:
             values = found.setdefault(loop.symbol, {})
             left = rounds.get(loop.inst.pc, 0) + 1
-            for count in range(MOST_ROUNDS):
+            for count in range(min(MOST_ROUNDS, 32 * left)):
                 tried = next(self._at(loop, count, way), None)
                 if tried is not None:
                     values[tried[loop.symbol]] = None
@@ -482,6 +482,16 @@ class _Proof:
             self._spend()
             self.tried.add(_key(tried))
             self._add(self._again(tried))
+
+
+def _refused(shown: Shown, loops: Sequence[Loop]) -> Unproven | None:
+    """Why the first of some loops that does not repeat does not."""
+    for loop in loops:
+        pc = loop.inst.pc
+        why = shown.open.get(pc, "" if pc in shown.rounds else NO_REPEAT)
+        if why:
+            return Unproven(pc, why)
+    return None
 
 
 def _enough(each: Rounds, trips: int) -> int:
