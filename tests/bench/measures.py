@@ -31,6 +31,7 @@ from tests.bench.serving import serving
 from tests.bench.start import start_up
 from tests.bench.timing import Figure, best, calibration, each, peak_megabytes
 from tests.bench.walk import walk
+from tests.support.paths import PROGRAMS
 
 
 def parsing() -> list[Figure]:
@@ -174,8 +175,29 @@ def memory() -> list[Figure]:
     ]
 
 
+def exploring() -> list[Figure]:
+    """`check` of each shipped program along its paths, beside a check that follows it once."""
+    times = []
+    for path in sorted(PROGRAMS.rglob("*.pto")):
+        ptosim.check(path)  # warm
+        once = best(lambda at=path: ptosim.check(at, explore=False), 2)
+        times.append((once, best(lambda at=path: ptosim.check(at), 2)))
+    ratios = sorted(all_ / once for once, all_ in times)
+    once, whole = (sum(column) for column in zip(*times, strict=True))
+    text = f"{1000 * whole:.0f} ms, {len(times)} programs"
+    return [
+        Figure(f"check along all paths, {what}", text, f"once {1000 * once:.0f} ms", f"{n:.2f}", most)
+        for what, n, most in (
+            ("sum", whole / once, "<= 3"),
+            ("median", ratios[len(ratios) // 2], "<= 2"),
+            ("worst", ratios[-1], "<= 20"),
+        )
+    ]
+
+
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "start_up": start_up,
+    "exploring": exploring,
     "serving": serving,
     "parsing": parsing,
     "dispatch": dispatch,

@@ -126,6 +126,7 @@ class Shown:
     seen: set[int] = field(default_factory=set)
     shared: set[int] = field(default_factory=set)
     executed: int = 0
+    has_findings: bool = False
 
 
 class ProvenLoops(FollowedLoops):

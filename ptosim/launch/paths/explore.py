@@ -232,6 +232,7 @@ class Search:
         loops = ProvenLoops(launch.engine, domain, monitor, heads)
         outcome = followed(launch, domain, self.budget, loops)
         loops.shown.executed = launch.engine.executed
+        loops.shown.has_findings = bool(outcome.findings)
         launch.forget()
         if outcome.ended and not outcome.stopped:
             loops.shown.rounds.clear()

@@ -42,7 +42,7 @@ from ptosim.machine.values import GmView, Pointer
 
 ROUNDS = 6
 """Rounds of the first following that looks for a period."""
-_MORE = 3
+_MORE = 4
 """Times as many rounds are followed where none of these repeat."""
 _LONGER = 3
 """Times that they are made longer, where something goes on changing for some rounds."""
@@ -344,10 +344,10 @@ class _Proof:
             self._take(shown.executed)
             reached = [loop for loop in way.loops if loop.inst.pc in shown.seen]
             refused = _refused(shown, reached)
-            if refused is not None and rounds > ROUNDS:
+            if refused is not None and rounds > ROUNDS and not shown.has_findings:
                 raise refused
             long = self._followed_too(way, assignment, shown)
-            if refused is not None and refused.why.startswith(ADDRESSES):
+            if refused is not None and (rounds > ROUNDS or refused.why.startswith(ADDRESSES)):
                 raise refused
             if refused is not None:
                 return None, {}
