@@ -186,7 +186,9 @@ def exploring() -> list[Figure]:
     once, whole = (sum(column) for column in zip(*times, strict=True))
     text = f"{1000 * whole:.0f} ms, {len(times)} programs"
     return [
-        Figure(f"check along all paths, {what}", text, f"once {1000 * once:.0f} ms", f"{n:.2f}", most)
+        Figure(
+            f"check along all paths, {what}", text, f"once {1000 * once:.0f} ms", f"{n:.2f}", most
+        )
         for what, n, most in (
             ("sum", whole / once, "<= 3"),
             ("median", ratios[len(ratios) // 2], "<= 2"),
