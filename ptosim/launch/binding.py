@@ -466,8 +466,8 @@ ASSUMED_BYTES = 4 << 20
 
 @lru_cache(maxsize=32)
 def _untouched(name: str, size: int) -> np.ndarray:
-    """The memory of an argument of which addresses count alone: without values nobody touches it, and
-    launches that follow one another share it."""
+    """The memory of an argument of which addresses count alone: without values nobody touches it,
+    and launches that follow one another share it."""
     return np.zeros(size, np.uint8)
 
 

@@ -296,7 +296,7 @@ class Search:
         return any((p, v) == (pc, visit) and o != outcome for p, v, o in self.reached)
 
     def _other_indices(self, run: PathRun, base: Assignment) -> None:
-        """Of each index the second and, where it is known, the last value, too: on a way on which no
+        """Of each index the second and, where it is known, the last value, too: on a way that no
         other index went so far."""
         used = set(run.noted.decided_by)
         sides = {(d.inst.pc, d.outcome) for d in run.noted.decisions}
