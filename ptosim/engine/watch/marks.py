@@ -22,14 +22,18 @@ from ptosim.engine.watch.definedness import (
 from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
-from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow
+from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow, new_shadow
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.records import NamedTuple, replace
-from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import DEFINED, PADDING, TAINTED
+from ptosim.machine.core import CUBE_SPACES, Core, Machine
+from ptosim.machine.effects.account import (
+    DEFINED,
+    PADDING,
+    TAINTED,
+)
 from ptosim.machine.effects.row import written_name
 
 # Which accesses the assembler orders by flags and barriers of its own, where it inserts them.
@@ -145,6 +149,7 @@ class Marks(Ordering):
         second."""
         self.names = Names(program)
         self.shadows: dict[tuple[int, Any], Shadow] = {}
+        self.times = [[0] * len(program.insts) for _ in machine.cores]
         self.journal: list[Noted] | None = None
         """All that was noted, where somebody compares rounds."""
         self.twins: list[tuple[Entry, Entry, Footprint, Atom, bytes]] = []
@@ -155,6 +160,25 @@ class Marks(Ordering):
         self.unsure: dict[int, Diagnostic] = {}
         """Reads of bytes without a value that may decide nothing, by instruction, as they are to be
         told if they do."""
+
+    def shadow(self, core: Core, where: Any) -> Shadow:
+        """Return the shadow of a space of a core, or of a buffer of global memory. A vector core
+        that writes to L1 writes to the cube core's."""
+        if where in CUBE_SPACES and core.kind == "vector":
+            cluster = core.cluster
+            cubes = (c for c in self.machine.cores if c.cluster is cluster and c.kind == "cube")
+            core = next(cubes, core)
+        key = (-1 if isinstance(where, int) else core.index, where)
+        shadow = self.shadows.get(key)
+        if shadow is None:
+            shadow = self.shadows[key] = new_shadow(self.machine, core, where)
+        return shadow
+
+    def count(self, core: Core, inst: Inst) -> int:
+        """Return which execution of an instruction by a core this is."""
+        times = self.times[core.index]
+        times[inst.pc] += 1
+        return times[inst.pc]
 
     def note(  # noqa: C901 - hot, so in one piece
         self,

@@ -22,18 +22,14 @@ from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
 from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.report import Reporter
-from ptosim.engine.watch.shadow import Shadow, shadow_of
 from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.records import replace
-from ptosim.machine.core import CUBE_SPACES, Core, Machine
+from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import (
     DEFINED,
-    REGISTER,
-    SPECIAL_REGISTER_BYTES,
-    UNDEFINED,
     Effects,
     acts_on_memory,
     effects_of_action,
@@ -77,7 +73,6 @@ class Monitor(Marks):
         self.has_scalar_stores = any(
             i.op is not None and i.op.has("writes_memory") for i in program.insts
         )
-        self.times = [[0] * len(program.insts) for _ in machine.cores]
         self.vector = VectorWatch(self, insts)
         for core in machine.cores:
             core.simt.watched = chosen.races or chosen.defined
@@ -348,27 +343,6 @@ class Monitor(Marks):
 
     # -- memory -----------------------------------------------------------------------------------
 
-    def shadow(self, core: Core, where: Any) -> Shadow:
-        """Return the shadow of a space of a core, or of a buffer of global memory. A vector core
-        that writes to L1 writes to the cube core's."""
-        if where in CUBE_SPACES and core.kind == "vector":
-            cluster = core.cluster
-            cubes = (c for c in self.machine.cores if c.cluster is cluster and c.kind == "cube")
-            core = next(cubes, core)
-        key = (-1 if isinstance(where, int) else core.index, where)
-        shadow = self.shadows.get(key)
-        if shadow is None:
-            if isinstance(where, int):
-                buffer = self.machine.buffers[where]
-                shadow = shadow_of(buffer.name, buffer.size, DEFINED)
-                shadow.is_global = True
-            elif where.startswith(REGISTER):
-                shadow = Shadow(where, SPECIAL_REGISTER_BYTES, DEFINED)
-            else:
-                shadow = Shadow(where, core.space(where).size, UNDEFINED)
-            self.shadows[key] = shadow
-        return shadow
-
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
         if inst.op is not None and inst.op.passes is not None:
@@ -406,12 +380,6 @@ class Monitor(Marks):
         entry = (source.index, source.count, access, time)
         self.note(entry, source, access.reads, access.spoils, source.index)
         agent.learn(source.message())
-
-    def count(self, core: Core, inst: Inst) -> int:
-        """Return which execution of an instruction by a core this is."""
-        times = self.times[core.index]
-        times[inst.pc] += 1
-        return times[inst.pc]
 
     # -- operations that the scalar unit executes itself ------------------------------------------
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.records import dataclass, field
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.account import DEFINED, REGISTER, SPECIAL_REGISTER_BYTES, UNDEFINED
 from ptosim.machine.effects.strided import Strided
 
 UNIT = 32
@@ -283,6 +285,18 @@ class WideShadow(Shadow):
 def shadow_of(name: str, size: int, defined: int) -> Shadow:
     """Return the shadow of a memory."""
     return (WideShadow if size > WIDE else Shadow)(name, size, defined)
+
+
+def new_shadow(machine: Machine, core: Core, where: Any) -> Shadow:
+    """Return what is known of a space of a core, or of a buffer of global memory, at the start."""
+    if isinstance(where, int):
+        buffer = machine.buffers[where]
+        shadow = shadow_of(buffer.name, buffer.size, DEFINED)
+        shadow.is_global = True
+        return shadow
+    if where.startswith(REGISTER):
+        return Shadow(where, SPECIAL_REGISTER_BYTES, DEFINED)
+    return Shadow(where, core.space(where).size, UNDEFINED)
 
 
 def _pieces(part: Strided) -> Iterator[tuple[int, Strided]]:

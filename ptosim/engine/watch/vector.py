@@ -6,7 +6,7 @@ names the load or the store; that a load finds values is checked in the order of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.watch.access import Access, Fed, loads_used_whole, stores_fed
 from ptosim.engine.watch.clocks import Agent
 from ptosim.engine.watch.definedness import Trail, without_values
+from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.alignment import Alignment, alignment_of
@@ -24,10 +25,6 @@ from ptosim.machine.effects.row import written_name
 from ptosim.machine.effects.storage import allocation_of
 from ptosim.machine.effects.strided import MAX_RUNS, Strided, runs_of
 from ptosim.machine.vector import VectorWindow
-
-if TYPE_CHECKING:
-    from ptosim.engine.watch.monitor import Monitor
-
 
 MAX_KNOWN = 4096
 """Entries of a log that is kept, with what it was found to say."""
@@ -78,7 +75,7 @@ def _from_first_lane(mask: Value) -> bool:
 class VectorWatch:
     """Watches the vector regions of a run."""
 
-    def __init__(self, monitor: Monitor, insts: list[Inst]) -> None:
+    def __init__(self, monitor: Marks, insts: list[Inst]) -> None:
         self.monitor = monitor
         self._tables: dict[int, dict[int, _Instruction]] = {}
         self._inside: set[int] = set()
