@@ -211,7 +211,14 @@ def window_of_result(ctx: ValueContext) -> Action:
 def tsubview(ctx: ValueContext) -> Action:
     """The destination becomes a window of the source; its static shape is its own. The address is
     that of element (row, col) in plain strides, also for boxed tiles."""
-    target = ctx.results[0] if ctx.results else ctx.slots["result"]
+    if ctx.results:
+        type_ = ctx.result_tile
+        rows, cols = type_.v_row or type_.rows, type_.v_col or type_.cols
+        made = tile_ref(type_, 0, int(rows), int(cols))
+        return ctx.computed(
+            lambda whole, row, col: _part(whole, made, row, col), "source", "row", "col"
+        )
+    target = ctx.slots["result"]
     source, row, col = (ctx.slots[name] for name in ("source", "row", "col"))
     return computed(_part, [source, target, row, col], target)
 

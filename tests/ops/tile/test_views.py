@@ -249,3 +249,32 @@ def test_what_was_read_of_a_valid_region_stays(target):
     """Reads after set_validshape see the new extents, earlier reads keep the old ones."""
     out = ptosim.load(VALID, target=target).run({"o": np.zeros(2, np.int64), "n": 5}).outputs["o"]
     assert out.tolist() == [5, 3]
+
+
+WINDOW_AS_RESULT = """module attributes {pto.target_arch = "a5"} {
+  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
+    %vx = pto.make_tensor_view %x, shape = [%c16, %c64], strides = [%c64, %c1] : !pto.tensor_view<16x64xf32>
+    %px = pto.partition_view %vx, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<16x64xf32> -> !pto.partition_tensor_view<16x64xf32>
+    %vy = pto.make_tensor_view %y, shape = [%c8, %c64], strides = [%c64, %c1] : !pto.tensor_view<8x64xf32>
+    %py = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c8, %c64] : !pto.tensor_view<8x64xf32> -> !pto.partition_tensor_view<8x64xf32>
+    %t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>
+    pto.tload ins(%px : !pto.partition_tensor_view<16x64xf32>) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+    %w = pto.tsubview %t, %c8, %c0 : (!pto.tile_buf<vec, 16x64xf32>, index, index) -> !pto.tile_buf<vec, 8x64xf32>
+    pto.tstore ins(%w : !pto.tile_buf<vec, 8x64xf32>) outs(%py : !pto.partition_tensor_view<8x64xf32>)
+    return
+  }
+}
+"""
+
+
+def test_a_window_of_april_is_a_result_too():
+    """`%w = pto.tsubview %t, row, col`: its shape is that of its type, its bytes those of the tile."""
+    x = np.arange(1024, dtype=np.float32).reshape(16, 64)
+    program = ptosim.load(WINDOW_AS_RESULT, compat="2026-04")
+    result = program.run({"x": x, "y": np.zeros((8, 64), np.float32)})
+    assert np.array_equal(result.outputs["y"], x[8:])
