@@ -341,7 +341,8 @@ class Decoder:
                         f"status of the operation: {status}",
                         *(definition.notes if definition else ()),
                     ),
-                    help="`ptosim ops` lists what is executed; `ptosim check` accepts the program",
+                    help=_of_threads(op)
+                    or "`ptosim ops` lists what is executed; `ptosim check` accepts the program",
                 ),
                 has_no_time=status is Status.ABSENT,
             )
@@ -439,3 +440,13 @@ def _handed_out(value: Value) -> GmView | None:
     spec = view_spec(*five_dims(known, strides), type_.elem, "nd")
     place = Unknown(f"the slot of `%{value.name}`")
     return GmView(spec, place, place)  # type: ignore[arg-type]
+
+
+def _of_threads(op: Operation) -> str | None:
+    """How the function of an operation of threads is launched; None for another operation."""
+    if not op.has("simt_entry_only") and not op.has("simt_only"):
+        return None
+    return (
+        "only threads execute it: launch its function from a kernel, "
+        "`pto.simt_launch @threads<<<%c32, %c1, %c1>>>(…)`, and run that"
+    )
