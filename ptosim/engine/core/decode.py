@@ -444,7 +444,7 @@ def _handed_out(value: Value) -> GmView | None:
 
 def _of_threads(op: Operation) -> str | None:
     """How the function of an operation of threads is launched; None for another operation."""
-    if not op.has("simt_entry_only") and not op.has("simt_only"):
+    if op.definition is None or not op.definition.family.startswith("micro_simt"):
         return None
     return (
         "only threads execute it: launch its function from a kernel, "
