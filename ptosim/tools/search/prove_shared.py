@@ -37,7 +37,14 @@ from ptosim.tools.search.prove_ops import is_handle
 
 Values = Sequence[Mapping[str, int]]
 
-_FAULTS = (OpFault, ScalarFault, NeedsValue, ValueError, TypeError, OverflowError)
+
+class _FoundSomething(Exception):
+    """An instruction that would report a finding with other values."""
+
+
+_FAULTS = (
+    OpFault, ScalarFault, NeedsValue, ValueError, TypeError, OverflowError, _FoundSomething
+)  # fmt: skip
 _LINE = 3500
 """Bytes of a line that processes write to one file at once without cutting each other."""
 
@@ -294,7 +301,7 @@ class Parting:
                     engine.sink, engine.reported = kept
                     core.slots = slots
                 if len(told):
-                    raise OpFault("PTO6101", "")
+                    raise _FoundSomething
 
             if self._is_same_at_both_ends(slots, held, targets, beside, on):
                 run(core)
