@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ptosim.debug.program import Program
-    from ptosim.ground.diagnostics.model import Diagnostic, Severity
-    from ptosim.ground.errors import (
+    from ptosim.ground.diagnostics.model import (
         DescriptionError,
+        Diagnostic,
         FindingsError,
+        ProgramError,
+        Severity,
+        Trap,
+        UnsupportedError,
+    )
+    from ptosim.ground.errors import (
         InternalError,
         IsaDataError,
         LimitError,
-        ProgramError,
         PtosimError,
-        Trap,
-        UnsupportedError,
         UsageError,
     )
     from ptosim.launch.analysis.memory_map import MemoryMap
@@ -70,12 +73,12 @@ _PUBLIC = {
     "Diagnostic": "ptosim.ground.diagnostics.model",
     "Severity": "ptosim.ground.diagnostics.model",
     "PtosimError": "ptosim.ground.errors",
-    "ProgramError": "ptosim.ground.errors",
-    "Trap": "ptosim.ground.errors",
-    "UnsupportedError": "ptosim.ground.errors",
+    "ProgramError": "ptosim.ground.diagnostics.model",
+    "Trap": "ptosim.ground.diagnostics.model",
+    "UnsupportedError": "ptosim.ground.diagnostics.model",
     "UsageError": "ptosim.ground.errors",
-    "FindingsError": "ptosim.ground.errors",
-    "DescriptionError": "ptosim.ground.errors",
+    "FindingsError": "ptosim.ground.diagnostics.model",
+    "DescriptionError": "ptosim.ground.diagnostics.model",
     "LimitError": "ptosim.ground.errors",
     "IsaDataError": "ptosim.ground.errors",
     "InternalError": "ptosim.ground.errors",

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from ptosim.debug.checkpoints import Checkpoint, Checkpoints, make_checkpoint
 from ptosim.engine.core.bound import Bound, Inst, Region
 from ptosim.engine.timed.timing_bridge import bridge_of
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import BudgetError, Trap
+from ptosim.ground.diagnostics.model import Diagnostic, Trap
+from ptosim.ground.errors import BudgetError
 from ptosim.ground.limits import current, unlimited
 from ptosim.ground.records import NamedTuple
 from ptosim.launch.launch import Launch

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import DescriptionError, UsageError
+from ptosim.ground.diagnostics.model import DescriptionError, Sink
+from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field

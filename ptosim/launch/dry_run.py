@@ -17,15 +17,16 @@ from ptosim.engine.core.execute import executing
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
-from ptosim.ground.errors import (
-    BudgetError,
+from ptosim.ground.diagnostics.model import (
+    Diagnostic,
     ProgramError,
-    PtosimError,
+    Severity,
     Trap,
     UnsupportedError,
-    UsageError,
+    finding,
+    recoded,
 )
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field, replace

@@ -26,8 +26,7 @@ from ptosim.language.same_blocks import global_windows, loops_around, roots_of
 from ptosim.language.toolchains import BLOCK, told_by
 from ptosim.machine.affine import now
 from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
-from ptosim.time.report.figures import Figures
-from ptosim.time.report.footprint import Footprint
+from ptosim.time.report.figures import Figures, Footprint
 
 Range = tuple[Any, Any]
 """The least and the greatest number that a value may be: whole numbers, or arrays of them."""

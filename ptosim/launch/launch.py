@@ -14,8 +14,8 @@ from ptosim.engine.core.execute import Numbers
 from ptosim.engine.core.pace import Retirement
 from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor, attach
-from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import LimitError, Trap, UnsupportedError
+from ptosim.ground.diagnostics.model import Sink, Trap, UnsupportedError
+from ptosim.ground.errors import LimitError
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of

@@ -22,7 +22,8 @@ from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
 from ptosim.engine.watch.shadow import ORIGIN, Atom, Shadow
-from ptosim.ground.errors import BudgetError, LimitError, PtosimError, Trap
+from ptosim.ground.diagnostics.model import Trap
+from ptosim.ground.errors import BudgetError, LimitError, PtosimError
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.processes import Turns, can_fork, forked
 from ptosim.ground.records import NamedTuple, dataclass

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptosim.engine.watch.options import parse as parse_sanitize
-from ptosim.ground.diagnostics.model import Diagnostic, Sink
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Sink
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import UnsizedError, UsageError, rejected
+from ptosim.ground.diagnostics.model import Diagnostic, rejected
+from ptosim.ground.errors import UnsizedError, UsageError
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
-from ptosim.ground.errors import FindingsError
+from ptosim.ground.diagnostics.model import Diagnostic, FindingsError, Severity
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import REGISTERS, DType, ScalarType, TileType, VectorType

@@ -11,8 +11,8 @@ import numpy as np
 
 from ptosim.engine.core.bound import Kind
 from ptosim.engine.core.schedule import numbers
-from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import PtosimError, Trap
+from ptosim.ground.diagnostics.model import Diagnostic, Trap, finding
+from ptosim.ground.errors import PtosimError
 from ptosim.ground.source import Span
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.records import dataclass, replace
 from ptosim.language.build import Typed, Words
 from ptosim.machine.quant.parameters import Storage

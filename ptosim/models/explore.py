@@ -13,7 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.quant.inverse import dequantize

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import as_bytes, storage

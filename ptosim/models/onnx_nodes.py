@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import Storage, of_array, scheme, storage
 from ptosim.machine.quant.quantize import Options, quantize_array

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, UnsupportedError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.models.chains import unsupported
 from ptosim.models.fusion import mx, pointwise

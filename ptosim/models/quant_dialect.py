@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from ptosim.ground.errors import rejected
+from ptosim.ground.diagnostics.model import rejected
 from ptosim.ground.ir.attributes import numbers
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, ScalarType, TileType, Type, VectorType

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, rejected
 from ptosim.ground.diagnostics.select import (
     Known,
     Selection,
@@ -19,7 +19,7 @@ from ptosim.ground.diagnostics.select import (
     selection,
     without_repeats,
 )
-from ptosim.ground.errors import BudgetError, PtosimError, UsageError, rejected
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current

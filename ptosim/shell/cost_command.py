@@ -7,7 +7,8 @@ import math
 import os
 from pathlib import Path
 
-from ptosim.ground.errors import ProgramError, PtosimError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.launch.choices import Choices
 from ptosim.launch.cost import BUFFERS, SHORT_KEYS
 from ptosim.shell import launching

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptosim.ground.alarm import in_force
-from ptosim.ground.errors import LimitError, Trap, UnsizedError, UsageError
+from ptosim.ground.diagnostics.model import Trap
+from ptosim.ground.errors import LimitError, UnsizedError, UsageError
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import COLOR, EXPECT, LAUNCH, group, option, program, switch

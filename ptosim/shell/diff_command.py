@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Origin, Severity
-from ptosim.ground.errors import BudgetError, ProgramError, Trap, UsageError
+from ptosim.ground.diagnostics.model import Origin, ProgramError, Severity, Trap
+from ptosim.ground.errors import BudgetError, UsageError
 from ptosim.ground.files import refuse_device
 from ptosim.ground.isa.targets import MachineDef, machine
 from ptosim.ground.progress import each, part_done

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from ptosim.ground.controls import in_program
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Sink, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.records import replace

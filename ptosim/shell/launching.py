@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import ProgramError, Trap, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Trap
+from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import replace

@@ -13,8 +13,8 @@ import shlex
 from typing import Any, NoReturn
 
 from ptosim.debug.program import Program
-from ptosim.ground.diagnostics.model import Findings
-from ptosim.ground.errors import ProgramError, PtosimError, UsageError
+from ptosim.ground.diagnostics.model import Findings, ProgramError
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.tools import api
 
 

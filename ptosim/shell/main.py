@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from ptosim.ground.controls import visible
-from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import LimitError, PtosimError, UsageError
 from ptosim.ground.limits import MEMORY, Limits
 from ptosim.ground.processes import tell_blas, wanted_threads
 from ptosim.ground.records import dataclass, replace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ptosim.ground.errors import ProgramError, rejected
+from ptosim.ground.diagnostics.model import ProgramError, rejected
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.launch.analysis.memory_map import memory_map
 from ptosim.launch.program import LoadedProgram

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.version import __version__
 from ptosim.models.audit.steps import Line, Step

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.whole_numbers import whole
 from ptosim.launch.array_files import check_writable, split
 from ptosim.machine.quant.parameters import storage

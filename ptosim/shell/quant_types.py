@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, finding
 from ptosim.ground.source import Source, Span
 from ptosim.launch.sources import open_source
 from ptosim.machine.quant.mlir.passes import Found, find, normalized

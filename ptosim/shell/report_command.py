@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import ProgramError, Trap, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Trap
+from ptosim.ground.errors import UsageError
 from ptosim.language.frontend import Front
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare

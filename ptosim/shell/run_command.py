@@ -9,8 +9,8 @@ from typing import Any
 
 from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dumper
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, Trap
+from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.nearest import nearest
 from ptosim.launch import array_files

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ptosim.ground.errors import ProgramError, PtosimError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import Status
 from ptosim.ground.progress import each

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.diagnostics.model import Trap
+from ptosim.ground.errors import UsageError
 from ptosim.ground.records import replace
 from ptosim.launch.compare import Comparison
 from ptosim.shell import launching

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import Inst, Kind
-from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.diagnostics.model import Trap
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.profiles import make_profile, switches
 from ptosim.ground.records import dataclass, field, replace

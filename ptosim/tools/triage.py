@@ -19,8 +19,8 @@ from ptosim.debug.cause import Story, why
 from ptosim.debug.exact import MOST_STEPS, Exact
 from ptosim.debug.repair import repaired
 from ptosim.debug.session import Debugger, session_of
-from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
-from ptosim.ground.errors import PtosimError, Trap, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity, Trap
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.isa.profiles import switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.place.cores import peer_functions

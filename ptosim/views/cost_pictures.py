@@ -11,7 +11,7 @@ from ptosim.ground.source import Source
 from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.equal_cores import Alike, alike_cores
-from ptosim.time.report.roofline import Roof
+from ptosim.time.report.hints import Roof
 from ptosim.time.report.spans import Busy, LineUse, busy_spans, line_uses
 from ptosim.time.report.totals import CostReport
 from ptosim.views.charts.chart import Chart

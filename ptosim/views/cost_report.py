@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.timers import CoreTimer
+from ptosim.time.report.error_bar import carriers
 from ptosim.time.report.totals import CostReport
-from ptosim.time.report.trust import carriers
 from ptosim.views import cost_screen, cost_tables
 from ptosim.views.header import header, header_line
 from ptosim.views.program_page import Known

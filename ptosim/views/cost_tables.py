@@ -167,7 +167,7 @@ def renderables(
 
 def trust(reports: Sequence[CostReport], suffix: str) -> list[Part]:
     """Return which laws carry the time, and which measurement would narrow the bar most."""
-    from ptosim.time.report.trust import carriers
+    from ptosim.time.report.error_bar import carriers
 
     found = carriers((r, r.error_bar) for r in reports)
     columns = ("law", number("cycles"), number("share", ".0%"), "operations", "known from",

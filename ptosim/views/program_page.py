@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.version import __version__
 from ptosim.launch.compare import Comparison

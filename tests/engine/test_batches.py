@@ -10,7 +10,8 @@ import pytest
 
 import ptosim
 from ptosim.engine.batch import batches
-from ptosim.ground.errors import LimitError, Trap
+from ptosim.ground.diagnostics.model import Trap
+from ptosim.ground.errors import LimitError
 from tests.engine import loops
 
 NEVER = 1 << 60

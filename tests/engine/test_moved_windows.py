@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.engine.core.engine import Engine
-from ptosim.ground.errors import Trap
+from ptosim.ground.diagnostics.model import Trap
 
 _HEAD = """module attributes {pto.target_arch = "TARGET"} {
   func.func @copy(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index) {

@@ -11,7 +11,7 @@ import pytest
 import ptosim
 from ptosim.engine.batch import stacks, tile_loops
 from ptosim.engine.batch.steps import NotAtOnceError
-from ptosim.ground.errors import Trap
+from ptosim.ground.diagnostics.model import Trap
 from ptosim.launch import in_parts
 from ptosim.launch import program as program_module
 from ptosim.launch.launch import Launch

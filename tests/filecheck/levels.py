@@ -19,7 +19,8 @@ import numpy as np
 
 import ptosim
 from ptosim.debug.program import Program
-from ptosim.ground.errors import ProgramError, PtosimError, UnsizedError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import PtosimError, UnsizedError, UsageError
 from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import DescriptionError
+from ptosim.ground.diagnostics.model import DescriptionError
 from ptosim.launch.compare import compare
 from ptosim.launch.description import Tolerance, sidecar_of
 

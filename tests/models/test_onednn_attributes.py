@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.models.quant.onednn.attributes import Attributes, Mask
 from ptosim.models.quant.onednn.primitives import Values, convolution, matmul, reorder
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.models.quant.onednn.attributes import BINARY, ELTWISE, Attributes, binary, eltwise
 from ptosim.models.quant.onednn.primitives import Values, convolution, matmul
 from tests.oracle import quant as oracle

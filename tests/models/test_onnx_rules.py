@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import UsageError
 from ptosim.models.quant.onnx.ops import evaluate
 from ptosim.models.quant.onnx.rules import check_node
 from ptosim.models.quant.onnx.schema import Input, Node

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.models.quant.onnx.ops import evaluate
 from ptosim.models.quant.onnx.schema import version
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import ptosim
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.isa.stages import stage_text, stage_texts
 from ptosim.time.report.chains import Chain, chains
 from ptosim.views import cast_chains

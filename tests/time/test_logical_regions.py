@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 import ptosim
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.ground.source import Source
 from ptosim.ops.lower.program import expand
 from tests.ops.expand.logical import expanded, load, mask, module, pointer, store, vreg

@@ -9,7 +9,7 @@ from math import hypot
 import pytest
 
 import ptosim
-from ptosim.time.report.trust import MEASURED, carriers
+from ptosim.time.report.error_bar import MEASURED, carriers
 from tests.support.paths import PROGRAMS
 
 

@@ -17,7 +17,8 @@ from ptosim.debug.sheet import rendered
 from ptosim.debug.shell import Shell
 from ptosim.debug.stops import FILTERS, Stop
 from ptosim.ground.alarm import in_force
-from ptosim.ground.errors import ProgramError, PtosimError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.limits import NO_LIMITS, Limits
 from ptosim.launch.choices import Choices
 

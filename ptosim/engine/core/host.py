@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst
 from ptosim.ground import progress
-from ptosim.ground.diagnostics.model import Diagnostic, Sink
-from ptosim.ground.errors import BudgetError, Trap
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, Trap
+from ptosim.ground.errors import BudgetError
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.limits import current
 from ptosim.machine.core import Core, Machine

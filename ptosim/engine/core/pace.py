@@ -17,8 +17,7 @@ from typing import Any
 
 from ptosim.engine.core.bound import Bound, Inst, Kind
 from ptosim.engine.core.host import Host
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
-from ptosim.ground.errors import Trap
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, Trap, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import Pace
 from ptosim.ground.source import Source, Span

@@ -24,8 +24,7 @@ from ptosim.engine.timed.events import (
 from ptosim.engine.timed.operand_shapes import estimated, fixed_part, forms_of
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.fix import repair
-from ptosim.ground.diagnostics.model import OLD_SPELLINGS, Diagnostic, Sink
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import OLD_SPELLINGS, Diagnostic, ProgramError, Sink
 from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Tok, Value
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date

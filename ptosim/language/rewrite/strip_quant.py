@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError, Sink
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder

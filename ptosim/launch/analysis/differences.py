@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
-from ptosim.ground.errors import (
-    BudgetError,
+from ptosim.ground.diagnostics.model import (
+    Diagnostic,
     ProgramError,
-    PtosimError,
+    Severity,
     Trap,
     UnsupportedError,
-    UsageError,
 )
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.program import Function
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.records import dataclass, field

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
-from ptosim.ground.errors import DescriptionError, UsageError
+from ptosim.ground.diagnostics.model import DescriptionError, Diagnostic, Sink, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType
 from ptosim.ground.nearest import nearest

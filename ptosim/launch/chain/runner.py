@@ -12,8 +12,8 @@ from ptosim.engine.core.execute import executing
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.uses import GlobalUse, global_uses
 from ptosim.ground import progress
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
-from ptosim.ground.errors import DescriptionError, Trap, UsageError
+from ptosim.ground.diagnostics.model import DescriptionError, Diagnostic, Sink, Trap, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import MemRefType, PackedDType, PtrType, Type
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.limits import Limits, within

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.ground.records import replace
 from ptosim.machine.quant.parameters import Scheme, Storage, as_bytes, of_array, scheme, storage
 from ptosim.models import chains, kernels

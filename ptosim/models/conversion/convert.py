@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import ProgramError, UnsupportedError
+from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError, finding
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import scheme, storage
 from ptosim.models import onnx_model, onnx_run

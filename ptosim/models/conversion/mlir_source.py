@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Sink, finding
-from ptosim.ground.errors import ProgramError, UnsupportedError, rejected
+from ptosim.ground.diagnostics.model import ProgramError, Sink, UnsupportedError, finding, rejected
 from ptosim.ground.files import read_text
 from ptosim.ground.ir.attributes import LITERALS, attr_value, dense_of, numbers
 from ptosim.ground.ir.core import Attr, Node, Operation, Tok

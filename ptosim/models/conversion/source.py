@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import DescriptionError, ProgramError, UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import (
+    DescriptionError,
+    Diagnostic,
+    ProgramError,
+    UnsupportedError,
+    finding,
+)
+from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.array_files import load_npz
 from ptosim.launch.choices import Choices

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.models.front.edits import Editor, attributes
 from ptosim.models.onnx_model import Graph, graph_of
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.models import onnx_model
 from ptosim.models.reference_node import every_name
 

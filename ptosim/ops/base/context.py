@@ -11,8 +11,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import DType, ScalarType, TileType, Type

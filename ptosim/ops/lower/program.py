@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError, UsageError, rejected
+from ptosim.ground.diagnostics.model import UnsupportedError, finding, rejected
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.types import MemRefType, PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer

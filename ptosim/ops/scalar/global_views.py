@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, addresses, five_dims, view_spec

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.limits import current

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Dense, attr_value
 from ptosim.ground.ir.core import Operand
 from ptosim.ground.ir.types import REGISTER_BYTES, VirtualMaskType, VirtualVRegType

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.costs import CostRow
 from ptosim.ground.isa.enums import dtype

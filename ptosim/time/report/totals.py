@@ -11,8 +11,7 @@ from ptosim.time.report.figures import Figures
 from ptosim.time.report.launch_times import LaunchTimes, launch_times
 
 if TYPE_CHECKING:
-    from ptosim.time.report.hints import Hint
-    from ptosim.time.report.roofline import Roof
+    from ptosim.time.report.hints import Hint, Roof
 
 
 class CostReport(Figures):
@@ -38,7 +37,7 @@ class CostReport(Figures):
     @cached_property
     def roofline(self) -> list[Roof]:
         """Where every unit is between arithmetic and memory."""
-        from ptosim.time.report.roofline import rooflines
+        from ptosim.time.report.hints import rooflines
 
         return rooflines(self)
 
@@ -64,7 +63,7 @@ class CostReport(Figures):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data."""
         from ptosim.time.report.chains import chains
-        from ptosim.time.report.trust import carriers
+        from ptosim.time.report.error_bar import carriers
 
         return {
             "target": self.target,

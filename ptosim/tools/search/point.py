@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ptosim.ground.alarm import in_force
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
-from ptosim.ground.errors import LimitError, Trap, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, Trap
+from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.installed import of_the_caller
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current

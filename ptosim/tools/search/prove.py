@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
-from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity, Trap
+from ptosim.ground.errors import UsageError
 from ptosim.ground.processes import each_of
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span

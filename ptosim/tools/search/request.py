@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
+from ptosim.ground.errors import LimitError, PtosimError, UsageError
 from ptosim.ground.limits import Limits
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.description import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.records import replace

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ptosim.ground.confined import little_memory
-from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, Sink
+from ptosim.ground.errors import UsageError
 from ptosim.ground.files import is_file, read_text
 from ptosim.ground.installed import of_the_caller
 from ptosim.ground.limits import current

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.errors import BudgetError, PtosimError, Trap, UsageError
+from ptosim.ground.diagnostics.model import Trap
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.description import kept_arguments

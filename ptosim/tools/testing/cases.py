@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.debug.program import Program
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
-from ptosim.ground.errors import ProgramError, PtosimError, UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Severity
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass, field

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from ptosim.ground.diagnostics.model import Severity
-from ptosim.ground.errors import FindingsError, UsageError
+from ptosim.ground.diagnostics.model import FindingsError, Severity
+from ptosim.ground.errors import UsageError
 from ptosim.launch.results import Result
 from ptosim.tools.api import load
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.shell.main import main
 
 _CORES = """#include <pto/pto-inst.hpp>

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError, PtosimError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import PtosimError
 
 _HEAD = """#include <pto/pto-inst.hpp>
 using namespace pto;

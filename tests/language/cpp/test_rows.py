@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import UsageError
 
 _WAIT = "set_flag(PIPE_{0}, PIPE_{1}, EVENT_ID0); wait_flag(PIPE_{0}, PIPE_{1}, EVENT_ID0);\n"
 _TYPES: dict[str, Any] = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError
 
 _TEXT = """#include <pto/pto-inst.hpp>
 using namespace pto;

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.source import Source
 from ptosim.language.bind import unknown

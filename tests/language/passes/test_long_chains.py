@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.ground.ir.chains import add_in_order
 from ptosim.shell.main import main
 

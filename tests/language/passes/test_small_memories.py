@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import Trap
+from ptosim.ground.diagnostics.model import Trap
 
 TILE = "!pto.tile_buf<{space}, 1x{columns}xf32>"
 ALLOC = "func.func @k() {{ %t = pto.alloc_tile{addr} : " + TILE + " return }}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.launch.choices import Choices
 
 TODAY = "2026-08"

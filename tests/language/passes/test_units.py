@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.launch.program import LoadedProgram
 
 CALLER = """

@@ -9,7 +9,8 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from ptosim.ground.errors import ProgramError, PtosimError, UnsupportedError
+from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError
+from ptosim.ground.errors import PtosimError
 from ptosim.models.conversion import source
 from ptosim.models.conversion.convert import convert
 from ptosim.models.conversion.types import Settings

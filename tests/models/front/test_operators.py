@@ -12,7 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.models import onnx_run, reference_node
 from ptosim.models.conversion import source
 from ptosim.models.conversion.convert import convert

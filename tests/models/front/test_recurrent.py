@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.models.conversion import source
 from ptosim.models.conversion.convert import convert
 from ptosim.models.conversion.types import Settings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.machine.quant.quantize import quantize

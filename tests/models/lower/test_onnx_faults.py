@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ptosim.ground.errors import ProgramError, UnsupportedError
+from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError
 from ptosim.models import onnx_run
 from ptosim.models.onnx_model import graph_of
 from tests.models.lower.models import model, one

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError
 from tests.ops.expand.logical import expanded, load, mask, module, pointer, run, store, vreg, word
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.ops.lower.program import expand
 from ptosim.shell.main import main

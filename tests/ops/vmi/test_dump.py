@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.shell.main import main
 from ptosim.tools.api import check_source

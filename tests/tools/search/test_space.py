@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.ground.errors import DescriptionError, UsageError
+from ptosim.ground.diagnostics.model import DescriptionError
+from ptosim.ground.errors import UsageError
 from ptosim.tools.search.request import read_recipe
 from ptosim.tools.search.space import evaluate, read_space, space_of
 

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.errors import FindingsError, UsageError
+from ptosim.ground.diagnostics.model import FindingsError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import programs_directory
 from ptosim.shell.main import main
 from tests.launch.programs.data import randn

@@ -20,14 +20,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_bytes
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import with_line_feeds
 from ptosim.launch.analysis.calibrate.fit import SAME, Refit, watched
 from ptosim.launch.sources import open_source
-from ptosim.time.report.footprint import Footprint
+from ptosim.time.report.figures import Footprint
 from ptosim.time.report.launch_times import HBM, LAUNCH, LaunchTimes, launch_times
 from ptosim.time.report.totals import CostReport
 

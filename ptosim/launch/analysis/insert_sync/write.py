@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import UsageError, rejected
+from ptosim.ground.diagnostics.model import Sink, rejected
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MultiTileType, TileType

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.records import dataclass, replace
 from ptosim.machine.quant.inverse import dequantized
 from ptosim.machine.quant.mlir.cursor import Cursor, MlirFault

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
 
 # -- post-operations -------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError, finding
+from ptosim.ground.errors import UsageError
 from ptosim.machine.quant.granularity import along, covering
 from ptosim.machine.quant.inverse import dequantize
 from ptosim.machine.quant.parameters import as_bytes, of_array, scheme, storage

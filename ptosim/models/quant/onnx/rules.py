@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, finding
 from ptosim.machine.quant.parameters import storage
 from ptosim.models.quant.onnx.schema import Input, Node, Version, version, versions
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.attributes import Symbol
 from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
