@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ptosim.engine.core.bound import DecodedProgram
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import LimitError, UnsizedError, UsageError
+from ptosim.ground.errors import UnsizedError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import (
     REGISTERS,
@@ -35,9 +35,8 @@ from ptosim.launch.results import Unmade, unmade
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, five_dims, view_spec
 from ptosim.machine.pages import LARGE, Origin
-from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
+from ptosim.machine.storage import as_bytes, from_bytes
 from ptosim.machine.tile import store_tile
-from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.scalar.global_views import contiguous, default_value, memref_view
 
@@ -456,111 +455,6 @@ class Binding:
                     array, kind = generated.positive(array), "positive random"
             self.generated[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
         self.tile_inputs[value.name] = array
-
-
-_SHARED = 64 << 20
-"""Bytes of memory that launches share, at most."""
-ASSUMED_BYTES = 4 << 20
-"""Size of a buffer that is not given and whose size no view fixes."""
-
-
-@lru_cache(maxsize=32)
-def _untouched(name: str, size: int) -> np.ndarray:
-    """The memory of an argument of which addresses count alone: without values nobody touches it,
-    and launches that follow one another share it."""
-    return np.zeros(size, np.uint8)
-
-
-class UnknownBinding(Binding):
-    """Arguments of a launch without values: buffers and tiles hold nothing, and scalars are those
-    given. `told` names a scalar that is not, in words."""
-
-    told = "argument `{0}`, which is not given (--arg {0}=…)"
-
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.assumed: set[str] = set()  # buffers whose size nothing fixes
-        self.reached: dict[str, Needed] = {}  # of buffers that are not given: what views reach
-
-    def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
-        is_given = value.name in given
-        return super()._scalar(value, type_, given) if is_given else self._unknown(value)
-
-    def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> Any:
-        is_given = value.name in given
-        return super()._tensor(value, type_, given) if is_given else self._unknown(value)
-
-    def _register(self, value: Value, type_: Any, given: dict[str, Any]) -> Any:
-        is_given = value.name in given
-        return super()._register(value, type_, given) if is_given else self._unknown(value)
-
-    def _unknown(self, value: Value) -> Unknown:
-        return Unknown(self.told.format(value.name), value.name)
-
-    def _buffer(
-        self,
-        value: Value,
-        type_: PtrType | MemRefType | ViewType,
-        given: dict[str, Any],
-        needed: Needed | None,
-    ) -> None:
-        if value.name in given:
-            super()._buffer(value, type_, given, needed)
-            return
-        if needed is None or not needed.is_whole:
-            self.assumed.add(value.name)
-        if needed is not None:
-            self.reached[value.name] = needed
-        size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
-        try:
-            content = _untouched(value.name, size) if size <= _SHARED else np.zeros(size, np.uint8)
-        except (MemoryError, ValueError) as problem:
-            raise LimitError(f"`{value.name}` would have {size:,} bytes") from problem
-        self._add_buffer(value, type_.elem, content, (0,), is_own=True)
-
-    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
-        if value.name in given:
-            super()._tile_input(value, type_, given)
-        elif not results.is_output(self.function, value):
-            self.tile_inputs[value.name] = np.empty(0)  # its bytes have a value, nobody knows which
-
-    def _made_on_chip(self, value: Value, type_: MemRefType, needed: Needed) -> np.ndarray:
-        return np.empty(needed.shape, argument_dtype(type_.elem))  # nobody knows which
-
-    def fill_tiles(self, core: Core) -> None:
-        """Tiles have no content."""
-
-
-class ShapeBinding(UnknownBinding):
-    """Arguments of a launch of which only the time is asked for: content does not matter, not even
-    where it is given."""
-
-    told = "the scalar argument `{0}`"
-
-    def _buffer(
-        self,
-        value: Value,
-        type_: PtrType | MemRefType | ViewType,
-        given: dict[str, Any],
-        needed: Needed | None,
-    ) -> None:
-        self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,), is_own=True)
-
-    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
-        """A tile holds nothing."""
-
-
-class RunPlaceBinding(UnknownBinding):
-    """Arguments of a launch without values, with the scalars that a run would have."""
-
-    def _unknown(self, value: Value) -> Any:
-        if isinstance(value.type, ScalarType):
-            return Binding._scalar(self, value, value.type, {})
-        return super()._unknown(value)
-
-
-class RunShapeBinding(RunPlaceBinding, ShapeBinding):
-    """The same where only the time is asked for."""
 
 
 def _in_words(needed: Needed, elem: DType, kind: str) -> str:

@@ -23,10 +23,10 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, replace
 from ptosim.language.frontend import Front
 from ptosim.language.same_blocks import difference
-from ptosim.launch.binding import RunShapeBinding, ShapeBinding
 from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.prepared import Args, Prepared, RunOptions, prepare
 from ptosim.launch.timing import all_blocks, bridge_of, in_waves, report_of
+from ptosim.launch.unknown_binding import RunShapeBinding, ShapeBinding
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks

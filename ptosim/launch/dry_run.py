@@ -33,10 +33,10 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import tells_core
-from ptosim.launch.binding import ASSUMED_BYTES, UnknownBinding
 from ptosim.launch.extents import Needed
 from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.prepared import NORMAL, Prepared, RunOptions, prepare
+from ptosim.launch.unknown_binding import ASSUMED_BYTES, UnknownBinding
 from ptosim.machine.core import Core
 
 if TYPE_CHECKING:

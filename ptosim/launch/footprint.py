@@ -12,24 +12,22 @@ box: what came in since took the place of any line, so ever less of a box is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import exp, inf, prod
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
 from ptosim.language.same_blocks import global_windows, loops_around, roots_of
-from ptosim.language.toolchains import BLOCK, told_by
+from ptosim.language.toolchains import BLOCK
+from ptosim.launch.intervals import Numbers, Range, is_one
 from ptosim.machine.affine import now
 from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.time.report.figures import Figures, Footprint
-
-Range = tuple[Any, Any]
-"""The least and the greatest number that a value may be: whole numbers, or arrays of them."""
 
 MIB = 1 << 20
 MOST_PLACES = 1 << 14
@@ -83,149 +81,6 @@ class _Box:
         return lines * prod((sizes[d] for d in outer), start=1)
 
 
-# -- between which numbers a value lies ----------------------------------------------------------
-
-
-class _Numbers:
-    """Follows numbers to constants, arguments and counters; `pinned` are values that are known one
-    by one, as arrays."""
-
-    def __init__(
-        self, value_of: Callable[[Value], Any], blocks: int, functions: Iterable[Any]
-    ) -> None:
-        self.value_of = value_of
-        self.blocks = blocks
-        self.arguments: set[Value] = set()
-        self.counters: dict[Value, Operation] = {}
-        for function in functions:
-            self.arguments.update(function.args)
-            for op in function.ops:
-                if op.has("counted") and op.regions[0].blocks[0].values:
-                    self.counters[op.regions[0].blocks[0].values[0]] = op
-        self.pinned: dict[Any, Range] = {}
-        self.known: dict[Value, Range | None] = {}
-
-    def pin(self, values: Mapping[Any, Range]) -> None:
-        """Take some values as known from now on."""
-        self.pinned, self.known = dict(values), {}
-
-    def of(self, value: Value | None, const: Any = None) -> Range | None:
-        """Return the range of a value; None if it depends on more than is followed."""
-        if value is None or value.const is not None:
-            const = const if value is None else value.const
-            is_number = isinstance(const, int) and not isinstance(const, bool)
-            return (const, const) if is_number else None
-        if value in self.pinned:
-            return self.pinned[value]
-        if value not in self.known:
-            self.known[value] = None  # a value that follows from itself is not followed
-            self.known[value] = self._of(value)
-        return self.known[value]
-
-    def operand(self, operand: Any) -> Range | None:
-        """Return the range of an operand of the text."""
-        if not isinstance(operand, Operand):
-            return None
-        return self.of(operand.value, operand.const)
-
-    def _of(self, value: Value) -> Range | None:
-        op = value.owner
-        if told_by(value) == BLOCK:
-            return self.pinned.get(BLOCK, (0, self.blocks - 1))
-        if value in self.arguments:
-            found = self.value_of(value)
-            return (found, found) if found.__class__ is int else None
-        if value in self.counters:
-            return self._counter(self.counters[value])
-        if op is None or op.regions:
-            return None
-        if op.has("tells_core"):
-            return self._told(op, value)
-        rule = _RULES.get(op.name.rpartition(".")[2])
-        if rule is None or op.name.partition(".")[0] not in ("arith", "index", "affine"):
-            return None
-        ranges = [self.operand(o) for _, o in op.operands()]
-        if not ranges or any(r is None for r in ranges):
-            return None
-        return rule(*ranges)
-
-    def _told(self, op: Operation, value: Value) -> Range | None:
-        word = op.name.rpartition(".")[2]
-        if word == "get_block_idx":
-            return self.pinned.get(BLOCK, (0, self.blocks - 1))
-        found = self.value_of(value)
-        if word == "get_subblock_idx":
-            return (0, 1)
-        return (found, found) if found.__class__ is int else None
-
-    def _counter(self, op: Operation) -> Range | None:
-        lower, upper, step = (self.operand(op.bound.get(n)) for n in ("lower", "upper", "step"))
-        if lower is None or upper is None or step is None:
-            return None
-        last = upper[1] - 1
-        if _is_one(lower) and _is_one(step) and np.all(step[0] > 0):
-            last = lower[0] + (last - lower[0]) // step[0] * step[0]
-        return lower[0], np.maximum(last, lower[0])
-
-
-def _is_one(r: Range) -> bool:
-    return bool(np.all(r[0] == r[1]))
-
-
-def _corners(word: Callable[[Any, Any], Any]) -> Callable[[Range, Range], Range]:
-    def found(a: Range, b: Range) -> Range:
-        all_ = [word(x, y) for x in a for y in b]
-        low, high = all_[0], all_[0]
-        for each in all_[1:]:
-            low, high = np.minimum(low, each), np.maximum(high, each)
-        return low, high
-
-    return found
-
-
-def _divided(a: Range, b: Range, up: int = 0) -> Range | None:
-    if np.any(b[0] <= 0) or np.any(a[0] < 0):
-        return None
-    if up:
-        return _corners(lambda x, y: -(-x // y))(a, b)
-    return _corners(lambda x, y: x // y)(a, b)
-
-
-def _rest(a: Range, b: Range) -> Range | None:
-    if np.any(b[0] <= 0) or np.any(a[0] < 0):
-        return None
-    same = (a[0] // b[0] == a[1] // b[0]) & (b[0] == b[1])
-    return np.where(same, a[0] % b[0], 0), np.where(same, a[1] % b[0], np.minimum(a[1], b[1] - 1))
-
-
-def _chosen(_: Range, a: Range, b: Range) -> Range:
-    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])
-
-
-def _same(a: Range, *_: Range) -> Range:
-    return a
-
-
-_RULES: dict[str, Callable[..., Range | None]] = {
-    "addi": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "muli": _corners(lambda x, y: x * y),
-    "minsi": lambda a, b: (np.minimum(a[0], b[0]), np.minimum(a[1], b[1])),
-    "maxsi": lambda a, b: (np.maximum(a[0], b[0]), np.maximum(a[1], b[1])),
-    "divui": _divided, "remui": _rest,
-    "ceildivui": lambda a, b: _divided(a, b, 1),
-    "select": _chosen, "index_cast": _same, "index_castui": _same, "extsi": _same, "extui": _same,
-    "trunci": _same,
-}  # fmt: skip
-for _word, _like in {
-    "divsi": "divui", "floordivsi": "divui", "remsi": "remui", "ceildivsi": "ceildivui",
-    "minui": "minsi", "maxui": "maxsi", "add": "addi", "sub": "subi", "mul": "muli",
-    "divu": "divui", "divs": "divui", "remu": "remui", "rems": "remui", "casts": "index_cast",
-    "castu": "index_cast",
-}.items():  # fmt: skip
-    _RULES[_word] = _RULES[_like]
-
-
 # -- boxes ---------------------------------------------------------------------------------------
 
 
@@ -241,7 +96,7 @@ class _Launch:
         hbm, self.l2 = (self.table.rows.get(name) for name in ("machine.hbm", "machine.l2"))
         self.granule = int(hbm.get("granule", 1)) if hbm is not None else 1
         functions = list(functions)
-        self.numbers = _Numbers(self._value, self.blocks, functions)
+        self.numbers = Numbers(self._value, self.blocks, functions)
         self.roots: dict[int, Value] = {}
         for function in functions:
             self.roots.update(roots_of(function.ops))
@@ -352,7 +207,7 @@ class _Launch:
         shape = [numbers.operand(o) for o in op.bound.get("shape") or ()]
         strides = [numbers.operand(o) for o in op.bound.get("strides") or ()]
         pointer: Value | None = op.bound["ptr"].value
-        known = all(r is not None and _is_one(r) for r in strides)
+        known = all(r is not None and is_one(r) for r in strides)
         if not known or pointer is None or any(r is None for r in shape):
             return None
         if not first:
@@ -375,7 +230,7 @@ class _Launch:
         total, op = 0, pointer.owner
         while op is not None and op.has("points_into"):
             offset = self.numbers.operand(op.bound.get("offset"))
-            if offset is None or not _is_one(offset) or np.ndim(offset[0]):
+            if offset is None or not is_one(offset) or np.ndim(offset[0]):
                 return None
             total += int(offset[0])
             inner = op.bound["ptr"].value

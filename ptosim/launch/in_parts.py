@@ -21,10 +21,10 @@ from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import replace
 from ptosim.language.frontend import Front
-from ptosim.launch.binding import RunPlaceBinding
 from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.prepared import LEAST, Args, Prepared, RunOptions, prepare
 from ptosim.launch.results import Result
+from ptosim.launch.unknown_binding import RunPlaceBinding
 from ptosim.machine.core import Core
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.functions import Commit

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
-from ptosim.engine.core.runners import form_of
+from ptosim.engine.core.bound import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink
-from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.enums import DType
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
-from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault, word_of
 
@@ -454,117 +451,3 @@ def meaning_of(inst: Inst) -> tuple[str, DType | None]:
         return "", None
     word, kind = word_of(inst.op)
     return (word + "u" * (kind == "u") if word else ""), type_.dtype
-
-
-# Which slots of a decoded program may hold what nobody knows before the run.
-
-
-OF_CORE = (SLOT_BLOCK, SLOT_BLOCK_NUM)
-"""What an operation that tells where it runs reads."""
-
-
-def sources_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
-    """Return the slots that an instruction reads."""
-    form = form_of(inst.run)
-    if form is not None:
-        taken = _of_form(form)[0]
-        # How far the variable of a loop goes is said by the test after its start.
-        test = form_of(program.insts[inst.pc + 1].run) if form[0] == "start" else None
-        return (*taken, test[2]) if test is not None else taken
-    if inst.kind is Kind.EXEC:
-        return tuple(_flat(slot for _, slot in inst.operands))
-    if inst.op is None:
-        return ()
-    found = [program.slots[v] for v in _values(inst.op) if v in program.slots]
-    return tuple(found) + (OF_CORE if inst.op.has("tells_core") else ())
-
-
-def targets_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
-    """Return the slots that an instruction may write: of the scalar unit also the handles that it
-    changes."""
-    form = form_of(inst.run)
-    if form is not None:
-        return _of_form(form)[1]
-    if inst.op is None or inst.kind is Kind.BRANCH:
-        return ()
-    results = [program.slots[v] for v in inst.op.results if v in program.slots]
-    named = [s for name, slot in inst.operands if name == "results" for s in _flat([slot])]
-    changed = sources_of(program, inst) if inst.kind is Kind.ACTION else ()
-    return (*results, *named, *(s for s in changed if s not in OF_CORE))
-
-
-def open_slots(program: DecodedProgram, seeds: Iterable[int]) -> frozenset[int]:
-    """Return the slots whose content may depend on `seeds` or on what memory holds."""
-    found = set(seeds)
-    found |= {slot for slot, held in enumerate(program.initial) if held.__class__ is Unknown}
-    flows = [(sources_of(program, i), targets_of(program, i)) for i in program.insts]
-    grows = True
-    while grows:
-        before = len(found)
-        for sources, targets in flows:
-            if not found.isdisjoint(sources):
-                found.update(targets)
-        grows = len(found) > before
-    return frozenset(found)
-
-
-@dataclass(slots=True, eq=False)
-class Flow:
-    """What of a program may meet what nobody knows: instructions with the slots that they read and
-    write, of those that are bound (`asked`) by place. `has_reads`: the scalar unit reads memory."""
-
-    insts: list[tuple[Inst, tuple[int, ...], tuple[int, ...]]]
-    asked: dict[int, tuple[int, ...]]
-    has_reads: bool
-
-
-def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:
-    """Return what may depend on `seeds` or on what memory holds."""
-    open_ = open_slots(program, seeds)
-    found = []
-    for inst in program.insts:
-        sources, targets = sources_of(program, inst), targets_of(program, inst)
-        if not (open_.isdisjoint(sources) and open_.isdisjoint(targets)):
-            found.append((inst, sources, targets))
-    asked = {i.pc: s for i, s, _ in found if i.kind is Kind.EXEC and i.semantics is not None}
-    reads = any(i.op is not None and i.op.has("reads_memory") for i in program.insts)
-    return Flow(found, asked, reads)
-
-
-def _of_form(form: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    match form:
-        case ("call", _, sources, result):
-            return tuple(sources), (result,)
-        case ("copy", sources, targets):
-            return tuple(sources), tuple(targets)
-        case ("start", step, sources, targets):
-            return (step, *sources), tuple(targets)
-        case ("next", variable, step, sources, targets):
-            return (variable, step, *sources), (variable, *targets)
-        case ("for", variable, upper, *_):
-            return (variable, upper), ()
-        case ("if" | "switch", condition, *_):
-            return (condition,), ()
-    return (), ()
-
-
-def _values(op: Operation) -> Iterator[Any]:
-    """The values among the operands of an operation."""
-    todo: list[Any] = list(op.bound.values())
-    while todo:
-        each = todo.pop()
-        if isinstance(each, Operand):
-            if each.value is not None:
-                yield each.value
-        elif isinstance(each, Clause):
-            todo.extend(each.operands.values())
-        elif isinstance(each, list):
-            todo.extend(each)
-
-
-def _flat(slots: Iterable[Any]) -> Iterator[int]:
-    for slot in slots:
-        if isinstance(slot, tuple):
-            yield from slot
-        else:
-            yield slot

@@ -17,7 +17,8 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import Flow, Symbol, sources_of
+from ptosim.engine.paths.flow import Flow, sources_of
+from ptosim.engine.paths.forms import Symbol
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
 from ptosim.engine.period.state import NEVER, START, bounds_of, opaque_results

@@ -15,6 +15,7 @@ from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
 from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.core.symbolic import Unknowns
+from ptosim.engine.paths.flow import Flow, flow_of, sources_of, targets_of
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -23,7 +24,6 @@ from ptosim.engine.paths.forms import (
     Assignment,
     Computed,
     Decision,
-    Flow,
     Form,
     Limit,
     Made,
@@ -32,13 +32,10 @@ from ptosim.engine.paths.forms import (
     Round,
     Symbol,
     Unknowable,
-    flow_of,
     is_of_buffer,
     meaning_of,
     range_of,
-    sources_of,
     symbol_of,
-    targets_of,
 )
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.types import ScalarType

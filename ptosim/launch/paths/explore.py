@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
+from ptosim.engine.paths.flow import Flow
 from ptosim.engine.paths.forms import (
     ARGUMENT,
     COUNT,
     INDEX,
     Assignment,
     Decision,
-    Flow,
     Limit,
     Noted,
     Symbol,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import open_slots, sources_of, targets_of
+from ptosim.engine.paths.flow import open_slots, sources_of, targets_of
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.types import PtrType, ScalarType

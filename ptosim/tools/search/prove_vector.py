@@ -14,7 +14,7 @@ import numpy as np
 
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.forms import sources_of, targets_of
+from ptosim.engine.paths.flow import sources_of, targets_of
 from ptosim.ground.ir.core import Clause, Operand
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
