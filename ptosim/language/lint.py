@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd
+from typing import Any
 
 from ptosim.ground.controls import has_bidi
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
@@ -67,13 +68,33 @@ def _unused(value: Value, code: str, what: str, source: Source, note: str = "") 
     )
 
 
+class _Buffers:
+    """What tiles are names of: tiles at one address have the same bytes."""
+
+    def __init__(self) -> None:
+        self._roots = Roots()
+        self._at: dict[tuple[str, Any], Value] = {}
+
+    def of(self, value: Value) -> Value:
+        """Return the first tile that has the bytes of this one."""
+        root = self._roots.of(value)
+        owner, type_ = root.owner, root.type
+        if owner is None or not owner.has("makes_storage") or not isinstance(type_, TileType):
+            return root
+        addr = owner.bound.get("addr")
+        if not isinstance(addr, Operand):
+            return root
+        place = addr.const if addr.value is None or addr.const is not None else addr.value
+        return self._at.setdefault((type_.loc, place), root)
+
+
 def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
     """Report tiles that operations fill and none reads. An operation with several results may have
     some that nobody needs; what a loop or a branch hands over is read there."""
     writers: dict[int, Operation] = {}
     tiles: dict[int, Value] = {}
     read: set[int] = set()
-    roots = Roots()
+    roots = _Buffers()
     for op in function.ops:
         for pair in joined(op) if not op.has("same_storage") else ():
             read.update(id(roots.of(value)) for value in pair)
@@ -118,14 +139,14 @@ _WHOLE = frozenset(
 def overwritten(function: Function, source: Source) -> Iterator[Diagnostic]:
     """Report a result that the next operation on the same tile overwrites unread. Only operations
     in a row count: what has regions, calls or changes extents ends the row."""
-    roots = Roots()
+    roots = _Buffers()
     for op in function.ops:
         for region in op.regions:
             for block in region.blocks:
                 yield from _overwritten(block.ops, roots, source)
 
 
-def _overwritten(ops: list[Operation], roots: Roots, source: Source) -> Iterator[Diagnostic]:
+def _overwritten(ops: list[Operation], roots: _Buffers, source: Source) -> Iterator[Diagnostic]:
     pending: dict[int, tuple[Operation, Value]] = {}
     for op in ops:
         if op.regions or op.has("call") or op.has("sets_valid") or op.has("jumps"):

@@ -86,6 +86,22 @@ def test_a_window_is_the_tile_that_it_is_of() -> None:
     assert [code for code, _ in lints(part, LOAD, DOUBLE, window, store)] == ["PTO7402"]
 
 
+def test_tiles_at_one_address_are_names_of_one_buffer() -> None:
+    """At level 3 a second tile at the address of another one has its bytes: what is read of one was
+    written to the other."""
+    at = "  %a{0} = arith.constant {0} : i64\n  %{1} = pto.alloc_tile addr = %a{0} : !t\n"
+    head = HEAD.replace("  %t = pto.alloc_tile : !t\n", at.format(0, "t"))
+    head = head.replace("  %u = pto.alloc_tile : !t\n", at.format(16384, "u"))
+    name = "  %w = pto.alloc_tile addr = %a0 : !t\n"
+    fill = "  pto.texpands ins(%f : f32) outs(%w : !t)\n"
+    work = (LOAD, DOUBLE, STORE, fill, DOUBLE, STORE)
+    assert lints(name, *work, head=head) == []
+    elsewhere = at.format(32768, "w")
+    assert lints(elsewhere, *work, head=head) == [
+        ("PTO7404", "what is written to `%w` is never read")
+    ]
+
+
 def test_a_result_that_is_overwritten_unread() -> None:
     fill = "  pto.texpands ins(%f : f32) outs(%t : !t)\n"
     assert lints(fill, LOAD, DOUBLE, STORE) == [
