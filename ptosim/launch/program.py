@@ -196,14 +196,25 @@ class LoadedProgram(Shown):
                 args, popped = self._of_stub(name, args)
                 options = replace(options, peer=peer, popped=popped)
             given = self._drawn(name, args, options)
-            try:
-                return self._in_orders(name, given, options, observers, schedules)
-            except UnsizedError:
-                sizes = self._accessed(name, given, options)
-                if not sizes:
-                    raise
-                options = replace(options, sizes=sizes)
-                return self._in_orders(name, given, options, observers, schedules)
+            return self._sized(name, given, options, observers, schedules)
+
+    def _sized(
+        self,
+        entry: str,
+        given: Args,
+        options: RunOptions,
+        observers: Sequence[Any],
+        schedules: int,
+    ) -> Result:
+        """Run with arrays that are left out as large as the text says, or as what it reaches."""
+        try:
+            return self._in_orders(entry, given, options, observers, schedules)
+        except UnsizedError:
+            sizes = self._accessed(entry, given, options)
+            if not sizes:
+                raise
+            options = replace(options, sizes=sizes)
+            return self._in_orders(entry, given, options, observers, schedules)
 
     def _of_stub(self, entry: str, args: Args) -> tuple[Args, dict[str, Any]]:
         """The arguments apart from what a stub pushes: arrays by the names of popped tiles. Raises

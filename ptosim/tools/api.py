@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,35 +185,60 @@ def check_source(
         checked.findings = _with_cures(front, checked.findings, options)
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
-    from ptosim.launch.program import LoadedProgram  # brings NumPy, which the text does without
+    from ptosim.launch.program import LoadedProgram  # brings NumPy
 
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
     args, facts = _facts(args or {}, assume, sidecar)
     paths = _Paths(runs, facts, blocks)
-
-    def again(text: Source) -> list[Diagnostic]:
-        other = Checked(run_frontend(text, options), [])
-        if other.front.sink.is_rejected:
-            return list(other.front.sink)
-        changed = LoadedProgram.of(other.front, profile, switches)
-        _follow(other, changed, entries, args, paths, to_the_end=bool(dry_run))
-        return other.findings
-
-    try:
-        _follow(checked, program, entries, args, paths, to_the_end=bool(dry_run))
+    following = _Following(options, profile, switches, entries, args, paths, bool(dry_run))
+    with _told_if_used_up(checked):
+        following.follow(checked, program)
         if cures and any(d.code == "PTO5006" for d in checked.findings):
-            _mend_flags(checked, again)
+            _mend_flags(checked, following.again)
         if contract:
             _contracts(checked, program, entries, args)
         if redundant and front.sync == "manual":
             _judge_sync(checked, program, entries, args)
+    return checked
+
+
+@contextmanager
+def _told_if_used_up(checked: Checked) -> Iterator[None]:
+    """Of a budget that is used up tell what was found until then."""
+    try:
+        yield
     except BudgetError as reached:
         known = {_fault(d) for d in checked.findings}
         checked.findings += [d for d in reached.findings if _fault(d) not in known]
         reached.checks, reached.findings = [checked], list(checked.findings)
         raise
-    return checked
+
+
+class _Following(NamedTuple):
+    """How a text is followed, and a changed one after it."""
+
+    options: FrontOptions
+    profile: str
+    switches: Mapping[str, str] | None
+    entries: Sequence[str]
+    args: Mapping[str, Any]
+    paths: _Paths
+    to_the_end: bool
+
+    def follow(self, checked: Checked, program: LoadedProgram) -> None:
+        """Add what following brings out."""
+        _follow(checked, program, self.entries, self.args, self.paths, to_the_end=self.to_the_end)
+
+    def again(self, text: Source) -> list[Diagnostic]:
+        """Return what a changed text has."""
+        from ptosim.launch.program import LoadedProgram
+
+        other = Checked(run_frontend(text, self.options), [])
+        if other.front.sink.is_rejected:
+            return list(other.front.sink)
+        self.follow(other, LoadedProgram.of(other.front, self.profile, self.switches))
+        return other.findings
 
 
 class _Paths(NamedTuple):
