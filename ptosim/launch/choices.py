@@ -20,7 +20,7 @@ from ptosim.launch.description import (
 )
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sources import is_function_of, open_source, source_path, split_part
+from ptosim.launch.sources import function_named, open_source, source_path, split_part
 
 _RUN_OPTIONS = tuple(
     f.name for f in fields(RunOptions) if f.name not in ("in_place", "sizes", "popped")
@@ -64,9 +64,10 @@ class Choices:
     def completed(self) -> Choices:
         """Return the choices with what the sidecar of the program says where they are open. Raises
         UsageError if it is malformed."""
+        function = function_named(self.file) if self.entry is None else None
+        if function is not None:
+            return replace(self, file=function[0], entry=function[1]).completed()
         file, part = split_part(self.file)
-        if part and self.entry is None and file != "-" and is_function_of(file, part):
-            return replace(self, file=file, entry=part).completed()
         sidecar = None if file == "-" else sidecar_of(source_path(file), part)
         if sidecar is None:
             return self

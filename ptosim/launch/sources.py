@@ -216,13 +216,17 @@ def part_named(source: Source, name: str) -> Source:
     raise UsageError(f"{source.name} has no part `{name}`", help=what)
 
 
-def is_function_of(file: str, name: str) -> bool:
-    """True for the name of a function in a file that is one program: `FILE#name` is its entry."""
+def function_named(name: str) -> tuple[str, str] | None:
+    """Return the file and the function of `FILE#name` where the file is one program that has such a
+    function: that is its entry. None for other names."""
+    file, part = split_part(name)
+    if not part or file == "-":
+        return None
     source = read_source(_path(file))
-    has_one = _SEPARATOR.search(source.text) is None
-    return (
-        has_one and re.search(rf"\bfunc\.func\b[^@(]*@{re.escape(name)}\b", source.text) is not None
-    )
+    if _SEPARATOR.search(source.text) is not None:
+        return None
+    is_one = re.search(rf"\bfunc\.func\b[^@(]*@{re.escape(part)}\b", source.text) is not None
+    return (file, part) if is_one else None
 
 
 def the_only(source: Source) -> Source:

@@ -18,7 +18,7 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
 from ptosim.language.verify.structure import ask_profile
 from ptosim.launch.description import Sidecar, sidecar_of
-from ptosim.launch.sources import parts, path_of, read_source, the_only
+from ptosim.launch.sources import function_named, parts, path_of, read_source, the_only
 from ptosim.ops.lower.logical.pressure import spills
 
 if TYPE_CHECKING:
@@ -52,13 +52,16 @@ def load(
     `legacy` what other dates spell is read too. A file's sidecar (`kernel.toml` beside
     `kernel.pto`) says what is left open: target, level, sync, compat, profile (else hw). Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
-    mean nothing or a file that cannot be read.
+    mean nothing or a file that cannot be read. `FILE#name` is the function of that name as `entry`.
 
     A kernel in C++ (by its suffix, or by what is in it) is read for an `entry`: a kernel or launch
     wrapper with its template arguments, `name<float, 64>`; without one it is the only one there is.
     `defines` are macros by name."""
-    text = the_only(read_source(source, filename))
     path = path_of(source)
+    function = function_named(str(source)) if path is not None and entry is None else None
+    if function is not None:
+        source, entry = function
+    text = the_only(read_source(source, filename))
     sidecar = sidecar_of(path, text.part) if path is not None else None
     kept = sidecar.options if sidecar is not None else {}
     options = FrontOptions(

@@ -128,7 +128,7 @@ def test_an_array_that_is_no_number_of_tiles_is_told(tmp_path, cli):
     assert cli("run", str(path), *words, "--arg", "t=zeros:f32:1024").code == 2
 
 
-def test_a_function_is_chosen_behind_the_name_of_its_file(tmp_path, cli):
+def test_a_function_is_chosen_after_the_name_of_its_file(tmp_path, cli):
     """`FILE#name`: the entry, where the file is one program."""
     path = tmp_path / "two.pto"
     again = WAITS.replace("@half", "@first").replace(
@@ -141,4 +141,5 @@ def test_a_function_is_chosen_behind_the_name_of_its_file(tmp_path, cli):
     for name in ("first", "second"):
         told = cli("run", f"{path}#{name}", *words)
         assert (told.code, f"entry {name}" in told.out) == (0, True), told.err
+        assert ptosim.load(f"{path}#{name}").entries == [name]
     assert cli("run", f"{path}#third", *words).code == 2
