@@ -25,17 +25,8 @@ from ptosim.machine.core import Core
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.unknown import Unknown
 
-_SHARED = 64 << 20
-"""Bytes of memory that launches share, at most."""
 ASSUMED_BYTES = 4 << 20
 """Size of a buffer that is not given and whose size no view fixes."""
-
-
-@lru_cache(maxsize=32)
-def _untouched(name: str, size: int) -> np.ndarray:
-    """The memory of an argument of which addresses count alone: without values nobody touches it,
-    and launches that follow one another share it."""
-    return np.zeros(size, np.uint8)
 
 
 class UnknownBinding(Binding):
@@ -80,7 +71,7 @@ class UnknownBinding(Binding):
             self.reached[value.name] = needed
         size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
         try:
-            content = _untouched(value.name, size) if size <= _SHARED else np.zeros(size, np.uint8)
+            content = np.zeros(size, np.uint8)  # costs nothing until it is touched
         except (MemoryError, ValueError) as problem:
             raise LimitError(f"`{value.name}` would have {size:,} bytes") from problem
         self._add_buffer(value, type_.elem, content, (0,), is_own=True)

@@ -6,7 +6,8 @@ to, and nothing may change outside of what it writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ class Perturbed:
 
     is_on = True
     met: frozenset[str] = frozenset()
+    unsure: Mapping[int, Any] = MappingProxyType({})
 
     def __init__(self, machine: Machine, ops: frozenset[str], *, is_exact: bool = False) -> None:
         self.machine, self.ops, self.is_exact = machine, ops, is_exact

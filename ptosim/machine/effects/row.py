@@ -90,9 +90,9 @@ def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
 
 
 def rows_are_apart(op: Operation, target: str) -> bool:
-    """True if each row of its results depends on that row of its sources alone (`apart`: of some
-    variants)."""
-    return op.has("rows_apart") or access_entry(op, "apart", target) is not None
+    """True if each row of its results depends on that row of its sources alone: a trait, or an
+    access entry where only some variants are so."""
+    return op.has("rows_apart") or access_entry(op, "rows_apart", target) is not None
 
 
 def _space(op: Operation, name: str) -> str | None:

@@ -71,6 +71,7 @@ class _Known:
         self.span, self.mhz, self.start = report.span, report.mhz, report.start
         self.blocks, self.cube_cores = report.blocks, report.cube_cores
         self.pipes, self.bound = report.pipes, report.bound
+        self.executed = report.executed
         self._moved = report.moved()
         self._prints = {self._touching(report.table): report.footprint}
 
