@@ -402,11 +402,16 @@ def _together(blocks: Blocks, done: list[Done], shared: list[np.ndarray], cost: 
 
 
 def _definedness(blocks: Blocks, done: list[Done]) -> Definedness:
-    """What the blocks wrote: with values, for none of them has a finding."""
+    """What the blocks wrote: with values, for none of them has a finding. Slots of FIFOs are the
+    library's: what is in them counts for no run as written by the program."""
     found = Definedness()
     if blocks.monitor is not None and blocks.monitor.chosen.defined:
+        ends = [end for c in blocks.launch.machine.cores for end in c.cluster.fifos.ends.values()]
+        slots = {end.gm[0] for end in ends if end.gm is not None}
         for name, given in blocks.launch.binding.arrays.items():
             reaches = [r.written.get(given.number, EMPTY) for one in done for r in one.reaches]
+            if given.number in slots:
+                reaches = []
             place = given.offset, given.size
             found.add_ranges(name, union(reaches), place, given.elem, given.shape)
     return found

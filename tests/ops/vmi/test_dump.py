@@ -3,11 +3,11 @@ which target it is, which of its functions is the entry."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import UnsupportedError
-from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.shell.main import main
 from ptosim.tools.api import check_source
@@ -64,7 +64,7 @@ def test_other_targets_do_not_run_it(target, tmp_path):
         assert main([command, str(path), "--target", target]) == 5
 
 
-def test_a_function_with_vectors_is_no_entry():
+def test_a_function_with_vectors_is_no_entry_of_a_host_but_can_be_run():
     text = f"""module attributes {{pto.target_arch = "a5"}} {{
   func.func @twice(%v: {VECTOR}) -> {VECTOR} {{
     %r = pto.vmi.vadd %v, %v : {VECTOR}, {VECTOR} -> {VECTOR}
@@ -73,5 +73,6 @@ def test_a_function_with_vectors_is_no_entry():
 }}
 """
     assert codes(text) == ["PTO2306"]
-    with pytest.raises(UsageError, match="cannot be launched"):
-        ptosim.load(text).run()
+    ramp = np.arange(64, dtype=np.float32)
+    result = ptosim.load(text).run({"v": ramp})
+    assert np.array_equal(result.outputs["r"], 2 * ramp)
