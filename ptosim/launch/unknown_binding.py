@@ -3,7 +3,6 @@ it, or no memory at all."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
