@@ -17,26 +17,12 @@ from ptosim.engine.watch.monitor import attach
 from ptosim.engine.watch.shadow import Shadow
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.examples import example_of
-from ptosim.ground.isa.rows import TARGETS, isa
-from ptosim.ground.isa.schema import EXECUTED
+from ptosim.ground.isa.rows import isa
 from ptosim.launch import launch, schedules
 from ptosim.machine.effects.account import DEFINED
-from tests.ops.semantics.test_footprints_of_examples import argument
+from tests.ops.semantics.test_footprints_of_examples import argument, cases
 
 pytestmark = pytest.mark.sampled(60)
-
-
-def cases() -> list[tuple[str, str]]:
-    """Operations with an example that runs, and a target each."""
-    found = []
-    for name in isa().names():
-        definition = isa().get(name)
-        example = example_of(definition) if definition is not None else None
-        if definition is None or example is None or example.not_run:
-            continue
-        having = [t for t in TARGETS if definition.status[t] in EXECUTED]
-        found += [(name, t) for t in having if example.target in (None, t)]
-    return found
 
 
 Memories = dict[Any, np.ndarray]
