@@ -157,7 +157,7 @@ TYPES = frozenset(
 CONSTANTS = {
     "DYNAMIC": number(-1), "INFINITY": Num(FLOAT, math.inf), "NAN": Num(FLOAT, math.nan),
     "FLT_MAX": Num(FLOAT, 3.4028234663852886e38), "FLT_MIN": Num(FLOAT, 1.1754943508222875e-38),
-    "CV_CORE_SYNC": number(2), "FLT_EPSILON": Num(FLOAT, 1.1920928955078125e-07),
+    "FLT_EPSILON": Num(FLOAT, 1.1920928955078125e-07),
     "M_PI": Num(SCALARS["double"], math.pi),
     "INT_MAX": number(2**31 - 1), "INT_MIN": number(-(2**31)),
     "UINT_MAX": number(-1, SCALARS["uint32_t"]), "SIZE_MAX": number(-1, SCALARS["uint64_t"]),

@@ -14,6 +14,7 @@ from ptosim.language.cpp.declared import (
     struct_name,
     text,
 )
+from ptosim.language.cpp.forms import table
 from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
@@ -105,6 +106,8 @@ class Names(Templates):
             return ArrayType(SCALARS["uint32_t"], 2 if word == "TRandomKey" else 4)
         if word in library.CONSTANTS:
             return library.CONSTANTS[word]
+        if word in table()["constants"]:
+            return number(table()["constants"][word]["value"])
         if word in library.ENUMS:
             return Named(word)
         return None
