@@ -3,10 +3,11 @@
 A program is launched once, for one of the values. Every number that depends on a scalar that is
 left open is kept with what it would be for each of the other values. While every instruction does
 the same for all, what the run is and holds is what each of theirs would be: rounds that ten
-thousand numbers of rounds have in common are executed once. Where an instruction would do something else (a
-loop ends, a tile has other valid columns) the process is forked, and the copy goes on alone, with
-its own numbers, its sanitizers and its expressions, to its own end. So nothing is assumed of how a
-program depends on a scalar, and each value has gone through the whole of its own run."""
+thousand numbers of rounds have in common are executed once. Where an instruction would do something
+else (a loop ends, a tile has other valid columns) the process is forked, and the copy goes on
+alone, with its own numbers, its sanitizers and its expressions, to its own end. So nothing is
+assumed of how a program depends on a scalar, and each value has gone through the whole of its own
+run."""
 
 from __future__ import annotations
 
