@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from ptosim.ground.diagnostics.model import Diagnostic, rejected
+from ptosim.ground.diagnostics.model import Diagnostic, Trap, rejected
 from ptosim.ground.errors import UnsizedError, UsageError
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
@@ -196,7 +196,23 @@ class LoadedProgram(Shown):
                 args, popped = self._of_stub(name, args)
                 options = replace(options, peer=peer, popped=popped)
             given = self._drawn(name, args, options)
-            return self._sized(name, given, options, observers, schedules)
+            try:
+                result = self._sized(name, given, options, observers, schedules)
+            except Trap as trap:
+                trap.diagnostics = tuple(self._explained(name, given, options, trap.diagnostics))
+                raise
+        result.findings = self._explained(name, given, options, result.findings)
+        return result
+
+    def _explained(
+        self, entry: str, args: Args, options: RunOptions, found: Sequence[Diagnostic]
+    ) -> list[Diagnostic]:
+        """What a run found, with what the entry requires of its scalars that they break."""
+        if not found or options.sanitize == "none" or options.ranks != 1:
+            return list(found)
+        from ptosim.launch.paths.caller import explained  # most runs find nothing
+
+        return explained(self.front, self.profile, entry, args, options.block_num, found)
 
     def _sized(
         self,

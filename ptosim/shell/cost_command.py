@@ -7,7 +7,7 @@ import math
 import os
 from pathlib import Path
 
-from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.launch.choices import Choices
 from ptosim.launch.cost import BUFFERS, SHORT_KEYS
@@ -93,13 +93,23 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
                 terminal.findings(problem.diagnostics)
             known.rejected[str(choices.target)] = problem
     known.findings = [d for p in known.rejected.values() for d in p.diagnostics]
+    broken = _broken(options, asked[0]) if known.timed else []
     said = (options.view or (), options.by, str(options.file), launching.command_line(options))
-    report = cost_report(known, what_if, *said, base)
+    report = cost_report(known, what_if, *said, base, broken)
     report.exit_code = max((p.exit_code for p in known.rejected.values()), default=0)
     code = terminal.tell(report)
     if options.trace:
         _write_trace(options.trace, known.reports, options.trace_unit)
     return code
+
+
+def _broken(options: argparse.Namespace, choices: Choices) -> list[Diagnostic]:
+    """What the kernel requires that the scalars break, if its sidecar does not say all of them."""
+    if not (options.arg or options.block_num):
+        return []
+    program, blocks = choices.program(), choices.run_options("block_num").get("block_num")
+    entry = program.entry(choices.entry)
+    return launching.broken_by(program, entry, choices.arguments(), blocks)
 
 
 def _folder(options: argparse.Namespace, terminal: Terminal) -> Report:

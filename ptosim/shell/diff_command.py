@@ -6,12 +6,13 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Origin, ProgramError, Severity, Trap
+from ptosim.ground.diagnostics.model import Diagnostic, Origin, ProgramError, Severity, Trap
 from ptosim.ground.errors import BudgetError, UsageError
 from ptosim.ground.files import refuse_device
 from ptosim.ground.isa.targets import MachineDef, machine
@@ -103,12 +104,16 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
     if not options.prove or one.is_rejected or two.is_rejected:
         return _report(found, ("A", "B"), options)
     if scalars:
-        return _report(found, ("A", "B"), options, _for_all(options, target, scalars, terminal))
+        programs = _open(options, target, scalars)
+        outside = _outside(programs, scalars, terminal)
+        proof = _for_all(programs, scalars, options, terminal)
+        return _report(found, ("A", "B"), options, proof, outside)
     first, second = (_launched(options, file, target) for file in (options.first, options.second))
+    outside = _outside((first, second), {}, terminal)
     proof = judged_hard(first, second, prove(first, second, tolerance=options.tolerance))
     if options.certificate and proof.is_equal:
         certify(first, second, options.certificate, terminal)
-    return _report(found, ("A", "B"), options, proof)
+    return _report(found, ("A", "B"), options, proof, outside)
 
 
 def _scalars(options: argparse.Namespace) -> dict[str, range]:
@@ -144,18 +149,41 @@ def _range(name: str, text: str) -> range:
     return found
 
 
-def _for_all(
-    options: argparse.Namespace, target: str | None, scalars: Mapping[str, range],
-    terminal: Terminal,
-) -> Proof:  # fmt: skip
-    """Prove both equal for all values of some scalars. Arrays are as large as each launch needs,
-    but those that --arg gives."""
+def _open(
+    options: argparse.Namespace, target: str | None, scalars: Mapping[str, range]
+) -> list[Launched]:
+    """Both programs for a proof for all values of some scalars. Arrays are as large as each launch
+    needs, but those that --arg gives."""
     programs = [
         _launched(options, file, target, launching.pairs(options.arg).keys())
         for file in (options.first, options.second)
     ]
     for name in scalars:
         _check_scalar(programs[0].program, programs[0].entry, name)
+    return programs
+
+
+def _outside(
+    programs: Sequence[Launched], scalars: Mapping[str, range], terminal: Terminal
+) -> list[Diagnostic]:
+    """What the entries require that scalars break, the least or the largest of their values: a
+    text says it before the proof."""
+    found: dict[str, Diagnostic] = {}
+    ends = [{n: some[at] for n, some in scalars.items()} for at in ((0, -1) if scalars else (0,))]
+    for one, given in product(programs, ends):
+        args, name = {**(one.args or {}), **given}, one.program.entry(one.entry)
+        for each in launching.broken_by(one.program, name, args, one.block_num):
+            found.setdefault(each.message, each)
+    if terminal.format == "text":
+        terminal.findings(list(found.values()))
+    return list(found.values())
+
+
+def _for_all(
+    programs: Sequence[Launched], scalars: Mapping[str, range], options: argparse.Namespace,
+    terminal: Terminal,
+) -> Proof:  # fmt: skip
+    """Prove both equal for all values of some scalars."""
 
     def launch(given: Mapping[str, int]) -> tuple[Launched, Launched]:
         first, second = (replace(one, args={**(one.args or {}), **given}) for one in programs)
@@ -378,6 +406,7 @@ def _report(
     names: tuple[str, str],
     options: argparse.Namespace,
     proof: Proof | None = None,
+    outside: Sequence[Diagnostic] = (),
 ) -> Report:
     """Return the report; its exit code is 3 if a side is rejected, 5 if its target does not execute
     it, 1 if something is worse or a proof was asked for and is none; of what gave no values to
@@ -385,7 +414,7 @@ def _report(
     worse = found.regressions(options.slower, THRESHOLDS[launching.threshold(options)])
     told, proven = "", None
     if proof is not None:
-        proven = proof.to_dict()
+        proven = {**proof.to_dict(), "outside": [each.to_dict() for each in outside]}
         if proof.is_equal:
             told = f"equal {proof.about}: {proof.why} ({proof.elements:,} elements)"
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ptosim.engine.core.dump import Dump
     from ptosim.launch.choices import Choices
     from ptosim.launch.description import Tolerance
+    from ptosim.launch.program import LoadedProgram
     from ptosim.views.report import Ending
 
 
@@ -99,6 +101,17 @@ def left_out(choices: Choices, args: Mapping[str, Any]) -> dict[str, int]:
 
     program = choices.program()
     return chosen(program.front, program.profile, program.entry(choices.entry), args)
+
+
+def broken_by(
+    program: LoadedProgram, entry: str, args: Mapping[str, Any], blocks: int | None
+) -> list[Diagnostic]:
+    """Return what an entry requires that the scalars of a launch break."""
+    if not any(isinstance(value, Integral) for value in args.values()):
+        return []
+    from ptosim.launch.paths.caller import broken_by
+
+    return broken_by(program.front, program.profile, entry, args, blocks or 1)
 
 
 def told(left_out: Mapping[str, int]) -> str:

@@ -37,10 +37,14 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     )
     program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
+    args = choices.arguments()
     with terminal.busy(f"following {entry}"):
-        found = memory_map(front, profile, entry, choices.arguments())
+        found = memory_map(front, profile, entry, args)
     fields = header(program, entry)
-    report = map_report(found, fields, header_line(fields))
+    broken = []
+    if not front.sink.is_rejected:
+        broken = launching.broken_by(program, entry, args, choices.block_num)
+    report = map_report(found, fields, header_line(fields), broken)
     report.because = front.settings.reasons
     if front.sink.is_rejected:
         report.aside = [d for d in front.sink if d.code in _BUDGET]

@@ -169,11 +169,11 @@ def _joined(
     found: Sequence[Diagnostic], broken: Sequence[Diagnostic], terminal: Terminal
 ) -> list[Diagnostic]:
     """What a text said before the run is said by data with what the run found."""
-    if not broken or terminal.format == "text":
+    if not broken:
         return list(found)
-    from ptosim.launch.paths.caller import joined
+    from ptosim.launch.paths.caller import joined, untold
 
-    return joined(broken, found)
+    return untold(found, broken) if terminal.format == "text" else joined(broken, found)
 
 
 def _write_trace(options: argparse.Namespace, result: Result) -> None:
@@ -188,13 +188,10 @@ def _broken(
     sidecar does not say all of them."""
     if not (options.arg or options.block_num):
         return []
-    args, how = choices.arguments(), choices.run_options("block_num", "ranks", "sanitize")
-    whole = any(isinstance(value, (bool, int)) for value in args.values())
-    if not whole or how.get("sanitize") == "none" or how.get("ranks", 1) != 1:
+    how = choices.run_options("block_num", "ranks", "sanitize")
+    if how.get("sanitize") == "none" or how.get("ranks", 1) != 1:
         return []
-    from ptosim.launch.paths.caller import broken_by
-
-    return broken_by(program.front, program.profile, entry, args, how.get("block_num") or 1)
+    return launching.broken_by(program, entry, choices.arguments(), how.get("block_num"))
 
 
 def _bands(

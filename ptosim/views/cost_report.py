@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from ptosim.ground.diagnostics.model import ProgramError
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.error_bar import carriers
@@ -66,15 +66,19 @@ def cost_report(
     file: str,
     command: str,
     base: Sequence[CostReport] = (),
+    broken: Sequence[Diagnostic] = (),
 ) -> Report:
     """Return the report on a program that was timed; `views` are parts of its text, `by` what costs
     are joined by instead, `file` names a program that every target rejects;
-    `base` are the reports without what was changed."""
+    `base` are the reports without what was changed, `broken` what the kernel requires that its
+    scalars break."""
     timed = [(t.program, t.cost) for t in known.timed]
     heads = [header_line(header(program, report.entry)) for program, report in timed]
     targets = ", ".join([*(r.label for r in known.reports), *known.rejected])
     left_out = {name: value for t in known.timed for name, value in t.chosen.items()}
-    chosen = {"chosen": left_out} if left_out else {}
+    chosen: dict[str, object] = {"chosen": left_out} if left_out else {}
+    if broken:
+        chosen["findings"] = [each.to_dict() for each in broken]
 
     def text(room: Room) -> list[Part]:
         parts = cost_tables.renderables(timed, views, by, what_if, room.width, known.codes)
@@ -96,6 +100,7 @@ def cost_report(
         title=f"Cost of {timed[0][1].entry if timed else file} on {targets}",
         heads=heads,
         because="; ".join(dict.fromkeys(p.front.settings.reasons for p, _ in timed)),
+        aside=broken,
         is_quiet=True,
     )
 

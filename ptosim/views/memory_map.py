@@ -3,9 +3,10 @@ of each memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.launch.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 from ptosim.views.report import Lines, Part, Report, Room, Section
 from ptosim.views.table import bytes_text, number, table
@@ -27,11 +28,16 @@ KINDS = {
 _STYLES = {"same": "", "reuse": "green", "overlap": "bold red"}
 
 
-def map_report(found: MemoryMap, fields: dict[str, object], head: str) -> Report:
-    """Return the report; `fields` and `head` are the choices that it holds for."""
+def map_report(
+    found: MemoryMap, fields: dict[str, object], head: str, broken: Sequence[Diagnostic] = ()
+) -> Report:
+    """Return the report; `fields` and `head` are the choices that it holds for, `broken` what the
+    entry requires that they break."""
+    told = {"findings": [each.to_dict() for each in broken]} if broken else {}
     return Report(
         [Section("", lambda room: _renderables(found, room))],
-        lambda: {**fields, **found.to_dict()},
+        lambda: {**fields, **found.to_dict(), **told},
+        aside=broken,
         page=lambda: _page(found),
         title=f"Memory map of @{found.entry} on {found.target} ({found.chip})",
         heads=[head],

@@ -4,10 +4,11 @@ that nobody gave."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from ptosim.engine.paths.forms import DATA, Assignment
-from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import BudgetError, PtosimError
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import replace
@@ -31,7 +32,7 @@ def broken_by(
 ) -> list[Diagnostic]:
     """Return what an entry requires that the scalars of a launch of so many blocks break, on the
     paths that they take in its first and in its last block."""
-    whole = {n: int(v) for n, v in args.items() if isinstance(v, (int, bool))}
+    whole = _whole(args)
     if not whole:
         return []
     others = {name: value for name, value in args.items() if name not in whole}
@@ -53,16 +54,46 @@ def broken_by(
         return []  # the launch itself says what is wrong
 
 
+def _whole(args: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(value) for name, value in args.items() if isinstance(value, Integral)}
+
+
+def explained(
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: object,
+    blocks: int,
+    findings: Sequence[Diagnostic],
+) -> list[Diagnostic]:
+    """Return what a run of an entry found, with what the entry requires that its scalars break: it
+    is asked only where something was found, since a broken check of a run is a finding."""
+    found = list(findings)
+    is_bad = any(each.severity > Severity.NOTE for each in found)
+    if not is_bad or not isinstance(args, Mapping) or any(d.code == BROKEN for d in found):
+        return found
+    return joined(broken_by(front, profile, entry, args, blocks), found)
+
+
 def joined(broken: Sequence[Diagnostic], findings: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return what a run found after it was launched with values that are not allowed: what is told
     of a statement says what that requires."""
-    found = list(findings)
+    found = untold(findings, broken)
     for each in reversed(broken):
         same = [n for n, d in enumerate(found) if d.span is not None and d.span == each.span]
         for n in same:
             found[n] = replace(found[n], notes=(*found[n].notes, each.message))
         found[:0] = [] if same else [each]
     return found
+
+
+def untold(findings: Sequence[Diagnostic], told: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return findings without what was told before of the same launch."""
+    words = {each.message for each in told}
+    return [
+        replace(each, notes=tuple(note for note in each.notes if note not in words))
+        for each in findings if each.message not in words
+    ]  # fmt: skip
 
 
 def _is_assumed(run: PathRun) -> bool:

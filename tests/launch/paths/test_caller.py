@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import ptosim
@@ -34,6 +35,32 @@ def test_a_run_outside_says_which_statement_requires_what(cli, rows):
     (found,) = [f for f in data["findings"] if f["code"] == "PTO6101"]
     assert "@k requires 0 <= n <= 15, and it is launched with n = 17" in found["notes"]
     assert cli("run", rows, *MODES, "--arg", "n=17", "--fail-on", "warning").code == 1
+
+
+def test_a_program_that_is_run_says_it_beside_what_it_found(rows):
+    """The same from Python: of a run that found something the values are compared with what the
+    kernel requires."""
+    program = ptosim.load(rows, sync="manual")
+    told = "@k requires 0 <= n <= 15, and it is launched with n = 17"
+    (found,) = [f for f in program.run({"n": 17}).findings if f.code == "PTO6101"]
+    assert told in found.notes
+    (found,) = [f for f in program.run({"n": np.int32(17)}).findings if f.code == "PTO6101"]
+    assert told in found.notes
+    assert program.run({"n": 3}).findings == []
+
+
+def test_map_cost_and_proof_say_it_too(cli, rows):
+    told = cli("map", rows, *MODES, "--arg", "n=17")
+    assert (told.code, "@k requires 0 <= n <= 15" in told.err) == (0, True)
+    assert "PTO6055" not in cli("map", rows, *MODES, "--arg", "n=15").err
+    told = cli("cost", rows, *MODES, "--arg", "n=17", "--format", "json")
+    assert [f["code"] for f in json.loads(told.out)["findings"]] == ["PTO6055"]
+    both = "diff", rows, rows, *MODES, "--prove", "--forall"
+    assert "PTO6055" not in cli(*both, "n=0..15").err
+    told = cli(*both, "n=0..16")
+    assert "@k requires 0 <= n <= 15, and it is launched with n = 16" in told.err
+    (outside,) = json.loads(cli(*both, "n=0..16", "--format", "json").out)["proof"]["outside"]
+    assert outside["code"] == "PTO6055"
 
 
 @pytest.mark.parametrize("value", [0, 7, 15])
