@@ -172,8 +172,8 @@ def _outside(
     ends = [{n: some[at] for n, some in scalars.items()} for at in ((0, -1) if scalars else (0,))]
     for one, given in product(programs, ends):
         args, name = {**(one.args or {}), **given}, one.program.entry(one.entry)
-        for each in launching.broken_by(one.program, name, args, one.block_num):
-            found.setdefault(each.message, each)
+        for broken in launching.broken_by(one.program, name, args, one.block_num):
+            found.setdefault(broken.message, broken)
     if terminal.format == "text":
         terminal.findings(list(found.values()))
     return list(found.values())
