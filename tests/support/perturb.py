@@ -16,7 +16,7 @@ from ptosim.engine.core.bound import Bound, Inst, Moved
 from ptosim.engine.watch.options import parse
 from ptosim.ground.errors import PtosimError
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import REGISTER, Effects, effects_of
+from ptosim.machine.effects.account import REGISTER, effects_after
 from ptosim.machine.effects.ranges import intervals
 from ptosim.machine.effects.strided import Touch, touched_bytes
 from ptosim.ops.base.binding import OpFault
@@ -53,16 +53,18 @@ class Perturbed:
         """Look at an operation the first time that it takes effect."""
         first = bound.first if isinstance(bound, Moved) else bound
         binding, name = first.binding, inst.operation.name
-        if name not in self.ops or bound is not first or binding.done is not None:
+        if name not in self.ops or bound is not first:
+            return
+        if binding.done is not None and binding.done() is not None:  # threads: nobody listens
             return
         if binding.sync is not None or binding.signals or binding.awaits or binding.made:
             return
-        commit, effects = bound.commit, effects_of(binding)
+        commit = bound.commit
 
         def looked() -> None:
             if name not in self.seen:
                 self.seen.add(name)
-                self._look(name, core, effects, commit)
+                self._look(name, core, binding, commit)
             commit()
 
         bound.commit = looked
@@ -84,17 +86,18 @@ class Perturbed:
 
     # -- one operation ----------------------------------------------------------------------------
 
-    def _look(self, name: str, core: Core, effects: Effects, commit: Callable[[], Any]) -> None:
-        added = effects.writes if effects.is_atomic else ()  # to what is there
-        reads = self._mask([*effects.reads, *effects.found, *added])
-        writes = self._mask([*effects.writes, *(r for r, _ in effects.spoils)])
+    def _look(self, name: str, core: Core, binding: Any, commit: Callable[[], Any]) -> None:
         memories = {place: self._memory(place) for place in self._places(core)}
         before = {place: memory.copy() for place, memory in memories.items()}
-        none = {place: np.zeros(len(m), bool) for place, m in memories.items()}
-        read = {p: reads.get(p, none[p]) for p in memories}
-        written = {p: writes.get(p, none[p]) for p in memories}
         try:
             commit()
+            (effects,) = effects_after(binding)
+            added = effects.writes if effects.is_atomic else ()  # to what is there
+            reads = self._mask([*effects.reads, *effects.found, *added])
+            writes = self._mask([*effects.writes, *(r for r, _ in effects.spoils)])
+            none = {place: np.zeros(len(m), bool) for place, m in memories.items()}
+            read = {p: reads.get(p, none[p]) for p in memories}
+            written = {p: writes.get(p, none[p]) for p in memories}
             after = {place: memory.copy() for place, memory in memories.items()}
             for place in memories:
                 extra = (before[place] != after[place]) & ~written[place]

@@ -30,8 +30,8 @@ from ptosim.ground.records import replace
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import (
     DEFINED,
-    Effects,
     acts_on_memory,
+    effects_after,
     effects_of_action,
     reached_by,
 )
@@ -91,6 +91,8 @@ class Monitor(Marks):
             bound.commit = ordered if touches is None else _in_turn(touches, ordered)
             return
         if binding.done is not None:
+            if binding.touches is None and self.chosen.defined:
+                self.overlaps.look(access_of(core, inst, binding, self.shadow), binding.values)
             bound.commit = self._afterwards(core, inst, agent, binding, commit)
             return
         access = self._access(core, inst, bound, first)
@@ -251,10 +253,10 @@ class Monitor(Marks):
 
         def watched() -> None:
             commit()
-            if not self.is_on or binding.done is None:
+            if not self.is_on:
                 return
             known = agent.pending[0] if agent.pending else None
-            for number, effects in enumerate(binding.done() or (Effects(),)):
+            for number, effects in enumerate(effects_after(binding)):
                 if number and known is not None:  # one operation, issued once
                     agent.pending.appendleft(known)
                 self._check(agent, noted(core, inst, effects, self.shadow), inst)()

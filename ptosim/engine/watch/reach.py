@@ -17,7 +17,13 @@ from ptosim.engine.watch.monitor import Monitor
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import Effects, acts_on_memory, effects_of, effects_of_action
+from ptosim.machine.effects.account import (
+    Effects,
+    acts_on_memory,
+    effects_after,
+    effects_of,
+    effects_of_action,
+)
 from ptosim.machine.effects.ranges import intervals, union
 from ptosim.machine.effects.strided import Strided, Touch, touched_bytes
 from ptosim.ops.base.binding import Binding
@@ -135,7 +141,7 @@ class GlobalReach:
 
         def noted() -> None:
             commit()
-            for effects in binding.done():
+            for effects in effects_after(binding):
                 self._add(self._of(effects))
 
         return noted

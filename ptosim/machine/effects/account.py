@@ -8,7 +8,7 @@ What operations that the scalar unit executes itself do to memory and registers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ptosim.ground.ir.core import Operation
@@ -83,6 +83,7 @@ class Bound(Protocol):
     copied: list[tuple[Touch, Touch]]
     carried: set[str]
     found: list[Touch]
+    done: Callable[[], Sequence[Effects] | None] | None
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -98,6 +99,19 @@ class Bound(Protocol):
 def effects_of(binding: Bound) -> Effects:
     """Return what an operation does to memory and registers."""
     found = _of_pointers(binding) if binding.touches is not None else _of_operands(binding)
+    return _with_registers(binding, found)
+
+
+def effects_after(binding: Bound) -> Sequence[Effects]:
+    """Return what an operation did whose data decide what it reaches, step by step; what it may do
+    where it was not executed, and has told nothing."""
+    told = binding.done() if binding.done is not None else None
+    if told is None:
+        return (effects_of(binding),)
+    return [_with_registers(binding, one) for one in told or (Effects(),)]
+
+
+def _with_registers(binding: Bound, found: Effects) -> Effects:
     read, written = registers(binding.op, binding.target)
     found.reads += [register(binding.core, name) for name in read]
     found.writes += [register(binding.core, name) for name in written]
@@ -145,8 +159,11 @@ def _of_operands(binding: Bound) -> Effects:
         if role is Role.SCRATCH:
             _add_scratch(op, reached, target, found)
             continue
-        is_kept = name == kept.get("of") and name in binding.covered  # around a window
-        if role in READ and not is_kept:
+        is_kept = name == kept.get("of")
+        if is_kept and kept.get("is_whole"):  # a hint: what was there stays
+            found.spoils.append((reached, None))
+            continue
+        if role in READ and not (is_kept and name in binding.covered):  # around a window
             found.reads.append(reached)
         if role is not Role.IN:
             found.writes.append(reached)

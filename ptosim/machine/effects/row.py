@@ -20,9 +20,11 @@ neither."""
 
 @lru_cache(maxsize=4096)
 def roles(op: Operation) -> tuple[tuple[str, Role], ...]:
-    """Return what an operation does with each of its operands, in the order of its row."""
+    """Return what an operation does with each of its operands, in the order of its row; scratch that
+    its form has no operand for, and that is placed all the same, comes last."""
     operands = op.variant.operands if op.variant is not None else ()
-    return tuple((o.name, o.role) for o in operands)
+    named = {o.name: o.role for o in operands}
+    return tuple((named | {n: Role.SCRATCH for n in op.scratch or () if n not in named}).items())
 
 
 @lru_cache(maxsize=4096)
@@ -64,6 +66,9 @@ def bound_values(op: Operation, values: Mapping[str, Any]) -> Iterator[tuple[str
                 yield operand.name, operand.role, entry
         elif value is not None:
             yield operand.name, operand.role, value
+    for name, role in roles(op)[len(op.variant.operands) if op.variant is not None else 0 :]:
+        if values.get(name) is not None:
+            yield name, role, values[name]
 
 
 def flag_key(op: Operation) -> tuple[str, str, str]:

@@ -12,6 +12,8 @@ from functools import partial
 import numpy as np
 
 from ptosim.machine.core import Core
+from ptosim.machine.effects.account import Effects
+from ptosim.machine.effects.strided import Touch
 from ptosim.machine.numbers.sorting import merge_order, sorted_order, until_one_is_empty
 from ptosim.machine.storage import view_dtype
 from ptosim.ops.base.binding import Binding
@@ -63,7 +65,10 @@ def vmrgsort4(op: Binding) -> Commit:
             require(op, where, where.start, where.start + length * 8 * repeats)
         tell = writes if where is target else reads
         tell(op, where, length * 8 * repeats)
-    return partial(_merge_all, op.core, sources, target, lengths, repeats, suspends)
+    done: list[Effects] = []
+    if suspends:  # the scores decide how far it comes
+        op.done = lambda: done or None
+    return partial(_merge_all, op.core, sources, target, lengths, repeats, done, suspends)
 
 
 def _merge_all(
@@ -72,9 +77,10 @@ def _merge_all(
     target: Place,
     lengths: list[int],
     repeats: int,
+    done: list[Effects],
     suspends: bool,
 ) -> None:
-    at, taken = target.start, [0] * 4
+    at, taken, reached = target.start, [0] * 4, Effects()
     for r in range(repeats):
         lists = [
             _records(where, where.start + r * length * 8, length)
@@ -82,8 +88,17 @@ def _merge_all(
         ]
         merged, taken = merge(lists, suspends=suspends)
         target.data[at : at + len(merged) * 8] = merged.reshape(-1)
+        reached.writes.append(_at(target, at, len(merged)))
+        for where, length, count in zip(sources, lengths, taken, strict=True):
+            looked = min(count + 1, length)  # the record after the last one taken was compared
+            reached.reads.append(_at(where, where.start + r * length * 8, looked))
         at += sum(lengths) * 8
+    done[:] = [reached]
     core.registers["vms4_sr"] = sum(count << 16 * k for k, count in enumerate(taken))
+
+
+def _at(where: Place, start: int, count: int) -> Touch:
+    return Touch(where.operand, where.core, where.where, start, count * 8)
 
 
 def _records(where: Place, start: int, count: int) -> np.ndarray:

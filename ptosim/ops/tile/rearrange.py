@@ -7,6 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from ptosim.machine.effects.account import Effects
+from ptosim.machine.effects.strided import Touch
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.tile.tables import warn_shared
@@ -48,17 +50,37 @@ def _joined_by_bytes(op: Binding) -> Commit:
     if dst.v_row == 0:
         return nothing
     op.report("PTO6607", "joins by counts of bytes, assumed to be in column 0 of each row")
-    rows, size = dst.v_row, dst.dtype.itemsize
+    sums = op.region("dstIdx", dst.v_row, 1)[:, 0]
+    return _join_of(op, dst.v_row, sums)
+
+
+def _join_of(op: Binding, rows: int, sums: np.ndarray | None) -> Commit:
+    """The effect of both forms; `sums` receives the bytes of each row."""
     sources, counts, out = _joined(op, rows)
-    sums = op.region("dstIdx", rows, 1)[:, 0]
+    size = op.tile("dst").dtype.itemsize
+    done: list[np.ndarray] = []
+    op.done = lambda: [_joining(op, rows, *done)] if done else None
 
     def join() -> None:
-        given = [c.astype(np.int64) for c in counts]
-        _check_counts(op, given, size)
-        _join_rows(out, sources, [g // size for g in given])
-        sums[...] = (given[0] + given[1]).astype(sums.dtype)
+        done[:] = first, second = [c.astype(np.int64) for c in counts]
+        _check_counts(op, [first, second], size)
+        _join_rows(out, sources, [first // size, second // size])
+        if sums is not None:
+            sums[...] = (first + second).astype(sums.dtype)
 
     return join
+
+
+def _joining(op: Binding, rows: int, first: np.ndarray, second: np.ndarray) -> Effects:
+    """What a join did: the counts of bytes say what it read and wrote."""
+    effects = Effects([*_rows(op, "src0", first), *_rows(op, "src1", second)])
+    effects.writes += _rows(op, "dst", first + second)
+    for name, reached in (
+        ("src0Idx", effects.reads), ("src1Idx", effects.reads), ("dstIdx", effects.writes)
+    ):  # fmt: skip
+        if op.has(name):
+            reached += _rows(op, name, np.full(rows, op.tile(name).dtype.itemsize))
+    return effects
 
 
 def _joined(op: Binding, rows: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
@@ -94,15 +116,21 @@ def _check_counts(op: Binding, given: list[np.ndarray], size: int) -> None:
 def tconcatidx(op: Binding) -> Commit:
     """dst[r] = the first src0Idx[r, 0] bytes of src0's row, then the first src1Idx[r, 0] of
     src1's."""
-    rows, size = op.tile("dst").v_row, op.tile("dst").dtype.itemsize
-    sources, counts, out = _joined(op, rows)
+    return _join_of(op, op.tile("dst").v_row, None)
 
-    def join() -> None:
-        given = [c.astype(np.int64) for c in counts]
-        _check_counts(op, given, size)
-        _join_rows(out, sources, [g // size for g in given])
 
-    return join
+def _rows(op: Binding, name: str, sizes: np.ndarray) -> list[Touch]:
+    """So many bytes from the start of each row of a tile, of rows of one size at once."""
+    tile = op.tile(name)
+    ends = np.flatnonzero(np.diff(sizes)) + 1
+    return [
+        Touch(
+            name, op.core, tile.type.loc, tile.addr + int(low) * tile.row_bytes, int(sizes[low]),
+            ((int(high - low), tile.row_bytes),),
+        )
+        for low, high in zip([0, *ends], [*ends, len(sizes)], strict=True)
+        if high > low and sizes[low]
+    ]  # fmt: skip
 
 
 def _join_rows(out: np.ndarray, sources: list[np.ndarray], counts: list[np.ndarray]) -> None:

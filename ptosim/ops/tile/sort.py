@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ptosim.ground.ir.types import MAX_REPEATS
+from ptosim.machine.effects.account import SCRATCHED, Effects, effects_of
+from ptosim.machine.effects.strided import Touch
 from ptosim.machine.numbers.sorting import merge_order, sorted_order, until_one_is_empty
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import Binding, OpFault, tile_array
@@ -174,6 +176,8 @@ def merge_lists(op: Binding) -> Commit:
     merged, taken = _merge_target(tmp, dst, total)
     out = tile_array(dst, (dst.v_col,), (dst.dtype.itemsize,), dst.dtype)
     nan, dtype, exhausted = op.switch("sort.nan"), tiles[0].dtype, bool(op.attr("exhausted"))
+    sizes: list[int] = []
+    op.done = lambda: [_merged(op, dst, sizes[-1])] if sizes else None
 
     def merge() -> None:
         given = np.concatenate(lists)
@@ -185,8 +189,18 @@ def merge_lists(op: Binding) -> Commit:
             _note_counts(op, order, lengths)
         merged[: len(order)] = given[order]
         out[...] = taken.copy()
+        sizes[:] = [len(order) * _RECORD]
 
     return merge
+
+
+def _merged(op: Binding, dst: Tile, size: int) -> Effects:
+    """What a merge did: dst takes what scratch held before it after so many bytes of records."""
+    effects, rest = effects_of(op), dst.v_col * dst.bits // 8 - size
+    if rest > 0:
+        tail = Touch("dst", op.core, dst.type.loc, dst.addr + size, rest)
+        effects.spoils.append((tail, SCRATCHED))
+    return effects
 
 
 def _merge_target(tmp: Tile | None, dst: Tile, total: int) -> tuple[np.ndarray, np.ndarray]:

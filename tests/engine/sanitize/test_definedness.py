@@ -217,3 +217,36 @@ def test_an_atomic_update_outside_of_threads_writes_its_element():
     result = ptosim.load(ATOMIC, target="a5").run({"p": np.arange(4, dtype=np.int32), "v": 7})
     assert result.outputs["p"].tolist() == [7, 1, 2, 3]
     assert result.definedness["p"].tolist() == [True, False, False, False]
+
+
+# -- where data decide how much there is -------------------------------------------------------------
+
+
+def joined(stored: int, fetched: bool = False) -> list[str]:
+    """Codes of findings where 8 of 64 bytes of each source row are joined, and so many elements of
+    each row stored; `fetched`: the result of a prefetch is stored."""
+    k = Kernel("a5")
+    x, y, n = k.tile("x", "f32", 8, 16), k.tile("y", "f32", 8, 32), k.tile("n", "i32", 8, 8)
+    k.load("src", k.alias("pto.treshape", "part", x, v_row=8, v_col=2))
+    k.op("pto.texpands", [("%cbytes", "i32")], [n])
+    k.lines.insert(0, "%cbytes = arith.constant 8 : i32")
+    k.op("pto.tconcatidx", [x, x, n, n], [y])
+    if fetched:
+        k.op("pto.tprefetch", [k.view("near", "f32", (8, 32))], [y])
+    k.store(k.alias("pto.treshape", "out", y, v_row=8, v_col=stored), "dst")
+    given = {"src": np.ones((8, 2), np.float32), "dst": np.zeros((8, stored), np.float32)}
+    if fetched:
+        given["near"] = np.ones((8, 32), np.float32)
+    return [d.code for d in k.run(given).findings if d.severity.word != "note"]
+
+
+def test_a_join_by_counts_reads_and_writes_what_they_say():
+    """Of the sources two columns were loaded, and two of each are taken: four have values."""
+    assert joined(4) == []
+    assert joined(5) == ["PTO7101"]
+
+
+def test_a_prefetch_leaves_its_tile_as_it_is():
+    """It is a hint: what was there before it stays, and nothing else is there."""
+    assert joined(4, fetched=True) == []
+    assert joined(5, fetched=True) == ["PTO7101"]

@@ -111,14 +111,8 @@ def launched(name: str, target: str, first: Launched | None, monkeypatch) -> Lau
 LEFT = {
     "pto.tpush": "slots of FIFOs in global memory have a book of their own",
     "pto.comm.tnotify": "so have signals",
-    "pto.tget": "its staging tiles count as written, and are not",
-    "pto.tprefetch": "a hint: its tile counts as written, and is not",
-    "pto.tconcatidx": "counts that it reads decide how far it writes; said is the whole row",
-    "pto.vmrgsort4": "values decide how many records it writes; said are all",
-    "pto.tmrgsort": "on A2/A3 its scratch is bytes of the simulator's own",
 }
-"""What is known to be otherwise: of all but the first two a read of what they did not write is not
-told."""
+"""What is known to be otherwise."""
 
 
 @pytest.mark.parametrize(("name", "target"), [c for c in cases() if c[0] not in LEFT])
