@@ -20,8 +20,8 @@ neither."""
 
 @lru_cache(maxsize=4096)
 def roles(op: Operation) -> tuple[tuple[str, Role], ...]:
-    """Return what an operation does with each of its operands, in the order of its row; scratch that
-    its form has no operand for, and that is placed all the same, comes last."""
+    """Return what an operation does with each of its operands, in the order of its row; placed
+    scratch that its form has no operand for comes last."""
     operands = op.variant.operands if op.variant is not None else ()
     named = {o.name: o.role for o in operands}
     return tuple((named | {n: Role.SCRATCH for n in op.scratch or () if n not in named}).items())

@@ -163,8 +163,8 @@ class Binding:
     listed; what it copies as it is, values or none, is in `copied`, and in `carried` the operands
     of which it does nothing else. `moved` gives the effect with its one window of global memory at
     another place (an offset in elements), None where that has to be bound anew. `done` says
-    afterwards what an operation did whose data decide what it reaches, None where it did not. Engines put their own sink
-    into `emit`; `prints` is where `tprint` and `print` write. Each tile operand is as many tiles of
+    afterwards what an operation did whose data decide what it reaches, None where it did not.
+    Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write. Each tile operand is as many tiles of
     equal shape as `stacked` says, one below the other. `at_once` says which transfers (`read` of
     global memory, `fill` of it) happen as soon as they are bound."""
 
