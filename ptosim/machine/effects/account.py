@@ -156,12 +156,9 @@ def _of_operands(binding: Bound) -> Effects:
         if one is not None:
             (found.reads if role is Role.IN else found.writes).append(one)
             continue
-        if role is Role.SCRATCH:
-            _add_scratch(op, reached, target, found)
-            continue
         is_kept = name == kept.get("of")
-        if is_kept and kept.get("is_whole"):  # a hint: what was there stays
-            found.spoils.append((reached, None))
+        if role is Role.SCRATCH or (is_kept and kept.get("is_whole")):
+            _add_scratch(op, reached, target, found)
             continue
         if role in READ and not (is_kept and name in binding.covered):  # around a window
             found.reads.append(reached)
@@ -212,8 +209,10 @@ def _add_beyond(binding: Bound, found: Effects) -> None:
 
 def _add_scratch(op: Operation, reached: Reached, target: str, found: Effects) -> None:
     """Scratch has no meaningful value afterwards where the library uses it; A5 leaves most of it
-    alone, and what its operations keep there (group maxima, scales) is a result like others."""
-    effect = scratch_effect(op, reached.operand, target)
+    alone, and what its operations keep there (group maxima, scales) is a result like others. A
+    destination comes here where the operation is a hint, which keeps all of it."""
+    is_hint = (access_entry(op, "keeps", target) or {}).get("is_whole", False)
+    effect = ScratchEffect.KEPT if is_hint else scratch_effect(op, reached.operand, target)
     if effect is ScratchEffect.USED:
         found.spoils.append((reached, SCRATCHED))
     elif effect is ScratchEffect.KEPT:

@@ -164,9 +164,9 @@ class Binding:
     of which it does nothing else. `moved` gives the effect with its one window of global memory at
     another place (an offset in elements), None where that has to be bound anew. `done` says
     afterwards what an operation did whose data decide what it reaches, None where it did not.
-    Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write. Each tile operand is as many tiles of
-    equal shape as `stacked` says, one below the other. `at_once` says which transfers (`read` of
-    global memory, `fill` of it) happen as soon as they are bound."""
+    Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write. Each tile
+    operand is as many tiles of equal shape as `stacked` says, one below the other. `at_once` says
+    which transfers (`read` of global memory, `fill` of it) happen as soon as they are bound."""
 
     op: Operation
     values: Mapping[str, Any]
