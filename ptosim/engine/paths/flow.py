@@ -1,19 +1,77 @@
-"""Which slots of a decoded program may hold what nobody knows before the run."""
+"""Which slots of a decoded program may hold what nobody knows before the run, and loops with a
+condition that count their rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Clause, Operand, Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
 from ptosim.machine.unknown import Unknown
+from ptosim.ops.scalar.numbers import word_of
 
 OF_CORE = (SLOT_BLOCK, SLOT_BLOCK_NUM)
 """What an operation that tells where it runs reads."""
+
+
+class Counted(NamedTuple):
+    """A loop that goes on while a variable of it is less than something, or as large (`more` is 1):
+    the operation that compares them, the variable before each round, where it begins, ends, and
+    what each round adds."""
+
+    test: Operation
+    variable: Any
+    lower: Operand
+    upper: Operand
+    step: Operand
+    more: int
+
+
+_ENDING = {"lt": ("lhs", "rhs", 0), "le": ("lhs", "rhs", 1), "gt": ("rhs", "lhs", 0),
+           "ge": ("rhs", "lhs", 1)}  # fmt: skip
+"""Comparisons while which a loop goes on: where its variable is, and its end."""
+
+
+def counted(op: Operation | None) -> Counted | None:
+    """Return how a loop with a condition counts its rounds; None for any other operation, and where
+    it does not count them."""
+    if op is None or not op.has("loop") or op.has("counted") or len(op.regions) != 2:
+        return None
+    before, after = (region.blocks[0] for region in op.regions)
+    inside = {id(v) for block in (before, after) for v in block.values}
+    inside |= {id(v) for each in op.walk() if each is not op for v in each.results}
+    condition = before.ops[-1]
+    test = _maker(before.ops, condition.bound["condition"])
+    ending = _ENDING.get(word_of(test)[0]) if test is not None else None
+    if test is None or ending is None:
+        return None
+    left, right, more = ending
+    variable, upper = test.bound[left].value, test.bound[right]
+    at = _index(before.values, variable)
+    then = _index([o.value for o in condition.bound["values"]], variable)
+    if at is None or then is None or id(upper.value) in inside:
+        return None
+    gain = _maker(after.ops, after.ops[-1].bound["values"][at])
+    if gain is None or word_of(gain)[0] != "add":
+        return None
+    one, other = gain.bound["lhs"], gain.bound["rhs"]
+    step = other if one.value is after.values[then] else one
+    own = one if step is other else other
+    if own.value is not after.values[then] or id(step.value) in inside:
+        return None
+    return Counted(test, variable, op.bound["init"][at], upper, step, more)
+
+
+def _maker(ops: Sequence[Operation], operand: Operand) -> Operation | None:
+    return next((op for op in ops if any(v is operand.value for v in op.results)), None)
+
+
+def _index(values: Sequence[Any], value: Any) -> int | None:
+    return next((n for n, each in enumerate(values) if each is value), None)
 
 
 def sources_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
@@ -23,6 +81,10 @@ def sources_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
         taken = _of_form(form)[0]
         # How far the variable of a loop goes is said by the test after its start.
         test = form_of(program.insts[inst.pc + 1].run) if form[0] == "start" else None
+        loop = counted(inst.op) if form[0] == "copy" else None
+        if loop is not None:
+            ends = (operand.value for operand in (loop.upper, loop.step))
+            return (*taken, *(program.slots[v] for v in ends if v is not None))
         return (*taken, test[2]) if test is not None else taken
     if inst.kind is Kind.EXEC:
         return tuple(_flat(slot for _, slot in inst.operands))

@@ -338,11 +338,12 @@ class Limit:
 class Noted:
     """Of one run: its decisions in their order, its bounds, each once, and the one that it broke.
     `symbols` are those that it met, `computed` the forms that the instructions which were asked
-    for made, in their order."""
+    for made, in their order, `ends` values with which a loop ends that goes on and on."""
 
     decisions: list[Decision] = field(default_factory=list)
     limits: dict[Any, Limit] = field(default_factory=dict)
     broken: Limit | None = None
+    ends: Mapping[Symbol, int] = field(default_factory=dict)
     symbols: dict[Symbol, int] = field(default_factory=dict)
     computed: dict[int, list[Form]] = field(default_factory=dict)
 

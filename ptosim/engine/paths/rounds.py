@@ -17,15 +17,15 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.flow import Flow, sources_of
+from ptosim.engine.paths.flow import Flow, counted, sources_of
 from ptosim.engine.paths.forms import Symbol
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
-from ptosim.engine.period.state import NEVER, START, bounds_of, opaque_results
+from ptosim.engine.period.state import NEVER, START, Bounds, bounds_of, opaque_results
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.rounds import Moving, Sweep
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, moves
+from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, moves, now
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
 
@@ -149,14 +149,32 @@ class ProvenLoops(FollowedLoops):
         for heads in self._known:
             for head in heads:
                 head.gap = _GAP
+        self._counting = [counted(inst.op) for inst in self._heads]
+        """Loops with a condition that count their rounds."""
+        tests = {id(loop.test): n for n, loop in enumerate(self._counting) if loop is not None}
+        compares = {i.pc: tests[id(i.op)] for i in engine.program.insts if id(i.op) in tests}
+        self._own = {**self.numbers, **compares}
+        """Of what says if a loop goes on the number of the loop."""
 
     def _pays(self, core: Core, number: int) -> bool:
-        return (
-            number in self._asked and bounds_of(self.engine, self._heads[number], core) is not None
-        )
+        return number in self._asked and self._bounds(core, number) is not None
+
+    def _bounds(self, core: Core, number: int) -> Bounds | None:
+        """Where a loop is that counts its rounds."""
+        head = self._heads[number]
+        loop = self._counting[number]
+        if loop is None:
+            return bounds_of(self.engine, head, core)
+        slots = self.engine.program.slots
+        parts = [
+            operand.const if operand.value is None else now(core.slots[slots[operand.value]])
+            for operand in (loop.lower, loop.upper, loop.step)
+        ]
+        at = now(core.slots[slots[loop.variable]])
+        return Bounds(*parts, at) if all(v.__class__ is int for v in (*parts, at)) else None
 
     def _look(self, core: Core, number: int) -> None:
-        bounds = bounds_of(self.engine, self._heads[number], core)
+        bounds = self._bounds(core, number)
         if bounds is not None and bounds.round <= self._asked.get(number, 0):
             self._counted(core)[number] = 1
             return
@@ -183,7 +201,7 @@ class ProvenLoops(FollowedLoops):
         if not self.trials:
             return super()._execute_one(core)
         pc, known, trial = core.pc, list(Horizon.levels), self.trials[-1]
-        is_own = core.stalled is None and self.numbers.get(pc) == trial.number
+        is_own = core.stalled is None and self._own.get(pc) == trial.number
         is_own = is_own and core.index == trial.core
         Horizon.levels[:] = [ENDLESS] * len(known)
         try:
@@ -196,7 +214,7 @@ class ProvenLoops(FollowedLoops):
             Horizon.levels[:] = known[: len(Horizon.levels)]
 
     def _begin(self, core: Core, number: int, states: Any, rounds: int) -> None:
-        bounds = bounds_of(self.engine, self._heads[number], core)
+        bounds = self._bounds(core, number)
         super()._begin(core, number, states, rounds)
         self._limits.append({})
         self._at.append(bounds.round - 1 if bounds is not None else 0)

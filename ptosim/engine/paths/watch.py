@@ -8,6 +8,7 @@ form (`seeds.py`); all others are executed as in any run."""
 from __future__ import annotations
 
 import operator
+from contextlib import suppress
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
 from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.core.symbolic import Unknowns
-from ptosim.engine.paths.flow import Flow, flow_of, sources_of, targets_of
+from ptosim.engine.paths.flow import Counted, Flow, counted, flow_of, sources_of, targets_of
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -24,6 +25,7 @@ from ptosim.engine.paths.forms import (
     Assignment,
     Computed,
     Decision,
+    Env,
     Form,
     Limit,
     Made,
@@ -38,6 +40,7 @@ from ptosim.engine.paths.forms import (
     symbol_of,
 )
 from ptosim.ground.diagnostics.model import Severity
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
@@ -53,6 +56,15 @@ _FIRST = 6
 
 class Void(Exception):
     """A run broke a check on values that are only assumed: what it found does not count."""
+
+
+class GoesOn(Exception):
+    """A loop that data end goes on and on with what is assumed of them: `ends` are values with
+    which it ends."""
+
+    def __init__(self, ends: Mapping[Symbol, int]) -> None:
+        super().__init__()
+        self.ends = ends
 
 
 class Paths(Unknowns):
@@ -127,6 +139,9 @@ class Paths(Unknowns):
             case ("call", function, taken, result):
                 return self._call(inst, function, taken, result)
             case ("copy", taken, given):
+                loop = counted(inst.op)
+                if loop is not None:
+                    return self._of_counted(program, inst, loop, (taken, given))
                 return self._copy(inst, taken, given)
             case ("start", step, taken, given):
                 return self._start(program, inst, step, taken, given)
@@ -210,6 +225,47 @@ class Paths(Unknowns):
 
         return advance
 
+    def _of_counted(
+        self, program: DecodedProgram, inst: Inst, loop: Counted, moved: tuple[Any, Any]
+    ) -> Callable[[Any], Any]:
+        """A copy that such a loop makes: at its start, into a round, for the next one, or when it
+        is left: then its variable is what its rounds made of it."""
+        half, copy = self._half, self._copy(inst, *moved)
+        variable = program.slots[loop.variable]
+        first, leave = (next(i.pc for i in insts if i.op is inst.op)
+                        for insts in (program.insts, reversed(program.insts)))  # fmt: skip
+        ends = [
+            operand.const if operand.value is None else program.slots[operand.value]
+            for operand in (loop.upper, loop.step)
+        ]
+        are_slots = [operand.value is not None for operand in (loop.upper, loop.step)]
+
+        def start(slots: list[Any]) -> None:
+            before = slots[half + variable]
+            copy(slots)
+            if inst.pc != first:
+                if isinstance(before, Round):
+                    slots[half + variable] = before.after(slots[variable])
+                return
+            upper, step = (
+                _part(slots, half, end) if is_slot else end
+                for end, is_slot in zip(ends, are_slots, strict=True)
+            )
+            lower = _part(slots, half, variable)
+            upper = _end(upper, loop)
+            if any(isinstance(part, Form) for part in (lower, upper, step)):
+                slots[half + variable] = Round(slots[variable], lower, upper, step, 0)
+
+        def left(slots: list[Any]) -> None:
+            copy(slots)
+            for slot in moved[1]:
+                form = slots[half + slot]
+                if isinstance(form, Round):
+                    parts = form.lower, form.upper, form.step
+                    slots[half + slot] = Computed(slots[slot], _after_rounds, parts)
+
+        return left if inst.pc == leave else start if variable in moved[1] else copy
+
     def _opaque(
         self, inst: Inst, sources: tuple[int, ...], targets: tuple[int, ...]
     ) -> Callable[[Any], Any]:
@@ -267,6 +323,8 @@ class Paths(Unknowns):
 
     def _branch(self, inst: Inst, condition: int, then: int) -> Callable[[Any], Any]:
         half, run = self._half, inst.run
+        loop = counted(inst.op)
+        is_open = loop is None and inst.op is not None and inst.op.has("loop")
 
         def test(slots: list[Any]) -> int:
             self._settle(slots, inst, condition)
@@ -274,10 +332,27 @@ class Paths(Unknowns):
             following: int = run(slots)
             if form is not None:
                 is_then = following == then
+                if loop is not None and isinstance(form, Computed):
+                    self._decided(slots, inst, _counting(form, loop), is_then)
+                    return following
                 self._decided(slots, inst, Computed(is_then, bool, (form,), "cast"), is_then)
+                if is_then and is_open and slots[half][inst.pc] > ROUNDS:
+                    self._end_it(form)
             return following
 
         return test
+
+    def _end_it(self, form: Form) -> None:
+        """Data that say whether a loop goes on are, after some rounds, such that it ends."""
+        for symbol in sorted(form.own, key=lambda s: s.name):
+            if symbol.kind != DATA:
+                continue
+            for value in (0, 1, 2, -1, symbol.low, symbol.high):
+                tried = {**self.noted.symbols, symbol: value}
+                is_inside = symbol.low <= value <= symbol.high
+                with suppress(*CANNOT):
+                    if is_inside and not form.value(Env(tried)):
+                        raise GoesOn({symbol: value})
 
     def _choice(self, inst: Inst, selector: int) -> Callable[[Any], Any]:
         half, run = self._half, inst.run
@@ -387,7 +462,8 @@ class Paths(Unknowns):
         memory: Any = pointer.memory
         writes = sum(m == memory and a < byte + size and byte < b for m, a, b in self._written)
         name = f"{self._engine.machine.buffers[memory].name}[{byte // size}]"
-        return f"{name} after write {writes}" if writes else name
+        name = f"{name} after write {writes}" if writes else name
+        return self._time(name) if _is_condition(inst.op) else name
 
     def _time(self, name: str) -> str:
         """A name that counts how often it was given."""
@@ -509,6 +585,42 @@ class Paths(Unknowns):
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
         sources = sources_of(self._engine.program, inst)
         return {s: _part(core.slots, self._half, s) for s in sources}
+
+
+def _is_condition(op: Operation | None) -> bool:
+    """True for what a loop does to decide if it goes on: another agent may change what it reads."""
+    above = op.parent if op is not None else None
+    return above is not None and above.has("loop") and len(above.regions) == 2 and any(
+        op is each for each in above.regions[0].blocks[0].ops
+    )  # fmt: skip
+
+
+def _after_rounds(lower: int, upper: int, step: int) -> int:
+    return lower + step * max(0, -(-(upper - lower) // step)) if step > 0 else lower
+
+
+def _counting(form: Computed, loop: Counted) -> Form:
+    """The test of a loop that counts: its variable is less than what ends it."""
+    compare, more = form.function, loop.more
+    is_first = isinstance(form.sources[0], Round)
+    variable, upper = form.sources if is_first else form.sources[::-1]
+    if not isinstance(variable, Round):
+        return form
+
+    def less(at: int, end: int) -> Any:
+        return compare(at, end - more) if is_first else compare(end - more, at)
+
+    word = "ltu" if form.word.endswith("u") else "lt"
+    return Computed(form.now, less, (variable, _end(upper, loop)), word)
+
+
+def _end(upper: Any, loop: Counted) -> Any:
+    """What the variable of a loop has to be less than."""
+    if not loop.more:
+        return upper
+    now = upper.now if isinstance(upper, Form) else upper
+    is_form = isinstance(upper, Form)
+    return Computed(now + 1, lambda end: end + 1, (upper,)) if is_form else now + 1
 
 
 def _part(slots: list[Any], half: int, slot: int) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
+from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.flow import Flow
 from ptosim.engine.paths.forms import (
     ARGUMENT,
@@ -20,7 +21,7 @@ from ptosim.engine.paths.forms import (
     range_of,
 )
 from ptosim.engine.paths.rounds import Assumed, ProvenLoops, Shown
-from ptosim.engine.paths.watch import ROUNDS, Paths, Void
+from ptosim.engine.paths.watch import ROUNDS, GoesOn, Paths, Void
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile
@@ -203,6 +204,8 @@ class Search:
             if run.outcome is not None:
                 self.reached[decision.key] = True
         base = {**assignment, **run.noted.symbols}
+        if run.noted.ends:
+            self._push({**base, **run.noted.ends}, repairs, first=True)
         if run.noted.broken is not None:
             self._repair(run, base, repairs)
         if run.outcome is not None:
@@ -250,6 +253,8 @@ class Search:
                 outcome = None  # data that it met later does not occur like that
         except Void:
             outcome = None
+        except GoesOn as loop:
+            outcome, domain.noted.ends = None, loop.ends
         launch.forget()
         return PathRun(assignment, domain.noted, outcome, launch.engine.executed)
 
@@ -366,9 +371,16 @@ def is_forced_in(run: PathRun, at: int) -> bool:
     return is_forced(decisions[at], decisions[:at], facts_of_symbols(run.noted.symbols))
 
 
+def is_loop(decision: Decision) -> bool:
+    """True for one that says if a loop makes another round."""
+    inst = decision.inst
+    is_for = (form_of(inst.run) or ("",))[0] == "for"
+    return is_for or (inst.op is not None and inst.op.has("loop"))
+
+
 def line_of(front: Front, inst: Inst) -> int:
     """Return the line of an instruction."""
     return front.source.line_column(inst.operation.start)[0] if inst.op is not None else 0
 
 
-__all__ = ["Explored", "PathRun", "PtosimError", "explore", "line_of"]
+__all__ = ["Explored", "PathRun", "PtosimError", "explore", "is_loop", "line_of"]

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
-from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.forms import COUNT, DATA, INDEX, Decision, Env, Limit, Symbol
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
-from ptosim.launch.paths.explore import Explored, PathRun, line_of
+from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.solve import Space
 
 MOST_BOUNDS = 48
@@ -212,14 +211,10 @@ def _conditions(limit: Limit, run: PathRun, explored: Explored) -> list[Decision
             taken.setdefault(decision.inst.pc, set()).add(decision.outcome)
     found = {
         d.inst.pc: d for d in run.noted.decisions[: limit.after]
-        if not d.form.symbols & limit.symbols and not _is_loop(d)
+        if not d.form.symbols & limit.symbols and not is_loop(d)
         and len(seen.get(d.inst.pc, ())) == 1 < len(taken.get(d.inst.pc, ()))
     }  # fmt: skip
     return list(found.values())
-
-
-def _is_loop(decision: Decision) -> bool:
-    return (form_of(decision.inst.run) or ("",))[0] == "for"
 
 
 def told_of(front: Front, requirements: Sequence[Requirement]) -> list[Diagnostic]:
@@ -274,7 +269,7 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     before = run.noted.decisions[: limit.after]
     return [
         d for d in before
-        if d.form.symbols & limit.symbols and not _is_loop(d)
+        if d.form.symbols & limit.symbols and not is_loop(d)
     ]  # fmt: skip
 
 

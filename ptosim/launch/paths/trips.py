@@ -15,7 +15,6 @@ from math import prod
 from typing import Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -35,7 +34,7 @@ from ptosim.engine.paths.forms import (
 from ptosim.engine.paths.rounds import ADDRESSES, NO_REPEAT, Rounds, Shown
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
-from ptosim.launch.paths.explore import Explored, PathRun, line_of
+from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.requirements import Requirement
 from ptosim.launch.paths.solve import first_ones
 from ptosim.machine.values import GmView, Pointer
@@ -98,7 +97,8 @@ class Loop:
             lower, end, step = (value_of(p, env) for p in (round_.lower, upper, round_.step))
         except (*CANNOT, NoRound):
             return -1
-        return max(0, -(-(end - lower) // step)) if step > 0 else -1
+        is_sound = step > 0 and (end >= 0 or self.test.form.word != "ltu")  # type: ignore[attr-defined]
+        return max(0, -(-(end - lower) // step)) if is_sound else -1
 
 
 class _Way(NamedTuple):
@@ -133,13 +133,6 @@ def rounds_open(
         rest = next(iter(found.values()))
         found = {pc: found.get(pc, rest) for pc in heads}
     return [Open(line_of(front, heads[pc]), why) for pc, why in found.items()], len(heads)
-
-
-def is_loop(decision: Decision) -> bool:
-    """True for one that says if a loop makes another round."""
-    inst = decision.inst
-    is_for = (form_of(inst.run) or ("",))[0] == "for"
-    return is_for or (inst.op is not None and inst.op.has("loop"))
 
 
 class _Proof:

@@ -17,9 +17,17 @@ from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import told_by
 from ptosim.launch.dry_run import BUDGET, Followed
-from ptosim.launch.paths.explore import RUNS, Explored, PathRun, explore, is_forced_in, line_of
+from ptosim.launch.paths.explore import (
+    RUNS,
+    Explored,
+    PathRun,
+    explore,
+    is_forced_in,
+    is_loop,
+    line_of,
+)
 from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
-from ptosim.launch.paths.trips import Open, is_loop, rounds_open
+from ptosim.launch.paths.trips import Open, rounds_open
 
 if TYPE_CHECKING:
     from ptosim.launch.paths.facts import Facts
@@ -210,7 +218,8 @@ class _Smaller:
             assert self.explored.again is not None
             made = self.explored.again(tried)
             shown = {fault_of(d) for d in _findings(made)}
-            if shown >= faults and bool(_assumed(made)) <= bool(_assumed(run)):
+            is_less = (bool(_assumed(made)), _size(made)) <= (bool(_assumed(run)), _size(run))
+            if shown >= faults and is_less:
                 return made
         return run
 
@@ -227,9 +236,9 @@ def fault_of(found: Diagnostic) -> tuple[str, object]:
     return found.code, found.span.line if found.span is not None else found.message
 
 
-def _size(run: PathRun) -> tuple[int, int]:
+def _size(run: PathRun) -> tuple[int, int, int]:
     moved = [abs(v - s.default) for s, v in _witness(run).items()]
-    return sum(moved), sum(m > 0 for m in moved)
+    return sum(moved), sum(m > 0 for m in moved), len(run.noted.decisions)
 
 
 def _witness(run: PathRun) -> dict[Symbol, int]:

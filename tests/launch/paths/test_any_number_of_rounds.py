@@ -16,12 +16,20 @@ CHECKED = 40
 SAMPLES = 120
 
 
+WHILE = """%left = scf.while (%at = %c0) : (index) -> index {
+%more = arith.cmpi slt, %at, %n : index
+scf.condition(%more) %at : index
+} do {
+^bb0(%i: index):""".splitlines()
+
+
 class Made:
     """A kernel with a loop of %n rounds."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.names = 0
+        self.is_counted = seed % 3 != 0
 
     def name(self) -> str:
         self.names += 1
@@ -81,6 +89,8 @@ class Made:
         if self.random.random() < 0.5:
             body = self._broken(body)
         loop = ["scf.for %i = %c0 to %n step %c1 {", *body, "}"]
+        if not self.is_counted:  # the same with a condition
+            loop = [*WHILE, *body, "%next = arith.addi %i, %c1 : index", "scf.yield %next : index", "}"]
         return kernel("\n".join([*before, *loop, *after]))
 
     def _broken(self, body: list[str]) -> list[str]:

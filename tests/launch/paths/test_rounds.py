@@ -146,7 +146,7 @@ UNPROVEN = {
              f"%c = arith.cmpi eq, %v, %z : i32\nscf.if %c {{\n{ORDERED}\n}}\n{FENCE}"),
         "its rounds do not repeat"),
     "a loop that is not counted": (
-        f"%e = scf.while (%i = %c0) : (index) -> index {{\n%c = arith.cmpi slt, %i, %n : index\n"
+        f"%e = scf.while (%i = %c0) : (index) -> index {{\n%c = arith.cmpi ne, %i, %n : index\n"
         f"scf.condition(%c) %i : index\n}} do {{\n^bb0(%j: index):\n{ORDERED}\n{FENCE}\n"
         "%h = arith.addi %j, %c1 : index\nscf.yield %h : index\n}",
         "its rounds are not counted"),
@@ -168,3 +168,51 @@ def test_the_report_says_for_which_numbers_of_rounds(cli, tmp_path):
     (tmp_path / "k.pto").write_text(kernel(handed_over(ORDERED)))
     told = cli("check", "--sync", "manual", str(tmp_path / "k.pto")).out
     assert "all paths; rounds repeat: for any number of them" in " ".join(told.split())
+
+
+def conditioned(test: str, body: str, carried: str = "%at") -> str:
+    """Rounds as long as a condition holds, which `test` makes of %at: %more."""
+    return (
+        f"%left = scf.while (%at = %c0) : (index) -> index {{\n{test}\n"
+        f"scf.condition(%more) {carried} : index\n}} do {{\n^bb0(%i: index):\n{body}\n"
+        "%next = arith.addi %i, %c1 : index\nscf.yield %next : index\n}"
+    )
+
+
+COUNTING = {"slt, %at, %n": 8, "ult, %at, %n": 8, "sle, %at, %n": 7, "sgt, %n, %at": 8}
+POLLED = (
+    "%v = pto.load_scalar %d[%c2] : !pto.ptr<i32> -> i32\n%w = arith.index_cast %v : i32 to index\n"
+    "%more = arith.cmpi sgt, %w, %c0 : index"
+)
+
+
+@pytest.mark.parametrize("compared", COUNTING)
+def test_a_loop_with_a_condition_may_count_its_rounds(compared):
+    """It is what a counted one is: any number of rounds, and the bound of the last one."""
+    test = f"%more = arith.cmpi {compared} : index"
+    every = checked(conditioned(test, f"{ORDERED}\n{FENCE}"))
+    assert (faults(every), every.coverage[0]["trips"]) == (set(), "proven")
+    window = f"%w = pto.partition_view %vx, offsets = [%o, %c0], sizes = [%c1, %c64] : {VIEW} -> "
+    row = f"%o = arith.muli %i, %c2 : index\n{window}{PART.replace('16x64', '1x64')}"
+    (required,) = checked(conditioned(test, f"{row}\n{ORDERED}\n{FENCE}")).requirements
+    assert required["text"] == f"n <= {COUNTING[compared]}"
+
+
+def test_what_a_loop_leaves_is_known_by_its_end():
+    """The number of the first round that is not made is a row of 16."""
+    window = f"%w = pto.partition_view %vx, offsets = [%left, %c0], sizes = [%c1, %c64] : {VIEW} -> "
+    test = "%more = arith.cmpi slt, %at, %n : index"
+    body = conditioned(test, f"{ORDERED}\n{FENCE}") + f"\n{window}{PART.replace('16x64', '1x64')}"
+    assert [r["text"] for r in checked(body).requirements] == ["n <= 15"]
+
+
+def test_a_loop_that_asks_again_ends_some_time():
+    """What memory holds may be another number each time: the loop makes no round, or some of them,
+    and what comes after it is followed. Nothing is said of many rounds."""
+    found = checked(conditioned(POLLED, f"{ORDERED}\n{FENCE}") + f"\n{LOAD}\n{STORE}")
+    (race,) = [d for d in found if d.code == "PTO5290"]
+    assert race.witness == {"d[2]": 0}
+    (made,) = found.coverage
+    assert (made["open"], made["trips"]) == ([], "0..3")
+    assert "d[2], time 2" in made["assumed"]
+    assert not faults(checked(conditioned(POLLED, f"{ORDERED}\n{FENCE}")))
