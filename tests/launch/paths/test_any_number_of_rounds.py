@@ -90,7 +90,13 @@ class Made:
             body = self._broken(body)
         loop = ["scf.for %i = %c0 to %n step %c1 {", *body, "}"]
         if not self.is_counted:  # the same with a condition
-            loop = [*WHILE, *body, "%next = arith.addi %i, %c1 : index", "scf.yield %next : index", "}"]
+            loop = [
+                *WHILE,
+                *body,
+                "%next = arith.addi %i, %c1 : index",
+                "scf.yield %next : index",
+                "}",
+            ]
         return kernel("\n".join([*before, *loop, *after]))
 
     def _broken(self, body: list[str]) -> list[str]:

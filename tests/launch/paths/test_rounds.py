@@ -200,7 +200,9 @@ def test_a_loop_with_a_condition_may_count_its_rounds(compared):
 
 def test_what_a_loop_leaves_is_known_by_its_end():
     """The number of the first round that is not made is a row of 16."""
-    window = f"%w = pto.partition_view %vx, offsets = [%left, %c0], sizes = [%c1, %c64] : {VIEW} -> "
+    window = (
+        f"%w = pto.partition_view %vx, offsets = [%left, %c0], sizes = [%c1, %c64] : {VIEW} -> "
+    )
     test = "%more = arith.cmpi slt, %at, %n : index"
     body = conditioned(test, f"{ORDERED}\n{FENCE}") + f"\n{window}{PART.replace('16x64', '1x64')}"
     assert [r["text"] for r in checked(body).requirements] == ["n <= 15"]
