@@ -166,12 +166,13 @@ class ProvenLoops(FollowedLoops):
         if loop is None:
             return bounds_of(self.engine, head, core)
         slots = self.engine.program.slots
-        parts = [
+        lower, upper, step = (
             operand.const if operand.value is None else now(core.slots[slots[operand.value]])
             for operand in (loop.lower, loop.upper, loop.step)
-        ]
+        )
         at = now(core.slots[slots[loop.variable]])
-        return Bounds(*parts, at) if all(v.__class__ is int for v in (*parts, at)) else None
+        are_numbers = all(v.__class__ is int for v in (lower, upper, step, at))
+        return Bounds(lower, upper, step, at) if are_numbers else None
 
     def _look(self, core: Core, number: int) -> None:
         bounds = self._bounds(core, number)

@@ -3,42 +3,35 @@ its form, what decides the path is noted, and what a check of an instruction ask
 
 It is a domain. Forms are in the second half of a core's slots: bindings, caches, windows and the
 sanitizers only ever see numbers. What watches is put on copies of the instructions that may meet a
-form (`seeds.py`); all others are executed as in any run."""
+form (`flow.py`); all others are executed as in any run."""
 
 from __future__ import annotations
 
-import operator
-from contextlib import suppress
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
 from ptosim.engine.core.host import Fault, Host
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.core.symbolic import Unknowns
-from ptosim.engine.paths.flow import Counted, Flow, counted, flow_of, sources_of, targets_of
+from ptosim.engine.paths.flow import Flow, flow_of, sources_of, targets_of
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
     DATA,
     INDEX,
     Assignment,
-    Computed,
-    Decision,
-    Env,
     Form,
     Limit,
     Made,
     Muted,
     Noted,
-    Round,
     Symbol,
     Unknowable,
     is_of_buffer,
-    meaning_of,
     range_of,
     symbol_of,
 )
+from ptosim.engine.paths.scalars import Scalars, part_of
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
@@ -48,8 +41,6 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
 
-ROUNDS = 3
-"""How often a decision is looked at: each further time it is the same one."""
 _FIRST = 6
 """Checks of an instruction that are kept, besides the last one."""
 
@@ -58,16 +49,7 @@ class Void(Exception):
     """A run broke a check on values that are only assumed: what it found does not count."""
 
 
-class GoesOn(Exception):
-    """A loop that data end goes on and on with what is assumed of them: `ends` are values with
-    which it ends."""
-
-    def __init__(self, ends: Mapping[Symbol, int]) -> None:
-        super().__init__()
-        self.ends = ends
-
-
-class Paths(Unknowns):
+class Paths(Scalars):
     """Unknown scalars are numbers of an assignment, and every one has its form."""
 
     def __init__(
@@ -76,17 +58,11 @@ class Paths(Unknowns):
         known: Callable[[Symbol], Symbol],
         asked: Iterable[int] = (),
     ) -> None:
-        super().__init__()
-        self.assignment = assignment
-        self.known = known
-        self.noted = Noted(computed={pc: [] for pc in asked})
+        super().__init__(assignment, known, Noted(computed={pc: [] for pc in asked}))
         self._flow = Flow([], {}, has_reads=False)
-        self._half = 0
-        self._engine: Any = None
         self._launch: Any = None
         self._kept: Any = None
         self._written: list[tuple[Any, int, int]] = []
-        self._fed: dict[str, int] = {}
         self._counts: dict[tuple[int, Any], int] = {}
 
     # -- beginning ---------------------------------------------------------------------------------
@@ -118,11 +94,6 @@ class Paths(Unknowns):
             if watched is not None:
                 engine.insts[inst.pc] = inst.running(watched)
 
-    def _now(self, symbol: Symbol) -> int:
-        now = self.assignment.get(symbol, symbol.default)
-        self.noted.symbols[symbol] = now
-        return now
-
     def _watched(
         self,
         program: DecodedProgram,
@@ -139,10 +110,7 @@ class Paths(Unknowns):
             case ("call", function, taken, result):
                 return self._call(inst, function, taken, result)
             case ("copy", taken, given):
-                loop = counted(inst.op)
-                if loop is not None:
-                    return self._of_counted(program, inst, loop, (taken, given))
-                return self._copy(inst, taken, given)
+                return self._moved(program, inst, (taken, given))
             case ("start", step, taken, given):
                 return self._start(program, inst, step, taken, given)
             case ("next", variable, _, taken, given):
@@ -154,224 +122,6 @@ class Paths(Unknowns):
             case ("switch", selector, *_):
                 return self._choice(inst, selector)
         return None
-
-    # -- numbers -----------------------------------------------------------------------------------
-
-    def _call(
-        self, inst: Inst, function: Callable[..., Any], taken: tuple[int, ...], result: int
-    ) -> Callable[[Any], Any]:
-        half, run = self._half, inst.run
-        word, dtype = meaning_of(inst)
-        kept = self.noted.computed.get(inst.pc)
-
-        def call(slots: list[Any]) -> None:
-            slots[half + result] = None
-            run(slots)
-            if any(slots[half + s] is not None for s in taken):
-                now = slots[result]
-                if now.__class__ is not Unknown:
-                    parts = tuple(_part(slots, half, s) for s in taken)
-                    made = slots[half + result] = Computed(now, function, parts, word, dtype)
-                    if kept is not None:
-                        kept.append(made)
-
-        return call
-
-    def _copy(
-        self, inst: Inst, taken: tuple[int, ...], given: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
-        half, run = self._half, inst.run
-
-        def copy(slots: list[Any]) -> None:
-            forms = [slots[half + s] for s in taken]
-            run(slots)
-            for slot, form in zip(given, forms, strict=True):
-                slots[half + slot] = form
-
-        return copy
-
-    def _start(
-        self,
-        program: DecodedProgram,
-        inst: Inst,
-        step: int,
-        taken: tuple[int, ...],
-        given: tuple[int, ...],
-    ) -> Callable[[Any], Any]:
-        half, copy = self._half, self._copy(inst, taken, given)
-        _, variable, upper, *_ = form_of(program.insts[inst.pc + 1].run) or ("", 0, 0)
-        lower = taken[0]
-
-        def start(slots: list[Any]) -> None:
-            for slot in (lower, upper, step):
-                self._settle(slots, inst, slot)
-            copy(slots)
-            if any(slots[half + s] is not None for s in (lower, upper, step)):
-                first, end, gain = (_part(slots, half, s) for s in (lower, upper, step))
-                slots[half + variable] = Round(slots[variable], first, end, gain, 0)
-
-        return start
-
-    def _next(
-        self, inst: Inst, variable: int, taken: tuple[int, ...], given: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
-        half, copy = self._half, self._copy(inst, taken, given)
-
-        def advance(slots: list[Any]) -> None:
-            before = slots[half + variable]
-            copy(slots)
-            if before is not None:
-                slots[half + variable] = before.after(slots[variable])
-
-        return advance
-
-    def _of_counted(
-        self, program: DecodedProgram, inst: Inst, loop: Counted, moved: tuple[Any, Any]
-    ) -> Callable[[Any], Any]:
-        """A copy that such a loop makes: at its start, into a round, for the next one, or when it
-        is left: then its variable is what its rounds made of it."""
-        half, copy = self._half, self._copy(inst, *moved)
-        variable = program.slots[loop.variable]
-        first, leave = (next(i.pc for i in insts if i.op is inst.op)
-                        for insts in (program.insts, reversed(program.insts)))  # fmt: skip
-        ends = [
-            operand.const if operand.value is None else program.slots[operand.value]
-            for operand in (loop.upper, loop.step)
-        ]
-        are_slots = [operand.value is not None for operand in (loop.upper, loop.step)]
-
-        def start(slots: list[Any]) -> None:
-            before = slots[half + variable]
-            copy(slots)
-            if inst.pc != first:
-                if isinstance(before, Round):
-                    slots[half + variable] = before.after(slots[variable])
-                return
-            upper, step = (
-                _part(slots, half, end) if is_slot else end
-                for end, is_slot in zip(ends, are_slots, strict=True)
-            )
-            lower = _part(slots, half, variable)
-            upper = _end(upper, loop)
-            if any(isinstance(part, Form) for part in (lower, upper, step)):
-                slots[half + variable] = Round(slots[variable], lower, upper, step, 0)
-
-        def left(slots: list[Any]) -> None:
-            copy(slots)
-            for slot in moved[1]:
-                form = slots[half + slot]
-                if isinstance(form, Round):
-                    parts = form.lower, form.upper, form.step
-                    slots[half + slot] = Computed(slots[slot], _after_rounds, parts)
-
-        return left if inst.pc == leave else start if variable in moved[1] else copy
-
-    def _opaque(
-        self, inst: Inst, sources: tuple[int, ...], targets: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
-        """A number, or several, of which the function is not told apart from its slots."""
-        half, run = self._half, inst.run
-
-        def compute(slots: list[Any]) -> None:
-            for slot in targets:
-                slots[half + slot] = None
-            run(slots)
-            forms = [s for s in sources if slots[half + s] is not None]
-            if not forms:
-                return
-            given = {s: _part(slots, half, s) for s in sources}
-            for slot in targets:
-                if slots[slot].__class__ is not Unknown:
-                    slots[half + slot] = Made(slots[slot], given, slot, self._replayed(inst, None))
-
-        return compute
-
-    # -- decisions ---------------------------------------------------------------------------------
-
-    def _settle(self, slots: list[Any], inst: Inst, slot: int) -> None:
-        """What is to decide and is not known becomes a number of its own."""
-        unknown = slots[slot]
-        if unknown.__class__ is not Unknown:
-            return
-        is_path = inst.kind is Kind.BRANCH and form_of(inst.run)[0] == "if"  # type: ignore[index]
-        line, _ = self._engine.resolved.module.source.line_column(inst.operation.start)
-        name = self._time(f"choice in line {line}" if is_path else f"number for line {line}")
-        low, high = (0, 1) if is_path else (0, (1 << 31) - 1)
-        symbol = self.known(Symbol(name, DATA, low, high, 1))
-        now = self._now(symbol)
-        slots[slot] = bool(now) if is_path else now
-        slots[self._half + slot] = Unknowable(symbol, now)
-
-    def _decided(self, slots: list[Any], inst: Inst, form: Form, outcome: Any) -> None:
-        visits = slots[self._half]
-        visit = visits[inst.pc] = visits.get(inst.pc, -1) + 1
-        self.noted.decisions.append(Decision(inst, visit, form, outcome))
-
-    def _test(self, inst: Inst, slots_: tuple[int, int], body: int) -> Callable[[Any], Any]:
-        half, run = self._half, inst.run
-        variable, upper = slots_
-
-        def test(slots: list[Any]) -> int:
-            following: int = run(slots)
-            if slots[half + variable] is not None or slots[half + upper] is not None:
-                sides = (_part(slots, half, variable), _part(slots, half, upper))
-                goes_on = following == body
-                self._decided(slots, inst, Computed(goes_on, operator.lt, sides, "lt"), goes_on)
-            return following
-
-        return test
-
-    def _branch(self, inst: Inst, condition: int, then: int) -> Callable[[Any], Any]:
-        half, run = self._half, inst.run
-        loop = counted(inst.op)
-        is_open = loop is None and inst.op is not None and inst.op.has("loop")
-
-        def test(slots: list[Any]) -> int:
-            self._settle(slots, inst, condition)
-            form = slots[half + condition]
-            following: int = run(slots)
-            if form is not None:
-                is_then = following == then
-                if loop is not None and isinstance(form, Computed):
-                    self._decided(slots, inst, _counting(form, loop), is_then)
-                    return following
-                self._decided(slots, inst, Computed(is_then, bool, (form,), "cast"), is_then)
-                if is_then and is_open and slots[half][inst.pc] > ROUNDS:
-                    self._end_it(form)
-            return following
-
-        return test
-
-    def _end_it(self, form: Form) -> None:
-        """Data that say whether a loop goes on are, after some rounds, such that it ends."""
-        for symbol in sorted(form.own, key=lambda s: s.name):
-            if symbol.kind != DATA:
-                continue
-            for value in (0, 1, 2, -1, symbol.low, symbol.high):
-                tried = {**self.noted.symbols, symbol: value}
-                is_inside = symbol.low <= value <= symbol.high
-                with suppress(*CANNOT):
-                    if is_inside and not form.value(Env(tried)):
-                        raise GoesOn({symbol: value})
-
-    def _choice(self, inst: Inst, selector: int) -> Callable[[Any], Any]:
-        half, run = self._half, inst.run
-
-        def choose(slots: list[Any]) -> int:
-            self._settle(slots, inst, selector)
-            form = slots[half + selector]
-            following: int = run(slots)
-            if form is not None:
-
-                def where(value: int) -> int:
-                    copy = list(slots)
-                    copy[selector] = value
-                    return run(copy)  # type: ignore[no-any-return]
-
-                self._decided(slots, inst, Computed(following, where, (form,)), following)
-            return following
-
-        return choose
 
     # -- operations of the scalar unit on a core ---------------------------------------------------
 
@@ -385,7 +135,7 @@ class Paths(Unknowns):
 
         def act(core: Core) -> None:
             slots = core.slots
-            given = {s: _part(slots, half, s) for s in sources}
+            given = {s: part_of(slots, half, s) for s in sources}
             before = [slots[s] for s in targets]
             told = len(self._engine.sink)
             run(core)
@@ -465,11 +215,6 @@ class Paths(Unknowns):
         name = f"{name} after write {writes}" if writes else name
         return self._time(name) if _is_condition(inst.op) else name
 
-    def _time(self, name: str) -> str:
-        """A name that counts how often it was given."""
-        count = self._fed[name] = self._fed.get(name, 0) + 1
-        return f"{name}, time {count}" if count > 1 else name
-
     # -- checks ------------------------------------------------------------------------------------
 
     def _bounded(self, core: Core, inst: Inst, given: Mapping[int, Any], told: int) -> None:
@@ -540,7 +285,7 @@ class Paths(Unknowns):
     def fault(self, engine: Host, core: Core, inst: Inst, fault: Fault) -> int:
         """A fault that depends on what is only assumed makes the run void."""
         sources = sources_of(engine.program, inst)
-        given = {s: _part(core.slots, self._half, s) for s in sources}
+        given = {s: part_of(core.slots, self._half, s) for s in sources}
         if any(isinstance(f, Form) for f in given.values()):
             forms = {s: f for s, f in given.items() if isinstance(f, Form)}
             self._broken(self._limit(core, inst, forms, given), len(engine.sink))
@@ -584,7 +329,7 @@ class Paths(Unknowns):
 
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
         sources = sources_of(self._engine.program, inst)
-        return {s: _part(core.slots, self._half, s) for s in sources}
+        return {s: part_of(core.slots, self._half, s) for s in sources}
 
 
 def _is_condition(op: Operation | None) -> bool:
@@ -593,37 +338,3 @@ def _is_condition(op: Operation | None) -> bool:
     return above is not None and above.has("loop") and len(above.regions) == 2 and any(
         op is each for each in above.regions[0].blocks[0].ops
     )  # fmt: skip
-
-
-def _after_rounds(lower: int, upper: int, step: int) -> int:
-    return lower + step * max(0, -(-(upper - lower) // step)) if step > 0 else lower
-
-
-def _counting(form: Computed, loop: Counted) -> Form:
-    """The test of a loop that counts: its variable is less than what ends it."""
-    compare, more = form.function, loop.more
-    is_first = isinstance(form.sources[0], Round)
-    variable, upper = form.sources if is_first else form.sources[::-1]
-    if not isinstance(variable, Round):
-        return form
-
-    def less(at: int, end: int) -> Any:
-        return compare(at, end - more) if is_first else compare(end - more, at)
-
-    word = "ltu" if form.word.endswith("u") else "lt"
-    return Computed(form.now, less, (variable, _end(upper, loop)), word)
-
-
-def _end(upper: Any, loop: Counted) -> Any:
-    """What the variable of a loop has to be less than."""
-    if not loop.more:
-        return upper
-    now = upper.now if isinstance(upper, Form) else upper
-    is_form = isinstance(upper, Form)
-    return Computed(now + 1, lambda end: end + 1, (upper,)) if is_form else now + 1
-
-
-def _part(slots: list[Any], half: int, slot: int) -> Any:
-    """The form of a slot, or what it holds."""
-    form = slots[half + slot]
-    return slots[slot] if form is None else form

@@ -21,7 +21,8 @@ from ptosim.engine.paths.forms import (
     range_of,
 )
 from ptosim.engine.paths.rounds import Assumed, ProvenLoops, Shown
-from ptosim.engine.paths.watch import ROUNDS, GoesOn, Paths, Void
+from ptosim.engine.paths.scalars import ROUNDS, GoesOn
+from ptosim.engine.paths.watch import Paths, Void
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.profiles import Profile

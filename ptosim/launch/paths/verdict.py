@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.paths.forms import DATA, Symbol
-from ptosim.engine.paths.watch import ROUNDS
+from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.types import ScalarType
