@@ -16,7 +16,7 @@ from ptosim.engine.watch.access import Access, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.definedness import Passed, copier
-from ptosim.engine.watch.lines import ScalarLines, Staged
+from ptosim.engine.watch.lines import ScalarLines, Slots, Staged
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, parse
 from ptosim.engine.watch.overlaps import Overlaps
@@ -70,6 +70,7 @@ class Monitor(Marks):
         self.lines = ScalarLines(self.report)
         self.quant = QuantBook()
         self.passed = Passed()
+        self.slots = Slots(self)
         self.has_scalar_stores = any(
             i.op is not None and i.op.has("writes_memory") for i in program.insts
         )
@@ -227,11 +228,14 @@ class Monitor(Marks):
         access = access_of(core, inst, binding, self.shadow)
         access.found, access.reads = (*access.found, *access.reads), ()
         check, times = self._check(agent, access, inst), self.times[core.index]
+        slot = binding.slot if self.chosen.races else None
 
         def pushed() -> None:
             check()
             entry = (agent.index, agent.count, access, times[inst.pc])
             self.passed.push(binding.signals, entry)
+            if slot is not None:
+                self.slots.push(entry, agent, slot())
 
         return pushed
 

@@ -166,6 +166,8 @@ def tpush(op: Binding) -> Commit:
     split = split_of(op)
     _check_push(op, end, tile, 2 if direction == "v2c" and split else 1, parts if split else 1)
     convert = converted(op, end, tile)
+    if end.gm is not None:
+        op.slot = lambda: _extent(op, end, direction, shares()[0].pushed)
 
     def push() -> None:
         values = convert(tile.read())
@@ -179,6 +181,12 @@ def tpush(op: Binding) -> Commit:
             _store(op, end, direction, index, values, split)
 
     return push
+
+
+def _extent(op: Binding, end: PipeEnd, direction: str, index: int) -> tuple[int, int, int]:
+    number, start = slot_start(op, end, direction, index)
+    assert isinstance(number, int)
+    return number, start, start + end.slot_size
 
 
 def _check_push(op: Binding, end: PipeEnd, tile: Tile, times: int, parts: int) -> None:
