@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -68,8 +68,11 @@ class Entry:
         if self.cure:
             parts += ["", "Cure:", "", _wrap(self.cure)]
         shown = shown_by_programs().get(code)
+        why = without_program().get(code)
         if shown is not None:
             parts += ["", shown.told()]
+        elif why is not None:
+            parts += ["", _wrap(f"No program of one file shows it: {why}")]
         if self.boards:
             words = read_toml("device_errors.toml")["number"]
             parts += ["", "Boards say:", ""]
@@ -138,10 +141,13 @@ class Shown(NamedTuple):
     """The command that finds it, with its options, as it is written: `ptosim check FILE`."""
     right_command: str
     """The command that finds nothing: with other arguments, where these are what is wrong."""
+    beside: tuple[str, ...] = ()
+    """Codes without which it is never found."""
 
     def told(self) -> str:
         """Return both as plain text."""
-        parts = [f"A program with it (`{self.command}`):", _indented(self.wrong)]
+        said = _wrap(f"A program with it ({self.found_by()}):")
+        parts = [said, _indented(self.wrong)]
         if self.right == self.wrong:
             parts.append(f"Without it: `{self.right_command}`.")
         elif self.right:
@@ -149,25 +155,47 @@ class Shown(NamedTuple):
             parts += [f"Without it{other}:", _indented(self.right)]
         return "\n\n".join(parts)
 
+    def found_by(self) -> str:
+        """Return the command, what is found beside the code, and what files of it are."""
+        words = [f"`{self.command}`"]
+        words += [f"beside {' and '.join(self.beside)}"] if self.beside else []
+        words += ["the model is written as `onnx.parser` reads it"] * ("FILE.onnx" in self.command)
+        words += ["DATA.npz: `x`, 16x2 ones"] * ("DATA.npz" in self.command)
+        return "; ".join(words)
 
-_PROGRAM = re.compile(r"^// ---- (PTO\d{4}) (wrong|right)(?: (.*))?\n", re.MULTILINE)
+
+_PROGRAM = re.compile(
+    r"^// ---- (PTO\d{4}) (wrong|right|none)((?: \+PTO\d{4})*)(?: (.*))?\n", re.MULTILINE
+)
 
 
 @lru_cache(maxsize=1)
 def shown_by_programs() -> dict[str, Shown]:
     """Return the programs that show codes, from `isa/codes.pto`; tests check each."""
-    parts = _PROGRAM.split((isa_directory() / "codes.pto").read_text(encoding="utf-8"))[1:]
     found: dict[str, Shown] = {}
-    for code, word, given, text in zip(*(parts[n::4] for n in range(4)), strict=True):
-        body = text.strip("\n") + "\n" if text.strip() else ""
+    for code, word, beside, given, body in _parts():
         if word == "wrong":
-            said = _command(given or "", body)
-            found[code] = Shown(body, "", said, said)
-            continue
-        wrong = found[code]
-        said = _command(given, wrong.wrong) if given else wrong.command
-        found[code] = wrong._replace(right=body or wrong.wrong, right_command=said)
+            said = _command(given, body)
+            others = tuple(each.removeprefix("+") for each in beside.split())
+            found[code] = Shown(body, "", said, said, others)
+        elif word == "right":
+            wrong = found[code]
+            said = _command(given, wrong.wrong) if given else wrong.command
+            found[code] = wrong._replace(right=body or wrong.wrong, right_command=said)
     return found
+
+
+@lru_cache(maxsize=1)
+def without_program() -> dict[str, str]:
+    """Return why a code is shown by no program, for those that are not."""
+    return {code: " ".join(body.split()) for code, word, *_, body in _parts() if word == "none"}
+
+
+def _parts() -> Iterator[tuple[str, str, str, str, str]]:
+    """Code, what its part is, codes beside it, options and text."""
+    parts = _PROGRAM.split((isa_directory() / "codes.pto").read_text(encoding="utf-8"))[1:]
+    for code, word, beside, given, text in zip(*(parts[n::5] for n in range(5)), strict=True):
+        yield code, word, beside, given or "", text.strip("\n") + "\n" if text.strip() else ""
 
 
 def _command(given: str, text: str) -> str:

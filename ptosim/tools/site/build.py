@@ -14,7 +14,13 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ptosim.ground.diagnostics.catalog import Entry, Shown, catalog, shown_by_programs
+from ptosim.ground.diagnostics.catalog import (
+    Entry,
+    Shown,
+    catalog,
+    shown_by_programs,
+    without_program,
+)
 from ptosim.ground.files import is_file, read_text, write_file
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.isa.rows import isa
@@ -95,8 +101,10 @@ def _code_page(code: str, entry: Entry, programs: list[str]) -> str:
     parts += ["## Cure", entry.cure] if entry.cure else []
     shown = shown_by_programs().get(code)
     if shown is not None:
-        parts += [f"## A program with it\n\nFound by `{shown.command}`.", _code(shown.wrong)]
+        parts += [f"## A program with it\n\nFound by {shown.found_by()}.", _code(shown.wrong)]
         parts += _right(shown) if shown.right else []
+    elif code in without_program():
+        parts += [f"No program of one file shows it: {without_program()[code]}"]
     links = [f"[@broken/{name}](../programs/broken/{name}.html)" for name in programs]
     parts += [f"Shown by {', '.join(links)}."] if links else []
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
