@@ -10,7 +10,7 @@ import shlex
 import numpy as np
 import pytest
 
-from ptosim.ground.diagnostics.catalog import catalog, shown_by_programs, without_program
+from ptosim.ground.diagnostics.catalog import catalog, shown_by_programs
 
 SHOWN = shown_by_programs()
 FEWEST = 462
