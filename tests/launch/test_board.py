@@ -63,6 +63,12 @@ ROWS = [
     row("A10_wrong", "PTO7102", words=("0x48, 0x60", "PIPE_MTE3")),
     row("A10_right"),
     row("A11_right"),
+    row(
+        "A11_wrong",
+        notes="PTO6052",
+        words=("requires k <= 8", "broken by k = 9: valid shape -1x64", "the board hangs"),
+    ),
+    row("A11_wrong", "PTO6002 PTO6002 PTO6004", words=("the board hangs",), args={"k": 9}),
     row("A13_right"),
     row("A13_wrong", "PTO5003"),
     row("A14_right"),

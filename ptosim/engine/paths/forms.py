@@ -304,12 +304,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
-    """A check of an instruction whose operands have forms. `breaks` says whether it fails with
-    other operands; `after` is how many decisions its run had made."""
+    """A check of an instruction whose operands have forms. `breaks` says what is told with other
+    operands, nothing where it holds; `after` is how many decisions its run had made."""
 
     inst: Inst
     operands: Mapping[int, Form]
-    breaks: Callable[[Mapping[int, Any]], bool]
+    breaks: Callable[[Mapping[int, Any]], str]
     after: int = 0
 
     @property
@@ -320,7 +320,13 @@ class Limit:
     def is_met(self, assignment: Assignment) -> bool | None:
         """Return if it holds in the first rounds and in the last ones under an assignment; None if
         the instruction is not reached with one."""
-        found: bool | None = None
+        told = self.told(assignment)
+        return None if told is None else not told
+
+    def told(self, assignment: Assignment) -> str | None:
+        """Return what is told of it under an assignment, nothing where it holds; None if the
+        instruction is not reached with one."""
+        found: str | None = None
         has_rounds = any(form.is_of_round for form in self.operands.values())
         for is_last in (False, True) if has_rounds else (False,):
             env = Env(assignment, is_last=is_last, is_inside=True)
@@ -328,9 +334,9 @@ class Limit:
                 values = {slot: form.value(env) for slot, form in self.operands.items()}
             except (*CANNOT, NoRound):
                 continue
-            if self.breaks(values):
-                return False
-            found = True
+            found = self.breaks(values)
+            if found:
+                return found
         return found
 
 
@@ -404,14 +410,14 @@ class Made(Form):
 
 class Muted:
     """An engine whose findings go nowhere, on the arguments of its launch that were `kept`;
-    `is_told` is True if there was one."""
+    `told` is the message of the first one about a bound."""
 
     def __init__(self, engine: Any, launch: Any, kept: Any) -> None:
         self._engine = engine
         self._launch, self._of = launch, kept
         self._kept: Any = None
         self._other: Any = None
-        self.is_told = False
+        self.told = ""
 
     def __enter__(self) -> None:
         engine, launch = self._engine, self._launch
@@ -426,7 +432,7 @@ class Muted:
         told = engine.sink
         if len(told):
             bad = (d for d in told if d.severity > Severity.NOTE)
-            self.is_told = any(_is_bound(d) for d in bad)
+            self.told = next((d.message for d in bad if _is_bound(d)), "")
         engine.sink, engine.reported = self._kept
         if self._other is not None:
             self._launch.put_back(self._other)

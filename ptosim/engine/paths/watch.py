@@ -252,13 +252,13 @@ class Paths(Scalars):
 
     def _breaker(
         self, core: Core, inst: Inst, given: Mapping[int, Any]
-    ) -> Callable[[Mapping[int, Any]], bool]:
+    ) -> Callable[[Mapping[int, Any]], str]:
         fixed = {s: value for s, value in given.items() if not isinstance(value, Form)}
         original = self._engine.program.insts[inst.pc]
 
-        def breaks(values: Mapping[int, Any]) -> bool:
+        def breaks(values: Mapping[int, Any]) -> str:
             if inst.kind is Kind.VECTOR:
-                return False
+                return ""
             kept = core.slots
             core.slots = list(kept)
             for slot, value in (*fixed.items(), *values.items()):
@@ -273,12 +273,13 @@ class Paths(Scalars):
                     else:
                         original.run(core.slots if inst.kind is Kind.SCALAR else core)
             except (OpFault, ScalarFault) as fault:
-                return not is_of_buffer(getattr(fault, "details", {}).get("context"))
+                is_free = is_of_buffer(getattr(fault, "details", {}).get("context"))
+                return "" if is_free else str(fault) or "no result"
             except CANNOT:
-                return False
+                return ""
             finally:
                 core.slots = kept
-            return muted.is_told
+            return muted.told
 
         return breaks
 

@@ -49,6 +49,8 @@ class Requirement:
     multiple: int | None = None
     when: tuple[tuple[int, Decision], ...] = ()
     """What has to be decided that way for it to be asked, on other symbols, with its line."""
+    told: list[str] = field(default_factory=list)
+    """What its lines tell of `broken_by`, each once."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -77,7 +79,10 @@ class Requirement:
             self.high = other.high
         if all(value < 0 for value in self.broken_by.values()) or other.high == self.high:
             is_better = any(value >= 0 for value in other.broken_by.values())
-            self.broken_by = other.broken_by if is_better else self.broken_by
+            if is_better and other.broken_by != self.broken_by:
+                self.broken_by, self.told = other.broken_by, []
+        if other.broken_by == self.broken_by:
+            self.told += [text for text in other.told if text not in self.told]
 
     @property
     def is_quiet(self) -> bool:
@@ -154,10 +159,19 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
                 continue
             made.when = tuple((line_of(front, d.inst), d) for d in when)
             made.lines = [line_of(front, limit.inst)]
+            made.told = _told_by(made, limit, run, explored.space)
             same = found.setdefault(made.key, made)
             if same is not made:
                 same.join(made)
     return _of_tables(found.values())
+
+
+def _told_by(made: Requirement, limit: Limit, run: PathRun, space: Space) -> list[str]:
+    """What a bound tells of the values that break it."""
+    values = {s: made.broken_by[s.name] for s in limit.symbols if s.name in made.broken_by}
+    assignment = space.fits({**run.assignment, **run.noted.symbols, **values})
+    told = limit.told(assignment) if assignment is not None else None
+    return [told] if told else []
 
 
 _ELEMENT = re.compile(r"(.+)\[\d+\]")
@@ -235,11 +249,13 @@ def _told(front: Front, made: Requirement) -> Diagnostic:
     if made.is_one:
         text_ = f"@{made.entry}: only {made.expr} = {made.low} is inside what it requires"
         return finding("PTO6054", text_, span, context=made.to_dict(), help=see if words else None)
+    values = " and ".join(f"{name} = {value}" for name, value in made.broken_by.items())
     return finding(
         "PTO6052",
         f"@{made.entry} requires {made}",
         span,
         label=f"checked in line{'s' * (len(made.lines) > 1)} {lines}",
+        notes=[f"broken by {values}: {text}" for text in made.told],
         help=see if words else None,
         context=made.to_dict(),
     )

@@ -69,9 +69,12 @@ def check_window(
 def check_valid(type_: TileType, rows: int, cols: int) -> None:
     """Raise OpFault unless a tile of a type may have this valid shape."""
     if not (0 <= rows <= type_.rows and 0 <= cols <= type_.cols):
+        fault = f"does not fit the tile's shape {type_.rows}x{type_.cols}"
+        if min(rows, cols) < 0:
+            fault = "is negative: the board hangs"
         raise OpFault(
             "PTO6004",
-            f"valid shape {rows}x{cols} does not fit the tile's shape {type_.rows}x{type_.cols}",
+            f"valid shape {rows}x{cols} {fault}",
             help=f"a valid dimension is between 0 and the static one{negative(rows, cols)}",
         )
 

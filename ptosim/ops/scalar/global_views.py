@@ -142,7 +142,7 @@ def partition_view(ctx: ValueContext) -> Action:
             if size < 0:
                 raise OpFault(
                     "PTO6002",
-                    f"partition size {size} along dimension {axis} is negative",
+                    f"partition size {size} along dimension {axis} is negative: the board hangs",
                     help="`arith.maxsi %n, %c0 : index` keeps a size from being negative",
                 )
         if len(known) >= MAX_WINDOWS:

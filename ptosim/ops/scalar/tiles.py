@@ -255,7 +255,9 @@ def _check_valid(axis: str, extent: int, size: int) -> None:
     if not 0 <= extent <= size:
         raise OpFault(
             "PTO6004",
-            f"valid_{axis} {extent} exceeds subview {axis} size {size}",
+            f"valid_{axis} {extent} exceeds subview {axis} size {size}"
+            if extent > size
+            else f"valid_{axis} {extent} is negative: the board hangs",
             help=f"a valid extent is between 0 and the size of the window{negative(extent)}",
         )
 
