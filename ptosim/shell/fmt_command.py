@@ -109,6 +109,9 @@ def _made_of(
     if options.compat_to:
         moved = to_date(source, _front_options(options, options.sync), options.compat_to)
         terminal.findings(list(moved.left))
+        for one in moved.gone:
+            told = (one.message.partition(" ")[2], one.notes[0])
+            terminal.remark(f"{source.label}: left out {' ('.join(told)})")
         lost += moved.left
         source = source.changed(moved.text)
     return formatted(source, options, terminal)

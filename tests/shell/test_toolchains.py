@@ -45,3 +45,27 @@ def test_a_program_of_both_dates_stays_as_it_is(cli):
     again = cli("fmt", str(BOARD / "S02.pto")).out
     assert moved == again
     assert text.count("pto.") == moved.count("pto.")
+
+
+def test_what_september_brought_goes_on_the_way_back(cli, tmp_path):
+    """B2, B4: A2/A3 of August has the older names, and no `cache_policy`, which changes no value."""
+    back = ("fmt", "--compat", "2026-09", "--compat-to", "2026-08")
+    moved = cli(*back, str(BOARD / "S07.pto")).out
+    assert "pto.load_scalar %x" in moved
+    assert "pto.store_scalar %v" in moved
+    assert ptosim.check(moved) == []
+    for attrs in ("{cache_policy = #p}", "{cache_policy = #p, a.b = 1}", "{a = 1, cache_policy = #p}"):
+        text = (BOARD / "S03.pto").read_text()
+        policy = "cache_policy = #pto.load_cache_policy<l2_bypass>"
+        text = text.replace(f"{{{policy}}}", attrs.replace("cache_policy = #p", policy))
+        (tmp_path / "k.pto").write_text(text)
+        outcome = cli(*back, str(tmp_path / "k.pto"))
+        assert (outcome.code, "left out attribute" in outcome.err) == (0, True)
+        assert "cache_policy" not in outcome.out
+        assert [d.code for d in ptosim.check(outcome.out) if d.is_error] == []
+
+
+def test_what_a_date_refuses_is_not_moved(cli):
+    """B1: the window is beyond the constants of its view, which 0.61 refuses."""
+    assert cli("fmt", "--compat-to", "2026-09", str(BOARD / "S01.pto")).code == 1
+    assert cli("fmt", "--compat-to", "2026-09", str(BOARD / "S02.pto")).code == 0

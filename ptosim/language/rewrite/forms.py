@@ -336,23 +336,35 @@ def _paren(types: list[Any]) -> Any:
 # -- a program moved to another date of the language: the edits that its findings there carry ------
 
 
-_OF_DATES = (*OLD_SPELLINGS, "PTO1003", "PTO8004")
-"""Codes of what a date does not read."""
+_OF_DATES = (*OLD_SPELLINGS, "PTO1003", "PTO8004", "PTO1028", "PTO3006")
+"""Codes of what a date does not read, or reads on one target only."""
 
 
 class Moved(NamedTuple):
-    """The text at the date, and the findings on what could not be moved."""
+    """The text at the date, the findings on what could not be moved, and those on attributes that
+    the date does not have, which are gone."""
 
     text: str
     left: tuple[Diagnostic, ...]
+    gone: tuple[Diagnostic, ...]
 
 
 def to_date(source: Source, options: FrontOptions, date: str) -> Moved:
-    """Move a program to a date of the language, as far as findings carry edits."""
+    """Move a program to a date of the language, as far as findings carry edits; what the date
+    refuses and its own date does not is left."""
+
+    def found(text: Source, at: str | None) -> list[Diagnostic]:
+        return list(run_frontend(text, replace(options, compat=at, legacy=False)).sink)
 
     def check(text: Source) -> list[Diagnostic]:
-        front = run_frontend(text, replace(options, compat=date, legacy=False))
-        return [d for d in front.sink if d.code in _OF_DATES]
+        return [d for d in found(text, date) if d.code in _OF_DATES]
 
-    moved = repair(source, check).source
-    return Moved(moved.text, tuple(check(moved)))
+    moved = repair(source, check)
+    own = {d.code for d in found(source, options.compat)}
+    left = [
+        d for d in found(moved.source, date)
+        if d.code in _OF_DATES[:-1] or d.fixes and d.code in _OF_DATES
+        or d.is_rejection and d.code not in own
+    ]  # fmt: skip
+    gone = [d for d in moved.fixed if d.code == "PTO1028"]
+    return Moved(moved.source.text, tuple(left), tuple(gone))

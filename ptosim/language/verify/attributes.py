@@ -42,6 +42,7 @@ def notes_on_attributes(
                 _span(op, attr, source),
                 notes=(f"PTOAS {date} has no such attribute",),
                 help=_date_of(unknown),
+                fixes=_without(op, key, source) if _date_of(unknown) else (),
             )
         elif known is None and "." not in key and key not in _QUIET_KEYS and not _operand(op, key):
             yield finding(
@@ -50,6 +51,25 @@ def notes_on_attributes(
                 attr.key.span(source) if attr.key is not None else op.span(source),
                 help=nearest(key, definition.attrs),
             )
+
+
+def _without(op: Operation, key: str, source: Source) -> tuple[Fix, ...]:
+    """The edit that takes an attribute of one token out, with its comma or the braces around it."""
+    keys = list(op.attrs)
+    at, attr = keys.index(key), op.attrs[key]
+    if attr.key is None or not isinstance(attr.atom, Tok):
+        return ()
+    start, end = attr.key.start, (attr.type or attr.atom).end
+    text = source.text
+    after = op.attrs[keys[at + 1]].key if at + 1 < len(keys) else None
+    if after is not None:
+        end = after.start
+    elif at:
+        start = text.rindex(",", 0, start)
+    else:
+        start = len(text[: text.rindex("{", 0, start)].rstrip())
+        end = text.index("}", end) + 1
+    return (Fix(Span(source, start, end), ""),)
 
 
 def _unknown_enum(attr: Attr, date: str) -> str | None:
@@ -309,12 +329,16 @@ def only_executed_there(
             op.span(source),
             help="run with `--target a5`",
         )
+    instead = definition.elsewhere
+    name = Span(source, op.name_end - len(op.name), op.name_end)
+    cure = f"write `{instead}`" if instead else "use tile operations"
     return finding(
         MICRO_CODE,
         f"'{op.name}' is accepted on {architecture(target).title}, and only {_titles(having)} "
         "executes it",
         op.span(source),
-        help=f"run with `--target {having[0]}`, or use tile operations" if having else None,
+        help=f"run with `--target {having[0]}`, or {cure}" if having else None,
+        fixes=(Fix(name, instead),) if instead and op.form != "generic" else (),
     )
 
 
