@@ -317,9 +317,10 @@ VIRTUAL_CODE = "PTO2303"
 
 
 def only_executed_there(
-    op: Operation, definition: OpDef, target: str, source: Source
+    op: Operation, definition: OpDef, target: str, source: Source, instead: str | None
 ) -> Diagnostic:
-    """Return the finding that a target accepts an operation that another one executes."""
+    """Return the finding that a target accepts an operation that another one executes; `instead` is
+    the name of one that it has."""
     having = _having(definition)
     if op.has("virtual"):
         return finding(
@@ -329,7 +330,6 @@ def only_executed_there(
             op.span(source),
             help="run with `--target a5`",
         )
-    instead = definition.elsewhere
     name = Span(source, op.name_end - len(op.name), op.name_end)
     cure = f"write `{instead}`" if instead else "use tile operations"
     return finding(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
@@ -166,6 +167,7 @@ class _Verifier:
     def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
         self.date = resolved.date
+        self.ops = resolved.ops
         snippet = resolved.module.kind == "snippet"
         self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
@@ -186,7 +188,9 @@ class _Verifier:
             if not self._is_micro(definition):
                 self.found.append(absent(op, definition, self.target, self.source))
                 return
-            self._executed_elsewhere(only_executed_there(op, definition, self.target, self.source))
+            instead = definition.elsewhere if self._is_only_renamed else None
+            found = only_executed_there(op, definition, self.target, self.source, instead)
+            self._executed_elsewhere(found)
         self.found.extend(check_form(op, definition, self.source))
         self.found.extend(check_commas(op, self.source))
         self.found.extend(check_regions(op, definition, self.source))
@@ -283,6 +287,13 @@ class _Verifier:
         """True for an operation that no verifier of the date ties to a target."""
         is_virtual = definition.family.startswith("vmi")
         return is_virtual or (self.takes_micro and definition.family.startswith("micro"))
+
+    @cached_property
+    def _is_only_renamed(self) -> bool:
+        """True if each operation that the target does not execute has another name there: threads
+        and register code stay as they are."""
+        rows = (op.definition for op in self.ops if op.definition is not None)
+        return all(d.elsewhere for d in rows if d.status[self.target] is Status.ABSENT)
 
     def _executed_elsewhere(self, found: Diagnostic) -> None:
         """Of vectors of any length that is said once for the module, and of nothing else there."""
