@@ -54,7 +54,11 @@ def test_what_september_brought_goes_on_the_way_back(cli, tmp_path):
     assert "pto.load_scalar %x" in moved
     assert "pto.store_scalar %v" in moved
     assert ptosim.check(moved) == []
-    for attrs in ("{cache_policy = #p}", "{cache_policy = #p, a.b = 1}", "{a = 1, cache_policy = #p}"):
+    for attrs in (
+        "{cache_policy = #p}",
+        "{cache_policy = #p, a.b = 1}",
+        "{a = 1, cache_policy = #p}",
+    ):
         text = (BOARD / "S03.pto").read_text()
         policy = "cache_policy = #pto.load_cache_policy<l2_bypass>"
         text = text.replace(f"{{{policy}}}", attrs.replace("cache_policy = #p", policy))
