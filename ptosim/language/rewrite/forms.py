@@ -363,8 +363,8 @@ def to_date(source: Source, options: FrontOptions, date: str) -> Moved:
     own = {d.code for d in found(source, options.compat)}
     left = [
         d for d in found(moved.source, date)
-        if d.code in _OF_DATES[:-1] or d.fixes and d.code in _OF_DATES
-        or d.is_rejection and d.code not in own
+        if d.code in _OF_DATES[:-1] or (d.fixes and d.code in _OF_DATES)
+        or (d.is_rejection and d.code not in own)
     ]  # fmt: skip
     gone = [d for d in moved.fixed if d.code == "PTO1028"]
     return Moved(moved.source.text, tuple(left), tuple(gone))
