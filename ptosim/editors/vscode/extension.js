@@ -96,12 +96,13 @@ async function asked(method, editor) {
   }
 }
 
-// Target of the entry at the cursor, and the sum of the cycles of its lines.
+// Target of the entry at the cursor, and its cycles.
 async function showStatus(item, editor) {
   const found = await asked("ptosim/entry", editor);
   if (!found || !found.name) return item.hide();
-  const cycles = Object.entries(found.work).map(([target, count]) => `${target} ${Math.round(count)} cycles of work`);
+  const cycles = Object.entries(found.cycles).map(([target, count]) => `${target} ${Math.round(count)} cycles`);
   item.text = [`@${found.name}`, `for ${found.target}`, ...cycles].join(" · ");
+  item.tooltip = found.launch ? `Cycles ${found.launch}` : undefined;
   item.show();
 }
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import PtosimError, UsageError
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.rows import TARGETS
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.cures.offer import with_cures, with_cures_of_flags
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.place.cores import peer_functions
 from ptosim.language.syntax.reread import reader
+from ptosim.launch.description import Sidecar, kept_arguments, sidecar_of
 from ptosim.tools.api import Checked, check_source
 from ptosim.tools.lsp.names import CppNames, Names
+
+if TYPE_CHECKING:
+    from ptosim.debug.program import Program
+    from ptosim.time.report.totals import CostReport
 
 SECONDS = 5.0
 """How long a resting text is followed and priced."""
@@ -61,25 +70,38 @@ class Price:
     count: int
     confidence: str
 
+    def beside(self, other: Price | None) -> Price:
+        """Return the price of a line that another entry executes, too."""
+        if other is None:
+            return self
+        least = "assumed" if "assumed" in (self.confidence, other.confidence) else self.confidence
+        return Price(self.cycles + other.cycles, self.count + other.count, least)
+
 
 @dataclass(slots=True)
 class Measured:
-    """What following and pricing a text brings out: findings, cycles of each line by target, and
-    what each entry requires of its caller, with the line that asks for it."""
+    """What following and pricing a text brings out: findings, cycles of each line and of each entry
+    by target, the launch of each entry that they are of (in words), and what each entry requires of
+    its caller, with the line that asks for it."""
 
     findings: list[Diagnostic]
     lines: Mapping[str, Mapping[int, Price]] = field(default_factory=dict)
     requirements: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    entries: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    launches: Mapping[str, str] = field(default_factory=dict)
 
 
 class Document:
     """One version of a text with what the check says of it. Reading it never raises. One that is
-    made of the version `before`, which must not be used any more, is checked where it differs."""
+    made of the version `before`, which must not be used any more, is checked where it differs.
+    In the `folder` of its file there may be a sidecar, which says how it is launched."""
 
     def __init__(
-        self, name: str, text: str, settings: Settings, before: Document | None = None
-    ) -> None:
+        self, name: str, text: str, settings: Settings, before: Document | None = None,
+        folder: str | None = None,
+    ) -> None:  # fmt: skip
         self.source = Source(name, text)
+        self.folder = folder
         self.settings = settings
         is_of_it = before is not None and before.settings == settings
         self.checked = _read(self.source, settings, before if is_of_it else None)
@@ -151,15 +173,15 @@ class Document:
         return found
 
     def measure(self) -> Measured:
-        """Follow the program and price it on both targets, within `SECONDS`; what does not end by
-        then is left out."""
+        """Follow the program and price it, on both targets where none is named, within `SECONDS`;
+        what does not end by then is left out."""
         found = Measured(self.checked.findings)
         if any(d.is_error for d in found.findings):
             return found
         try:
             with within(Limits(seconds=SECONDS)):
                 found.findings = _checked(self.source, self.settings, dry_run=None).findings
-                found.lines = {t: _prices(self.source, self.settings, t) for t in ("a2a3", "a5")}
+                self._price(found)
                 paths = _checked(self.source, self.settings, dry_run=None, runs=_RUNS)
                 found.findings, required = paths.findings, dict[str, list[tuple[str, int]]]()
                 for made in paths.requirements:
@@ -170,6 +192,32 @@ class Document:
         except PtosimError:
             pass  # a limit: what is known stays
         return found
+
+    def _price(self, found: Measured) -> None:
+        """Price each entry as its sidecar launches it, else with values that it allows."""
+        front = self.checked.front
+        named = front.settings.names_target
+        sidecar = self._sidecar()
+        for target in [front.label] if named else TARGETS:
+            lines: dict[int, Price] = {}
+            found.lines = {**found.lines, target: lines}
+            for names, words, cost in _costs(self.source, self.settings, target, sidecar):
+                for name in names:
+                    each = {**found.entries.get(name, {}), target: cost.cycles}
+                    found.entries = {**found.entries, name: each}
+                found.launches = {**found.launches, **dict.fromkeys(names, words)}
+                for use in cost.lines:
+                    line = int(use.name.partition(":")[0])
+                    lines[line] = Price(use.cycles, use.count, use.confidence).beside(lines.get(line))
+
+    def _sidecar(self) -> Sidecar | None:
+        """What a file beside the text says of its launch; nothing where it cannot be read."""
+        if self.folder is None or not self.source.name:
+            return None
+        try:
+            return sidecar_of(Path(self.folder, self.source.name))
+        except (PtosimError, OSError, ValueError):
+            return None
 
 
 def _read(source: Source, settings: Settings, before: Document | None) -> Checked:
@@ -218,18 +266,53 @@ def _checked(source: Source, settings: Settings, *, dry_run: bool | None, runs: 
         return check_source(source, dry_run=False, cures=False, entry=_first_entry(source))
 
 
-def _prices(source: Source, settings: Settings, target: str) -> dict[int, Price]:
-    """Cycles of each line on a target; empty where the program does not fit it, or needs data."""
+def _costs(
+    source: Source, settings: Settings, target: str, sidecar: Sidecar | None
+) -> Iterator[tuple[list[str], str, CostReport]]:
+    """Yield the entries of each launch (two are halves of a pair), it in words, and what it costs on
+    a target; none that does not fit it, or whose time depends on data."""
     from ptosim.debug.program import Program
-    from ptosim.language.frontend import FrontOptions, run_frontend
 
     options = FrontOptions(target, settings.level, settings.sync, settings.compat,
                            entry=_first_entry(source))  # fmt: skip
     try:
-        program = Program.of(run_frontend(source, options), "hw", None, None)
-        return {
-            int(use.name.partition(":")[0]): Price(use.cycles, use.count, use.confidence)
-            for use in program.cost().lines
-        }
+        program = Program.of(run_frontend(source, options), "hw", None, sidecar)
+        own = kept_arguments(sidecar) if sidecar is not None else {}
+    except BudgetError:
+        raise
     except (PtosimError, ValueError):
-        return {}
+        return
+    meant = sidecar.options.get("entry") if sidecar is not None else None
+    resolved, known = program.front.resolved, set[str]()
+    for entry in sorted(program.entries, key=lambda name: name != meant):
+        if entry in known:
+            continue
+        names = [f.name for f in peer_functions(resolved, resolved.functions[entry])]
+        known.update(names)
+        given = own if sidecar is not None and meant in (None, entry) else {}
+        words = f"as {sidecar.path.name} launches it" if given and sidecar is not None else ""
+        try:
+            yield names, *_cost(program, entry, given, words)
+        except BudgetError:
+            raise
+        except (PtosimError, ValueError):
+            continue
+
+
+def _cost(
+    program: Program, entry: str, args: Mapping[str, Any], words: str
+) -> tuple[str, CostReport]:
+    """Return a launch in words and what it costs: where scalars are lacking that decide a path, of
+    values inside of what the kernel requires."""
+    asked = program.sidecar.options if args and program.sidecar is not None else {}
+    from ptosim.launch.paths.caller import chosen  # of few programs
+
+    launch = {n: asked[n] for n in ("block_num", "ranks") if n in asked}
+    try:
+        return words, program.cost(entry=entry, args=args or None, **launch)
+    except UsageError as problem:
+        if "PTO6501" not in str(problem):
+            raise
+    left = chosen(program.front, program.profile, entry, args)
+    told = "with " + ", ".join(f"{name} = {value}" for name, value in left.items())
+    return told, program.cost(entry=entry, args={**args, **left}, **launch)

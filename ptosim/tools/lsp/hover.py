@@ -33,12 +33,15 @@ def _operation(document: Document, op: Operation) -> str:
 
 
 def _cycles(document: Document, op: Operation) -> str:
-    """The cost of the line on both targets, where the program was priced."""
+    """The cost of the line on the target, on both where none is named, and the launch that it is
+    of; where the program was priced."""
     line = document.source.line_column(op.start)[0]
     told = [f"{target} {shown(prices[line])}" for target, prices in _prices(document).items()
             if line in prices]  # fmt: skip
     pipe = f"pipe {op.queue}" if op.queue else ""
-    return " · ".join(filter(None, [f"**{op.name}**", pipe, *told]))
+    launches = document.measured.launches.values() if document.measured is not None else ()
+    launched = [*dict.fromkeys(filter(None, launches))] if told else []
+    return " · ".join(filter(None, [f"**{op.name}**", pipe, *told, *launched]))
 
 
 def _prices(document: Document) -> dict[str, dict[int, Price]]:
@@ -111,9 +114,20 @@ def _function(document: Document, made: Made) -> str:
     is_entry = function.name in document.resolved.entries
     role = "an entry" if is_entry else "private" if function.private else "a helper"
     asked = [f"- requires `{text}` (line {line})" for text, line in _required(document, name)]
+    told = " · ".join([role, *_whole(document, function.name)])
     return "\n".join(
-        [f"```mlir\nfunc.func @{name}({arguments})\n```\n\n{role}", "", *asked]
+        [f"```mlir\nfunc.func @{name}({arguments})\n```\n\n{told}", "", *asked]
     ).strip()
+
+
+def _whole(document: Document, entry: str) -> Iterator[str]:
+    """The cycles of an entry, and the launch that they are of."""
+    if document.measured is None:
+        return
+    for target, cycles in document.measured.entries.get(entry, {}).items():
+        yield f"{target} {cycles:,.0f} cycles"
+    if launch := document.measured.launches.get(entry):
+        yield launch
 
 
 def _required(document: Document, name: str) -> Sequence[tuple[str, int]]:

@@ -170,22 +170,19 @@ def _own(ls: PtoServer, params: Any) -> tuple[Document, Places, types.Position]:
 
 
 def entry(ls: PtoServer, params: Any) -> dict[str, Any] | None:
-    """The entry at a place (`ptosim/entry`): name, target, and by target the sum of the cycles of
-    its lines, once the text was priced; nothing outside of entries."""
+    """The entry at a place (`ptosim/entry`): name, target, and by target its cycles, with the
+    launch that they are of, once the text was priced; nothing outside of entries."""
     document, places, position = _own(ls, params)
     function = relations.function_at(document, places.offset(position))
     if function is None or function.name not in document.resolved.entries:
         return None
-    first, last = (
-        document.source.line_column(at)[0] for at in (function.op.start, function.op.end)
-    )
-    priced = document.measured.lines if document.measured is not None else {}
-    cycles = {
-        target: sum(price.cycles for line, price in lines.items() if first <= line <= last)
-        for target, lines in priced.items()
-        if lines
-    }
-    return {"name": function.name, "target": document.checked.front.label, "work": cycles}
+    measured = document.measured
+    cycles = measured.entries.get(function.name, {}) if measured is not None else {}
+    launch = measured.launches.get(function.name, "") if measured is not None else ""
+    return {
+        "name": function.name, "target": document.checked.front.label, "cycles": dict(cycles),
+        "launch": launch,
+    }  # fmt: skip
 
 
 def memory(ls: PtoServer, params: Any) -> list[dict[str, Any]]:

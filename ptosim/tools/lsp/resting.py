@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 from ptosim.tools.lsp.document import Document, Measured, Settings
 
-Job = tuple[str, str, Settings]
-"""Name, text and settings of a document."""
+Job = tuple[str, str, Settings, str | None]
+"""Name, text, settings and folder of a document."""
 _LENGTH = struct.Struct("<Q")
 
 
@@ -68,7 +68,7 @@ def _kill(process: Process) -> None:
 async def _asked(process: Process, document: Document) -> Measured:
     assert process.stdin is not None
     assert process.stdout is not None
-    job: Job = (document.source.name, document.text, document.settings)
+    job: Job = (document.source.name, document.text, document.settings, document.folder)
     process.stdin.write(_packed(job))
     await process.stdin.drain()
     (length,) = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))
@@ -84,8 +84,8 @@ def _serve(source: BinaryIO, sink: BinaryIO) -> None:
     """Measure texts until the server is gone."""
     while head := source.read(_LENGTH.size):
         (length,) = _LENGTH.unpack(head)
-        name, text, settings = pickle.loads(source.read(length))
-        sink.write(_packed(Document(name, text, settings).measure()))
+        name, text, settings, folder = pickle.loads(source.read(length))
+        sink.write(_packed(Document(name, text, settings, folder=folder).measure()))
         sink.flush()
 
 

@@ -218,7 +218,7 @@ class PtoServer(LanguageServer):
             programs = texts(_name(uri), text.source)
             before = known[2] if known is not None and len(known[2]) == len(programs) else ()
             made = [
-                Document(_name(uri), program, self.settings, old)
+                Document(_name(uri), program, self.settings, old, _folder(uri))
                 for program, old in zip_longest(programs, before)
             ]
             known = (text.version, text.source, made)
@@ -319,6 +319,17 @@ def _name(uri: str) -> str:
         return Path(unquote(urlparse(uri).path)).name or uri
     except ValueError:  # brackets in which there is no address
         return uri
+
+
+def _folder(uri: str) -> str | None:
+    """The folder of a text that is a file."""
+    try:
+        parts = urlparse(uri)
+    except ValueError:
+        return None
+    path = unquote(parts.path)
+    is_file = parts.scheme == "file" and not parts.netloc and "\0" not in path
+    return str(Path(path).parent) if is_file else None
 
 
 def diagnostic(found: Diagnostic, places: Places, uri: str) -> types.Diagnostic:

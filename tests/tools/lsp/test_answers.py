@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.launch.paths.kernels import kernel
 from tests.launch.paths.test_requirements import window
 from tests.shell.test_typical_mistakes import TILE as MISTAKEN
 
+SHIPPED = Path(__file__).parents[3] / "programs"
 TEXT = """// Adds two tiles.
 !tile = !pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>
 func.func private @helper(%a: index) -> index {
@@ -84,6 +86,33 @@ def test_hover_of_an_operation_is_its_card_with_pipe_and_cycles():
     assert "a2a3" in text
     assert "cycles" in text
     assert "ins(%src0" in text
+
+
+def test_cycles_are_those_of_a_launch_that_is_told():
+    """As the file beside the text launches it; else with values inside of what the kernel requires.
+    A text that names its target has cycles of that alone."""
+    source = open_source("@model/zero")
+    text = source.text.replace("module {", 'module attributes {pto.target_arch = "a5"} {', 1)
+    for folder, launch in ((str(SHIPPED / "model"), "as zero.toml launches it"), (None, "with rows = ")):
+        doc = Document("zero.pto", text, Settings(), folder=folder)
+        doc.measured = doc.measure()
+        (cycles,) = doc.measured.entries["zero"].items()
+        told, _, _ = hover.hover(doc, at(text, "func.func @zero", "@"))
+        assert f"{cycles[0]} {cycles[1]:,.0f} cycles · {launch}" in told
+        told, _, _ = hover.hover(doc, at(text, "pto.tstore", "t"))
+        assert list(doc.measured.lines) == [cycles[0]] == ["a5"]
+        assert launch in told
+
+
+def test_two_halves_of_a_pair_are_one_launch():
+    text = open_source("@model/linear_relu").text
+    doc = Document("k.pto", text, Settings(target="a5"))
+    doc.measured = doc.measure()
+    cube, vector = (doc.measured.entries[n] for n in ("cube_kernel", "vector_kernel"))
+    assert cube == vector
+    lines = doc.measured.lines["a5"]
+    stores = [n for n, words in enumerate(text.split("\n"), 1) if "pto.tstore ins" in words]
+    assert [lines[n].count for n in stores] == [4, 4]
 
 
 def test_hints_are_addresses_pipes_and_cycles_and_only_in_the_range():
