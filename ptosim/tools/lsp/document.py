@@ -208,7 +208,9 @@ class Document:
                 found.launches = {**found.launches, **dict.fromkeys(names, words)}
                 for use in cost.lines:
                     line = int(use.name.partition(":")[0])
-                    lines[line] = Price(use.cycles, use.count, use.confidence).beside(lines.get(line))
+                    lines[line] = Price(use.cycles, use.count, use.confidence).beside(
+                        lines.get(line)
+                    )
 
     def _sidecar(self) -> Sidecar | None:
         """What a file beside the text says of its launch; nothing where it cannot be read."""

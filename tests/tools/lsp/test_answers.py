@@ -93,7 +93,10 @@ def test_cycles_are_those_of_a_launch_that_is_told():
     A text that names its target has cycles of that alone."""
     source = open_source("@model/zero")
     text = source.text.replace("module {", 'module attributes {pto.target_arch = "a5"} {', 1)
-    for folder, launch in ((str(SHIPPED / "model"), "as zero.toml launches it"), (None, "with rows = ")):
+    for folder, launch in (
+        (str(SHIPPED / "model"), "as zero.toml launches it"),
+        (None, "with rows = "),
+    ):
         doc = Document("zero.pto", text, Settings(), folder=folder)
         doc.measured = doc.measure()
         (cycles,) = doc.measured.entries["zero"].items()
