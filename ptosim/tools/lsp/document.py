@@ -271,8 +271,8 @@ def _checked(source: Source, settings: Settings, *, dry_run: bool | None, runs: 
 def _costs(
     source: Source, settings: Settings, target: str, sidecar: Sidecar | None
 ) -> Iterator[tuple[list[str], str, CostReport]]:
-    """Yield the entries of each launch (two are halves of a pair), it in words, and what it costs on
-    a target; none that does not fit it, or whose time depends on data."""
+    """Yield the entries of each launch (two are halves of a pair), it in words, and what it costs
+    on a target; none that does not fit it, or whose time depends on data."""
     from ptosim.debug.program import Program
 
     options = FrontOptions(target, settings.level, settings.sync, settings.compat,
