@@ -47,15 +47,6 @@ const actions = {
     }),
 };
 
-function reverse(request) {
-  return async () => {
-    const session = vscode.debug.activeDebugSession;
-    if (!session) return;
-    const { threads } = await session.customRequest("threads");
-    await session.customRequest(request, { threadId: threads[0].id });
-  };
-}
-
 // What is in the memories at the cursor, as the server says it.
 class Memory {
   constructor() {
@@ -113,15 +104,18 @@ async function activate(context) {
   for (const [name, action] of Object.entries(actions)) {
     add(vscode.commands.registerCommand(`ptosim.${name}`, onEntry(action)));
   }
-  add(vscode.commands.registerCommand("ptosim.stepBack", reverse("stepBack")));
-  add(vscode.commands.registerCommand("ptosim.reverse", reverse("reverseContinue")));
   const tiles = new TileView();
   add(vscode.window.registerWebviewViewProvider("ptosim.tiles", tiles));
   add(vscode.debug.registerDebugAdapterTrackerFactory("ptosim", tiles));
   const server = { command: command(), args: ["lsp"], transport: TransportKind.stdio };
+  const told = (uri, findings, next) => {
+    next(uri, findings); // also when a text was priced
+    follow(vscode.window.activeTextEditor);
+  };
   client = new LanguageClient("ptosim", "ptosim", { run: server, debug: server }, {
     documentSelector: [{ language: "pto" }, { language: "pto-template" }, { language: "python" }],
     synchronize: { configurationSection: "ptosim" },
+    middleware: { handleDiagnostics: told },
   });
   const memory = new Memory();
   const status = vscode.window.createStatusBarItem(vscode.StatusBarAlignment.Right);
