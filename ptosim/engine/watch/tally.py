@@ -53,17 +53,36 @@ class Tally:
     def add(self, values: np.ndarray, steps: np.ndarray, codes: Codes) -> None:
         """Count `values`, which are so many `steps` from the code of zero. Zeros say nothing, nor
         do values on a side where there are no codes, as ReLU has it."""
+        if self._add_inside(values, steps, codes):
+            return
         with np.errstate(all="ignore"):
             is_one = np.isfinite(steps) & (values != 0)
             is_one &= (steps > 0) | (not codes.has_relu and codes.zero > codes.low)
             is_one &= (steps < 0) | (codes.zero < codes.high)
             places = np.rint(steps + codes.zero)
             outside = is_one & ((places < codes.low) | (places > codes.high))
-        self._count += int(np.count_nonzero(is_one))
         self._outside += int(np.count_nonzero(outside))
-        self._farthest = max(self._farthest, float(np.abs(steps[is_one]).max(initial=0)))
+        farthest = float(np.abs(steps[is_one]).max(initial=0))
+        self._counted_in(int(np.count_nonzero(is_one)), farthest, values, is_one)
+
+    def _add_inside(self, values: np.ndarray, steps: np.ndarray, codes: Codes) -> bool:
+        """Do it quickly where every value has a code; else return False."""
+        zero = np.asarray(codes.zero)
+        if codes.has_relu or not steps.size or zero.min() <= codes.low or zero.max() >= codes.high:
+            return False
+        least, most = steps.min(), steps.max()
+        if not (codes.low - 0.25 <= least + zero.min() and most + zero.max() <= codes.high + 0.25):
+            return False  # NaN, too
+        count = int(np.count_nonzero(values))
+        self._counted_in(count, float(max(-least, most, 0)), values, slice(None))
+        return True
+
+    def _counted_in(self, count: int, farthest: float, values: np.ndarray, chosen: object) -> None:
+        self._count += count
+        self._farthest = max(self._farthest, farthest)
         if len(self._distinct) < _DISTINCT:
-            self._distinct |= set(np.unique(values[is_one])[:_DISTINCT].tolist())
+            found = np.unique(values[chosen])  # type: ignore[index]
+            self._distinct |= set(found[found != 0][:_DISTINCT].tolist())
 
     def tell(self) -> None:
         """Report what the executions so far show of the scale."""
