@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.watch.tally import Codes, Rows, Tally
+from ptosim.engine.watch.tally import Codes, Rows, Tally, is_within
 from ptosim.ground.isa.conversions import conversion, saturation
 from ptosim.machine.numbers.fixpipe import scale_of
 from ptosim.machine.storage import POISON
@@ -117,55 +117,61 @@ def _tquant(book: QuantBook, op: Binding) -> Check | None:
     is_signed = not op.has("offset")
     low, high = (-128.0, 127.0) if is_signed else (0.0, 255.0)
 
-    names = ("fp",) if is_signed else ("fp", "offset")
-    known: list[Any] = []  # the parameters of the last execution, where they were as they should be
-
-    def check() -> None:
-        held = [op.tile(n).read().tobytes() for n in names]
-        if known and held == known[0] and _are_usual(src, known[1]):
-            book.multiplied(known[1])
-            if tally.is_due():
-                count(src.read().astype(np.float64), *known[1:])
-            return
-        known.clear()
-        looked(held)
-
-    def looked(held: list[bytes]) -> None:
+    def looked() -> Parameters | None:
         scale = _by_row(op.tile("fp"), rows)
         if scale is None:
-            return
+            return None
         read = Rows.of(np.asarray(src.read()))
         offset = None if is_signed else _by_row(op.tile("offset"), rows)
         is_meant = _scale(op, read.largest, scale)
         if offset is not None:
             is_meant &= _offset(op, offset, low, high)
         elif not is_signed:
-            return
+            return None
         _lost(op, read)
         book.multiplied(scale)
         if not is_meant or (scale == 1).all():  # then it is for rounding
             tally.wrong()
-            return
-        known[:] = held, scale, offset
+            return None
         if tally.is_due():
             count(read.values.astype(np.float64), scale, offset)
+        return scale, offset
 
     def count(values: np.ndarray, scale: np.ndarray, offset: np.ndarray | None) -> None:
         zero = 0.0 if offset is None else offset[:, None]
         with np.errstate(all="ignore"):
             tally.add(values, values * scale[:, None], Codes(low, high, zero))
 
+    return _looked_at_once(book, op, tally, looked, count)
+
+
+Parameters = tuple[np.ndarray, np.ndarray | None]
+"""Scale and offset of each row."""
+
+
+def _looked_at_once(
+    book: QuantBook,
+    op: Binding,
+    tally: Tally,
+    looked: Callable[[], Parameters | None],
+    count: Callable[..., None],
+) -> Check:
+    """Return a check that looks at parameters that are as they should be once, and after that at
+    the values alone: `looked` returns such."""
+    src, tiles = op.tile("src"), [op.tile(n) for n in ("fp", "offset") if op.has(n)]
+    known: list[Any] = []
+
+    def check() -> None:
+        held = [tile.read().tobytes() for tile in tiles]
+        if not known or held != known[0] or not is_within(src, known[1], _USUAL):
+            found = looked()
+            known[:] = [held, *found] if found is not None else []
+            return
+        book.multiplied(known[1])
+        if tally.is_due():
+            count(src.read().astype(np.float64), *known[1:])
+
     return check
-
-
-def _are_usual(src: Tile, scale: np.ndarray) -> bool:
-    """True if the values of a tile are finite, and their largest one in steps is as it should be."""
-    values = src.read()
-    if values.dtype != np.float32:
-        return False
-    with np.errstate(all="ignore"):
-        largest = np.maximum(values.max(axis=1), -values.min(axis=1))
-        return bool(1.01 * _USUAL[0] <= (largest * scale).max() <= 0.99 * _USUAL[1])
 
 
 def _of_stack(book: QuantBook, op: Binding) -> Check:

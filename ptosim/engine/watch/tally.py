@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.records import NamedTuple
+from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding
 
 _FEWEST = 32
@@ -142,3 +143,13 @@ class Rows(NamedTuple):
             return np.maximum(-self.least, self.most)
         sizes = np.abs(self.values.astype(np.float64))
         return np.where(np.isfinite(sizes), sizes, 0).max(axis=1)
+
+
+def is_within(tile: Tile, scale: np.ndarray, limits: tuple[float, float]) -> bool:
+    """True if the f32 values of a tile are finite, and the largest one in steps well within."""
+    values = tile.read()
+    if values.dtype != np.float32:
+        return False
+    with np.errstate(all="ignore"):
+        largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+        return bool(1.01 * limits[0] <= (largest * scale).max() <= 0.99 * limits[1])
