@@ -6,6 +6,7 @@ names the load or the store; that a load finds values is checked in the order of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,24 @@ from ptosim.engine.watch.access import Access, Fed, loads_used_whole, stores_fed
 from ptosim.engine.watch.clocks import Agent
 from ptosim.engine.watch.definedness import Trail, without_values
 from ptosim.engine.watch.marks import Marks
+from ptosim.engine.watch.region_log import (
+    NO_RUNS,
+    NONE,
+    Lost,
+    Runs,
+    alike,
+    between,
+    by_size,
+    entries_of,
+    in_order,
+    in_part,
+    left_of,
+    sums_of,
+)
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.alignment import Alignment, alignment_of
-from ptosim.ground.records import NamedTuple, replace
+from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED, TAINTED
 from ptosim.machine.effects.row import written_name
@@ -144,15 +159,16 @@ class VectorWatch:
                     for a in p.atoms()
                 )
         crossed = self._crossed(core, shadow, table, accesses)
-        lost: list[_Lost] = []
+        runs, lost = NO_RUNS, []
         if not is_defined and monitor.chosen.defined:
-            lost = self._undefined(core, shadow, table, dict(entries))
+            runs = in_order(ub)
+            lost = self._undefined(core, shadow, table, dict(entries), runs)
         for _, entry in entries:
             writes = entry[2].writes
             if writes:
                 monitor.note(entry, agent, (), tuple((p, DEFINED) for p in writes), agent.index)
         if lost:
-            self._spread(core, head, shadow, table, lost)
+            self._spread(head, shadow, table, lost, runs)
         self._tell_crossed(shadow, crossed, dict(entries))
 
     def _close_scalars(self, agent: Agent) -> None:
@@ -177,7 +193,7 @@ class VectorWatch:
         if found is not None:
             return found
         prints: dict[int, list[Strided]] = {}
-        for code, starts, size in _grouped(_entries(ub), ub.parts):
+        for code, starts, size in _grouped(entries_of(ub), ub.parts):
             prints.setdefault(code, []).extend(runs_of(starts, size))
             self._check_alignment(table[code], starts)
         found = []
@@ -223,7 +239,7 @@ class VectorWatch:
         last = np.full(len(every), -1)
         taken = {table[code].owner: np.zeros(len(every), bool) for c in over.values() for code in c}
         own = {o: [c for c, row in table.items() if row.owner is o] for o in taken}
-        for code, start, size in zip(*_in_order(core.ub)[1:], strict=True) if over else ():
+        for code, start, size in zip(*in_order(core.ub)[1:], strict=True) if over else ():
             row, part = table[int(code)], slice(int(start), int(start + size))
             if row.is_store:
                 last[part] = code
@@ -282,19 +298,18 @@ class VectorWatch:
         shadow: Shadow,
         table: dict[int, _Instruction],
         entries: dict[_Instruction, Entry],
-    ) -> list[_Lost]:
+        runs: Runs,
+    ) -> list[Lost]:
         """Report the first load of each instruction that finds bytes without a value; return all of
         them. Where only lanes that a mask may leave out have none, nothing is known to be wrong."""
-        found: list[_Lost] = []
-        trail = Trail(())
-        runs = _in_order(core.ub)
+        found: list[Lost] = []
         low, high = int(runs.starts.min()), int((runs.starts + runs.sizes).max())
         runs = runs._replace(starts=runs.starts - low)
-        inside, poor, lost = Footprint(shadow, (Strided(low, high - low),), "", None), None, _NONE
+        inside, poor, lost = Footprint(shadow, (Strided(low, high - low),), "", None), None, NONE
         is_store = np.isin(runs.codes, [c for c, row in table.items() if row.is_store])
         ends = runs.starts + runs.sizes
         stores = np.flatnonzero(is_store)
-        stored = _sums_of(runs.starts[stores], ends[stores], high - low)
+        stored = sums_of(runs.starts[stores], ends[stores], high - low)
         for code, row in table.items():
             chosen = runs.codes == code
             if row.is_store or not chosen.any():
@@ -309,39 +324,21 @@ class VectorWatch:
             least = 1 if row.is_whole else runs.sizes
             if not row.is_whole and row.inst.pc not in self.monitor.unsure:
                 some = np.flatnonzero(chosen & (lost > 0))[:MAX_PARTS]
-                places = low + self._in_part(runs, stores, poor, some)
+                places = low + in_part(runs, stores, poor, some)
                 self._doubt(shadow, row, entries[row], places)
-            for at in np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED].tolist():
-                places = np.arange(int(runs.starts[at]), int(ends[at]))
-                wrong = poor[places]
-                if stored[ends[at]] > stored[runs.starts[at]]:
-                    earlier = stores[runs.numbers[stores] < runs.numbers[at]]
-                    over = (runs.starts[earlier] < ends[at]) & (ends[earlier] > runs.starts[at])
-                    for store in earlier[over].tolist():
-                        wrong &= (places < runs.starts[store]) | (places >= ends[store])
-                if wrong.sum() >= (1 if row.is_whole else len(places)):
-                    if not found or found[-1].code != code:
-                        trail = self._report(shadow, row, entries[row], low + places[wrong])
-                    found.append(_Lost(code, int(runs.numbers[at]), np.flatnonzero(wrong), trail))
+            tried = np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED]
+            met = stored[ends[tried]] > stored[runs.starts[tried]]
+            same = list(alike(code, runs, poor, tried[~met]))
+            for at in tried[met]:
+                wrong = left_of(runs, stores, poor, int(at))
+                if wrong.sum() >= (1 if row.is_whole else len(wrong)):
+                    same.append(Lost(code, np.array([at]), np.flatnonzero(wrong)))
+            if same:
+                first = min(same, key=lambda one: one.places[0])
+                at = low + runs.starts[first.places[0]] + first.bytes
+                trail = self._report(shadow, row, entries[row], at)
+                found += [one._replace(trail=trail) for one in same]
         return found
-
-    @staticmethod
-    def _in_part(
-        runs: _Runs, stores: np.ndarray, poor: np.ndarray, loads: np.ndarray
-    ) -> np.ndarray:
-        """The bytes without a value of the first of some loads that finds a part without: what the
-        region has stored before has one."""
-        for at in loads.tolist():
-            first, end = int(runs.starts[at]), int(runs.starts[at] + runs.sizes[at])
-            wrong = poor[first:end].copy()
-            for store in stores[runs.numbers[stores] < runs.numbers[at]].tolist():
-                start = int(runs.starts[store])
-                wrong[max(start - first, 0) : max(start + int(runs.sizes[store]) - first, 0)] = (
-                    False
-                )
-            if 0 < wrong.sum() < len(wrong):
-                return first + np.flatnonzero(wrong)
-        return _NONE
 
     def _doubt(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> None:
         """A load finds lanes without a value that a mask may leave out."""
@@ -362,11 +359,11 @@ class VectorWatch:
 
     def _spread(
         self,
-        core: Core,
         head: Inst,
         shadow: Shadow,
         table: dict[int, _Instruction],
-        lost: list[_Lost],
+        lost: list[Lost],
+        runs: Runs,
     ) -> None:
         """What the region stored of bytes without a value has none either: of what a load read, up
         to its next execution, or where a loop hands it on, to the end."""
@@ -375,50 +372,19 @@ class VectorWatch:
             assert head.op is not None
             fed = self._fed[head.pc] = stores_fed(head.op)
         codes = {row.inst.op: code for code, row in table.items()}
-        runs = _in_order(core.ub)
         at_code = {code: np.flatnonzero(runs.codes == code) for code in table}
-        written: dict[tuple[int, Operation], tuple[Trail, list[np.ndarray]]] = {}
-        for one in lost:
-            numbers = runs.numbers[at_code[one.code]]
-            following = int(np.searchsorted(numbers, one.number, "right"))
-            again = numbers[following] if following < len(numbers) else runs.numbers[-1]
-            load = table[one.code].inst.op
+        for code, same in groupby(lost, key=lambda one: one.code):
+            load, some = table[code].inst.op, list(same)
+            numbers = runs.numbers[at_code[code]]
             for store, how in fed.get(load, {}).items() if load is not None else ():
-                chosen = at_code.get(codes.get(store, -1), _NONE)
-                end = runs.numbers[-1] if how.later else again
-                first, last = np.searchsorted(runs.numbers[chosen], (one.number, end), "right")
-                _, places = written.setdefault((one.code, store), (one.trail, []))
-                for start, size in zip(
-                    runs.starts[chosen[first:last]], runs.sizes[chosen[first:last]], strict=True
-                ):
-                    lanes = one.bytes[one.bytes < size] if how.by_lanes else np.arange(size)
-                    places.append(start + lanes)
-        for (_, store), (trail, places) in written.items():
-            if places:
+                chosen = at_code.get(codes.get(store, -1), NONE)
                 is_one = np.zeros(int((runs.starts + runs.sizes).max()), np.bool_)
-                is_one[np.concatenate(places)] = True
-                _taint(shadow, np.flatnonzero(is_one), trail, store)
-
-
-_NONE = np.zeros(0, np.int64)
-
-
-def _sums_of(starts: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
-    """How many of the bytes before each one are in any of the runs."""
-    edges = np.zeros(size + 1, np.int64)
-    np.add.at(edges, starts, 1)
-    np.add.at(edges, ends, -1)
-    return np.concatenate(([0], np.cumsum(np.cumsum(edges[:-1]) > 0)))
-
-
-class _Lost(NamedTuple):
-    """A load that found bytes without a value: its instruction, its place in the log, which of its
-    bytes, and how they came there."""
-
-    code: int
-    number: int
-    bytes: np.ndarray
-    trail: Trail
+                for one in some:
+                    fed_by = between(runs, chosen, one.places, numbers, later=how.later)
+                    for size, at in by_size(runs, fed_by):
+                        lanes = one.bytes[one.bytes < size] if how.by_lanes else np.arange(size)
+                        is_one[np.unique(runs.starts[at])[:, None] + lanes] = True
+                _taint(shadow, np.flatnonzero(is_one), some[0].trail, store)
 
 
 def _taint(shadow: Shadow, places: np.ndarray, trail: Trail, store: Operation) -> None:
@@ -445,10 +411,6 @@ def _table(
     }
 
 
-def _entries(ub: VectorWindow) -> Log:
-    return np.array(ub.log, np.int64)
-
-
 def _grouped(log: Log, parts: list[Part]) -> Iterator[Part]:
     """Accesses by instruction and size, with their places sorted and each once."""
     single = np.unique(log[log >= 0])
@@ -463,31 +425,3 @@ def _grouped(log: Log, parts: list[Part]) -> Iterator[Part]:
         merged.setdefault((code, size), []).append(starts)
     for (code, size), starts in merged.items():
         yield code, np.unique(np.concatenate(starts)), size
-
-
-class _Runs(NamedTuple):
-    """Runs of bytes that were accessed, and by which access, counted from 0."""
-
-    numbers: np.ndarray
-    codes: np.ndarray
-    starts: np.ndarray
-    sizes: np.ndarray
-
-
-def _in_order(ub: VectorWindow) -> _Runs:
-    """Every run in the order of execution."""
-    log = _entries(ub)
-    numbers = np.arange(len(log))
-    single = log >= 0
-    found = [_Runs(numbers[single], *_unpacked(log[single]))]
-    for number in numbers[~single].tolist():
-        code, starts, size = ub.parts[-1 - int(log[number])]
-        same = np.ones(len(starts), np.int64)
-        found.append(_Runs(same * number, same * code, np.asarray(starts), same * size))
-    runs = _Runs(*(np.concatenate(column) for column in zip(*found, strict=True)))
-    order = np.argsort(runs.numbers, kind="stable")
-    return _Runs(*(column[order] for column in runs))
-
-
-def _unpacked(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return log >> 32, log & 0xFFFFF, log >> 20 & 0xFFF
