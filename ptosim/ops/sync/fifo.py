@@ -9,6 +9,7 @@ slot itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -220,13 +221,21 @@ def _store(
     op: Binding, end: PipeEnd, direction: str, index: int, values: np.ndarray, split: int
 ) -> None:
     """Write a tile, or a vector core's half of it, to its slot in global memory, row by row."""
-    rows, cols = values.shape
+    size = values.dtype.itemsize
+    first, row = stored_at(op, direction, split, values.shape, size)
+    view = _slot(op, end, direction, index, values.shape, (row, size), first, values.dtype)
+    view[...] = values
+
+
+def stored_at(
+    op: Binding, direction: str, split: int, shape: tuple[int, ...], size: int
+) -> tuple[int, int]:
+    """Return where in a slot in global memory a push puts elements of `size` bytes: the first byte,
+    and bytes from row to row."""
+    rows, cols = shape
     lane = lane_of(op) if direction == "v2c" and split else 0
     width = cols * (2 if direction == "v2c" and split == 2 else 1)
-    size = values.dtype.itemsize
-    first = lane * (rows * cols if split == 1 else cols) * size
-    view = _slot(op, end, direction, index, (rows, cols), (width * size, size), first, values.dtype)
-    view[...] = values
+    return lane * (rows * cols if split == 1 else cols) * size, width * size
 
 
 def _slot(
@@ -234,7 +243,7 @@ def _slot(
     end: PipeEnd,
     direction: str,
     index: int,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     strides: tuple[int, int],
     first: int,
     dtype: np.dtype,
@@ -345,21 +354,36 @@ def _issue(shares: list[Share]) -> int:
 def _taken(
     op: Binding, end: PipeEnd, direction: str, shares: list[Share], split: int
 ) -> np.ndarray:
-    """The elements of the oldest tile: of what the cube pushed this vector core's half, on the cube
-    the halves of both cores."""
+    """The elements of the oldest tile."""
     index = shares[0].popped
     entries = [share.entries[index % end.slot_num] for share in shares]
+    dtype = entries[0].dtype
+
+    def fetch(shape: tuple[int, ...], first: int, row: int) -> np.ndarray:
+        strides = row, dtype.itemsize
+        return np.array(_slot(op, end, direction, index, shape, strides, first, dtype))
+
+    return popped(op, end, direction, entries, split, dtype.itemsize, fetch)
+
+
+def popped(
+    op: Binding, end: PipeEnd, direction: str, entries: list[np.ndarray], split: int, size: int,
+    fetch: Callable[[tuple[int, ...], int, int], np.ndarray],
+) -> np.ndarray:  # fmt: skip
+    """Return the elements of the tile that the entries of the shares are: of what the cube pushed
+    this vector core's half, on the cube the halves of both cores. `fetch` gives those of a shape
+    that are in the slot in global memory: from which byte on, with so many from row to row; `size`
+    are the bytes of an element."""
     if direction == "v2c" or not split:
         whole = entries[0] if len(entries) == 1 else _joined(op, entries, (split - 1) % 2)
-        return whole if end.gm is None else _fetched(op, end, direction, index, whole, (0, 0))
+        return whole if end.gm is None else fetch(whole.shape, 0, whole.shape[1] * size)
     axis = (split - 1) % 2
     start, length = half(entries[0].shape[axis], lane_of(op))
     if end.gm is None:
         return entries[0].take(range(start, start + length), axis)
     rows, cols = entries[0].shape
-    part = np.empty((length, cols) if axis == 0 else (rows, length), entries[0].dtype)
-    at = (start, 0) if axis == 0 else (0, start)
-    return _fetched(op, end, direction, index, part, at, width=cols)
+    shape, first = ((length, cols), start * cols) if axis == 0 else ((rows, length), start)
+    return fetch(shape, first * size, cols * size)
 
 
 def _joined(op: Binding, halves: list[np.ndarray], axis: int) -> np.ndarray:
@@ -375,23 +399,6 @@ def _joined(op: Binding, halves: list[np.ndarray], axis: int) -> np.ndarray:
             help="push halves of one element type and one size from both vector cores",
         )
     return np.concatenate(halves, axis)
-
-
-def _fetched(
-    op: Binding,
-    end: PipeEnd,
-    direction: str,
-    index: int,
-    like: np.ndarray,
-    at: tuple[int, int],
-    *,
-    width: int | None = None,
-) -> np.ndarray:
-    """What a slot in global memory holds from row and column `at` on."""
-    size = like.dtype.itemsize
-    row = (width or like.shape[1]) * size
-    first = at[0] * row + at[1] * size
-    return np.array(_slot(op, end, direction, index, like.shape, (row, size), first, like.dtype))
 
 
 def _check_place(op: Binding, end: PipeEnd, direction: str, share: Share) -> None:

@@ -96,6 +96,8 @@ class Followed:
     result: Result
     as_whole: str = ""
     assumed: dict[str, dict[int, int]] = field(default_factory=dict)
+    unordered: frozenset[str] = frozenset()
+    """Arguments that several pipes or blocks add to."""
 
 
 def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
@@ -215,7 +217,7 @@ def _compared(
         other = second.of.get(number)
         if other is None or "why" in one or "why" in other:
             continue
-        if one["assumed"] or other["assumed"]:
+        if one["assumed"] or other["assumed"] or one["unordered"] or other["unordered"]:
             continue
         if one["held"] == other["held"] and set(other["doubts"]) <= set(one["doubts"]):
             executed = one["executed"] + other["executed"]
@@ -234,6 +236,7 @@ def _ends(launched: Launched, loose: bool, parting: Parting) -> dict[str, Any]:
         "elements": sum(b.size // max(1, b.dtype.bits // 8) for b, _ in pairs),
         "doubts": sorted(_doubts(result)),
         "assumed": sorted(follower.assumed),
+        "unordered": bool(follower.sums.unordered),
         "executed": result.executed,
     }
 
@@ -296,7 +299,10 @@ def follow(launched: Launched, *, loose: bool = False) -> Followed:
     follower = Follower(fresh=next(_NUMBERS), loose=loose)
     result = _followed(launched, follower, [])
     widths = {b.name: max(1, b.dtype.bits // 8) for b in follower.memory.machine.buffers}
-    return Followed(global_hashes(follower), widths, result, follower.as_whole, follower.assumed)
+    return Followed(
+        global_hashes(follower), widths, result, follower.as_whole, follower.assumed,
+        frozenset(follower.memory.machine.buffers[n].name for n in follower.sums.unordered),
+    )  # fmt: skip
 
 
 def _followed(launched: Launched, follower: Follower, others: Sequence[Any]) -> Result:
@@ -346,6 +352,9 @@ def compare(first: Followed, second: Followed, *, loose: bool = False) -> Proof:
     read = sorted({*first.assumed, *second.assumed})
     if read:
         about += f", and what the scalar unit reads of {', '.join(f'%{n}' for n in read)} as it is"
+    added = sorted(first.unordered | second.unordered)
+    if added:
+        about += f", and blocks that add to {', '.join(f'%{n}' for n in added)} in one order"
     for name in read:
         one, other = (each.assumed.get(name, {}) for each in (first, second))
         if any(other.get(at, value) != value for at, value in one.items()):

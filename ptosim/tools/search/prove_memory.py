@@ -12,7 +12,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.storage import MemorySpace
 from ptosim.machine.tile import Tile, TileRef
@@ -222,6 +222,13 @@ class HashedMemory:
         return self._spaces[place]
 
     def space(self, core: Core, name: str) -> Place:
+        """Return the place of a space that a core reaches: a vector core that writes to L1 writes
+        to the cube core's."""
+        if core.kind == "vector" and name in CUBE_SPACES:
+            core = next(iter(self.machine.mates(core, "cube")), core)
+        return self.own(core, name)
+
+    def own(self, core: Core, name: str) -> Place:
         """Return the place of a space of a core."""
         place = (name, core.number)
         if place not in self._spaces:
@@ -243,7 +250,7 @@ class HashedMemory:
     def unexplained(self, core: Core) -> str | None:
         """Return the name of a space of a core that changed without a reason."""
         for name in core.spaces:
-            if not self.of(self.space(core, name)).is_explained:
+            if not self.of(self.own(core, name)).is_explained:
                 return name
         return None
 

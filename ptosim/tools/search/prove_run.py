@@ -11,13 +11,14 @@ import numpy as np
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.core import Core
+from ptosim.machine.core import CUBE_SPACES, Core
 from ptosim.machine.effects.account import Reached, effects_of, effects_of_action
 from ptosim.machine.effects.strided import Strided, Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
+from ptosim.tools.search.prove_cores import Slots, Sums, adds, done_again, fifo_use, plain
 from ptosim.tools.search.prove_memory import (
     Elements,
     HashedMemory,
@@ -27,6 +28,7 @@ from ptosim.tools.search.prove_memory import (
     Table,
     Unprovable,
     along,
+    as_elements,
     constant,
     input_byte,
     joined,
@@ -64,8 +66,10 @@ class Told(NamedTuple):
     spoiled: list[Bytes]
 
 
-ON_STACK = ("on_stack", "in_local_array")
+_ON_STACK = ("on_stack", "in_local_array")
 """Operations on arrays and records of the scalar unit, which hold numbers."""
+_SET_UP = ("handle", "reserves", "imports")
+"""Operations that say where a FIFO and its slots are."""
 FILLS = (0, 1, 2, 3)
 """Contents that an operation without a rule of its own is tried on, besides the present one: what
 it writes, and whether it does, may depend on what it reads."""
@@ -83,7 +87,7 @@ def try_account(
     it reads; memory is left as it was. Raises Unprovable where it does something else than what was
     told."""
     places: set[Place] = {("gm", number) for number in range(len(memory.buffers))}
-    places.update(memory.space(core, name) for name in core.spaces)
+    places.update(memory.own(core, name) for name in core.spaces)
     places.update(place for part in told for place, _ in part)
     actual = {place: memory.of(place).actual for place in places}
     kept = {place: content.copy() for place, content in actual.items()}
@@ -174,6 +178,7 @@ class Follower:
         ):
             raise Unprovable("tiles are among its arguments, and only buffers are followed")
         self.registers = Registers(engine.program, self.memory, engine.profile.switches)
+        self.slots, self.sums = Slots(self.memory, loose=self.loose), Sums(self.memory)
         held = [b.actual for b in self.memory.buffers]
         for index, one in enumerate(held):
             if any(np.shares_memory(one, other) for other in held[:index]):
@@ -192,7 +197,7 @@ class Follower:
                 self._execute(core, inst, bound.binding)
             elif inst.kind is Kind.REGION:
                 self.registers.begin(core)
-            elif op is not None and not (is_handle(op.name) or any(map(op.has, ON_STACK))):
+            elif op is not None and not (is_handle(op.name) or _looks_at_nothing(op)):
                 self._assume(core, op)
         except Unprovable as problem:
             problem.op = problem.op or op
@@ -226,6 +231,17 @@ class Follower:
             held = self.memory.of(place)
             held.put(at, constant(held.actual[at]))
 
+    def _on_fifo(self, core: Core, inst: Inst, op: Binding) -> None:
+        """Follow a use of a FIFO, and hold what was told of it against its function."""
+        told = Told(*self.slots.follow(op), [])
+        key = self._key(core, inst, op)
+        if key not in self._tried:
+            self._tried.add(key)
+            binding = self.engine.binding(core, inst, op.values)
+            binding.emit = lambda finding: None
+            with done_again(op, inst.semantics(binding)) as again:
+                try_account(self.memory, core, told, again)
+
     def finish(self) -> None:
         """Check that nothing in global memory changed but what was followed."""
         if not all(buffer.is_explained for buffer in self.memory.buffers):
@@ -234,7 +250,13 @@ class Follower:
     # -- one operation ----------------------------------------------------------------------------
 
     def _execute(self, core: Core, inst: Inst, op: Binding) -> None:
-        if op.op.name not in SILENT:
+        if any(owner is not core and ref.type.loc not in CUBE_SPACES for owner, ref in op.made):
+            raise Unprovable("moves to the memory of another core")
+        if fifo_use(op) is not None:
+            self._on_fifo(core, inst, op)
+        elif op.op.has("sets_quant"):
+            self.slots.keep_factors(op)
+        elif op.op.name not in SILENT:
             told = Told([], [], [])
             fills: tuple[int, ...] = ()
             if not covers_nothing(op):
@@ -247,6 +269,8 @@ class Follower:
 
     def _followed(self, core: Core, inst: Inst, op: Binding) -> tuple[Told, tuple[int, ...]]:
         """Follow an operation by its rule, else as a whole; then it is tried on more contents."""
+        if adds(op):
+            return self._add(core, inst, op), ()
         if is_move(op):
             return self._move(core, inst, op), ()
         if rule_of(op) is not None:
@@ -316,14 +340,43 @@ class Follower:
                          for part in (step.reads, [e for e, _ in writes]))  # fmt: skip
         return Told(read, written, [])
 
-    def _move(self, core: Core, inst: Inst, op: Binding) -> Told:
-        spans = list(self._spans(core, op))
+    def _add(self, core: Core, inst: Inst, op: Binding) -> Told:
+        """What is stored is added to what is there."""
+        step, tile, dst = Step(op, self.memory, loose=False), op.values["src"], op.values["dst"]
+        if tile.type.loc == "acc":
+            rule = rule_of(plain(op))
+            if rule is None:
+                raise Unprovable("adds what it scales")
+            [(elements, hashes)] = rule(step)
+            read = [(e.place, e.places.reshape(-1)) for e in step.reads]
+        else:
+            spans = list(self._spans(core, op))
+            table = self._table(core, inst, plain(op), spans)
+            numbers = [(p, np.arange(start, stop)) for p, start, stop in spans]
+            width = dst.spec.dtype.bits // 8
+            at = np.concatenate([at for _, at in numbers])
+            written, sources = (t.reshape(-1, width) for t in (table.written, table.sources))
+            memory = np.concatenate([self.memory.of(p).hashes[at] for p, at in numbers])
+            elements = Elements(self.memory, ("gm", dst.memory), at[written])
+            hashes, read = as_elements(memory[sources]), numbers
+        key = step.key("adds", str(dst.spec.dtype))
+        self.sums.add(elements, hashes, key, (core.index, inst.pipe))
+        written = [(elements.place, elements.places.reshape(-1))]
+        return Told([*read, *written], written, [])
+
+    def _table(self, core: Core, inst: Inst, op: Binding, spans: list[Span]) -> Table:
+        """Which byte goes where in a move, found the first time."""
         key = *self._key(core, inst, op), *(stop - start for _, start, stop in spans)
         table = self._tables.get(key)
         if table is None:
-            binding = self.engine.binding(core, inst, op.values)
-            binding.emit = lambda finding: None
-            table = self._tables[key] = probe(self.memory, spans, inst.semantics(binding))
+            table = self._tables[key] = probe(self.memory, spans, inst.semantics(op))
+        return table
+
+    def _move(self, core: Core, inst: Inst, op: Binding) -> Told:
+        spans = list(self._spans(core, op))
+        binding = self.engine.binding(core, inst, op.values)
+        binding.emit = lambda finding: None
+        table = self._table(core, inst, binding, spans)
         whole = [(place, np.arange(start, stop)) for place, start, stop in spans]
         return Told(whole, self._apply(spans, table), [])
 
@@ -376,6 +429,13 @@ class Follower:
             memory.put(places, self.memory.undefined(len(places)))
             done.append((of, places))
         return done
+
+
+def _looks_at_nothing(op: Operation) -> bool:
+    family = op.definition.family if op.definition is not None else ""
+    if any(map(op.has, _ON_STACK)):
+        return True
+    return family == "pipes" and any(map(op.has, _SET_UP)) and not op.has("sets_quant")
 
 
 def _parts(reached: Reached | Touch) -> tuple[Strided, ...]:
