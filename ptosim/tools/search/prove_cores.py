@@ -24,6 +24,7 @@ from ptosim.ops.base.orders import Alloc, FifoUse, Free, Pop, Push
 from ptosim.ops.sync.fifo import popped, stored_at
 from ptosim.ops.sync.fifo_ends import end_of, shares_of, slot_start, split_of
 from ptosim.tools.search.prove_memory import (
+    Bytes,
     Elements,
     HashedMemory,
     Hashes,
@@ -35,9 +36,6 @@ from ptosim.tools.search.prove_memory import (
     salt,
 )
 from ptosim.tools.search.prove_ops import Step
-
-Bytes = tuple[Place, np.ndarray]
-"""A memory and numbers of bytes in it."""
 
 
 def fifo_use(op: Binding) -> FifoUse | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.storage import MemorySpace
 from ptosim.machine.tile import Tile, TileRef
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
 
 # -- hashes ----------------------------------------------------------------------------------------
 
@@ -99,6 +102,23 @@ def as_elements(content: Hashes) -> Hashes:
 def input_byte(name: str, at: Any) -> Hashes:
     """Return the hash of a byte of an argument, as it was given."""
     return mixed(np.asarray(at, np.uint64) ^ salt("gm", name))
+
+
+def input_places(name: str, hashes: Hashes) -> np.ndarray:
+    """Return which byte of an argument each hash is, if it is one; else a number far beyond."""
+    one, two = (np.uint64(pow(int(factor), -1, 1 << 64)) for factor in (_ONE, _TWO))
+    with np.errstate(over="ignore"):
+        found = _unshifted(hashes, 31) * two
+        found = _unshifted(found, 27) * one
+        return (_unshifted(found, 30) - _STEP) ^ salt("gm", name)
+
+
+def _unshifted(values: Hashes, bits: int) -> Hashes:
+    """Undo `values ^ (values >> bits)`."""
+    found = values
+    for _ in range(64 // bits):
+        found = values ^ (found >> np.uint64(bits))
+    return found
 
 
 def constant(content: np.ndarray) -> Hashes:
@@ -192,6 +212,8 @@ class HashedMemory:
         self.machine = machine
         self.fresh = fresh
         self.products = 0
+        self.filled: set[str] = set()
+        """Registers that operations have filled with what they found in data."""
         self._numbers = count()
         self._spaces: dict[Place, Hashed] = {}
         self.buffers = [self._buffer(b) for b in machine.buffers]
@@ -374,3 +396,104 @@ def _moved(parts: list[np.ndarray], given: np.ndarray, move: Callable[[], object
         at += len(part)
     move()
     return np.concatenate(parts)
+
+
+# What a rule of the proof says of an operation, held against the function of the operation.
+#
+# The function is executed twice: on memory as it is, and with every byte that the rule does not
+# read as its complement. Neither time may a byte change that the rule does not name as written, and
+# what is written must be the same both times. So an effect cannot hide behind bytes that happen to
+# hold what it writes, nor a result depend on bytes that are not said to be read.
+
+Bytes = tuple[Place, np.ndarray]
+"""A memory and numbers of bytes in it."""
+
+
+class Told(NamedTuple):
+    """The bytes that an operation reads, writes, and leaves without a meaning."""
+
+    read: list[Bytes]
+    written: list[Bytes]
+    spoiled: list[Bytes]
+
+
+FILLS = (0, 1, 2, 3)
+"""Contents that an operation without a rule of its own is tried on, besides the present one: what
+it writes, and whether it does, may depend on what it reads."""
+_ANY = (OpFault, ScalarFault, ValueError, IndexError)
+
+
+def try_account(
+    memory: HashedMemory,
+    core: Core,
+    told: Told,
+    function: Callable[[], object],
+    fills: tuple[int, ...] = (),
+) -> None:
+    """Execute the function of an operation on two contents, and on two for each of `fills` in what
+    it reads; memory is left as it was. Raises Unprovable where it does something else than what was
+    told."""
+    places: set[Place] = {("gm", number) for number in range(len(memory.buffers))}
+    places.update(memory.own(core, name) for name in core.spaces)
+    places.update(place for part in told for place, _ in part)
+    actual = {place: memory.of(place).actual for place in places}
+    kept = {place: content.copy() for place, content in actual.items()}
+    try:
+        _try_both(actual, kept, told, function)
+        for fill in fills:
+            with suppress(*_ANY):  # an index that leads nowhere: the content is none to try
+                _try_both(actual, _filled(kept, told.read, fill), told, function)
+    finally:
+        for place, content in kept.items():
+            actual[place][:] = content
+
+
+def _filled(kept: dict[Place, np.ndarray], read: list[Bytes], fill: int) -> dict[Place, np.ndarray]:
+    made = {place: content.copy() for place, content in kept.items()}
+    random = np.random.default_rng(fill)
+    for place, numbers in read:
+        some = random.integers(0, 256, len(numbers), np.uint8)
+        made[place][numbers] = (0, 0xFF, some & 0x3F, some)[fill]
+    return made
+
+
+def _try_both(
+    actual: dict[Place, np.ndarray],
+    kept: dict[Place, np.ndarray],
+    told: Told,
+    function: Callable[[], object],
+) -> None:
+    """Try an operation on memory, and on the complement of all that it does not read."""
+    left: list[dict[Place, np.ndarray]] = []
+    for complement in (False, True):
+        begun = _begun(kept, told.read) if complement else kept
+        for place, content in begun.items():
+            actual[place][:] = content
+        function()
+        left.append({p: c.copy() for p, c in actual.items()})
+        _refuse_others(begun, left[-1], [*told.written, *told.spoiled])
+    for place, numbers in told.written:
+        for where, spoiled in told.spoiled:
+            numbers = np.setdiff1d(numbers, spoiled) if where == place else numbers
+        if not np.array_equal(left[0][place][numbers], left[1][place][numbers]):
+            raise Unprovable("depends on bytes that the rules do not name")
+
+
+def _begun(kept: dict[Place, np.ndarray], read: list[Bytes]) -> dict[Place, np.ndarray]:
+    made = {place: ~content for place, content in kept.items()}
+    for place, numbers in read:
+        made[place][numbers] = kept[place][numbers]
+    return made
+
+
+def _refuse_others(
+    begun: dict[Place, np.ndarray], left: dict[Place, np.ndarray], written: list[Bytes]
+) -> None:
+    for place, content in begun.items():
+        changed = content != left[place]
+        for where, numbers in written:
+            if where == place:
+                changed[numbers] = False
+        if changed.any():
+            name = "global memory" if place[0] == "gm" else place[0]
+            raise Unprovable(f"changes bytes of {name} that the rules do not name")

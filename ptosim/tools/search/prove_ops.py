@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.machine.core import SLOT_LOOPS, SLOT_MASKS
+from ptosim.machine.core import Core
 from ptosim.machine.effects.account import effects_of
 from ptosim.machine.effects.ranges import storage_ranges
 from ptosim.machine.tile import TileRef
@@ -71,7 +71,7 @@ class Step:
         types = [(k, str(v.type.dtype)) for k, v in _tiles(op) if k != "tmp"]
         forms = op.is_written("tmp"), op.op.name == "pto.tdivs" and _shares(op)
         variant = getattr(op.op.variant, "name", "")
-        told = self.given, scalars, types, forms, op.core.registers["ctrl"], op.target
+        told = self.given, scalars, types, forms, settings(op.core, self.memory), op.target
         return salt(op.op.name, variant, told, more)
 
     @property
@@ -225,7 +225,7 @@ def multiply(step: Step) -> list[Write]:
             raise Unprovable("adds to an accumulator in another place than its result")
         start = step.read("acc", m, n)
     types = [str(op.tile(name).type.dtype) for name in ("lhs", "rhs", "dst")]
-    kind = (types, order, step.given, op.core.registers["ctrl"], op.target)
+    kind = (types, order, step.given, settings(op.core, step.memory), op.target)
     dst = step.elements("dst", m, n)
     if step.added("dst"):
         scale = salt("product", kind)
@@ -373,15 +373,27 @@ def not_whole(op: Binding) -> str:
         return "there is no rule for this operation"
     if effects.is_atomic:
         return "adds to what is there, in any order"
-    registers = [r for r in effects.writes if str(r.where).startswith("register")]
-    if registers or not effects.writes or op.op.results:
+    if any(str(r.where).startswith("register") for r in effects.reads):
+        return "there is no rule for this operation, and it reads a register that data fill"
+    memory = [r for r in effects.writes if not str(r.where).startswith("register")]
+    if not memory or op.op.results:
         return "there is no rule for this operation, and it writes something else than memory"
     return ""
 
 
+def settings(core: Core, memory: HashedMemory) -> list[tuple[str, str]]:
+    """Return the registers that numbers of the program fill. Who reads one that data fill is not
+    followed, or (the factors of a pipe's pushes) follows that itself."""
+    return sorted(
+        (name, repr(value)) for name, value in core.registers.items()
+        if name not in memory.filled and not name.startswith("pipe ")
+    )  # fmt: skip
+
+
 def whole_key(step: Step) -> np.uint64:
     """Return the hash that names what an operation without a rule computes: also the shapes and
-    layouts of its operands, how they overlap, and all registers."""
+    layouts of its operands, and how they overlap; loop registers, masks and modes of stores are
+    operands."""
     op = step.op
     tiles = dict(_tiles(op))
     shapes = [(k, str(v.type), v.v_row, v.v_col) for k, v in tiles.items()]
@@ -391,10 +403,8 @@ def whole_key(step: Step) -> np.uint64:
         for a, b in combinations(tiles, 2)
         if tiles[a].type.loc == tiles[b].type.loc and _meet(tiles[a], tiles[b])
     ]
-    registers = sorted((k, repr(v)) for k, v in op.core.registers.items())
     switches = sorted(op.profile.switches.items())
-    of_core = repr(op.core.slots[SLOT_LOOPS : SLOT_MASKS + 1])
-    return step.key(shapes, views, meet, registers, switches, of_core)
+    return step.key(shapes, views, meet, switches)
 
 
 def _meet(one: TileRef, other: TileRef) -> bool:

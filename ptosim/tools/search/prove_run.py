@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import CUBE_SPACES, Core
-from ptosim.machine.effects.account import Reached, effects_of, effects_of_action
+from ptosim.machine.effects.account import REGISTER, Reached, effects_of, effects_of_action
 from ptosim.machine.effects.strided import Strided, Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
-from ptosim.ops.base.binding import Binding, OpFault
-from ptosim.ops.scalar.numbers import ScalarFault
+from ptosim.ops.base.binding import Binding
 from ptosim.tools.search.prove_cores import Slots, Sums, adds, done_again, fifo_use, plain
 from ptosim.tools.search.prove_memory import (
+    FILLS,
+    Bytes,
     Elements,
     HashedMemory,
     Hashes,
     Place,
     Span,
     Table,
+    Told,
     Unprovable,
     along,
     as_elements,
     constant,
-    input_byte,
+    input_places,
     joined,
     probe,
     salt,
+    try_account,
 )
 from ptosim.tools.search.prove_ops import (
     SILENT,
@@ -47,109 +47,12 @@ from ptosim.tools.search.prove_ops import (
 )
 from ptosim.tools.search.prove_vector import Registers
 
-# What a rule of the proof says of an operation, held against the function of the operation.
-#
-# The function is executed twice: on memory as it is, and with every byte that the rule does not
-# read as its complement. Neither time may a byte change that the rule does not name as written, and
-# what is written must be the same both times. So an effect cannot hide behind bytes that happen to
-# hold what it writes, nor a result depend on bytes that are not said to be read.
-
-Bytes = tuple[Place, np.ndarray]
-"""A memory and numbers of bytes in it."""
-
-
-class Told(NamedTuple):
-    """The bytes that an operation reads, writes, and leaves without a meaning."""
-
-    read: list[Bytes]
-    written: list[Bytes]
-    spoiled: list[Bytes]
-
-
 _ON_STACK = ("on_stack", "in_local_array")
 """Operations on arrays and records of the scalar unit, which hold numbers."""
+_SETTINGS = frozenset(("micro_device", "micro_dma", "micro_low", "micro_ub"))
+"""Families whose operations of the scalar unit set registers, which are part of every hash."""
 _SET_UP = ("handle", "reserves", "imports")
 """Operations that say where a FIFO and its slots are."""
-FILLS = (0, 1, 2, 3)
-"""Contents that an operation without a rule of its own is tried on, besides the present one: what
-it writes, and whether it does, may depend on what it reads."""
-_ANY = (OpFault, ScalarFault, ValueError, IndexError)
-
-
-def try_account(
-    memory: HashedMemory,
-    core: Core,
-    told: Told,
-    function: Callable[[], object],
-    fills: tuple[int, ...] = (),
-) -> None:
-    """Execute the function of an operation on two contents, and on two for each of `fills` in what
-    it reads; memory is left as it was. Raises Unprovable where it does something else than what was
-    told."""
-    places: set[Place] = {("gm", number) for number in range(len(memory.buffers))}
-    places.update(memory.own(core, name) for name in core.spaces)
-    places.update(place for part in told for place, _ in part)
-    actual = {place: memory.of(place).actual for place in places}
-    kept = {place: content.copy() for place, content in actual.items()}
-    try:
-        _try_both(actual, kept, told, function)
-        for fill in fills:
-            with suppress(*_ANY):  # an index that leads nowhere: the content is none to try
-                _try_both(actual, _filled(kept, told.read, fill), told, function)
-    finally:
-        for place, content in kept.items():
-            actual[place][:] = content
-
-
-def _filled(kept: dict[Place, np.ndarray], read: list[Bytes], fill: int) -> dict[Place, np.ndarray]:
-    made = {place: content.copy() for place, content in kept.items()}
-    random = np.random.default_rng(fill)
-    for place, numbers in read:
-        some = random.integers(0, 256, len(numbers), np.uint8)
-        made[place][numbers] = (0, 0xFF, some & 0x3F, some)[fill]
-    return made
-
-
-def _try_both(
-    actual: dict[Place, np.ndarray],
-    kept: dict[Place, np.ndarray],
-    told: Told,
-    function: Callable[[], object],
-) -> None:
-    """Try an operation on memory, and on the complement of all that it does not read."""
-    left: list[dict[Place, np.ndarray]] = []
-    for complement in (False, True):
-        begun = _begun(kept, told.read) if complement else kept
-        for place, content in begun.items():
-            actual[place][:] = content
-        function()
-        left.append({p: c.copy() for p, c in actual.items()})
-        _refuse_others(begun, left[-1], [*told.written, *told.spoiled])
-    for place, numbers in told.written:
-        for where, spoiled in told.spoiled:
-            numbers = np.setdiff1d(numbers, spoiled) if where == place else numbers
-        if not np.array_equal(left[0][place][numbers], left[1][place][numbers]):
-            raise Unprovable("depends on bytes that the rules do not name")
-
-
-def _begun(kept: dict[Place, np.ndarray], read: list[Bytes]) -> dict[Place, np.ndarray]:
-    made = {place: ~content for place, content in kept.items()}
-    for place, numbers in read:
-        made[place][numbers] = kept[place][numbers]
-    return made
-
-
-def _refuse_others(
-    begun: dict[Place, np.ndarray], left: dict[Place, np.ndarray], written: list[Bytes]
-) -> None:
-    for place, content in begun.items():
-        changed = content != left[place]
-        for where, numbers in written:
-            if where == place:
-                changed[numbers] = False
-        if changed.any():
-            name = "global memory" if place[0] == "gm" else place[0]
-            raise Unprovable(f"changes bytes of {name} that the rules do not name")
 
 
 class Follower:
@@ -197,7 +100,7 @@ class Follower:
                 self._execute(core, inst, bound.binding)
             elif inst.kind is Kind.REGION:
                 self.registers.begin(core)
-            elif op is not None and not (is_handle(op.name) or _looks_at_nothing(op)):
+            elif op is not None and not (is_handle(op.name) or _looks_at_nothing(core, op)):
                 self._assume(core, op)
         except Unprovable as problem:
             problem.op = problem.op or op
@@ -218,15 +121,17 @@ class Follower:
         if registers or not reached or op.has("atomic_update"):
             raise Unprovable("the scalar unit may look at memory or at a register here")
         for _, (place, at) in self._reached(effects.reads):
-            if place[0] != "gm":
-                raise Unprovable("the scalar unit may look at memory or at a register here")
-            name, held = self.memory.machine.buffers[place[1]].name, self.memory.of(place)
-            own = held.hashes[at] == constant(held.actual[at])
-            if not (own | (held.hashes[at] == input_byte(name, at))).all():
+            held = self.memory.of(place)
+            left = held.hashes[at] != constant(held.actual[at])
+            for buffer in self.memory.machine.buffers:
+                from_ = input_places(buffer.name, held.hashes[at])
+                is_input = left & (from_ < buffer.size)
+                values = held.actual[at][is_input]
+                for byte, value in zip(from_[is_input].tolist(), values.tolist(), strict=True):
+                    self.assumed.setdefault(buffer.name, {})[byte] = value
+                left &= ~is_input
+            if left.any():
                 raise Unprovable("the scalar unit reads what was computed")
-            given = at[~own].tolist()
-            for byte, value in zip(given, held.actual[given].tolist(), strict=True):
-                self.assumed.setdefault(name, {})[byte] = value
         for _, (place, at) in self._reached(effects.writes):
             held = self.memory.of(place)
             held.put(at, constant(held.actual[at]))
@@ -284,6 +189,9 @@ class Follower:
             raise Unprovable(why)
         self.as_whole = self.as_whole or f"`{op.op.name}`"
         effects = effects_of(op)
+        for register in effects.writes:
+            if str(register.where).startswith(REGISTER):
+                self.memory.filled.add(str(register.where).removeprefix(REGISTER))
         read = self._reached([*effects.reads, *effects.found])
         written = self._reached(effects.writes)
         parts = [along(salt(name), self.memory.of(p).hashes[at], 0) for name, (p, at) in read]
@@ -300,7 +208,7 @@ class Follower:
         done: list[tuple[str, Bytes]] = []
         for reached in found:
             where = reached.where
-            if isinstance(where, str) and where.startswith("register"):
+            if isinstance(where, str) and where.startswith(REGISTER):
                 continue
             if isinstance(where, int):
                 place: Place = ("gm", where)
@@ -431,10 +339,12 @@ class Follower:
         return done
 
 
-def _looks_at_nothing(op: Operation) -> bool:
+def _looks_at_nothing(core: Core, op: Operation) -> bool:
     family = op.definition.family if op.definition is not None else ""
     if any(map(op.has, _ON_STACK)):
         return True
+    if family in _SETTINGS and not op.results and not op.has("reads_memory"):
+        return not any(core.queues.values())  # what waits may go by the value before
     return family == "pipes" and any(map(op.has, _SET_UP)) and not op.has("sets_quant")
 
 

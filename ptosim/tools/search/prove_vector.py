@@ -3,7 +3,11 @@
 A register that no memory has filled is a constant, told by its content. Any other is made of the
 instruction and of the registers, and the bytes of UB, that it takes. Which bytes a load or a store
 reaches is what the unit's log says; that must not depend on data: under a mask, or at a place, that
-was computed of data no proof is given."""
+was computed of data no proof is given.
+
+What a load has put into a register as it is, is known byte by byte. So lanes that a constant mask
+leaves out take no part, as bytes that were never written after the end of a row. That a load does
+this, and that an instruction looks at no other lanes, is tried on other contents."""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import Align, Mask
-from ptosim.tools.search.prove_memory import HashedMemory, Unprovable, along, joined, salt
+from ptosim.tools.search.prove_memory import HashedMemory, Hashes, Unprovable, along, joined, salt
+from ptosim.tools.search.prove_ops import settings
 
 _SIZE, _FIRST = 0xFFF, 0xFFFFF
 
@@ -31,10 +36,11 @@ class Registers:
     def __init__(self, program: Any, memory: HashedMemory, switches: dict[str, str]) -> None:
         self.program, self.memory = program, memory
         self.switches = sorted(switches.items())
-        self._held: dict[int, dict[int, np.uint64]] = {}
+        self._held: dict[int, dict[int, Hashes]] = {}
         self._logged: dict[int, int] = {}
         self._special: dict[int, dict[str, int]] = {}
         self._slots: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._tried: dict[Any, bool] = {}
 
     def begin(self, core: Core) -> None:
         """A region begins: its log is empty."""
@@ -92,6 +98,9 @@ class Registers:
             one = joined(salt("result", number), made)
             if isinstance(value, Align) and is_load:
                 one = self._block(core, value, bool(runs))
+            elif is_load and number == 0 and self._is_as_in_memory(core, inst, slot, runs):
+                hashes = self.memory.of(self.memory.space(core, "vec")).hashes
+                one = hashes[_bytes(*runs[0])]
             is_place = isinstance(value, Pointer) or (isinstance(value, int) and not derived)
             _put(held, slot, None if is_place else one)
 
@@ -141,7 +150,7 @@ class Registers:
         return found
 
     def _made(
-        self, core: Core, inst: Inst, held: dict[int, np.uint64],
+        self, core: Core, inst: Inst, held: dict[int, Hashes],
         runs: list[tuple[np.ndarray, int]], is_load: bool,
     ) -> Any:  # fmt: skip
         op = inst.operation
@@ -150,14 +159,19 @@ class Registers:
             op.name,
             getattr(op.variant, "name", ""),
             sorted((k, repr(v)) for k, v in op.attributes.items()),
-            sorted(core.registers.items()),
+            settings(core, self.memory),
         ]
         told += [self.switches, [str(v.type) for v in op.results]]
         parts = []
         for name, operand in _operands(op.bound):
             slot = None if operand.value is None else self.program.slots.get(operand.value)
             if slot in held:
-                parts.append(held[slot])
+                assert slot is not None
+                one = held[slot]
+                if one.ndim:
+                    lanes = self._lanes_taken(core, inst, slot, len(one))
+                    one = along(salt("register"), np.where(lanes, one, np.uint64(0)), 0)
+                parts.append(one)
                 told.append((name, str(operand.type), "data"))
             else:
                 value = operand.const if slot is None else core.slots[slot]
@@ -170,6 +184,99 @@ class Registers:
         with np.errstate(over="ignore"):
             return joined(salt(*told), *parts)
 
+    # -- lanes ------------------------------------------------------------------------------------
+
+    def _is_as_in_memory(
+        self, core: Core, inst: Inst, slot: int, runs: list[tuple[np.ndarray, int]]
+    ) -> bool:
+        """True for a load whose register is the bytes that it reads, whatever they are."""
+        value = core.slots[slot]
+        if len(runs) != 1 or not isinstance(value, np.ndarray):
+            return False
+        at = _bytes(*runs[0])
+        key = inst.pc, len(at), int(at[0]) % 32
+        if key not in self._tried:
+            self._tried[key] = value.nbytes == len(at) and self._is_copied(core, inst, slot, at)
+        return self._tried[key]
+
+    def _is_copied(self, core: Core, inst: Inst, slot: int, at: np.ndarray) -> bool:
+        memory = np.frombuffer(core.ub.data, np.uint8)
+        kept, random = memory.copy(), np.random.default_rng(inst.pc)
+        try:
+            for _ in range(2):
+                memory[:] = random.integers(0, 256, len(memory), np.uint8)
+                found, _ = self._outcome(core, inst, {})
+                if found[self._flow(inst)[1].index(slot)] != memory[at].tobytes():
+                    return False
+            return True
+        finally:
+            memory[:] = kept
+
+    def _lanes_taken(self, core: Core, inst: Inst, slot: int, size: int) -> np.ndarray:
+        """The bytes of a register that an instruction looks at: those of the lanes that its mask
+        has, or has not (a selection); all where it has no mask, or its mask is data."""
+        masks = [core.slots[s] for s in self._flow(inst)[0]
+                 if isinstance(core.slots[s], (Mask, LogicalMask))
+                 and s not in self._held[core.index]]  # fmt: skip
+        value, every = core.slots[slot], np.ones(size, bool)
+        if len(masks) != 1 or not isinstance(value, np.ndarray):
+            return every
+        width = value.dtype.itemsize
+        on = masks[0].on if isinstance(masks[0], LogicalMask) else getattr(
+            masks[0], f"on{width}", every
+        )  # fmt: skip
+        on = np.repeat(on, width)
+        if on.shape != every.shape or on.all():
+            return every
+        for lanes in (on, ~on):
+            key = inst.pc, slot, bool(lanes is on)
+            if key not in self._tried:
+                self._tried[key] = self._looks_at(core, inst, slot, lanes)
+            if self._tried[key]:
+                return lanes
+        return every
+
+    def _looks_at(self, core: Core, inst: Inst, slot: int, lanes: np.ndarray) -> bool:
+        """True if what an instruction does is the same whatever the other bytes of a register, on
+        some contents of this one and of the others that it takes."""
+        value, random = core.slots[slot], np.random.default_rng(inst.pc)
+        beside = [s for s in self._flow(inst)[0] if isinstance(core.slots[s], np.ndarray)]
+        for fill in range(6):
+            left, others = [], dict[int, Any]()
+            for each in beside if fill > 1 else ():
+                content = random.integers(0, 256, core.slots[each].nbytes, np.uint8)
+                others[each] = (content & 0x3F).view(core.slots[each].dtype)
+            some = random.integers(0, 256, len(lanes), np.uint8)
+            begun = (value.view(np.uint8), some, some & 0x3F)[fill % 3]
+            for other in (0, 0xFF, random.integers(0, 256, len(lanes), np.uint8)):
+                content = np.where(lanes, begun, other).astype(np.uint8)
+                changed = {**others, slot: content.view(value.dtype)}
+                left.append(self._outcome(core, inst, changed))
+            if any(one != left[0] for one in left):
+                return False
+        return True
+
+    def _outcome(self, core: Core, inst: Inst, changed: dict[int, Any]) -> tuple[list[Any], bytes]:
+        """What an instruction leaves with other values in some slots: in its results and in UB. The
+        core is afterwards as it was."""
+        ub, slots, targets = core.ub, core.slots, self._flow(inst)[1]
+        assert ub.log is not None
+        kept = {s: slots[s] for s in (*targets, *changed)}
+        data, entries, parts = bytes(ub.data), len(ub.log), len(ub.parts)
+        registers = dict(core.registers)
+        for slot, value in changed.items():
+            slots[slot] = value
+        try:
+            inst.run(core)
+            return [_content(slots[t]) for t in targets], bytes(ub.data)
+        finally:
+            for slot, value in kept.items():
+                slots[slot] = value
+            ub.data[:] = data
+            del ub.log[entries:], ub.parts[parts:]
+            core.registers.clear()
+            core.registers.update(registers)
+
     def _store(self, core: Core, made: Any, runs: list[tuple[np.ndarray, int]]) -> None:
         memory = self.memory.of(self.memory.space(core, "vec"))
         for number, (starts, size) in enumerate(runs):
@@ -179,7 +286,11 @@ class Registers:
             )
 
 
-def _put(held: dict[int, np.uint64], slot: int, made: Any) -> None:
+def _content(value: Any) -> Any:
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+def _put(held: dict[int, Hashes], slot: int, made: Any) -> None:
     if made is None:
         held.pop(slot, None)
     else:
