@@ -27,19 +27,8 @@ from ptosim.language.targets import (
 )
 from ptosim.language.toolchains import CHOICES, gone_options, settings_of
 from ptosim.language.verify.attributes import MICRO_CODE, VIRTUAL_CODE
-from ptosim.language.verify.checks import (
-    fifo_pairs,
-    functions,
-    quantised,
-    scratch,
-    shapes,
-    simt,
-    simt_fragments,
-    units,
-    virtual,
-)
-from ptosim.language.verify.checks import functions as streams
-from ptosim.language.verify.structure import ask_all
+from ptosim.language.verify.checks import scratch
+from ptosim.language.verify.structure import ask_all, in_checks
 from ptosim.language.verify.verify import verify
 
 
@@ -235,10 +224,10 @@ def _check(
     verify(resolved, sink)
     scratch.decide(resolved)
     if not _has_syntax_errors(sink):
-        sink.extend(ask_all(resolved, level, CODED))
+        sink.extend(ask_all(resolved, level))
         refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}
-        if not options.dump:
-            sink.extend(virtual.unlowered(resolved, refused))
+        if not options.dump and any(op.has("virtual") for op in resolved.ops):
+            sink.extend(in_checks("virtual").unlowered(resolved, refused))
     if source.is_cpp:
         _as_the_headers_see_it(sink)
     if others:
@@ -313,30 +302,6 @@ def _without(
         return not any(op.start <= span.start < op.end for op in others)
 
     sink.keep(is_meant)
-
-
-CODED = {
-    "attributes": units.attributes,
-    "uncovered": units.uncovered,
-    "references": units.references,
-    "recursion": functions.recursion,
-    "regions": functions.regions,
-    "windows": shapes.windows,
-    "layouts": shapes.layouts,
-    "pairs in April": fifo_pairs.pairs_in_april,
-    "pairs": fifo_pairs.pairs,
-    "popped": fifo_pairs.popped,
-    "kept slots": simt.slots,
-    "fragments": simt_fragments.fragments,
-    "streams": streams.check,
-    "layouts in attributes": virtual.layouts,
-    "constants of vectors": virtual.constants,
-    "casts": quantised.casts,
-    "coupled": quantised.coupled,
-    "reused": quantised.reused,
-    "scratch": scratch.check,
-}
-"""Checks of `isa/structure.toml` that no verb says."""
 
 
 def _has_syntax_errors(sink: Sink) -> bool:

@@ -4,7 +4,7 @@ memory it is."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,10 +37,10 @@ from ptosim.launch.generated import LazyArray
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
 from ptosim.ops.scalar.numbers import rounder, wrap
-from ptosim.ops.tile.quant_casts import uniform
 
 if TYPE_CHECKING:
     from ptosim.launch.extents import Needed
+    from ptosim.machine.quant.mlir.types import UniformType
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +293,17 @@ _TENSOR_SIZE = 4
 """Of a dimension that nothing fixes, in a tensor that the caller leaves out."""
 
 
+def _uniform(types: Iterable[VectorType]) -> Iterator[UniformType]:
+    """The quantised element types among these."""
+    for type_ in types:
+        if type_.elem.kind == "quant":
+            from ptosim.ops.tile.quant_casts import uniform  # few programs have any
+
+            found = uniform(type_.elem)
+            if found is not None:
+                yield found
+
+
 def tensor_shape(function: Function, value: Value, type_: VectorType) -> tuple[int, ...]:
     """Return a shape for a tensor that is left out: dimensions that its type leaves open are those
     that the quantised types it is cast to or from have scales for."""
@@ -300,9 +311,8 @@ def tensor_shape(function: Function, value: Value, type_: VectorType) -> tuple[i
     for op in function.ops:
         if value in op.operand_values():
             types += [r.type for r in op.results if isinstance(r.type, VectorType)]
-    found = [quantised for t in types if (quantised := uniform(t.elem)) is not None]
     dims: list[int | None] = [None] * 2 if type_.is_unranked else list(type_.dims)
-    for quantised in found:
+    for quantised in _uniform(types):
         if quantised.axis is not None:
             dims += [None] * (quantised.axis + 1 - len(dims) if type_.is_unranked else 0)
             if dims[quantised.axis] is None:

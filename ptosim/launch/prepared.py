@@ -27,7 +27,6 @@ from ptosim.language.place.cores import (
     reached_functions,
 )
 from ptosim.language.place.planner import Placement
-from ptosim.language.rewrite import abstract
 from ptosim.launch import arguments
 from ptosim.launch.extents import Needed
 
@@ -222,6 +221,8 @@ def prepare(front: Front, profile: Profile, entry: str, args: Args, ranks: int =
     function, sink = resolved.functions[entry], Sink()
     given = arguments.by_name(peer_functions(resolved, function), args, ranks)
     if known is None and has_abstract(function):
+        from ptosim.language.rewrite import abstract  # few programs have such types
+
         resolved, assumed = abstract.concrete(front, given, sink)
         _refuse_errors(front, sink)
         function = resolved.functions[entry]

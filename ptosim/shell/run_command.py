@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dumper
 from ptosim.ground.diagnostics.model import Diagnostic, Trap
 from ptosim.ground.errors import UsageError
@@ -17,6 +16,7 @@ from ptosim.launch import array_files
 from ptosim.launch.choices import Choices
 from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.description import Tolerance
+from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.shell import launching
 from ptosim.shell.command import command

@@ -111,7 +111,8 @@ class Inst:
     """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
     values that its binding depends on, in the order of `operands`, and is issued to `pipe`;
     `window` is the place among them of the only view of global memory, `attrs` what the text says
-    of its attributes. `end` is where a vector region ends."""
+    of its attributes. `end` is where a vector region ends; `launches` says that it executes threads
+    (its semantics are a `Launch`)."""
 
     pc: int
     kind: Kind
@@ -124,12 +125,13 @@ class Inst:
     window: int | None = None
     end: int = -1
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    launches: bool = False
 
     def running(self, run: Callable[[Any], Any]) -> Inst:
         """Return a copy that does something else."""
         return Inst(
             self.pc, self.kind, self.op, run, self.getter, self.operands, self.semantics, self.pipe,
-            self.window, self.end, self.attrs,
+            self.window, self.end, self.attrs, self.launches,
         )  # fmt: skip
 
     @property

@@ -11,7 +11,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
-from ptosim.language.verify.checks.simt import is_entry
+from ptosim.language.place.sides import is_simt_entry
 from ptosim.machine.unknown import Unknown
 from ptosim.ops.micro.hazards import places_of
 
@@ -222,7 +222,7 @@ class ControlFlow:
             for slot in results:
                 self.slots.initial[slot] = unknown
             return
-        if is_entry(function.op):
+        if is_simt_entry(function.op):
             self.stream.launches.call(op)
             return
         if self.stream.in_vector_region and len(function.op.regions[0].blocks) == 1:

@@ -6,15 +6,14 @@ return address."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core import runners
 from ptosim.engine.core.bound import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.control_flow import ControlFlow, in_effect
 from ptosim.engine.core.slots import Slots
-from ptosim.engine.simt.launch import Launches
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -38,7 +37,9 @@ from ptosim.ops.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, 
 from ptosim.ops.micro.context import VectorContext, instruction
 from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.scalar import numbers, tensors
-from ptosim.ops.vmi.mask_readings import has_dropped
+
+if TYPE_CHECKING:
+    from ptosim.engine.simt.launch import Launches
 
 Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""
@@ -67,18 +68,25 @@ class Decoder:
 
     def __post_init__(self) -> None:
         self.flow = ControlFlow(self)
-        self.launches = Launches(self)
         self._structured: dict[str, Callable[[Operation], None]] = {
             **self.flow.handlers,
-            **self.launches.handlers,
+            "pto.simt_launch": lambda op: self.launches.launch(op),
+            "pto.section.simt": lambda op: self.launches.section(op),
             "arith.cmpi": self._compare_integers,
             "arith.cmpf": self._compare_floats,
             "arith.select": self._select,
         }
 
+    @cached_property
+    def launches(self) -> Launches:
+        """What decodes launches of threads; few programs have any, and it is ten modules."""
+        from ptosim.engine.simt.launch import Launches
+
+        return Launches(self)
+
     def run(self, entries: Sequence[Function]) -> DecodedProgram:
         """Return the decoded program."""
-        families.load({name for op in self.resolved.ops for name in (op.name, op.meaning)})
+        families.load({name for op in self.resolved.ops for name in _functions_of(op)})
         for entry in entries:
             self._function(entry)
         pending = True
@@ -292,6 +300,8 @@ class Decoder:
     @cached_property
     def _in_doubt(self) -> bool:
         """True if a logical mask of the program is dropped, wherever its values then go."""
+        from ptosim.ops.vmi.mask_readings import has_dropped  # asked inside vector regions only
+
         return has_dropped(op for f in self.resolved.functions.values() for op in f.ops)
 
     def _results(self, op: Operation) -> dict[str, Any]:
@@ -450,3 +460,11 @@ def _of_threads(op: Operation) -> str | None:
         "only threads execute it: launch its function from a kernel, "
         "`pto.simt_launch @threads<<<%c32, %c1, %c1>>>(…)`, and run that"
     )
+
+
+def _functions_of(op: Operation) -> Iterator[str]:
+    """The names under which modules can have functions of an operation."""
+    for name in {op.name, op.meaning}:
+        yield name
+        if op.variant is not None:
+            yield f"{name}:{op.variant.name}"

@@ -41,7 +41,6 @@ from ptosim.engine.period.state import (
     times_after,
     total_after,
 )
-from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.operand_shapes import is_micro
 from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.ground.errors import LimitError
@@ -305,7 +304,7 @@ class Loops:
         nothing."""
         getter = inst.getter
         op = inst.operation
-        free = op.name not in EVENTS and not isinstance(inst.semantics, Launch)
+        free = op.name not in EVENTS and not inst.launches
         numbers = free and not is_micro(op.name)
 
         def get(slots: list[Any]) -> Any:

@@ -24,7 +24,7 @@ from ptosim.machine.effects.account import Effects, Reached
 from ptosim.machine.effects.strided import runs_of
 from ptosim.machine.simt import LAUNCH_REGISTERS, MAX_THREADS
 from ptosim.ops.base.binding import Binding, OpFault
-from ptosim.ops.base.functions import Commit
+from ptosim.ops.base.functions import OF_THREADS, Commit, load
 from ptosim.ops.simt.arithmetic import MixedPointers
 from ptosim.ops.simt.frame import Frame, uniform
 from ptosim.ops.simt.memory import LaneMemory
@@ -109,17 +109,15 @@ Dims = Callable[[Binding], tuple[Any, Any, Any]]
 
 
 class Launches:
-    """Decodes the operations in `handlers`."""
+    """Decodes launches of functions, of sections, and calls that are launches."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self._codes: dict[str, SimtCode | None] = {}
-        self.handlers: dict[str, Callable[[Operation], None]] = {
-            "pto.simt_launch": self._launch,
-            "pto.section.simt": self._section,
-        }
+        load({op.name + OF_THREADS for op in stream.resolved.ops})
 
-    def _launch(self, op: Operation) -> None:
+    def launch(self, op: Operation) -> None:
+        """A launch of a function by `pto.simt_launch`."""
         dims = op.bound["launch"]
         slots = tuple(self.stream.slots.operand(o) for o in dims)
         self._emit(op, self._function(op), op.bound["values"], slots, _of_operands)
@@ -128,7 +126,8 @@ class Launches:
         """A call of SIMT code, with the launch registers."""
         self._emit(op, self._function(op), op.bound["values"], (), _of_registers)
 
-    def _section(self, op: Operation) -> None:
+    def section(self, op: Operation) -> None:
+        """A launch of what is in braces."""
         code = self._compiled(lambda compiler: compiler.section(op))
         if code is None:
             return
@@ -191,6 +190,7 @@ class Launches:
             getter=lambda held: (*(held[s] for s in slots), object()),
             operands=tuple(named),
             semantics=Launch(code, dims_of, work_of(code, self._called)),
+            launches=True,
             pipe="V",
             attrs=op.attributes,
         )

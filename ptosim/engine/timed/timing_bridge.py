@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind, Moved
 from ptosim.engine.core.host import Host
-from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.events import (
     begin_waves,
     end_waves,
@@ -22,7 +21,6 @@ from ptosim.engine.timed.events import (
     timed,
 )
 from ptosim.engine.timed.operand_shapes import estimated, fixed_part, forms_of
-from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.core import Operation
@@ -30,7 +28,6 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
-from ptosim.language.verify.checks.virtual import reason
 from ptosim.machine.affine import NO_LINE, moves
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
@@ -38,11 +35,8 @@ from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
-from ptosim.ops.lower.logical.names import has_logical
 from ptosim.time.laws.cost import Cost, Stage
-from ptosim.time.laws.region import region_cost
 from ptosim.time.laws.shapes import VectorWork
-from ptosim.time.laws.vector_times import launch_cost
 from ptosim.time.period.folds import fold, fold_signals
 from ptosim.time.pipes.fast import DataOrder, issuer, ordered_issuer
 from ptosim.time.pipes.model import TimingModel
@@ -50,7 +44,7 @@ from ptosim.time.pipes.state import Archive, restore, save
 from ptosim.time.pipes.steps import PIPE_INDEX, Flag, Issued, Loop, Site, Step, loops_of
 
 if TYPE_CHECKING:
-    from ptosim.engine.timed.regions import LogicalRegion
+    from ptosim.engine.timed.regions import LogicalRegion, RegionPlan
     from ptosim.ops.lower.logical.program import Lowered
 
 # How late a pipe is on the way of data: a flag to an earlier pipe hands a buffer back.
@@ -183,27 +177,37 @@ class TimingBridge:
         """Return the step of a vector region on the values that the core has now."""
         plan = self._plans.get(inst.pc)
         if plan is None:
-            source = self.resolved.module.source
-            logical = self._logical(inst, source)
-            plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source, logical)
+            plan = self._plans[inst.pc] = self._planned(inst)
         if not plan.is_counted and any(map(moves, core.slots)):
             raise NeedsValue(NO_LINE)  # its instructions would be executed on what moves
         work = plan.work(core.slots)
         cost = self._regions.get(work)
         if cost is None:
+            from ptosim.time.laws.region import region_cost  # tiles do without
+
             cost = self._regions[work] = region_cost(work, self.table)
         return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 
-    def _logical(self, inst: Inst, source: Source) -> LogicalRegion | None:
-        """Return the instructions of a region of logical operations, None for any other."""
-        if inst.op is None or not has_logical(inst.op.walk()[1:]):
-            return None
+    def _planned(self, inst: Inst) -> RegionPlan:
+        """Return what is known of a region before it is executed."""
+        # Programs of tiles have none.
+        from ptosim.engine.timed.regions import RegionPlan
+        from ptosim.ops.lower.logical.names import has_logical
+
+        source, operation = self.resolved.module.source, inst.operation
+        has_any = has_logical(operation.walk()[1:])
+        logical = self._logical(operation, source) if has_any else None
+        return RegionPlan(self.program, inst, source, logical)
+
+    def _logical(self, region: Operation, source: Source) -> LogicalRegion:
+        """Return the instructions of a region of logical operations."""
         # Most programs have none, and what lowers them are twenty modules.
         from ptosim.engine.timed.regions import LogicalRegion
+        from ptosim.language.verify.checks.virtual import reason
         from ptosim.ops.lower.logical.program import Lowered
         from ptosim.ops.lower.logical.scope import NotLowered
 
-        for op in inst.op.walk():
+        for op in region.walk():
             meant = reason(op, is_open=True) if op.has("virtual") else None
             if meant is not None:
                 text = f"'{op.name}' cannot be executed: {meant[1]}"
@@ -212,7 +216,7 @@ class TimingBridge:
             self._lowered = Lowered(self.resolved, estimates=True)
         limits = self.machine.definition.registers
         try:
-            scope = self._lowered.scope(inst.op)
+            scope = self._lowered.scope(region)
         except NotLowered as refused:
             text = f"'{refused.op.name}' has no cycles: {refused}"
             raise UnsupportedError([finding("PTO8002", text, refused.op.span(source))]) from refused
@@ -222,7 +226,7 @@ class TimingBridge:
         sync = binding.sync
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
-        if isinstance(inst.semantics, Launch):
+        if inst.launches:
             return self._launch_step(core, inst, inst.semantics.threads(binding))
         values = binding.values
         part = fixed_part(inst, values)
@@ -243,6 +247,8 @@ class TimingBridge:
         key = (inst.pc, threads)
         cost = self._costs.get(key)
         if cost is None:
+            from ptosim.time.laws.vector_times import launch_cost  # tiles do without
+
             cost = self._costs[key] = launch_cost(inst.semantics.work, threads, self.table)
         return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 

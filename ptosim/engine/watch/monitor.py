@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Moved
 from ptosim.engine.core.engine import Engine
@@ -18,9 +18,8 @@ from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.definedness import Passed, copier
 from ptosim.engine.watch.lines import ScalarLines, Slots, Staged
 from ptosim.engine.watch.marks import Marks
-from ptosim.engine.watch.options import Sanitize, parse
+from ptosim.engine.watch.options import Sanitize, may_quantise, parse
 from ptosim.engine.watch.overlaps import Overlaps
-from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink
@@ -39,6 +38,9 @@ from ptosim.machine.effects.row import source_pipe
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Pop, Push, SetFlag, WaitFlag
+
+if TYPE_CHECKING:
+    from ptosim.engine.watch.quantisation import QuantBook
 
 Effect = Callable[[], object]
 
@@ -68,7 +70,7 @@ class Monitor(Marks):
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, insts, self.target)
         self.lines = ScalarLines(self.report)
-        self.quant = QuantBook()
+        self.quant = _quant_book(program, chosen)
         self.passed = Passed()
         self.slots = Slots(self)
         self.has_scalar_stores = any(
@@ -111,7 +113,7 @@ class Monitor(Marks):
         self, core: Core, inst: Inst, binding: Binding, access: Access
     ) -> tuple[Callable[[], None], ...]:
         """What else is looked at each time that a binding takes effect; nothing for most."""
-        numbers = self._with_values(self.quant.check_of(binding) if self.chosen.quant else None)
+        numbers = self._with_values(self.quant.check_of(binding) if self.quant else None)
         touches = self.library_events(core, inst)
         told = partial(self.report.went_out, access=access)
         spreads = copier(binding, self.shadow, self.is_stale, told)
@@ -330,7 +332,8 @@ class Monitor(Marks):
         self.tainted.clear()
         if self.chosen.flags:
             self.flags.finish()
-        self.quant.finish()
+        if self.quant is not None:
+            self.quant.finish()
 
     def release(self) -> None:
         """The run is over: let go of who accessed what."""
@@ -343,7 +346,8 @@ class Monitor(Marks):
         self.flags.begin_again()
         self.control.begin_again()
         self.lines.begin_again()
-        self.quant.begin_again()
+        if self.quant is not None:
+            self.quant.begin_again()
         for times in self.times:
             times[:] = [0] * len(times)
 
@@ -434,6 +438,15 @@ def _in_turn(first: Callable[[], None], then: Callable[[], Any]) -> Callable[[],
         return then()
 
     return run
+
+
+def _quant_book(program: DecodedProgram, chosen: Sanitize) -> QuantBook | None:
+    """What watches quantising operations, where it is wanted and the program has some."""
+    if not chosen.quant or not any(i.op and may_quantise(i.op) for i in program.insts):
+        return None
+    from ptosim.engine.watch.quantisation import QuantBook
+
+    return QuantBook()
 
 
 def attach(engine: Engine, text: str, inputs: Iterable[Value], *, ordered: bool) -> Monitor | None:

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, replace
+
+QUANTISING = frozenset(("makes_codes", "makes_numbers", "converts", "fixpipe"))
+"""Traits of operations that the kind `quant` watches."""
+
+
+def may_quantise(op: Operation) -> bool:
+    """True for an operation that the kind `quant` watches: what goes through the fixpipe comes from
+    an accumulator."""
+    traits = op.traits & QUANTISING
+    if traits != {"fixpipe"}:
+        return bool(traits)
+    source = op.bound.get("src")
+    return isinstance(source, Operand) and getattr(source.type, "loc", None) == "acc"
+
 
 KINDS = ("races", "bounds", "defined", "budget", "flags", "quant")
 

@@ -26,6 +26,8 @@ OPEN = "open"
 """Of an operation of one kind of core that does not say which one."""
 
 SIMT = "micro_simt"
+SIMT_ENTRY = "pto.simt_entry"
+"""Marks a function that launches of threads execute."""
 """How the names of families of operations of threads begin."""
 
 _NEUTRAL_FAMILIES = frozenset(("core", "scalar", "views", "comm", "quant"))
@@ -34,6 +36,11 @@ _MOVES = frozenset(("memory", "micro_dma", "micro_cube", "micro_low"))
 _ONLY_CUBE = frozenset(("left", "right", "acc", "bias", "scaling"))
 _ONLY_VECTOR = ("vector_region", "launches", "simt_region")
 _SIDES = {"M": CUBE, "MTE1": CUBE, "FIX": CUBE, "V": VECTOR, "V2": VECTOR, "MTE3": VECTOR}
+
+
+def is_simt_entry(op: Operation | None) -> bool:
+    """True for a function that launches of threads execute."""
+    return op is not None and SIMT_ENTRY in op.attrs
 
 
 def side_of_op(op: Operation, target: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
@@ -158,7 +159,6 @@ WALKS: dict[str, Walk] = {
 
 
 Names = dict[str, Any]
-Coded = Callable[[ResolvedModule, int], Iterator[Diagnostic]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,8 @@ class Check:
     program: str = ""
     where: str = ""
     profile: str | None = None
+    verbs: tuple[str, ...] = ()
+    function: str = ""
     steps: tuple[int, ...] = (0,)
 
 
@@ -211,7 +213,10 @@ def checks(date: str) -> list[Check]:
     return [_check(row, date) for row in read_toml("structure.toml")["check"]]
 
 
-_ROWS = ("name", "each", "about", "let", "program", "where", "profile", "in_code", "rule")
+_ROWS = (
+    "name", "each", "about", "let", "program", "where", "profile", "verbs", "in_code", "function",
+    "rule",
+)  # fmt: skip
 """Words of a check; its others are for all of its rules."""
 
 
@@ -226,6 +231,7 @@ def _check(row: TomlTable, date: str) -> Check:
     return Check(
         row["name"], row.get("each", ""), frozenset(about), rules, row.get("let", {}),
         row.get("program", ""), row.get("where", ""), row.get("profile"),
+        tuple(row.get("verbs", "").split()), row.get("function", ""),
         tuple(sorted({rule.step for rule in rules})),
     )  # fmt: skip
 
@@ -238,17 +244,16 @@ def _rule(row: TomlTable) -> Rule:
     return Rule(**plain)
 
 
-def ask_all(
-    resolved: ResolvedModule, level: int, coded: Mapping[str, Coded]
-) -> Iterator[Diagnostic]:
+def in_checks(module: str) -> Any:
+    """Return a module of `checks`: what a program does not have is not loaded."""
+    return import_module(f"ptosim.language.verify.checks.{module}")
+
+
+def ask_all(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Ask every check of a program, those in code among them."""
     asking = _Asking(resolved, level)
     for check in checks(resolved.date):
-        if (check.about and not check.about & asking.words) or check.profile is not None:
-            continue
-        if check.name in coded:
-            yield from coded[check.name](resolved, level)
-        elif check.rules:
+        if check.profile is None and asking.is_about(check):
             yield from asking.ask(check)
 
 
@@ -256,7 +261,7 @@ def ask_profile(resolved: ResolvedModule, profile: str) -> Iterator[Diagnostic]:
     """Ask what only a profile says."""
     asking = _Asking(resolved, 0)
     for check in checks(resolved.date):
-        if check.profile == profile:
+        if check.profile == profile and asking.is_about(check):
             yield from asking.ask(check)
 
 
@@ -290,17 +295,29 @@ class _Asking:
         self.resolved = resolved
         self.source = resolved.module.source
         self.verbs = verbs = Verbs(resolved, level)
-        self.words = verbs.words
         self.names: Names = {"__builtins__": {}, **verbs.names()}
 
     def value(self, text: str, scope: Mapping[str, Any]) -> Any:
         """Evaluate an expression."""
         return eval(compile_expr(text)[0], self.names, scope)
 
+    def is_about(self, check: Check) -> bool:
+        """True where the program has something that the check is about."""
+        if check.about and not check.about & self.verbs.words:
+            return False
+        return not check.program or bool(self.value(check.program, {}))
+
     def ask(self, check: Check) -> Iterator[Diagnostic]:
-        """Ask the rules of a check."""
-        if check.program and not self.value(check.program, {}):
-            return
+        """Ask the rules of a check, or its function."""
+        if check.function:
+            module, _, name = check.function.partition(".")
+            yield from getattr(in_checks(module), name)(self.resolved, self.verbs.level)
+        if check.rules:
+            yield from self._ask_rules(check)
+
+    def _ask_rules(self, check: Check) -> Iterator[Diagnostic]:
+        for module in check.verbs:
+            self.names.update(in_checks(module).VERBS)
         for names, things in WALKS[check.each](self.verbs):
             if check.where and not self.value(check.where, names):
                 continue

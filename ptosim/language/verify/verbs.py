@@ -4,7 +4,7 @@ functions, values and types."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -40,16 +40,7 @@ from ptosim.language.place.sides import (
     pipe_of,
     votes,
 )
-from ptosim.language.verify.checks.fifo_pairs import peer_of
-from ptosim.language.verify.checks.fifos import VERBS as OF_PIPES
-from ptosim.language.verify.checks.fifos import End, Use, ends_of, header_faults
 from ptosim.language.verify.checks.functions import callees_of
-from ptosim.language.verify.checks.quantised import VERBS as OF_QUANTISATION
-from ptosim.language.verify.checks.shapes import VERBS as OF_SHAPES
-from ptosim.language.verify.checks.simt import VERBS as OF_THREADS
-from ptosim.language.verify.checks.simt import is_for_threads
-from ptosim.language.verify.checks.virtual import VERBS as OF_VECTORS
-from ptosim.language.verify.checks.virtual import names_vectors
 from ptosim.language.verify.operands import constant
 from ptosim.machine.effects.storage import operand_value, root_of
 from ptosim.machine.simt import MAX_THREADS
@@ -207,6 +198,12 @@ def takes(op: Operation, words: str) -> bool:
     return any(is_a(value.type, words) for value in op.operand_values())
 
 
+def is_f8(type_: Type) -> bool:
+    """True for 8-bit floats, and vectors and tiles of them."""
+    elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
+    return elem is not None and elem.is_float and elem.bits == 8
+
+
 def fit(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
     """True if each type can be used for the one in its place."""
     return all(g is None or compatible(g, w) for g, w in zip(given, wanted, strict=False))
@@ -350,6 +347,8 @@ _STATIC: dict[str, Callable[..., Any]] = {
     "next_of": lambda table: next(iter(table.values()), None),
     "is_int": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "is_symbol": lambda value: isinstance(value, Symbol),
+    "is_f8": is_f8,
+    "none_negative": lambda numbers: all(n is None or n >= 0 for n in numbers),
     "ends_with": str.endswith,
     "before_last": lambda ops: ops[:-1],
     "constants": lambda *given: [*map(constant, given[0] if isinstance(given[0], list) else given)],
@@ -364,11 +363,6 @@ _STATIC: dict[str, Callable[..., Any]] = {
     "reserves": _reserves,
     "with_bodies": _with_bodies,
     "same_backend": lambda units: len({unit.backend for unit in units}) <= 1,
-    **OF_SHAPES,
-    **OF_PIPES,
-    **OF_THREADS,
-    **OF_VECTORS,
-    **OF_QUANTISATION,
 }
 
 
@@ -419,13 +413,8 @@ class Verbs:
             "names_kind": self._names_kind,
             "next_fixed": lambda fn: self._once(_next_fixed, fn),
             "places_storage": lambda fn: self._once(_places_storage, fn),
-            "is_for_threads": lambda fn: self._once(is_for_threads, fn),
-            "names_vectors": lambda op: names_vectors(op, resolved),
-            "header_faults": lambda end: header_faults(end, resolved.module.source),
-            "peer_end": lambda end: self._once(self._peer, end),
-            "ends_named": lambda fn, number: [
-                end for end in self.ends if end.function is fn and end.id == number
-            ],
+            "resolved": resolved,
+            "all_ends": lambda: self.ends,
             "is_moved": self._is_moved,
         }
 
@@ -442,17 +431,21 @@ class Verbs:
         return unit_rules(self.resolved.date)
 
     @property
-    def ends(self) -> list[End]:
-        """Every end of a FIFO."""
-        return self._once(ends_of, self.resolved)[0]
+    def ends(self) -> list[Any]:
+        """Every end of a FIFO (`fifos.End`)."""
+        return self._of_fifos[0]
 
     @property
-    def strays(self) -> list[tuple[Function, Use]]:
-        """Users of FIFOs that belong to no end."""
-        return self._once(ends_of, self.resolved)[1]
+    def strays(self) -> list[tuple[Function, Any]]:
+        """Users of FIFOs (`fifos.Use`) that belong to no end."""
+        return self._of_fifos[1]
 
-    def _peer(self, end: End) -> End | None:
-        return peer_of(end, self.ends, self.resolved)
+    @cached_property
+    def _of_fifos(self) -> tuple[list[Any], list[tuple[Function, Any]]]:
+        # Asked of programs with FIFOs only: others do without the module.
+        from ptosim.language.verify.checks.fifos import ends_of
+
+        return ends_of(self.resolved)
 
     def _any_registers(self) -> bool:
         return any(op.traits & OF_REGISTERS or makes_registers(op) for op in self.resolved.ops)

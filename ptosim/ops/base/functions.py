@@ -38,6 +38,8 @@ VectorMaker = Callable[["VectorContext"], Action]
 
 Support = Callable[[Operation, Profile], str | None]
 
+OF_THREADS = ":threads"
+"""After a name: the function of the operation in SIMT code, where it has one of its own."""
 KERNELS: dict[str, Kernel] = {}
 SUPPORT: dict[str, Support] = {}
 VALUES: dict[str, ValueMaker] = {}
@@ -47,7 +49,8 @@ EVENTS: set[str] = set()
 STATE: dict[str, tuple[tuple[str, int], ...]] = {}
 """Slots of the machine that operations read beside their operands, by the names they have there."""
 HOMES: dict[str, set[str]] = {}
-"""The modules that were loaded and have something of an operation: see `families`."""
+"""The modules that were loaded and have something of an operation, or of one of its variants
+(`name:variant`), or in SIMT code (`name:threads`): see `load`."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -60,13 +63,15 @@ def at_home(*names: str) -> None:
     while frame.f_code.co_name != "<module>" and frame.f_back is not None:
         frame = frame.f_back  # what helps it to register may be in another one
     for name in names:
-        HOMES.setdefault(name.partition(":")[0], set()).add(frame.f_globals["__name__"])
+        HOMES.setdefault(name, set()).add(frame.f_globals["__name__"])
 
 
-def registrar(table: dict[str, Any], names: tuple[str, ...]) -> Callable[[Function], Function]:
-    """Return the decorator that puts a function into a table under each name. Raises ValueError
-    where there is one already."""
-    at_home(*names)
+def registrar(
+    table: dict[str, Any], names: tuple[str, ...], homes: str = ""
+) -> Callable[[Function], Function]:
+    """Return the decorator that puts a function into a table under each name; `homes` is added to
+    the names that its module is loaded for. Raises ValueError where there is one already."""
+    at_home(*(name + homes for name in names))
 
     def register(function: Function) -> Function:
         for name in names:
@@ -158,10 +163,13 @@ _ROOMS = ("ops", "machine/numbers")  # the functions, and tables that name them
 
 
 def load(operations: Iterable[str]) -> None:
-    """Import the modules that have the functions of operations, by the names of their rows."""
+    """Import the modules that have the functions of operations, by the names of their rows and of
+    variants."""
     homes = _homes()
     for name in operations:
         known = homes.get(name)
+        if known is None and ":" in name:
+            continue  # a variant without a function of its own
         if known is None:  # an operation that no row has: one of them may execute it all the same
             load_all()
             return

@@ -13,10 +13,11 @@ from ptosim.machine.numbers.fixpipe import Activation, Rules, fixed
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, owned_tile, tile_array, vector_cores
-from ptosim.ops.base.functions import Commit, kernel
+from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.move.transfer import (
     GmWindow,
     Start,
+    check_atomic,
     from_logical,
     inside,
     layout_for_acc,
@@ -181,7 +182,6 @@ def set_quant(op: Binding) -> Commit:
     return commit
 
 
-_ATOMIC_TYPES = ("f32", "f16", "bf16", "i32", "i16", "i8")
 _WHOLE = slice(None)
 
 Part = tuple[Tile, slice, slice]
@@ -210,16 +210,6 @@ def store_accumulator(op: Binding, view: GmAccess, tile: Tile) -> Commit:
             op, view, window, lambda place: lambda: np.copyto(place, place + results())
         )
     return _adding_again(view, sizes, results)
-
-
-def check_atomic(view: GmAccess) -> None:
-    """Raise OpFault for element types that no atomic store adds."""
-    if view.dtype.family not in _ATOMIC_TYPES:
-        raise OpFault(
-            "PTO6016",
-            f"there is no atomic addition of {view.dtype}",
-            notes=(f"atomic stores add {', '.join(_ATOMIC_TYPES)}",),
-        )
 
 
 def _adding_again(
@@ -353,3 +343,10 @@ def _check_halves(op: Binding, side: int, by_rows: bool) -> None:
             f"'{op.op.name}' splits {side} {name} between two vector cores",
             notes=("rows are halved in twos, columns in multiples of 32",),
         )
+
+
+@kernel("pto.tstore_fp", "pto.tstore.fp")
+def tstore_fp(op: Binding) -> Commit:
+    """Accumulator to GM with a scale for each column."""
+    view, tile = op.view("dst"), op.tile("src")
+    return nothing if 0 in view.sizes or tile.is_empty else store_accumulator(op, view, tile)

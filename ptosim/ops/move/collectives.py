@@ -14,7 +14,7 @@ from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
 from ptosim.ops.base.functions import Commit, kernel
-from ptosim.ops.cube.outward import check_atomic
+from ptosim.ops.move.transfer import check_atomic
 from ptosim.ops.tile import elementwise
 
 _COMBINE = {"Sum": "add", "Max": "max", "Min": "min"}

@@ -13,11 +13,11 @@ from ptosim.machine.storage import POISON, pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.cube.outward import check_atomic, store_accumulator
 from ptosim.ops.move.transfer import (
     PACKED_TABLES,
     SCALE_TABLES,
     GmWindow,
+    check_atomic,
     check_widths,
     from_logical,
     gm_window,
@@ -119,6 +119,9 @@ def tstore(op: Binding) -> Commit:
     if 0 in view.sizes or tile.is_empty:
         return nothing
     if tile.type.loc == "acc":
+        # Programs of vector cores do without the output path of the cube.
+        from ptosim.ops.cube.outward import store_accumulator
+
         return store_accumulator(op, view, tile)
     check_widths(view, tile)
     write = _writer(op, view)
@@ -139,13 +142,6 @@ def _window_values(
 ) -> np.ndarray:
     shaped = from_logical(values, sizes, view.layout)
     return pack_nibbles(shaped) if tile.bits == 4 else shaped
-
-
-@kernel("pto.tstore_fp", "pto.tstore.fp")
-def tstore_fp(op: Binding) -> Commit:
-    """Accumulator to GM with a scale for each column."""
-    view, tile = op.view("dst"), op.tile("src")
-    return nothing if 0 in view.sizes or tile.is_empty else store_accumulator(op, view, tile)
 
 
 def _writer(op: Binding, view: GmAccess) -> Callable[[np.ndarray, np.ndarray], None]:

@@ -473,3 +473,16 @@ def write_window(tile: Tile, start: Start, values: np.ndarray) -> None:
     whole = np.array(tile.read(row + rows, col + cols))
     whole[row:, col:] = values
     tile.write(whole)
+
+
+_ATOMIC_TYPES = ("f32", "f16", "bf16", "i32", "i16", "i8")
+
+
+def check_atomic(view: GmAccess) -> None:
+    """Raise OpFault for element types that no atomic store adds."""
+    if view.dtype.family not in _ATOMIC_TYPES:
+        raise OpFault(
+            "PTO6016",
+            f"there is no atomic addition of {view.dtype}",
+            notes=(f"atomic stores add {', '.join(_ATOMIC_TYPES)}",),
+        )

@@ -15,12 +15,9 @@ from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
 from ptosim.language.bind.structured import constant_value, dense_literals
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.ops.base.functions import OF_THREADS, load
 from ptosim.ops.scalar.numbers import ScalarFault, rounder
-from ptosim.ops.simt import arithmetic
-from ptosim.ops.simt.frame import LANE_OPS, LaneContext
 
-_REGISTERED = arithmetic.__name__
-"""The module that has the functions."""
 _WIDTHS = (8, 16, 32, 64)
 
 
@@ -66,7 +63,16 @@ def not_computed(op: Operation) -> str | None:
         found = getattr(type_, "elem", None) or getattr(type_, "dtype", None)
         if found is not None and not _has_arithmetic(found):
             return f"tensors of {found} have no arithmetic"
-    return None if op.name in _OWN or op.name in LANE_OPS else "has no form on tensors"
+    return None if op.name in _OWN or _of_threads(op.name) is not None else "has no form on tensors"
+
+
+def _of_threads(name: str) -> Callable[..., Any] | None:
+    """The function of the values of threads, if there is one. Few programs have tensors or
+    threads: its module is loaded when it is asked for."""
+    from ptosim.ops.simt.frame import LANE_OPS
+
+    load([name + OF_THREADS])
+    return LANE_OPS.get(name)
 
 
 def _has_arithmetic(dtype: DType) -> bool:
@@ -123,7 +129,11 @@ def _as_threads(op: Operation) -> Callable[..., Any]:
     count = len(names)
     results = tuple(range(count, count + len(op.results)))
     slots = {name: at for at, name in enumerate(names)}
-    run = LANE_OPS[op.name](LaneContext(op, slots, results, None))  # type: ignore[arg-type]
+    from ptosim.ops.simt.frame import LaneContext
+
+    maker = _of_threads(op.name)
+    assert maker is not None  # `not_computed` asks for it
+    run = maker(LaneContext(op, slots, results, None))  # type: ignore[arg-type]
 
     def compute(*given: Any) -> Any:
         elements: Any = Elements([*given, *(None for _ in results)])

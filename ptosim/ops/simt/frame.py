@@ -24,7 +24,7 @@ from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Fragment, GmView, Memory, Pointer, near
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.base.context import Context
-from ptosim.ops.base.functions import registrar
+from ptosim.ops.base.functions import OF_THREADS, registrar
 from ptosim.ops.simt.tracks import Clock
 
 Lanes = np.ndarray
@@ -215,7 +215,7 @@ LANE_OPS: dict[str, Maker] = {}
 
 def lanes(*names: str) -> Callable[[Maker], Maker]:
     """Register the maker of operations in SIMT code."""
-    return registrar(LANE_OPS, names)
+    return registrar(LANE_OPS, names, OF_THREADS)
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.machine.core import Core
 from ptosim.machine.simt import LAUNCH_REGISTERS
 from ptosim.ops.base.context import Action, ValueContext
-from ptosim.ops.base.functions import value
+from ptosim.ops.base.functions import OF_THREADS, load, value
 from ptosim.ops.simt.frame import LANE_OPS, Frame, LaneContext, uniform
 from ptosim.ops.simt.memory import LaneMemory
 
@@ -37,6 +37,7 @@ def store_vfsimt_info(ctx: ValueContext) -> Action:
 def of_one_thread(ctx: ValueContext) -> Action:
     """What one thread of a launch does."""
     op = ctx.op
+    load([op.name + OF_THREADS])
     taken, slots, initial = _slots(op, ctx.slots)
     results = tuple(range(len(initial), len(initial) + len(op.results)))
     initial += [None] * len(results)

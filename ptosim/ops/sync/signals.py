@@ -20,7 +20,7 @@ from ptosim.ops.base.binding import Binding, GmAccess, OpFault
 from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, value
 from ptosim.ops.base.orders import STORES, Barrier, Notify, Signals
-from ptosim.ops.cube.outward import check_atomic
+from ptosim.ops.move.transfer import check_atomic
 
 # Transfers between devices. A run is one process: what a program names as remote memory is a
 # buffer of the same launch, so that a put or a get is a copy between the two buffers that the

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
 from ptosim.ground.isa.targets import machine
@@ -19,7 +19,9 @@ from ptosim.time.pipes.records import NO_LOOP, Repeat
 from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.path import PathPart, PathShare, critical_path, path_shares
-from ptosim.time.report.timeline import RegionUse, region_uses
+
+if TYPE_CHECKING:
+    from ptosim.time.report.timeline import RegionUse
 
 # What a launch touches of global memory, as numbers: the account that L2 and HBM are asked for.
 
@@ -309,6 +311,10 @@ class Figures(Shown):
     @cached_property
     def regions(self) -> list[RegionUse]:
         """Every vector region with its loops, instruction by instruction."""
+        if all(step.cost.region is None for step, _, _ in self.executed):
+            return []  # a program of tiles does without what tells of registers
+        from ptosim.time.report.timeline import region_uses
+
         return region_uses(self.executed, self.table)
 
     def moved(self) -> dict[str, int]:

@@ -389,3 +389,6 @@ def _used_after(
         notes=("on A5 the popped tile is the slot itself; the producer may write it again",),
         help=f"free after the last use of %{name}, or copy the tile before",
     )
+
+
+VERBS = {"peer_end": peer_of}

@@ -407,6 +407,8 @@ def _fits_layout(tile: TileType, word: str) -> bool:
 
 VERBS = {
     "makes_handle": makes_handle,
+    "header_faults": header_faults,
+    "ends_named": lambda ends, fn, number: [e for e in ends if e.function is fn and e.id == number],
     "hidden": lambda op: [name for name in op.attrs if name in _HIDDEN],
     "reaches": lambda end, direction: bool(end.mask & DIRECTIONS[direction]),
     "is_through_memory": lambda end: "initialize_l2g2l" in end.op.name,

@@ -3,7 +3,7 @@ their storage, values that are coupled; and what rules of `isa/structure.toml` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
@@ -13,7 +13,10 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.machine.effects.row import access_entry
+from ptosim.machine.quant.mlir.ops import integrity, verify_cast
+from ptosim.machine.quant.mlir.readers import parse_type
+from ptosim.machine.quant.mlir.types import Builtin, Container, UniformType
+from ptosim.machine.quant.parameters import schemes
 
 Dims = tuple[int | None, ...]
 
@@ -30,8 +33,6 @@ def _misfit(type_: Type) -> str | None:
     """What is wrong with the parameters of a quantised type in what holds it."""
     if not _holds_quant(type_):
         return None
-    from ptosim.machine.quant.mlir.ops import integrity
-
     container = _container(type_)
     return integrity(container) if container is not None else None
 
@@ -39,55 +40,6 @@ def _misfit(type_: Type) -> str | None:
 def _holds_quant(type_: Type) -> bool:
     dtype = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
     return dtype is not None and dtype.kind == "quant"
-
-
-def reused(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report sources that are read again after an operation that overwrites them on this target,
-    where the row has a note on it. A run says whether what is read was lost (PTO7103)."""
-    if not any(_spoils(op, resolved.target) for op in resolved.ops):
-        return
-    for op in (op for function in resolved.functions.values() for op in function.ops):
-        for region in op.regions:
-            for block in region.blocks:
-                yield from _reused(block.ops, resolved.target, resolved.module.source)
-
-
-def _spoils(op: Operation, target: str) -> Mapping[str, str] | None:
-    """The row's entry on sources that the library destroys, where it has a note on them."""
-    row = op.definition
-    if row is None or "clobbers" not in row.access:
-        return None
-    entry = access_entry(op, "clobbers", target)
-    return entry if entry is not None and "note" in entry else None
-
-
-def _reused(ops: Sequence[Operation], target: str, source: Source) -> Iterator[Diagnostic]:
-    spoiled: dict[int, tuple[Operation, str]] = {}
-    for op in ops:
-        if op.variant is None or not op.bound or "places" in op.traits:
-            continue
-        for definition in op.variant.ins:
-            found = spoiled.pop(_value(op.bound.get(definition.name)), None)
-            if found is not None:
-                writer, why = found
-                yield finding(
-                    "PTO7210",
-                    f"'{op.name}' reads a tile that '{writer.name}' has overwritten",
-                    op.span(source),
-                    more=(Label(writer.span(source), "overwrites its source"),),
-                    notes=(why,),
-                    help="copy the tile before (`pto.tmov`), or load it again",
-                )
-        for definition in op.variant.outs:
-            spoiled.pop(_value(op.bound.get(definition.name)), None)
-        entry = _spoils(op, target)
-        if entry is not None:
-            for name in entry["of"].split():
-                spoiled[_value(op.bound.get(name))] = op, entry["note"]
-
-
-def _value(operand: Any) -> int:
-    return id(getattr(operand, "value", None) or operand)
 
 
 def _operation(op: Operation, source: Source) -> Iterator[Diagnostic]:
@@ -100,8 +52,6 @@ def _operation(op: Operation, source: Source) -> Iterator[Diagnostic]:
 
 
 def _cast(op: Operation, held: Type, made: Type, source: Source) -> Iterator[Diagnostic]:
-    from ptosim.machine.quant.mlir.ops import verify_cast
-
     before, after = _container(held), _container(made)
     if before is None or after is None:
         return
@@ -119,8 +69,6 @@ def _cast(op: Operation, held: Type, made: Type, source: Source) -> Iterator[Dia
 
 
 def _zero_points(op: Operation, element: Any, source: Source) -> Iterator[Diagnostic]:
-    from ptosim.machine.quant.mlir.types import UniformType
-
     if not isinstance(element, UniformType):
         return
     low, high = element.storage.low, element.storage.high
@@ -142,8 +90,6 @@ def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
     name = op.attributes.get("scheme")
     if not isinstance(name, str):
         return  # there is none, or it is reported already
-    from ptosim.machine.quant.parameters import schemes
-
     if name not in schemes():
         yield finding(
             "PTO2214",
@@ -155,8 +101,6 @@ def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
 
 def _container(type_: Type) -> Any:
     """Return a type as the quant dialect sees it; None for one that it has no word for."""
-    from ptosim.machine.quant.mlir.types import Builtin, Container
-
     if isinstance(type_, ScalarType):
         return Container("", (), _element(type_.dtype))
     if isinstance(type_, TileType):
@@ -168,9 +112,6 @@ def _container(type_: Type) -> Any:
 
 
 def _element(dtype: Any) -> Any:
-    from ptosim.machine.quant.mlir.readers import parse_type
-    from ptosim.machine.quant.mlir.types import Builtin
-
     return parse_type(dtype.name).element if dtype.kind == "quant" else Builtin(dtype.name)
 
 

@@ -1,5 +1,5 @@
 """Scratch of operations: which entry of `isa/scratch.toml` holds for each, and what the assembler
-says where a program leaves it out.
+says where a program leaves it out; and sources that operations overwrite.
 
 Levels 1 and 2 place it after the tiles, for which its extents must be known. Level 3 places
 nothing: the program has to give it. Where nobody asked for that level a run takes bytes of its
@@ -7,15 +7,17 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.schema import ScratchDef, ScratchUse
+from ptosim.ground.source import Source
 from ptosim.language.verify.rule_views import OperandView, environment, holds
+from ptosim.machine.effects.row import access_entry
 
 _NONE: Mapping[str, ScratchUse] = MappingProxyType({})
 
@@ -89,3 +91,55 @@ def _finding(op: Operation, text: str, resolved: ResolvedModule, *, is_note: boo
         op.span(source),
         help="write the scratch tile as an operand",
     )
+
+
+# -- sources that operations overwrite -----------------------------------------------------------
+
+
+def reused(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report sources that are read again after an operation that overwrites them on this target,
+    where the row has a note on it. A run says whether what is read was lost (PTO7103)."""
+    if not any(_spoils(op, resolved.target) for op in resolved.ops):
+        return
+    for op in (op for function in resolved.functions.values() for op in function.ops):
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _reused(block.ops, resolved.target, resolved.module.source)
+
+
+def _spoils(op: Operation, target: str) -> Mapping[str, str] | None:
+    """The row's entry on sources that the library destroys, where it has a note on them."""
+    row = op.definition
+    if row is None or "clobbers" not in row.access:
+        return None
+    entry = access_entry(op, "clobbers", target)
+    return entry if entry is not None and "note" in entry else None
+
+
+def _reused(ops: Sequence[Operation], target: str, source: Source) -> Iterator[Diagnostic]:
+    spoiled: dict[int, tuple[Operation, str]] = {}
+    for op in ops:
+        if op.variant is None or not op.bound or "places" in op.traits:
+            continue
+        for definition in op.variant.ins:
+            found = spoiled.pop(_value(op.bound.get(definition.name)), None)
+            if found is not None:
+                writer, why = found
+                yield finding(
+                    "PTO7210",
+                    f"'{op.name}' reads a tile that '{writer.name}' has overwritten",
+                    op.span(source),
+                    more=(Label(writer.span(source), "overwrites its source"),),
+                    notes=(why,),
+                    help="copy the tile before (`pto.tmov`), or load it again",
+                )
+        for definition in op.variant.outs:
+            spoiled.pop(_value(op.bound.get(definition.name)), None)
+        entry = _spoils(op, target)
+        if entry is not None:
+            for name in entry["of"].split():
+                spoiled[_value(op.bound.get(name))] = op, entry["note"]
+
+
+def _value(operand: Any) -> int:
+    return id(getattr(operand, "value", None) or operand)

@@ -150,7 +150,6 @@ VERBS = {
     "unaligned": _unaligned,
     "box_of": lambda type_: box_shape(type_.dtype, type_.slayout, type_.fractal),
     "all_positive": lambda numbers: all(n is not None and n > 0 for n in numbers),
-    "none_negative": lambda numbers: all(n is None or n >= 0 for n in numbers),
     "multiples": lambda numbers, units: (
         not any((n or 0) % unit for n, unit in zip(numbers, units, strict=True))
     ),

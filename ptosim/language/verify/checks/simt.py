@@ -13,10 +13,9 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
-from ptosim.language.place.sides import SIMT
+from ptosim.language.place.sides import SIMT, SIMT_ENTRY, is_simt_entry
 from ptosim.machine.simt import MAX_THREADS
 
-ENTRY = "pto.simt_entry"
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
 _TRAITS = frozenset(
     ("launches", "simt_region", "sets_launch", "simt_only", "simt_entry_only", "atomic_update",
@@ -32,16 +31,11 @@ class WrongLimit(NamedTuple):
     fault: str
 
 
-def is_entry(op: Operation | None) -> bool:
-    """True for a function that launches execute."""
-    return op is not None and ENTRY in op.attrs
-
-
 def is_for_threads(function: Function) -> bool:
     """True for a function of threads, and for one that launches them."""
     if function.implicit:
         return False
-    return is_entry(function.op) or any(op.traits & _TRAITS for op in function.ops)
+    return is_simt_entry(function.op) or any(op.traits & _TRAITS for op in function.ops)
 
 
 def _of_kernel(op: Operation) -> bool:
@@ -77,11 +71,6 @@ def _bits_of(type_: Type | None) -> int:
     return 0
 
 
-def _is_f8(type_: Type) -> bool:
-    elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
-    return elem is not None and elem.is_float and elem.bits == 8
-
-
 def _wrong_limits(op: Operation) -> Iterator[WrongLimit]:
     """The attributes of a function that give no limit of threads or registers."""
     for name, limit in _LIMITS.items():
@@ -89,8 +78,8 @@ def _wrong_limits(op: Operation) -> Iterator[WrongLimit]:
         if attr is None:
             continue
         fault = _wrong_limit(attr, limit)
-        if fault is None and not is_entry(op):
-            fault = f"is only allowed on functions marked '{ENTRY}'"
+        if fault is None and not is_simt_entry(op):
+            fault = f"is only allowed on functions marked '{SIMT_ENTRY}'"
         if fault is not None:
             yield WrongLimit(name, attr, fault)
 
@@ -106,12 +95,12 @@ def _wrong_limit(attr: Attr, limit: int) -> str | None:
 
 
 VERBS = {
+    "is_for_threads": is_for_threads,
     "of_kernel": _of_kernel,
     "all_i32": _all_i32,
     "launch_numbers": _launch_numbers,
     "is_one_block": _is_one_block,
     "bits_of": _bits_of,
-    "is_f8": _is_f8,
     "wrong_limits": _wrong_limits,
 }
 """What rules can ask about threads."""

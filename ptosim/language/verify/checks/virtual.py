@@ -92,6 +92,7 @@ def _registers_of(type_: Type) -> int | None:
 
 VERBS = {
     "is_surface": is_surface,
+    "names_vectors": names_vectors,
     "vector_attribute": _vector_attribute,
     "has_vectors": has_vectors,
     "first_vector": _first_vector,

@@ -16,8 +16,8 @@ from ptosim.language.build import Builder
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import has_abstract, reached_functions
 from ptosim.language.place.planner import Placed, Placement, called_functions, place
+from ptosim.language.place.sides import SIMT_ENTRY
 from ptosim.language.rewrite.edits import Edit, after, before, edited, indent_of
-from ptosim.language.verify.checks.simt import ENTRY
 from ptosim.language.verify.verbs import HELPER
 from ptosim.launch.analysis.insert_sync.planner import Accesses, Plan, Planner, number
 
@@ -65,7 +65,7 @@ def plan_of(front: Front, function: Function) -> Plan:
 
 
 def _synchronise(front: Front, function: Function, edits: list[Edit], sink: Sink) -> None:
-    if HELPER in function.op.attrs or ENTRY in function.op.attrs:
+    if HELPER in function.op.attrs or SIMT_ENTRY in function.op.attrs:
         return  # its caller orders it, as one operation
     written = next((op for op in function.op.walk() if op.has("by_hand")), None)
     if written is not None:
