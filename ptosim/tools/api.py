@@ -19,7 +19,6 @@ from ptosim.language.lint import lints
 from ptosim.language.verify.structure import ask_profile
 from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.sources import function_named, parts, path_of, read_source, the_only
-from ptosim.ops.lower.logical.pressure import spills
 
 if TYPE_CHECKING:
     from ptosim.debug.program import Program
@@ -276,7 +275,10 @@ def _in_text(front: Front, profile: str, *, lints_too: bool) -> list[Diagnostic]
         found += ask_profile(front.resolved, "page")
     if lints_too and not front.sink.has_errors:  # else the assembler's verdict alone
         found += lints(front.resolved)
-        found += spills(front.resolved) if not front.sink.is_rejected else ()
+        if not front.sink.is_rejected and any(op.has("virtual") for op in front.resolved.ops):
+            from ptosim.ops.lower.logical.pressure import spills  # few programs need it
+
+            found += spills(front.resolved)
     return found
 
 

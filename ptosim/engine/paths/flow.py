@@ -14,6 +14,9 @@ from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
 from ptosim.machine.unknown import Unknown
 from ptosim.ops.scalar.numbers import word_of
 
+NO_REPEAT = "its rounds do not repeat"
+ADDRESSES = "the addresses of line"
+"""Why a loop is not proven for every number of rounds; lines follow the second."""
 OF_CORE = (SLOT_BLOCK, SLOT_BLOCK_NUM)
 """What an operation that tells where it runs reads."""
 

@@ -17,7 +17,7 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.flow import Flow, counted, sources_of
+from ptosim.engine.paths.flow import ADDRESSES, NO_REPEAT, Flow, counted, sources_of
 from ptosim.engine.paths.forms import Symbol
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
@@ -29,8 +29,6 @@ from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, moves, now
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
 
-NO_REPEAT = "its rounds do not repeat"
-ADDRESSES = "the addresses of line"
 _LONGEST = 8
 """Rounds of a period beyond which no longer one is looked for."""
 _ENDLESS = 1 << 48

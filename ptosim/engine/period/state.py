@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
@@ -28,8 +28,9 @@ from ptosim.machine.fifo import Fifos, PipeEnd, Share, ShareKey
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 from ptosim.time.period.folds import Finder
-from ptosim.time.pipes.state import Reading
-from ptosim.time.pipes.timers import CoreTimer
+
+if TYPE_CHECKING:
+    from ptosim.time.pipes.timers import CoreTimer
 
 COUNTERS = ("taken", "pushed", "issued", "popped", "freed")
 """Of a vector core's share of a FIFO."""
@@ -54,6 +55,8 @@ class State:
 
 def state_of(engine: Any, cores: Sequence[Core]) -> State:
     """Return what a launch is now, as far as these cores go; the others have ended."""
+    from ptosim.time.pipes.state import Reading  # a check, which has no time, does without
+
     reading, model, orders = Reading(), engine.timing.model, engine.timing.orders
     reading.model(model, orders, live_timers(engine))
     shape = (*reading.shape, *control_of(engine, cores))

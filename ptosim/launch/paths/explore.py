@@ -20,7 +20,6 @@ from ptosim.engine.paths.forms import (
     Symbol,
     range_of,
 )
-from ptosim.engine.paths.rounds import Assumed, ProvenLoops, Shown
 from ptosim.engine.paths.scalars import ROUNDS, GoesOn
 from ptosim.engine.paths.watch import Paths, Void
 from ptosim.ground.errors import PtosimError
@@ -43,6 +42,7 @@ from ptosim.launch.prepared import Prepared, RunOptions, prepare
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
 
 if TYPE_CHECKING:
+    from ptosim.engine.paths.rounds import Shown
     from ptosim.launch.paths.facts import Facts
 
 RUNS = 32
@@ -228,6 +228,9 @@ class Search:
     def shown(self, assignment: Assignment, heads: Mapping[int, int]) -> Shown:
         """Follow the entry once more; return what that shows of the loops with these heads, each
         from some round on."""
+        # Only programs with loops that a symbol ends need what proves them.
+        from ptosim.engine.paths.rounds import Assumed, ProvenLoops, Shown
+
         domain = Assumed(assignment, self.space.known)
         launch = self._begin(assignment, domain)
         monitor = launch.sanitizers()

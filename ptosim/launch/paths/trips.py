@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice, product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
+from ptosim.engine.paths.flow import ADDRESSES, NO_REPEAT
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -31,13 +32,15 @@ from ptosim.engine.paths.forms import (
     Symbol,
     value_of,
 )
-from ptosim.engine.paths.rounds import ADDRESSES, NO_REPEAT, Rounds, Shown
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.requirements import Requirement
 from ptosim.launch.paths.solve import first_ones
 from ptosim.machine.values import GmView, Pointer
+
+if TYPE_CHECKING:
+    from ptosim.engine.paths.rounds import Rounds, Shown
 
 ROUNDS = 6
 """Rounds of the first following that looks for a period."""
