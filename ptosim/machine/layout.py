@@ -52,6 +52,10 @@ class Layout:
         fix(self, "row_stride", self.strides[0])
         fix(self, "col_stride", self.strides[2])
 
+    def begins_box(self, row: int, col: int) -> bool:
+        """True if a box begins at a row and column."""
+        return row % self.box_rows == 0 and col % self.box_cols == 0
+
     def offset(self, row: Index, col: Index) -> Index:
         """Return the offset of an element, or those of arrays of them, from the base of the tile,
         in elements."""

@@ -11,7 +11,7 @@ import numpy as np
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.gm import ViewSpec
-from ptosim.machine.tile import TileRef
+from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import Memory
 
 Level = tuple[int, int]
@@ -110,7 +110,7 @@ def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:
     layout = ref.layout
     s0, s1, s2, s3 = layout.strides
     bits = ref.type.dtype.bits
-    pieces = itertools.product(_cuts(rows, layout.box_rows), _cuts(cols, layout.box_cols))
+    pieces = itertools.product(cuts(rows, layout.box_rows), cuts(cols, layout.box_cols))
     return tuple(
         strided(
             ref.addr,
@@ -122,13 +122,30 @@ def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:
     )
 
 
-def _cuts(size: int, box: int) -> list[tuple[int, int, int]]:
-    """Whole boxes, then the rest: (first element, boxes, elements in each box)."""
+Cut = tuple[int, int, int]
+"""The first element, boxes, elements in each box."""
+
+
+def cuts(size: int, box: int) -> list[Cut]:
+    """Return whole boxes, then the rest."""
     if box == 1:
         return [(0, size, 1)]
     whole, rest = divmod(size, box)
     cuts = [(0, whole, box)] if whole else []
     return [*cuts, (whole * box, 1, rest)] if rest else cuts
+
+
+def boxes_of(
+    tile: Tile, at: tuple[int, int], box: tuple[int, int], rows: Cut, cols: Cut
+) -> tuple[int, int, tuple[Level, ...]]:
+    """Return a piece of a window that begins at row and column `at`, in boxes of a shape (which its
+    layout has, or none), as what `Touch` takes: the first byte, the bytes of an element, how often
+    and how far apart."""
+    layout, size = tile.layout, tile.dtype.itemsize
+    (row, down, inside), (col, across, within) = rows, cols
+    steps = ((down, box[0], 0), (inside, 1, 0), (across, 0, box[1]), (within, 0, 1))
+    levels = tuple((n, layout.offset(r, c) * size) for n, r, c in steps)
+    return tile.addr + layout.offset(at[0] + row, at[1] + col) * size, size, levels
 
 
 def view_bytes(spec: ViewSpec, offset: int) -> tuple[Strided, ...]:

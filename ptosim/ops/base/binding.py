@@ -9,6 +9,7 @@ to the cube core. A core that is neither (`any`) has all of it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,15 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.effects.account import Effects
-from ptosim.machine.effects.strided import Beyond, Touch, Touches, Window, strided
+from ptosim.machine.effects.strided import (
+    Beyond,
+    Touch,
+    Touches,
+    Window,
+    boxes_of,
+    cuts,
+    strided,
+)
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
@@ -365,17 +374,34 @@ class Binding:
 
     def carries(self, rows: int, cols: int, **places: tuple[int, int]) -> None:
         """Say that the operation does nothing else with `src` than to copy so many rows and columns
-        of it to `dst`, and from which row and column of either (the first). Of tiles in boxes, and
-        of elements that share a byte, it is not said."""
-        tiles = self.tile("src"), self.tile("dst")
-        if not rows or not cols or any(t.layout.is_boxed or t.bits < 8 for t in tiles):
+        of it to `dst`, and from which row and column of either (the first). Of boxes of different
+        shapes, of windows that cut a box, and of elements that share a byte, it is not said."""
+        pair = [(self.tile(name), places.get(name, (0, 0))) for name in ("src", "dst")]
+        if not rows or not cols or any(tile.bits < 8 for tile, _ in pair):
             return
-        source, target = (
-            self._elements(n, rows, cols, turned=False, first=places.get(n, (0, 0)))
-            for n in ("src", "dst")
+        high, wide = (
+            {side for tile, _ in pair if (side := getattr(tile.layout, box)) > 1}
+            for box in ("box_rows", "box_cols")
         )
-        self.copied.append((source, target))
+        if len(high) > 1 or len(wide) > 1 or not all(t.layout.begins_box(*at) for t, at in pair):
+            return
+        box = max(high, default=1), max(wide, default=1)
+        for piece in product(cuts(rows, box[0]), cuts(cols, box[1])):
+            source, target = (
+                Touch(name, self.core, tile.type.loc, *boxes_of(tile, at, box, *piece))
+                for name, (tile, at) in zip(("src", "dst"), pair, strict=True)
+            )
+            self.copied.append((source, target))
         self.carried.add("src")
+
+    def moves(self, rows: int, cols: int, **places: tuple[int, int]) -> None:
+        """Say the same, and that nothing else of the two is taken, but of one whose window cuts a
+        box."""
+        for name in ("src", "dst"):
+            at = places.get(name, (0, 0))
+            if self.tile(name).layout.begins_box(*at):
+                self.covers(name, rows, cols, *at)
+        self.carries(rows, cols, **places)
 
     def finds(self, name: str, size: int, lines: tuple[int, int]) -> None:
         """Say that so many bytes from a tile's base on, in each of `lines` (count, distance in
@@ -383,17 +409,14 @@ class Binding:
         tile = self.tile(name)
         self.found.append(Touch(name, self.core, tile.type.loc, tile.addr, size, (lines,)))
 
-    def _elements(
-        self, name: str, rows: int, cols: int, *, turned: bool, first: tuple[int, int] = (0, 0)
-    ) -> Touch:
+    def _elements(self, name: str, rows: int, cols: int, *, turned: bool) -> Touch:
         tile = self.tile(name)
         down, across = tile.layout.row_stride, tile.layout.col_stride
         if turned:
             down, across = across, down
         size = tile.dtype.itemsize
         levels = ((rows, down * size), (cols, across * size))
-        start = tile.addr + (first[0] * down + first[1] * across) * size
-        return Touch(name, self.core, tile.type.loc, start, size, levels)
+        return Touch(name, self.core, tile.type.loc, tile.addr, size, levels)
 
     # -- beside the results ----------------------------------------------------------------------
 

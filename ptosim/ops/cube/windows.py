@@ -58,6 +58,7 @@ def tinsert(op: Binding) -> Commit:
 def extract_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
     """Between vec tiles: the valid region of dst is filled."""
     if whole.layout.is_boxed or part.layout.is_boxed:
+        op.moves(part.v_row, part.v_col, src=(row, col))
         return copy_window(whole, (row, col), part, (0, 0), part.v_row, part.v_col)
     source = _window(op, "src", part, row, col)
     op.carries(part.v_row, part.v_col, src=(row, col))
@@ -67,6 +68,7 @@ def extract_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Com
 def insert_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
     """Between vec tiles: the valid region of src is copied."""
     if whole.layout.is_boxed or part.layout.is_boxed:
+        op.moves(part.v_row, part.v_col, dst=(row, col))
         return copy_window(part, (0, 0), whole, (row, col), part.v_row, part.v_col)
     target = _window(op, "dst", part, row, col)
     op.carries(part.v_row, part.v_col, dst=(row, col))
@@ -98,7 +100,7 @@ INSERT["vec", "vec"] = insert_vec
 def to_l0(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
     """A window of L1 to L0; it begins at a box of the source."""
     layout = whole.layout
-    if row % layout.box_rows or col % layout.box_cols:
+    if not layout.begins_box(row, col):
         raise OpFault(
             "PTO6312",
             f"'{op.op.name}' takes a window at ({row}, {col}) of a tile with boxes of "
@@ -106,18 +108,21 @@ def to_l0(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
             help="begin the window at a multiple of the box",
         )
     rows, cols = extent(part)
+    op.moves(rows, cols, src=(row, col))
     return copy_window(whole, (row, col), part, (0, 0), rows, cols)
 
 
 def ub_to_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
     """A window of UB to a tile of L1."""
     target = owned_tile(op, "dst")
+    op.moves(part.v_row, part.v_col, src=(row, col))
     return copy_window(whole, (row, col), target, (0, 0), part.v_row, part.v_col)
 
 
 def ub_into_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
     """A tile of UB into a window of L1."""
     target = owned_tile(op, "dst")
+    op.moves(part.v_row, part.v_col, dst=(row, col))
     return copy_window(part, (0, 0), target, (row, col), part.v_row, part.v_col)
 
 

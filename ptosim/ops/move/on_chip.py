@@ -43,17 +43,17 @@ def tmov(op: Binding) -> Commit:
     if src.type.loc == "vec" and dst.type.loc == "vec" and op.profile.name != "cpu":
         return _VEC_TO_VEC[op.target](op, src, dst)
     if src.type.loc == "vec":
-        _covers(op, dst.v_row, dst.v_col)
-        return _logical(src, dst, dst.v_row, dst.v_col)
+        return _logical(op, src, dst, dst.v_row, dst.v_col)
     _check_block(op, src, dst)
     rows, cols = extent(dst)
-    return _logical(src, dst, min(src.rows, rows), min(src.cols, cols))
+    return _logical(op, src, dst, min(src.rows, rows), min(src.cols, cols))
 
 
-def _logical(src: Tile, dst: Tile, rows: int, cols: int) -> Commit:
+def _logical(op: Binding, src: Tile, dst: Tile, rows: int, cols: int) -> Commit:
     """Element by element through both layouts: mat to left, right, scaling; vec to mat."""
     if rows > src.rows or cols > src.cols:
         raise OpFault("PTO6021", f"{rows}x{cols} elements move; src has {src.rows}x{src.cols}")
+    op.moves(rows, cols)
     return copy_window(src, (0, 0), dst, (0, 0), rows, cols)
 
 
@@ -95,23 +95,13 @@ def _vec_a2a3(op: Binding, src: Tile, dst: Tile) -> Commit:
     """Whole 32-byte blocks of each row, whatever the layout attributes say."""
     rows, cols = min(src.v_row, dst.v_row), min(src.v_col, dst.v_col)
     if src.layout.name == "dn" and dst.layout.name == "dn":
-        _carries(op, rows, cols)
+        op.moves(rows, cols)
         return _copy_rows(src, dst, cols, _whole_blocks(rows, src, dst.rows), transposed=True)
     if dst.layout.name != src.layout.name:
         _warn_plain(op, src, dst)
     else:
-        _carries(op, rows, cols)
+        op.moves(rows, cols)
     return _copy_rows(src, dst, rows, _whole_blocks(cols, src, dst.cols))
-
-
-def _covers(op: Binding, rows: int, cols: int) -> None:
-    op.covers("src", rows, cols)
-    op.covers("dst", rows, cols)
-
-
-def _carries(op: Binding, rows: int, cols: int) -> None:
-    _covers(op, rows, cols)
-    op.carries(rows, cols)
 
 
 def _whole_blocks(count: int, tile: Tile, limit: int) -> int:
@@ -127,12 +117,12 @@ def _vec_a5(op: Binding, src: Tile, dst: Tile) -> Commit:
             return _to_zn(op, src, dst)
     rows, cols = min(src.v_row, dst.v_row), min(src.v_col, dst.v_col)
     if src.layout.name == "dn" and dst.layout.name == "dn":
-        _carries(op, rows, cols)
+        op.moves(rows, cols)
         return _copy_rows(src, dst, cols, rows, transposed=True)
     if src.layout.name != dst.layout.name:
         _warn_plain(op, src, dst)
     else:
-        _carries(op, rows, cols)
+        op.moves(rows, cols)
     return _copy_rows(src, dst, rows, cols)
 
 
@@ -181,7 +171,10 @@ def _to_nz(op: Binding, src: Tile, dst: Tile) -> Commit:
             help="give src and dst the same valid rows",
         )
     _warn_pitch(op, dst, pitch, -(-cols // width), rows)
-    _covers(op, rows, cols * half)
+    for name in ("src", "dst"):
+        op.covers(name, rows, cols * half)
+    if pitch == dst.rows:  # else it is not where the layout says
+        op.carries(rows, cols)
     source = _rows(src, dst.dtype, rows, cols * half, src.cols)
     whole, rest = divmod(cols, width)
     image = tile_array(dst, (rows, whole, width), (32, pitch * 32, size))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 import ptosim
 from ptosim.shell.main import main
@@ -250,3 +251,47 @@ def test_a_prefetch_leaves_its_tile_as_it_is():
     """It is a hint: what was there before it stays, and nothing else is there."""
     assert joined(4, fetched=True) == []
     assert joined(5, fetched=True) == ["PTO7101"]
+
+
+# -- copies between tiles in boxes -------------------------------------------------------------------
+
+
+def product_of(target: str, loaded: int, taken: int, column: int) -> list[tuple[str, str]]:
+    """Findings of a product of `taken` columns, of 64 from `column` on that are extracted from a
+    tile of L1 of which the first `loaded` have values."""
+    k = Kernel(target)
+    a = k.tile("a", "f16", 64, 128, layout="nz", loc="mat")
+    b = k.tile("b", "f16", 64, 64, layout="nz", loc="mat")
+    left = k.tile("l", "f16", 64, 64, layout="zz" if target == "a2a3" else "nz", loc="left")
+    right = k.tile("r", "f16", 64, 64, layout="zn", loc="right")
+    out = k.tile("c", "f32", 64, 64, layout="nz", loc="acc", fractal=1024)
+    k.load("x", k.alias("pto.treshape", "part", a, v_row=64, v_col=loaded))
+    k.load("y", b)
+    k.op("pto.textract", [a, (k.const(0), "index"), (k.const(column), "index")], [left])
+    k.op("pto.tmov", [b], [right])
+    parts = (
+        k.alias("pto.treshape", "lp", left, v_row=64, v_col=taken),
+        k.alias("pto.treshape", "rp", right, v_row=taken, v_col=64),
+    )
+    k.op("pto.tmatmul", [*parts], [out])
+    k.store(out, "o")
+    given = {"x": np.ones((64, loaded), np.float16), "y": np.ones((64, 64), np.float16)}
+    found = k.run(given | {"o": np.zeros((64, 64), np.float32)}).findings
+    return [(d.code, d.message.split()[0]) for d in found if d.severity.word != "note"]
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_copy_between_boxes_hands_on_what_has_no_value(target):
+    """Not the copy is wrong, but who takes more of it than was loaded, to the column; what is beside
+    the window that is copied does not matter."""
+    for loaded, taken, column in (
+        (64, 64, 0),
+        (48, 48, 0),
+        (40, 40, 0),
+        (128, 64, 64),
+        (72, 8, 64),
+    ):
+        assert product_of(target, loaded, taken, column) == [], (loaded, taken, column)
+    for loaded, taken, column in ((48, 64, 0), (40, 41, 0), (64, 1, 64), (72, 9, 64)):
+        found = product_of(target, loaded, taken, column)
+        assert found == [("PTO7101", "'pto.tmatmul'")], (loaded, taken, column)
