@@ -412,16 +412,17 @@ class Passed:
         self._slots: dict[Hashable, deque[Pushed | None]] = {}
         self._popped: set[Hashable] = set()
 
-    def push(self, keys: Iterable[Hashable], entry: Entry) -> None:
+    def push(self, keys: Iterable[Hashable], entry: Entry, is_stale: Foreign) -> None:
         """A tile goes into the slot of each vector core that takes part."""
-        found = None
+        found, (core, op) = None, (entry[2].core, entry[2].inst.op)
         for print_ in entry[2].found:
-            lost = next((a for a in print_.atoms() if a.defined != DEFINED), None)
-            if lost is not None:
-                op = entry[2].inst.op
-                trail = trail_of(lost, print_).longer("pushed", op, written_name(op, print_.name))
-                found = Pushed(lost.defined, trail, lost, entry, print_)
-                break
+            for lost in print_.atoms():
+                is_old = is_stale(core, lost, print_)
+                if found is None and (is_old or lost.defined != DEFINED):
+                    way = trail_of(lost, print_, is_stale=is_old)
+                    way = way.longer("pushed", op, written_name(op, print_.name))
+                    state = STALE if is_old else lost.defined
+                    found = Pushed(state, way, lost, entry, print_)
         for key in keys:
             self._slots.setdefault(key, deque()).append(found)
 

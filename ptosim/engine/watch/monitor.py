@@ -235,7 +235,7 @@ class Monitor(Marks):
         def pushed() -> None:
             check()
             entry = (agent.index, agent.count, access, times[inst.pc])
-            self.passed.push(binding.signals, entry)
+            self.passed.push(binding.signals, entry, self.is_stale)
             if slot is not None:
                 self.slots.push(entry, agent, slot())
 
@@ -328,7 +328,8 @@ class Monitor(Marks):
     def finish(self) -> None:
         """The program has ended: report what is left over."""
         for push in self.passed.left():
-            self.undefined(push.atom, push.entry, push.print_)
+            told = self.stale if push.trail.is_stale else self.undefined
+            told(push.atom, push.entry, push.print_)
         self.tainted.clear()
         if self.chosen.flags:
             self.flags.finish()

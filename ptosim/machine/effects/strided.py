@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -110,7 +111,7 @@ def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:
     layout = ref.layout
     s0, s1, s2, s3 = layout.strides
     bits = ref.type.dtype.bits
-    pieces = itertools.product(cuts(rows, layout.box_rows), cuts(cols, layout.box_cols))
+    cuts = itertools.product(_cuts(rows, layout.box_rows), _cuts(cols, layout.box_cols))
     return tuple(
         strided(
             ref.addr,
@@ -118,16 +119,12 @@ def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:
             ((row_boxes, s0), (row_count, s1), (col_boxes, s2), (col_count, s3)),
             bits,
         )
-        for (row, row_boxes, row_count), (col, col_boxes, col_count) in pieces
+        for (row, row_boxes, row_count), (col, col_boxes, col_count) in cuts
     )
 
 
-Cut = tuple[int, int, int]
-"""The first element, boxes, elements in each box."""
-
-
-def cuts(size: int, box: int) -> list[Cut]:
-    """Return whole boxes, then the rest."""
+def _cuts(size: int, box: int) -> list[tuple[int, int, int]]:
+    """Whole boxes, then the rest: (first element, boxes, elements in each box)."""
     if box == 1:
         return [(0, size, 1)]
     whole, rest = divmod(size, box)
@@ -135,17 +132,32 @@ def cuts(size: int, box: int) -> list[Cut]:
     return [*cuts, (whole * box, 1, rest)] if rest else cuts
 
 
-def boxes_of(
-    tile: Tile, at: tuple[int, int], box: tuple[int, int], rows: Cut, cols: Cut
+Piece = tuple[int, list[Level]]
+"""The first row (or column), and how often and how many rows apart others follow."""
+
+
+def pieces(size: int, steps: list[int]) -> Iterator[Piece]:
+    """Cut rows (or columns) into whole boxes, the rest into smaller ones: `steps` are the heights
+    of boxes, each a multiple of the next, the last 1."""
+    at = 0
+    for number, step in enumerate(steps):
+        count = (size - at) // step
+        if count:
+            inner = itertools.pairwise(steps[number:])
+            yield at, [(count, step), *((high // low, low) for high, low in inner)]
+        at += count * step
+
+
+def elements_of(
+    tile: Tile, at: tuple[int, int], rows: Piece, cols: Piece
 ) -> tuple[int, int, tuple[Level, ...]]:
-    """Return a piece of a window that begins at row and column `at`, in boxes of a shape (which its
-    layout has, or none), as what `Touch` takes: the first byte, the bytes of an element, how often
-    and how far apart."""
+    """Return a piece of a window that begins at row and column `at` as what `Touch` takes: the
+    first byte, the bytes of an element, how often and how far apart."""
     layout, size = tile.layout, tile.dtype.itemsize
-    (row, down, inside), (col, across, within) = rows, cols
-    steps = ((down, box[0], 0), (inside, 1, 0), (across, 0, box[1]), (within, 0, 1))
-    levels = tuple((n, layout.offset(r, c) * size) for n, r, c in steps)
-    return tile.addr + layout.offset(at[0] + row, at[1] + col) * size, size, levels
+    down = [(n, layout.offset(step, 0) * size) for n, step in rows[1]]
+    across = [(n, layout.offset(0, step) * size) for n, step in cols[1]]
+    start = tile.addr + layout.offset(at[0] + rows[0], at[1] + cols[0]) * size
+    return start, size, (*down, *across)
 
 
 def view_bytes(spec: ViewSpec, offset: int) -> tuple[Strided, ...]:

@@ -29,8 +29,8 @@ from ptosim.machine.effects.strided import (
     Touch,
     Touches,
     Window,
-    boxes_of,
-    cuts,
+    elements_of,
+    pieces,
     strided,
 )
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
@@ -374,21 +374,20 @@ class Binding:
 
     def carries(self, rows: int, cols: int, **places: tuple[int, int]) -> None:
         """Say that the operation does nothing else with `src` than to copy so many rows and columns
-        of it to `dst`, and from which row and column of either (the first). Of boxes of different
-        shapes, of windows that cut a box, and of elements that share a byte, it is not said."""
+        of it to `dst`, and from which row and column of either (the first). Of windows that cut a
+        box, and of elements that share a byte, it is not said."""
         pair = [(self.tile(name), places.get(name, (0, 0))) for name in ("src", "dst")]
         if not rows or not cols or any(tile.bits < 8 for tile, _ in pair):
             return
+        if not all(tile.layout.begins_box(*at) for tile, at in pair):
+            return
         high, wide = (
-            {side for tile, _ in pair if (side := getattr(tile.layout, box)) > 1}
+            sorted({1, *(getattr(tile.layout, box) for tile, _ in pair)}, reverse=True)
             for box in ("box_rows", "box_cols")
         )
-        if len(high) > 1 or len(wide) > 1 or not all(t.layout.begins_box(*at) for t, at in pair):
-            return
-        box = max(high, default=1), max(wide, default=1)
-        for piece in product(cuts(rows, box[0]), cuts(cols, box[1])):
+        for piece in product(pieces(rows, high), pieces(cols, wide)):
             source, target = (
-                Touch(name, self.core, tile.type.loc, *boxes_of(tile, at, box, *piece))
+                Touch(name, self.core, tile.type.loc, *elements_of(tile, at, *piece))
                 for name, (tile, at) in zip(("src", "dst"), pair, strict=True)
             )
             self.copied.append((source, target))

@@ -295,3 +295,58 @@ def test_a_copy_between_boxes_hands_on_what_has_no_value(target):
     for loaded, taken, column in ((48, 64, 0), (40, 41, 0), (64, 1, 64), (72, 9, 64)):
         found = product_of(target, loaded, taken, column)
         assert found == [("PTO7101", "'pto.tmatmul'")], (loaded, taken, column)
+
+
+BIG, SLOT = "!pto.tile_buf<vec, 128x248xf32>", "!pto.tile_buf<vec, 64x64xf32>"
+MAT = "!pto.tile_buf<mat, 64x64xf32, blayout=col_major, slayout=row_major>"
+REUSED = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @vec() attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+    %b = pto.import_reserved_buffer {{name = "fifo", peer_func = @cube}} -> i32
+    pto.aiv_initialize_pipe {{dir_mask = 2, slot_size = 16384}}
+      (c2v_consumer_buf = %b : i32, v2c_consumer_buf = %b : i32)
+    %one = arith.constant 1.0 : f32
+    %x0 = pto.alloc_tile : {BIG}
+    %x1 = pto.alloc_tile : {BIG}
+    pto.texpands ins(%one : f32) outs(%x0 : {BIG})
+    pto.tneg ins(%x0 : {BIG}) outs(%x1 : {BIG})
+    %y = pto.alloc_tile : {SLOT}
+    FILL
+    pto.tpush_to_aic(%y : {SLOT}) {{split = 0}}
+    return
+  }}
+  func.func @cube() attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+    %b = pto.reserve_buffer {{name = "fifo", size = 131072, location = #pto.address_space<mat>,
+      auto = true}} -> i32
+    pto.aic_initialize_pipe {{dir_mask = 2, slot_size = 16384}}
+      (c2v_consumer_buf = %b : i32, v2c_consumer_buf = %b : i32)
+    %t = pto.tpop_from_aiv {{split = 0}} -> {MAT}
+    USE
+    pto.tfree_from_aiv {{split = 0}}
+    return
+  }}
+}}
+"""
+FILL = f"pto.texpands ins(%one : f32) outs(%y : {SLOT})"
+LEFT = "!pto.tile_buf<left, 64x64xf32, blayout=col_major, slayout=row_major>"
+RIGHT = "!pto.tile_buf<right, 64x64xf32, blayout=row_major, slayout=col_major>"
+ACC = "!pto.tile_buf<acc, 64x64xf32, blayout=col_major, slayout=row_major, fractal=1024>"
+PRODUCT = f"""%l = pto.alloc_tile : {LEFT}
+    %r = pto.alloc_tile : {RIGHT}
+    %c = pto.alloc_tile : {ACC}
+    pto.tmov ins(%t : {MAT}) outs(%l : {LEFT})
+    pto.tmov ins(%t : {MAT}) outs(%r : {RIGHT})
+    pto.tmatmul ins(%l, %r : {LEFT}, {RIGHT}) outs(%c : {ACC})"""
+
+
+@pytest.mark.parametrize(("fill", "use", "reader"), [
+    ("", PRODUCT, "pto.tmatmul"), ("", "", None), (FILL, PRODUCT, None),
+])  # fmt: skip
+def test_a_fifo_hands_on_what_another_buffer_left(fill, use, reader):
+    """%y has bytes of %x0 or %x1, whose use has ended: they are not its values, at the other end
+    neither, where copies to L0A and L0B hand them on."""
+    found = [
+        d for d in ptosim.check(REUSED.replace("FILL", fill).replace("USE", use))
+        if d.code.startswith("PTO71")
+    ]  # fmt: skip
+    assert {d.code for d in found} == ({"PTO7108"} if reader else set())
+    assert all(f"'{reader}' reads" in d.message and "a copy of what %x" in d.message for d in found)
