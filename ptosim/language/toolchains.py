@@ -217,7 +217,10 @@ def is_on_tiles(op: Operation) -> bool:
 
 def has_address(op: Operation) -> bool:
     """True if it says where a tile is: then the program is for level 3."""
-    return op.has("places") or (op.has("makes_storage") and _has_keyword(op, "addr"))
+    if op.has("places"):
+        return True
+    is_given = _has_keyword(op, "addr") or op.bound.get("addr") is not None  # as quoted: by place
+    return op.has("makes_storage") and is_given
 
 
 def _has_keyword(op: Operation, key: str) -> bool:

@@ -32,8 +32,8 @@ from ptosim.views.report import Report, Verbatim, one_section
 @command(
     "fmt",
     option(
-        "--to", choices=("ssa", "dps", "pto"),
-        help="convert tile operations to this form; pto: a kernel in C++ as the program it is",
+        "--to", choices=("ssa", "dps", "quoted", "short", "pto"),
+        help="convert operations to this form; pto: a kernel in C++ as the program it is",
     ),
     option("--entry", metavar="F", help="the kernel of a file in C++: `name<float, 64>`"),
     option("--compat-to", choices=DATES, help="move the program to this date of the language"),
@@ -127,6 +127,10 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
         source = _completed(source, options, terminal)
     if options.double_buffer:
         source = _buffered(source, options, terminal)
+    if options.to in ("quoted", "short"):
+        from ptosim.language.rewrite.requoted import requoted
+
+        return requoted(source, options.to, options.target, options.compat)
     if options.to and options.to != "pto":
         from ptosim.language.rewrite.forms import convert
 

@@ -27,7 +27,7 @@ from ptosim.ground.isa.schema import (
 )
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
-from ptosim.language.bind.bind import describe
+from ptosim.language.bind.clauses import describe
 from ptosim.language.verify.wording import condition_words, rule_words
 from ptosim.views.report import Line, Part, Report, Verbatim, one_section
 from ptosim.views.table import number, table

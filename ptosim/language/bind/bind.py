@@ -31,7 +31,13 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source
-from ptosim.language.bind.clauses import NamedBinder, quoted, shown, without_flags
+from ptosim.language.bind.clauses import (
+    NamedBinder,
+    describe,
+    describe_operand,
+    quoted,
+    without_flags,
+)
 from ptosim.language.bind.names import named_results
 from ptosim.language.bind.written import Written
 from ptosim.language.syntax.quoted import numbers
@@ -185,7 +191,7 @@ def _assign_flat(variant: Variant, op: Operation, values: list[Operand]) -> dict
     in_dict = _in_dictionary(variant, op)
     if in_dict:
         variant = replace(variant, ins=tuple(d for d in variant.ins if d.name not in in_dict))
-    bound = _assign_written(variant, op, values)
+    bound = _with_lists(variant, op, values) or _assign_written(variant, op, values)
     return None if bound is None else {**bound, **in_dict}
 
 
@@ -239,6 +245,17 @@ def _assign_written(
     return None
 
 
+def _with_lists(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
+    """Operands of a quoted operation that the short form writes as lists: after the inputs."""
+    lists = tuple(d for d in variant.named if "list" in d.kinds)
+    outs = () if op.result_tokens or op.arrow else variant.outs
+    segments, order = _segments(op), (*variant.ins, *lists, *outs)
+    if op.form != "generic" or not lists or segments is None or len(segments) != len(order):
+        return None
+    bound = _by_segments(order, values, segments)
+    return None if bound is None else {**dict.fromkeys(o.name for o in variant.outs), **bound}
+
+
 def _segments(op: Operation) -> list[int] | None:
     return numbers(op.attrs.get("operandSegmentSizes") or op.attrs.get("operand_segment_sizes"))
 
@@ -279,7 +296,7 @@ def _by_segments(
             if part:
                 return None
             continue
-        if definition.variadic:  # an order names a list several times where it has one for each
+        if definition.variadic or "list" in definition.kinds:  # an order can name one several times
             bound[definition.name] = [*(bound.get(definition.name) or ()), *part]
             continue
         if not (definition.optional if not part else _fits(definition, part[0])):
@@ -448,40 +465,8 @@ def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnosti
         f"'{op.name}' op has {required if required == most else f'{required} to {most}'} results, "
         f"not {count}",
         op.span(source),
-        notes=(f"results: {', '.join(map(_describe_operand, variant.outs))}",),
+        notes=(f"results: {', '.join(map(describe_operand, variant.outs))}",),
     )
-
-
-def describe(variant: Variant, definition: OpDef) -> str:
-    """Return the operand lists of a variant in the notation of the language."""
-    ins = ", ".join(_described(variant.ins, definition.brackets))
-    outs = ", ".join(map(_describe_operand, variant.outs))
-    if definition.form == "dps":
-        parts = [f"ins({ins})" if ins else "", f"outs({outs})" if outs else ""]
-        return " ".join(filter(None, parts))
-    named = ", ".join(map(shown, variant.named))
-    return ", ".join(filter(None, (ins, named))) + (f" -> {outs}" if outs else "")
-
-
-def _described(operands: Sequence[OperandDef], in_brackets: str | None) -> list[str]:
-    """The operands one by one; an offset in brackets belongs to what is before it."""
-    shown: list[str] = []
-    for operand in operands:
-        if operand.name == in_brackets and shown:
-            base, colon, kind = shown[-1].partition(":")
-            shown[-1] = f"{base}[%{operand.name}]{colon}{kind}"
-        else:
-            shown.append(_describe_operand(operand))
-    return shown
-
-
-def _describe_operand(definition: OperandDef) -> str:
-    kinds = [k for k in definition.kinds if k != "enum"]
-    sigil = "%" if kinds else ""  # an operand that is only ever a word is no value
-    text = f"{sigil}{definition.name}: {'|'.join((*kinds, *definition.enums))}"
-    if definition.variadic:
-        return f"{text}…"
-    return f"[{text}]" if definition.optional else text
 
 
 def _given(written: Written) -> str:

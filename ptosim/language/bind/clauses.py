@@ -353,3 +353,36 @@ def _words(param: OperandDef) -> list[str]:
     """The words that an operand can be, or the names of their enums where there are many."""
     members = [m for name in param.enums for m in enums()[name].members]
     return members if len(members) <= 4 else list(param.enums)
+
+
+def describe(variant: Variant, definition: OpDef) -> str:
+    """Return the operand lists of a variant in the notation of the language."""
+    ins = ", ".join(_described(variant.ins, definition.brackets))
+    outs = ", ".join(map(describe_operand, variant.outs))
+    if definition.form == "dps":
+        parts = [f"ins({ins})" if ins else "", f"outs({outs})" if outs else ""]
+        return " ".join(filter(None, parts))
+    named = ", ".join(map(shown, variant.named))
+    return ", ".join(filter(None, (ins, named))) + (f" -> {outs}" if outs else "")
+
+
+def _described(operands: Sequence[OperandDef], in_brackets: str | None) -> list[str]:
+    """The operands one by one; an offset in brackets belongs to what is before it."""
+    shown: list[str] = []
+    for operand in operands:
+        if operand.name == in_brackets and shown:
+            base, colon, kind = shown[-1].partition(":")
+            shown[-1] = f"{base}[%{operand.name}]{colon}{kind}"
+        else:
+            shown.append(describe_operand(operand))
+    return shown
+
+
+def describe_operand(definition: OperandDef) -> str:
+    """Return an operand in the notation of the language."""
+    kinds = [k for k in definition.kinds if k != "enum"]
+    sigil = "%" if kinds else ""  # an operand that is only ever a word is no value
+    text = f"{sigil}{definition.name}: {'|'.join((*kinds, *definition.enums))}"
+    if definition.variadic:
+        return f"{text}…"
+    return f"[{text}]" if definition.optional else text

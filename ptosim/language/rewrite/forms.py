@@ -162,7 +162,7 @@ def _tile_variant(op: Operation) -> Variant | None:
     return op.variant if is_dps and op.variant is not None and op.variant.outs else None
 
 
-class _Rewriter:
+class Rewriter:
     """Walks blocks and lets `operation` put zero or more operations in the place of one."""
 
     def __init__(self, module: Module, target: str) -> None:
@@ -202,7 +202,7 @@ class _Rewriter:
         return values, types
 
 
-class _ToDps(_Rewriter):
+class _ToDps(Rewriter):
     def __init__(self, module: Module, target: str) -> None:
         super().__init__(module, target)
         self._notes = Notes(module)
@@ -246,7 +246,7 @@ def _allocation(value: Value, spelled: str, at: int) -> Operation:
     return op
 
 
-class _ToSsa(_Rewriter):
+class _ToSsa(Rewriter):
     def __init__(self, module: Module, target: str) -> None:
         super().__init__(module, target)
         self._writers: dict[Value, list[Operation]] = {}

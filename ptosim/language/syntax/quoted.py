@@ -13,7 +13,8 @@ from ptosim.ground.ir import attributes
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Tok
 from ptosim.ground.whole_numbers import whole
 
-_QUIET = ("operandSegmentSizes", "operand_segment_sizes")
+QUIET = ("operandSegmentSizes", "operand_segment_sizes")
+"""How many operands each name has in the quoted form, where that is not plain."""
 
 
 def to_core(op: Operation) -> Operation:
@@ -22,7 +23,7 @@ def to_core(op: Operation) -> Operation:
     if reader is None or not reader(op):
         return op
     op.form, op.props = "core", None
-    for key in _QUIET:
+    for key in QUIET:
         op.attrs.pop(key, None)
     return op
 
@@ -213,7 +214,7 @@ def _subview(op: Operation) -> bool:
     ]
     op.form, op.types = "items", list(op.ins_types[:1])
     op.ins, op.ins_types = (), ()
-    for key in ("sizes", *_QUIET):
+    for key in ("sizes", *QUIET):
         op.attrs.pop(key, None)
     return False  # the short form is not one of the core operations'
 

@@ -16,7 +16,7 @@ from ptosim.ground.isa.examples import all_examples, example_of
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Status
 from ptosim.ground.records import replace
-from ptosim.language.bind.bind import describe
+from ptosim.language.bind.clauses import describe
 from ptosim.language.syntax.tile_types import TILE_KEYS
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.names import Kind, Piece, operation_of, pieces, results_of

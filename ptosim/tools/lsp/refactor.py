@@ -68,9 +68,11 @@ def _buffered(document: Document) -> Made:
 def _form(form: str) -> Callable[[Document], Made]:
     def make(document: Document) -> Made:
         from ptosim.language.rewrite.forms import convert
+        from ptosim.language.rewrite.requoted import requoted
 
         settings = document.settings
-        return convert(document.source, form, settings.target, settings.compat), ""
+        written = requoted if form in ("quoted", "short") else convert
+        return written(document.source, form, settings.target, settings.compat), ""
 
     return make
 
@@ -86,6 +88,8 @@ REWRITES = {
     "buffers": Rewrite("two buffers in loops that load, with a proof", False, _buffered),
     "ssa": Rewrite("tile operations with results (SSA)", False, _form("ssa")),
     "dps": Rewrite("tile operations with `outs` (DPS)", False, _form("dps")),
+    "quoted": Rewrite("PTO operations in the quoted form of MLIR", False, _form("quoted")),
+    "short": Rewrite("quoted operations in the short form", False, _form("short")),
 }
 """What an action does, by its name."""
 
@@ -96,8 +100,12 @@ def offered(document: Document) -> list[str]:
     names = ["fix"] if any(f.fixes for f in document.mendable) else []
     if document.checked.is_rejected:
         return names
-    forms = {op.definition.form for op in document.resolved.ops if op.definition is not None}
-    return [*names, *(n for n in REWRITES if n != "fix" and "dps" in forms)]
+    ops = [op for op in document.resolved.ops if op.definition is not None]
+    if any(op.definition is not None and op.definition.form == "dps" for op in ops):
+        names += ("flags", "plan", "buffers", "ssa", "dps")
+    written = {op.form for op in ops}
+    names += ["quoted"] if written & {"dps", "items"} else []
+    return [*names, *(["short"] if "generic" in written else [])]
 
 
 def made(document: Document, name: str) -> Made:

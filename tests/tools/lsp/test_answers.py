@@ -304,7 +304,7 @@ def test_actions_on_the_whole_text_mend_it_or_write_it_in_another_way():
     assert refactor.offered(wrong) == ["fix"]
     text, _ = refactor.made(wrong, "fix")
     assert not any(f.is_error for f in document(text).findings)
-    assert refactor.offered(document()) == ["flags", "plan", "buffers", "ssa", "dps"]
+    assert refactor.offered(document()) == ["flags", "plan", "buffers", "ssa", "dps", "quoted"]
     placed, _ = refactor.made(document(), "plan")
     assert "addr = " in placed
     ssa, _ = refactor.made(document(open_source("@basics/vadd").text), "ssa")
