@@ -94,7 +94,7 @@ def _finding(launch: Launch, value: Value, needed: Needed, left: np.ndarray) -> 
 PLACES = Extent(Depth.PLACES, UnknownBinding)
 BUDGET = 20_000
 """Instructions that `check` follows unless it is told to follow to the end."""
-COMPARED = 1_000
+COMPARED = 200
 """Instructions of a program that is short: its loops are followed round by round."""
 MAX_STEPS = 200_000
 """Instructions that are followed for a map, or to judge a change."""
@@ -218,8 +218,10 @@ class Walk:
         domain: Unknowns,
         monitor: Monitor | None,
         loops: FollowedLoops | None = None,
+        compared: int = COMPARED,
     ) -> None:
         self._engine = engine
+        self._compared = compared
         self._domain = domain
         self._monitor = None if engine.is_observed else monitor
         self._loops = loops
@@ -232,7 +234,7 @@ class Walk:
         engine = self._engine
         steps, limit = 0, budget
         step: Callable[[Core], object] = engine.step if self._loops is None else self._loops.step
-        is_long = COMPARED if self._monitor is not None else -1
+        is_long = self._compared if self._monitor is not None else -1
         while (core := engine.next_core()) is not None:
             if steps == limit:
                 limit = self._limit(steps, budget)

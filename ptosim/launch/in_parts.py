@@ -33,6 +33,9 @@ LONG_ENOUGH, FOLLOWED, SHARE = 20_000, 100_000, 4
 """Instructions that are followed with sanitizers: so many, or that part of all, of a short run half
 of them; where loops do not repeat, one round after the other is as good."""
 
+COMPARED = 20
+"""Instructions after which the rounds of loops are compared: a run in parts is known to be long."""
+
 
 class _Placed(Unknowns):
     """Goes on only where values decide nothing of what is reached."""
@@ -134,7 +137,7 @@ class _Watched:
         if any(map(_is_by_value, launch.program.insts)):
             return False
         told = len(launch.sink)
-        walk = Walk(launch.engine, domain, monitor)
+        walk = Walk(launch.engine, domain, monitor, compared=COMPARED)
         try:
             ended = walk.to_the_end(most)
         finally:

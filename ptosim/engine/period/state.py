@@ -333,7 +333,7 @@ def distances_of(value: Any, numbers: bool, free: bool, levels: range) -> list[i
 MOST_ROUNDS = 24
 """Rounds of the longest period that is looked for."""
 
-LEAST_LEFT = 64
+LEAST_LEFT = 32
 """Rounds that a loop has to have left for a trial to pay, if they are short."""
 
 FEW, LONG = 8, 20_000

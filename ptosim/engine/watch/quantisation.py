@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.watch.tally import Codes, Rows, Tally, is_within
+from ptosim.engine.watch.tally import Codes, Rows, Tally, are_within, is_within
 from ptosim.ground.isa.conversions import conversion, saturation
 from ptosim.machine.numbers.fixpipe import scale_of
 from ptosim.machine.storage import POISON
@@ -185,27 +185,27 @@ def _of_stack(book: QuantBook, op: Binding) -> Check:
     low, high = (-128.0, 127.0) if is_signed else (0.0, 255.0)
 
     def check() -> None:
-        read, scale = Rows.of(np.asarray(src.read())), _by_row(op.tile("fp"), src.v_row)
+        held, scale = np.asarray(src.read()), _by_row(op.tile("fp"), src.v_row)
         offset = np.zeros(src.v_row) if is_signed else _by_row(op.tile("offset"), src.v_row)
-        if scale is None or offset is None or not read.are_finite:
+        if scale is None or offset is None or not are_within(held, scale, tiles, _USUAL):
             raise ValueError("values that are to be reported")
-        largest = (read.largest * scale).reshape(tiles, height).max(axis=1)
         factors = scale.reshape(tiles, height)
-        is_usual = scale.min() > 0 and scale.max() < np.inf and not (factors == 1).all(axis=1).any()
-        is_usual &= bool(_USUAL[0] <= largest.min() and largest.max() <= _USUAL[1])
+        is_usual = scale.min() > 0 and not (factors == 1).all(axis=1).any()
         if not is_signed:
             is_usual &= bool(low <= offset.min() and offset.max() <= high)
             is_usual &= bool((offset == np.rint(offset)).all())
         if not is_usual:
             raise ValueError("parameters that may have to be reported")
-        for number in range(tiles):
-            book.multiplied(factors[number])
-            if tally.is_due():
-                rows = slice(number * height, (number + 1) * height)
-                zero = 0.0 if is_signed else offset[rows, None]
-                values = read.values[rows].astype(np.float64)
-                with np.errstate(all="ignore"):
-                    tally.add(values, values * scale[rows, None], Codes(low, high, zero))
+        is_one = bool((factors == factors[0]).all())
+        for each in factors[:1] if is_one else np.unique(factors, axis=0):
+            book.multiplied(each)
+        due = tally.due(tiles)
+        if len(due):
+            rows = (due[:, None] * height + np.arange(height)).reshape(-1)
+            zero = 0.0 if is_signed else offset[rows, None]
+            values = held[rows].astype(np.float64)
+            with np.errstate(all="ignore"):
+                tally.add(values, values * scale[rows, None], Codes(low, high, zero))
 
     return check
 

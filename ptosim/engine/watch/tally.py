@@ -14,6 +14,8 @@ _DISTINCT = 16
 """Different values that are worth more than a few codes."""
 _ALL, _EVERY = 16, 17
 """Executions of an operation that are counted: so many first ones, then one of so many."""
+_PIECE = 8192
+"""Values that are looked at together for how many differ."""
 _NEAR = 2.5
 """Steps from the code of zero within which five codes are."""
 
@@ -48,8 +50,14 @@ class Tally:
 
     def is_due(self) -> bool:
         """The operation is executed: return whether its values are to be added."""
-        self._executions += 1
-        return self._executions <= _ALL or self._executions % _EVERY == 0
+        return bool(len(self.due(1)))
+
+    def due(self, times: int) -> np.ndarray:
+        """The operation is executed so many times: return which of those, from 0, have values that
+        are to be added."""
+        numbers = np.arange(self._executions + 1, self._executions + times + 1)
+        self._executions += times
+        return np.flatnonzero((numbers <= _ALL) | (numbers % _EVERY == 0))
 
     def add(self, values: np.ndarray, steps: np.ndarray, codes: Codes) -> None:
         """Count `values`, which are so many `steps` from the code of zero. Zeros say nothing, nor
@@ -81,9 +89,13 @@ class Tally:
     def _counted_in(self, count: int, farthest: float, values: np.ndarray, chosen: object) -> None:
         self._count += count
         self._farthest = max(self._farthest, farthest)
-        if len(self._distinct) < _DISTINCT:
-            found = np.unique(values[chosen])  # type: ignore[index]
-            self._distinct |= set(found[found != 0][:_DISTINCT].tolist())
+        if len(self._distinct) >= _DISTINCT:
+            return
+        of = values[chosen].reshape(-1)  # type: ignore[index]
+        for start in range(0, len(of), _PIECE):
+            if len(self._distinct) < _DISTINCT:
+                found = np.unique(of[start : start + _PIECE])
+                self._distinct |= set(found[found != 0][:_DISTINCT].tolist())
 
     def tell(self) -> None:
         """Report what the executions so far show of the scale."""
@@ -153,3 +165,22 @@ def is_within(tile: Tile, scale: np.ndarray, limits: tuple[float, float]) -> boo
     with np.errstate(all="ignore"):
         largest = np.maximum(values.max(axis=1), -values.min(axis=1))
         return bool(1.01 * limits[0] <= (largest * scale).max() <= 0.99 * limits[1])
+
+
+def are_within(
+    held: np.ndarray, scale: np.ndarray, tiles: int, limits: tuple[float, float]
+) -> bool:
+    """True if the values of tiles below one another are finite, and of each the largest in steps is
+    within limits: mostly the largest of all and those of first rows say so, rows need not be
+    looked at one by one."""
+    with np.errstate(all="ignore"):
+        largest = np.maximum(-held.min(), held.max()) * scale.max()
+        height = len(held) // tiles
+        least = (np.abs(held[::height].astype(np.float64)).max(axis=1) * scale[::height]).min()
+        if limits[0] <= least and largest <= limits[1]:
+            return True
+        read = Rows.of(held)
+        if not read.are_finite:
+            return False
+        each = (read.largest * scale).reshape(tiles, height).max(axis=1)
+        return bool(limits[0] <= each.min() and each.max() <= limits[1])
