@@ -29,12 +29,14 @@ from ptosim.engine.batch.windows import (
     hull,
     nothing_else,
     on_chip,
+    runs_in,
     touched,
     windows_of,
 )
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, effects_of
+from ptosim.machine.effects.ranges import union
 from ptosim.machine.effects.row import rows_are_apart
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import Tile, TileRef, tile_ref
@@ -358,8 +360,8 @@ class Stacks:
         for many, one in zip(on_chip(stacked), on_chip(single), strict=True):
             for area in self.areas:
                 where = Area(area.space, self._places[area], area.size * periods)
-                found = touched(many, where).reshape(periods, area.size)
-                if not (found == touched(one, area)).all():
+                each = runs_in(one, area) + area.size * np.arange(periods)[:, None, None]
+                if not np.array_equal(runs_in(many, where), union([each.reshape(-1, 2)])):
                     raise NotAtOnceError
 
 

@@ -12,7 +12,7 @@ from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.effects.account import Effects, Reached
-from ptosim.machine.effects.ranges import intervals
+from ptosim.machine.effects.ranges import intervals, union
 from ptosim.machine.effects.strided import Strided, Touch, strided, touched_bytes
 from ptosim.machine.values import GmView
 
@@ -167,13 +167,22 @@ def touched(reached: Sequence[Reached | Touch], area: Area) -> np.ndarray:
     """Which bytes of an area are among those that are reached. Raises NotAtOnceError for bytes
     that are partly in it."""
     found = np.zeros(area.size, np.bool_)
+    for low, high in runs_in(reached, area).tolist():
+        found[low:high] = True
+    return found
+
+
+def runs_in(reached: Sequence[Reached | Touch], area: Area) -> np.ndarray:
+    """The same as sorted intervals, counted from the first byte of the area."""
+    sets = []
     for one in reached:
-        parts = touched_bytes(one, 1 << 62) if isinstance(one, Touch) else one.parts
-        for low, high in (intervals(parts) - area.start).tolist():
-            if one.where == area.space and low < area.size and high > 0:
-                if low < 0 or high > area.size:
-                    raise NotAtOnceError
-                found[low:high] = True
+        if one.where == area.space:
+            parts = touched_bytes(one, 1 << 62) if isinstance(one, Touch) else one.parts
+            rows = intervals(parts) - area.start
+            sets.append(rows[(rows[:, 0] < area.size) & (rows[:, 1] > 0)])
+    found = union(sets)
+    if len(found) and (found[0, 0] < 0 or found[-1, 1] > area.size):
+        raise NotAtOnceError
     return found
 
 
