@@ -179,12 +179,14 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     unmet = sensitivity.met(chosen.chosen, budget)
     after = options.after or ""
 
+    findings = [finding("PTO7647", text) for text in unmet]
+
     def data() -> dict[str, object]:
-        return fields(options.tensor, made, after, unmet)
+        said = fields(options.tensor, made, after, unmet)
+        return {**said, "findings": [f.to_dict() for f in findings]}
 
     if options.output and not options.after:
         write(Path(options.output), made, data())
-    findings = [finding("PTO7647", text) for text in unmet]
     return Report(
         [Section("", lambda _: _parts(made, after))],
         data,
