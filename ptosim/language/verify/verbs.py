@@ -198,12 +198,6 @@ def takes(op: Operation, words: str) -> bool:
     return any(is_a(value.type, words) for value in op.operand_values())
 
 
-def is_f8(type_: Type) -> bool:
-    """True for 8-bit floats, and vectors and tiles of them."""
-    elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
-    return elem is not None and elem.is_float and elem.bits == 8
-
-
 def fit(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
     """True if each type can be used for the one in its place."""
     return all(g is None or compatible(g, w) for g, w in zip(given, wanted, strict=False))
@@ -263,23 +257,6 @@ def _for_cube(op: Operation, function: Function) -> bool:
 def _escaping(function: Function) -> list[Escape]:
     runs = list(runs_of(function.op.regions[0].blocks))
     return [Escape(value, user) for value, user in escapes(function, runs)]
-
-
-def _is_mixed(function: Function) -> bool:
-    """True for a function without sections and kernel kind that computes on both kinds of core."""
-    ops = function.ops
-    if function.kernel_kind is not None or any("section" in op.traits for op in ops):
-        return False
-    return any(_runs_on(op, "M") for op in ops) and any(map(_is_vector, ops))
-
-
-def _runs_on(op: Operation, pipe: str) -> bool:
-    return op.definition is not None and any(p.pipe == pipe for p in op.definition.pipes)
-
-
-def _is_vector(op: Operation) -> bool:
-    out = op.bound.get("dst") if _runs_on(op, "V") else None
-    return isinstance(out, Operand) and isinstance(out.type, TileType) and out.type.loc == "vec"
 
 
 def _places_storage(function: Function) -> bool:
@@ -347,7 +324,6 @@ _STATIC: dict[str, Callable[..., Any]] = {
     "next_of": lambda table: next(iter(table.values()), None),
     "is_int": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "is_symbol": lambda value: isinstance(value, Symbol),
-    "is_f8": is_f8,
     "none_negative": lambda numbers: all(n is None or n >= 0 for n in numbers),
     "ends_with": str.endswith,
     "before_last": lambda ops: ops[:-1],
@@ -359,7 +335,6 @@ _STATIC: dict[str, Callable[..., Any]] = {
     "block_types": _block_types,
     "for_cube": _for_cube,
     "escapes": _escaping,
-    "is_mixed": _is_mixed,
     "reserves": _reserves,
     "with_bodies": _with_bodies,
     "same_backend": lambda units: len({unit.backend for unit in units}) <= 1,

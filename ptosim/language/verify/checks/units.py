@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import Enum, attribute_of
-from ptosim.ground.ir.core import Attr, Operation
+from ptosim.ground.ir.core import Attr, Operand, Operation
 from ptosim.ground.ir.program import LOGICAL_NAME, Function, ResolvedModule, Unit
+from ptosim.ground.ir.types import TileType, Type
 from ptosim.ground.isa.targets import WordRule, unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.language.place.scopes import Segment, covered, escaping, infers, segments
@@ -182,3 +183,32 @@ def _escaping(
             notes=("another core makes it",),
             help="hand it on through memory, a pipe between the cores, or compute it before",
         )
+
+
+# -- what rules ask --------------------------------------------------------------------------------
+
+
+def _is_f8(type_: Type) -> bool:
+    """True for 8-bit floats, and vectors and tiles of them."""
+    elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
+    return elem is not None and elem.is_float and elem.bits == 8
+
+
+def _is_mixed(function: Function) -> bool:
+    """True for a function without sections and kernel kind that computes on both kinds of core."""
+    ops = function.ops
+    if function.kernel_kind is not None or any("section" in op.traits for op in ops):
+        return False
+    return any(_runs_on(op, "M") for op in ops) and any(map(_is_vector, ops))
+
+
+def _runs_on(op: Operation, pipe: str) -> bool:
+    return op.definition is not None and any(p.pipe == pipe for p in op.definition.pipes)
+
+
+def _is_vector(op: Operation) -> bool:
+    out = op.bound.get("dst") if _runs_on(op, "V") else None
+    return isinstance(out, Operand) and isinstance(out.type, TileType) and out.type.loc == "vec"
+
+
+VERBS = {"is_f8": _is_f8, "is_mixed": _is_mixed}
