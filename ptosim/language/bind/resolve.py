@@ -286,20 +286,19 @@ class _Resolver(Listed, Structured):
 
     def _definition(self, op: Operation) -> OpDef | None:
         definition = self._row(_qualified(op)) or self._row(_lowered(op.name))
-        if definition is None:
+        if definition is None or not self._has_at_date(op, definition):
             self.sink.emit(unknown_operation(op, self.source, self.date))
-            return None
-        if (
-            definition.name != op.name
-            and op.form not in ("line",)
-            and self.module.kind != "snippet"
-        ):
-            self.sink.emit(unknown_operation(op, self.source, self.date))
-        is_dated = self.module.kind != "snippet" and not self.source.is_cpp
-        if is_dated and not holds(definition.dates, self.date):
-            self.sink.emit(unknown_operation(op, self.source, self.date))
-        op.name = definition.name
+        if definition is not None:
+            op.name = definition.name
         return definition
+
+    def _has_at_date(self, op: Operation, definition: OpDef) -> bool:
+        """True where the language of the date has an operation as it is written; a snippet has all
+        spellings of all dates, C++ those that its library has."""
+        if self.module.kind == "snippet":
+            return True
+        is_so = definition.name == op.name or op.form == "line"
+        return is_so and (self.source.is_cpp or holds(definition.dates, self.date))
 
     def _row(self, name: str) -> OpDef | None:
         """The row of a name at the date; a snippet reads what older ones have too."""
