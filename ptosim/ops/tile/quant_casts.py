@@ -206,13 +206,15 @@ def tquant_int8(op: Binding) -> Commit:
     scale, offset = parameters(op, src)
     by, at = op.switch("tquant.int8_scale"), op.switch("tquant.int8_offset")
     is_signed = op.switch("tquant.int8_range") == "signed"
-    leave = _clobber(op, src)
+    leave = _clobber(op, src, is_kept=offset is None)
+    kept = values if leave is not None and offset is None else None  # offsets may be part of src
 
     def quantize() -> None:
         shift = None if offset is None else offset()
         result = affine.quantize_int8(
-            values, scale(), shift, scale_by=by, offset_at=at, signed_range=is_signed
-        )
+            values, scale(), shift,
+            scale_by=by, offset_at=at, signed_range=is_signed, out=kept,
+        )  # fmt: skip
         if leave is not None:
             leave(result)
         codes[...] = result.codes
@@ -291,9 +293,12 @@ def _flat(op: Binding, tile: Tile, rows: int) -> Parameter:
 # -- what A2/A3 overwrite --------------------------------------------------------------------------
 
 
-def _clobber(op: Binding, src: Tile) -> Callable[[affine.Int8Result], None] | None:
+def _clobber(
+    op: Binding, src: Tile, *, is_kept: bool
+) -> Callable[[affine.Int8Result], None] | None:
     """The f32 products in src, the 32-bit integers in tmp, and over the first half of src the f16
-    image, packed at a row stride of its own. The row broadcast has filled the start of tmp."""
+    image, packed at a row stride of its own. The row broadcast has filled the start of tmp.
+    `is_kept`: the products are there."""
     if op.target != "a2a3" or op.profile.name != "hw":
         return None
     rows, cols, width = src.v_row, src.v_col, src.cols
@@ -310,7 +315,8 @@ def _clobber(op: Binding, src: Tile) -> Callable[[affine.Int8Result], None] | No
         blocks = tile_array(tmp, (tiles, size), (pitch, 1), np.uint8)
 
     def leave(result: affine.Int8Result) -> None:
-        products[...] = result.products
+        if not is_kept:
+            products[...] = result.products
         if integers is not None:
             blocks.fill(POISON)
             integers[...] = result.integers.reshape(shape)
