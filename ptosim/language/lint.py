@@ -340,9 +340,13 @@ def unpublished(function: Function, source: Source) -> Iterator[Diagnostic]:
             stored = None
         elif _stores_to_gm(op):
             stored = op
-        elif stored is not None and (op.has("signals") or op.has("publishes")):
+        elif stored is not None and _tells_others(op):
             yield _unpublished(stored, op, source)
             stored = None
+
+
+def _tells_others(op: Operation) -> bool:
+    return op.has("publishes") or (op.has("cross_core") and op.has("signals"))
 
 
 def _stores_to_gm(op: Operation) -> bool:

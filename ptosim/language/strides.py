@@ -10,7 +10,7 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source
-from ptosim.language.toolchains import BLOCK, told_by
+from ptosim.language.toolchains import BLOCK, LANE, told_by
 from ptosim.machine.effects.row import named_values
 from ptosim.machine.effects.storage import MAX_STEPS, operand_value
 
@@ -26,6 +26,13 @@ def is_block_index(value: Value) -> bool:
     if value.owner is not None and not value.is_argument:
         return value.owner.name == "pto.get_block_idx"
     return told_by(value) == BLOCK
+
+
+def _is_lane(value: Value) -> bool:
+    """True for the number of the vector core in its cluster."""
+    if value.owner is not None and not value.is_argument:
+        return value.owner.name == "pto.get_subblock_idx"
+    return told_by(value) == LANE
 
 
 def _is_rank(value: Value) -> bool:
@@ -56,6 +63,9 @@ def _combined(op: Operation, parts: list[Operand], grown: list[int]) -> int | No
         return grown[0]
     if op.name in ("arith.addi", "arith.subi"):
         return grown[0] + grown[1] if op.name.endswith("addi") else grown[0] - grown[1]
+    if op.name == "arith.shli":
+        const = parts[1].const
+        return grown[0] << const if isinstance(const, int) and 0 <= const < 64 else None
     if op.name == "arith.muli":
         for part, other in ((0, 1), (1, 0)):
             const = parts[part].const
@@ -120,9 +130,11 @@ def shared_lines(function: Function, source: Source) -> Iterator[Diagnostic]:
     scalar unit's cache."""
     for op in function.ops:
         if op.has("writes_memory") and not op.has("atomic_update") and "ptr" in op.bound:
-            apart = _bytes_apart(op, is_block_index)
-            if apart is not None and 0 < abs(apart) < LINE:
-                yield _shared(op, apart, source)
+            for base, of in ((is_block_index, "blocks"), (_is_lane, "vector cores")):
+                apart = _bytes_apart(op, base)
+                if apart is not None and 0 < abs(apart) < LINE:
+                    yield _shared(op, apart, of, source)
+                    break
         elif op.has("publishes") and _sets(op):
             apart = _bytes_apart(op, _is_rank)
             if apart is not None and 0 < abs(apart) < LINE:
@@ -191,18 +203,18 @@ def _sets(op: Operation) -> bool:
     return str(getattr(kind, "member", kind)).lower() == "set"
 
 
-def _shared(op: Operation, apart: int, source: Source) -> Diagnostic:
+def _shared(op: Operation, apart: int, of: str, source: Source) -> Diagnostic:
     return finding(
         "PTO6112",
-        f"'{op.name}' of different blocks is {abs(apart)} bytes apart: several store to one "
+        f"'{op.name}' of different {of} is {abs(apart)} bytes apart: several store to one "
         "64-byte line",
         op.span(source),
         notes=(
             "a scalar store fills its line and writes all of it back later, over what others wrote",
             _ASSUMED,
         ),
-        help=f"let the offset grow by {_elements(op)} elements (64 bytes) a block, let one block "
-        "store, or build the row in UB and tstore it",
+        help=f"let the offset grow by {_elements(op)} elements (64 bytes) for each, let one of "
+        "them store, or build the row in UB and tstore it",
         context={"bytes": apart},
     )
 

@@ -243,6 +243,8 @@ class Launch:
             raise Trap(findings, pc=trap.pc, cycle=cycle, pipe=trap.pipe) from trap.__cause__
         if monitor is not None:
             monitor.finish()
+            lines, options = monitor.lines, self.options
+            lines.leave_without_values(self.machine, options.uninit, options.seed)
         cost = self._cost()
         return results.Result(
             outputs=self.outputs(at_end=True),

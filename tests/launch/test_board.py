@@ -196,6 +196,62 @@ def test_cores_that_store_to_one_line_are_found_in_a_run(name, lost):
     out = np.full(256, -777, np.int32)
     result = ptosim.load(FOLDER / f"{name}.pto").run({"out": out}, block_num=16)
     assert ("PTO5250" in [d.code for d in result.findings]) == lost
+    assert result.definedness["out"].any() != lost
+
+
+@pytest.mark.parametrize(("uninit", "shown"), [("poison", -1), ("zero", 0)])
+def test_words_that_are_lost_have_no_value(uninit, shown):
+    """A02, A03: what cores stored into one line, and what DMA stored around a scalar store, is
+    undefined, and shows as memory does that nothing wrote; what nobody stored stays."""
+    out = np.full(32, -777, np.int32)
+    several = ptosim.load(FOLDER / "A02_wrong32.pto").run({"out": out}, block_num=2, uninit=uninit)
+    assert several.outputs["out"][[0, 8]].tolist() == [shown] * 2
+    assert set(several.outputs["out"][1:8].tolist()) == {-777}
+    mixed = ptosim.load(FOLDER / "A03_wrong.pto").run({"y": np.zeros(256, np.int32)}, uninit=uninit)
+    assert mixed.outputs["y"][:16].tolist() == [7] + [shown] * 15
+    assert mixed.definedness["y"][:16].tolist() == [True] + [False] * 15
+
+
+STORED = board_rules()["A04"].right
+CLEAN = "    pto.cmo.cacheinvalid %y single_cache_line : !pto.ptr<i32>\n"
+FENCE = "    pto.fence.barrier_all #pto.fence_scope<gm>\n"
+AWAY = "    %far = pto.addptr %y, %c16 : !pto.ptr<i32> -> !pto.ptr<i32>\n" + CLEAN.replace(
+    "%y", "%far"
+)
+READS = "[%c0, %c0], sizes = [%c1, %c16]"
+
+
+@pytest.mark.parametrize(("old", "new", "told"), [
+    ("", "", False),
+    (CLEAN, "    pto.cmo.cacheinvalid all #pto.address_space<gm>\n", False),
+    (CLEAN, AWAY, True),  # another line
+    (FENCE, "", True),  # nothing waits until the line is in memory
+    (CLEAN + FENCE, "    pto.barrier <PIPE_ALL>\n", True),
+])  # fmt: skip
+def test_a_transfer_reads_memory_and_not_the_cache(old, new, told):
+    """A04: the line has to be written back, and a fence to wait for it, before the flag."""
+    assert old in STORED
+    found = ptosim.check(STORED.replace(old, new))
+    assert [d.code for d in found if d.severity.word != "note"] == ["PTO6110"] * told
+
+
+APART = """
+    %n = arith.index_cast %b : i64 to index
+    %at = arith.shli %n, %amount : index
+    pto.store_scalar %seven, %y[%at] : !pto.ptr<i32>, i32
+"""
+
+
+@pytest.mark.parametrize("who", ["get_block_idx", "get_subblock_idx"])
+@pytest.mark.parametrize(("amount", "told"), [(1, True), (3, True), (4, False)])
+def test_words_of_cores_are_a_line_apart(who, amount, told):
+    """A02: also where the distance is a shift, and for the two vector cores of a cluster."""
+    text, right = board_rules()["A02"].right, APART.replace("%amount", f"%c{amount}")
+    begin = text.index("    %block = ")
+    numbers = "".join(f"    %c{n} = arith.constant {n} : index\n" for n in (3, 4))
+    lines = f"{numbers}    %b = pto.{who}\n{right}"
+    found = ptosim.check(text[:begin] + lines + text[text.index("    return") :])
+    assert [d.code for d in found if d.severity.word != "note"] == ["PTO6112"] * told
 
 
 @pytest.mark.parametrize(("count", "told"), [(40, True), (48, False), (49, True)])

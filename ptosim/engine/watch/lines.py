@@ -7,7 +7,8 @@ to begin at one (PTOAS#696, #915, #951, pypto#2005, pypto PR#2513)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,15 @@ from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.report import Reporter
-from ptosim.engine.watch.shadow import Entry, Footprint
+from ptosim.engine.watch.shadow import ORIGIN, Entry, Footprint, Shadow
 from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.isa.alignment import Passes
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.machine.core import Core
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.effects.account import UNDEFINED
 from ptosim.machine.effects.ranges import intervals
 from ptosim.machine.effects.strided import Strided
+from ptosim.machine.storage import POISON
 
 LINE = 64
 MOST_LINES = 4096
@@ -35,10 +38,12 @@ Line = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Use:
-    """An access: by which core and instruction."""
+    """An access: by which core and instruction; of a store the bytes of the line, as bits, that the
+    core stored since it was clean."""
 
     core: Core
     inst: Inst
+    stored: int = 0
 
 
 class ScalarLines:
@@ -52,7 +57,10 @@ class ScalarLines:
         self._passed: list[tuple[int, _Use, str, np.ndarray]] = []  # the same of many rounds
         self._stores = 0
         self._stale: dict[Line, tuple[_Use, set[int]]] = {}
+        self._written_back: dict[int, dict[Line, _Use]] = {}  # no fence waited for it yet
         self._seen: set[tuple[str, int, int]] = set()
+        self.lost: dict[Line, tuple[Shadow, int]] = {}
+        """Bytes of lines, as bits, of which nobody knows what they are in the end."""
 
     def scalar(self, access: Access) -> None:
         """A load or store of the scalar unit."""
@@ -62,24 +70,39 @@ class ScalarLines:
                 self._load(use, line)
         for print_ in access.writes:
             for line in _lines(print_):
-                self._store(use, line)
+                self._store(use, line, print_)
 
     def moved(self, access: Access) -> None:
         """A transfer past the cache."""
         use = _Use(access.core, access.inst)
+        for print_ in access.reads:
+            if print_.shadow.is_global and (self._dirty or self._written_back):
+                self._read(use, print_)
         for print_ in access.writes:
             for line in _lines(print_):
-                self._transferred(use, line)
+                self._transferred(use, line, print_)
 
-    def cleaned(self, core: Core) -> None:
-        """The core writes its lines back and gives them up."""
-        self._cached.pop(core.index, None)
-        for users in self._dirty.values():
-            users.pop(core.index, None)
+    def cleaned(self, core: Core, line: Line | None) -> None:
+        """The core writes a line back and gives it up (None: all of them); who waits for a fence
+        after it finds it in memory."""
+        mine = self._cached.get(core.index, {})
+        pending = self._written_back.setdefault(core.index, {})
+        for each in list(self._dirty) if line is None else [line]:
+            use = self._dirty.get(each, {}).pop(core.index, None)
+            if use is not None:
+                pending[each] = use
+        for each in list(mine) if line is None else [line]:
+            mine.pop(each, None)
+
+    def fenced(self, core: Core) -> None:
+        """What the core has written back is in memory."""
+        self._written_back.pop(core.index, None)
 
     def begin_again(self) -> None:
         """Nothing is cached, as at first."""
-        for kept in (self._dirty, self._cached, self._stored, self._stale, self._passed):
+        for kept in (
+            self._dirty, self._cached, self._stored, self._stale, self._passed, self._written_back
+        ):  # fmt: skip
             kept.clear()
 
     # -- rounds that are left out ------------------------------------------------------------------
@@ -89,7 +112,15 @@ class ScalarLines:
         dirty = tuple((line, tuple(users)) for line, users in self._dirty.items() if users)
         cached = tuple((core, frozenset(lines)) for core, lines in self._cached.items() if lines)
         stale = tuple((line, frozenset(cores)) for line, (_, cores) in self._stale.items())
-        return dirty, cached, stale, len(self._seen)
+        pending = tuple((core, frozenset(lines)) for core, lines in self._written_back.items())
+        return dirty, cached, stale, pending, len(self._seen)
+
+    def is_clean(self, swept: Footprint) -> bool:
+        """True if no scalar unit keeps a line of these bytes to itself."""
+        own = {line for line, users in self._dirty.items() if users}
+        ranges, name = _ranges(swept), swept.shadow.name
+        lines = own.union(*self._written_back.values())
+        return not any(_is_in(ranges, number) for other, number in lines if other == name)
 
     def is_free(self, window: Footprint, swept: Footprint) -> bool:
         """True if a window that DMA stores meets no line of a scalar unit in the rounds in which it
@@ -127,23 +158,61 @@ class ScalarLines:
             self._tell("PTO6111", use, changed[0])
         mine.setdefault(line, use)
 
-    def _store(self, use: _Use, line: Line) -> None:
+    def _store(self, use: _Use, line: Line, print_: Footprint) -> None:
         core = use.core.index
         users = self._dirty.setdefault(line, {})
+        bits = _bits(print_, line) | (users[core].stored if core in users else 0)
+        use = _Use(use.core, use.inst, bits)
         other = next((u for c, u in users.items() if c != core), None)
         if other is not None:
             self._tell("PTO5250", use, other)
+            self._lose(line, print_, bits | other.stored)
         stored = self._stored_by(line)
         if stored is not None:
             self._tell("PTO5251", use, stored)
+            self._lose(line, print_, _ALL & ~bits)
         users[core] = use
         self._cached.setdefault(core, {}).setdefault(line, use)
         self._changed(use, line, {core})
 
-    def _transferred(self, use: _Use, line: Line) -> None:
+    def _read(self, use: _Use, print_: Footprint) -> None:
+        """A transfer takes bytes that a scalar unit has stored: they are in its cache."""
+        lines = _lines(print_) if len(self._dirty) > MOST_LINES else list(self._dirty)
+        pending = (each for lines in self._written_back.values() for each in lines.items())
+        kept = [
+            *((line, u) for line in lines for u in self._dirty.get(line, {}).values()),
+            *pending,
+        ]
+        for line, by in kept:
+            if line[0] == print_.shadow.name and _bits(print_, line) & by.stored:
+                self._tell("PTO6110", use, by)
+
+    def _lose(self, line: Line, print_: Footprint, bits: int) -> None:
+        shadow, known = self.lost.get(line, (print_.shadow, 0))
+        self.lost[line] = shadow, known | bits
+
+    def leave_without_values(self, machine: Machine, uninit: str, seed: int) -> None:
+        """The run is over: what was written into bytes that were lost since has no value, and shows
+        as memory does that nothing has written."""
+        numbers = {buffer.name: buffer.number for buffer in machine.buffers}
+        fill = {"poison": POISON, "zero": 0}.get(uninit)
+        for (name, number), (shadow, bits) in self.lost.items():
+            data = machine.buffers[numbers[name]].data
+            chance = random.Random(f"{seed}|{name}|{number}")
+            for low, high in _runs(bits, number * LINE):
+                for start, end in _written(shadow, low, min(high, len(data))):
+                    size = end - start
+                    chances = np.frombuffer(chance.randbytes(size), np.uint8)
+                    data[start:end] = chances if fill is None else fill
+                    for atom in shadow.resolve((Strided(start, size),)):
+                        atom.defined = UNDEFINED
+
+    def _transferred(self, use: _Use, line: Line, print_: Footprint) -> None:
         users = self._dirty.get(line)
         if users:
-            self._tell("PTO5251", use, next(iter(users.values())))
+            by = next(iter(users.values()))
+            self._tell("PTO5251", use, by)
+            self._lose(line, print_, _bits(print_, line) & ~by.stored)
         self._stores += 1
         self._stored[line] = self._stores, use
         self._changed(use, line, set())
@@ -160,6 +229,49 @@ class ScalarLines:
             return
         self._seen.add(key)
         _TOLD[code](self._report, later, earlier)
+
+
+_ALL = (1 << LINE) - 1
+
+
+def _bits(print_: Footprint, line: Line) -> int:
+    """The bytes of a line that a footprint has, as bits."""
+    begin, (low, high) = line[1] * LINE, print_.span
+    if high <= begin or low >= begin + LINE:
+        return 0
+    if high - low == print_.bytes:
+        return _run(low - begin, high - begin)
+    rows = intervals(print_.parts) - begin
+    rows = rows[(rows[:, 1] > 0) & (rows[:, 0] < LINE)]
+    found = 0
+    for first, end in rows.tolist():
+        found |= _run(first, end)
+    return found
+
+
+def _run(low: int, high: int) -> int:
+    return (1 << min(high, LINE)) - (1 << max(low, 0))
+
+
+def _runs(bits: int, start: int) -> Iterator[tuple[int, int]]:
+    """The bytes of a line as ranges, the first byte and the one after the last."""
+    set_ = [at for at in range(LINE) if bits >> at & 1]
+    for at in set_:
+        if at == 0 or not bits >> (at - 1) & 1:
+            end = next(n for n in range(at, LINE + 1) if not bits >> n & 1)
+            yield start + at, start + end
+
+
+def _written(shadow: Shadow, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """The ranges of some bytes that this run wrote."""
+    if low >= high:
+        return
+    written = [a.write is not ORIGIN for a in shadow.resolve((Strided(low, high - low),))]
+    if all(written):
+        yield low, high
+    elif any(written) and high - low > 1:
+        yield from _written(shadow, low, (low + high) // 2)
+        yield from _written(shadow, (low + high) // 2, high)
 
 
 def _ranges(print_: Footprint) -> np.ndarray:
@@ -234,10 +346,24 @@ def _old(report: Reporter, later: _Use, earlier: _Use) -> None:
     )
 
 
+def _unpublished(report: Reporter, later: _Use, earlier: _Use) -> None:
+    one, two = earlier.inst.operation, later.inst.operation
+    report.sink.report(
+        "PTO6110",
+        f"'{one.name}' is in the scalar unit's cache when '{two.name}' reads its bytes from memory",
+        report.span(one),
+        more=(Label(report.span(two), "reads past the cache"),),
+        notes=("neither a flag nor a barrier writes the cache back", _ASSUMED),
+        help="after the store write\npto.cmo.cacheinvalid %pointer single_cache_line : …\n"
+        "pto.fence.barrier_all #pto.fence_scope<gm>\nand then the flag",
+    )
+
+
 _ASSUMED = "lines are counted from the start of the buffer: that it begins at one is assumed"
 _TOLD: dict[str, Callable[[Reporter, _Use, _Use], None]] = {
     "PTO5250": _shared,
     "PTO5251": _mixed,
+    "PTO6110": _unpublished,
     "PTO6111": _old,
 }
 

@@ -26,6 +26,7 @@ from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow, new_shado
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
@@ -471,13 +472,16 @@ _SIXTEEN_REPEATS = 3840
 
 def left_out(earlier: Entry, later: Entry, print_: Footprint) -> bool:
     """True where the assembler leaves out the barrier between two vector operations of A2/A3: the
-    second reads exactly the contiguous bytes that the first writes in 16 repeats or more, neither
-    uses scratch, and both are in one round of their loops."""
+    second reads exactly the contiguous bytes that the first writes in 16 repeats or more, the type
+    says how many are valid, neither uses scratch, and both are in one round of their loops."""
     one, two = earlier[2], later[2]
     if one.inst.pc >= two.inst.pc or earlier[3] != later[3] or one.spoils or two.spoils:
         return False
     low, high = print_.span
     if high - low != print_.bytes or print_.bytes <= _SIXTEEN_REPEATS:
+        return False
+    type_ = getattr(two.inst.operation.bound.get(print_.name), "type", None)
+    if isinstance(type_, TileType) and None in (type_.v_row, type_.v_col):
         return False
     if any(p.shadow is print_.shadow and _share(p.span, print_.span) for p in two.writes):
         return False

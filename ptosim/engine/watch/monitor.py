@@ -16,7 +16,7 @@ from ptosim.engine.watch.access import Access, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.definedness import Passed, copier
-from ptosim.engine.watch.lines import ScalarLines, Slots, Staged
+from ptosim.engine.watch.lines import LINE, Line, ScalarLines, Slots, Staged
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.options import Sanitize, may_quantise, parse
 from ptosim.engine.watch.overlaps import Overlaps
@@ -36,8 +36,9 @@ from ptosim.machine.effects.account import (
 )
 from ptosim.machine.effects.row import source_pipe
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding
-from ptosim.ops.base.orders import Pop, Push, SetFlag, WaitFlag
+from ptosim.ops.base.orders import Fence, Pop, Push, SetFlag, WaitFlag
 
 if TYPE_CHECKING:
     from ptosim.engine.watch.quantisation import QuantBook
@@ -100,7 +101,10 @@ class Monitor(Marks):
             return
         access = self._access(core, inst, bound, first)
         mode, commit = self.control.around(core, inst, commit)
-        others = (*self._others(core, inst, binding, access), *self._on_lines(core, inst, access))
+        others = (
+            *self._others(core, inst, binding, access),
+            *self._on_lines(core, inst, binding, access),
+        )
         if mode is not None:
             others = (*others, mode)
         if others or not self._is_usual(agent, access, inst):
@@ -136,14 +140,26 @@ class Monitor(Marks):
         """The lines that scalar units cache, if they store and races are looked at."""
         return self.lines if self.has_scalar_stores and self.chosen.races else None
 
-    def _on_lines(self, core: Core, inst: Inst, access: Access) -> tuple[Callable[[], None], ...]:
+    def _on_lines(
+        self, core: Core, inst: Inst, binding: Binding, access: Access
+    ) -> tuple[Callable[[], None], ...]:
         """What a transfer, or an operation on the cache, does to lines that scalar units cache."""
         if self.watched_lines is None:
             return ()
         if inst.op is not None and inst.op.has("writes_back"):
-            return (lambda: self.lines.cleaned(core),)
-        is_stored = any(p.shadow.is_global for p in access.writes)
-        return (lambda: self.lines.moved(access),) if is_stored else ()
+            line = self._line_of(core, binding)
+            return (lambda: self.lines.cleaned(core, line),)
+        is_moved = any(p.shadow.is_global for p in (*access.reads, *access.writes))
+        return (lambda: self.lines.moved(access),) if is_moved else ()
+
+    def _line_of(self, core: Core, binding: Binding) -> Line | None:
+        """The line that an operation on the cache is about; None: all of them."""
+        place, extent = binding.values.get("address"), binding.values.get("extent")
+        place = place.start if isinstance(place, GmView) else place
+        is_whole = str(getattr(extent, "member", extent)).startswith("ENTIRE")
+        if is_whole or not isinstance(place, Pointer) or not place.is_global:
+            return None
+        return self.shadow(core, place.memory).name, place.byte // LINE
 
     def _watched(
         self,
@@ -213,6 +229,8 @@ class Monitor(Marks):
             if self.is_on:
                 check()
                 self.synchronise(core, inst, agent, binding)
+                if isinstance(binding.sync, Fence):
+                    self.lines.fenced(core)
             commit()
             self._define_made(binding)
             if binding.made and self.is_on and agent.pipe != SCALAR:

@@ -333,10 +333,13 @@ class Sweep:
         """True if a scalar unit accesses memory in windows that move, or has a line in its cache
         over which a transfer passes; False where nobody watches lines."""
         for window, swept in self._swept if lines is not None else ():
-            by_scalar = window.noted.entry[2].inst.kind is Kind.ACTION
-            if by_scalar or (
-                window.is_write and not lines.is_free(window.print_, swept)  # type: ignore[union-attr]
-            ):
+            assert lines is not None
+            if window.noted.entry[2].inst.kind is Kind.ACTION:  # by the scalar unit
+                return True
+            is_free = (
+                lines.is_free(window.print_, swept) if window.is_write else lines.is_clean(swept)
+            )
+            if not is_free:
                 return True
         return False
 
