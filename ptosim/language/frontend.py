@@ -25,7 +25,7 @@ from ptosim.language.targets import (
     default_chip,
     targets_of_modules,
 )
-from ptosim.language.toolchains import CHOICES, gone_options, settings_of
+from ptosim.language.toolchains import CHOICES, arch_of_run, gone_options, settings_of
 from ptosim.language.verify.attributes import MICRO_CODE, VIRTUAL_CODE
 from ptosim.language.verify.checks import scratch
 from ptosim.language.verify.structure import ask_all, in_checks
@@ -169,6 +169,9 @@ def check_module(module: Module, options: FrontOptions, sink: Sink | None = None
         return _check(module, source, chip, options, sink)
     if sink.has_errors:
         return _check(module, source, DEFAULT_TARGET, options, sink)
+    arch = arch_of_run(source.text, options.maker)
+    if arch is not None:
+        return _check(module, source, arch, options, sink)
     return _unnamed_target(module, source, options, sink)
 
 
@@ -398,7 +401,9 @@ def _a5_note():
 
 
 def _is_named(module: Module, options: FrontOptions, date: str) -> bool:
-    named = chip_of(module, options.target, Sink(), date)
+    named = chip_of(module, options.target, Sink(), date) or arch_of_run(
+        module.source.text, options.maker
+    )
     return named is not None or bool(targets_of_modules(module, date))
 
 

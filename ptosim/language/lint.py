@@ -249,25 +249,34 @@ def idle_slots(function: Function, source: Source) -> Iterator[Diagnostic]:
 def _idle(pick: Operation, source: Source) -> Iterator[Diagnostic]:
     slot = operand_value(pick, "slot")
     rest = slot.owner if slot is not None and not slot.is_argument else None
-    if rest is None or not rest.has("remainder"):
-        return
     loop = _loop_around(pick)
-    first, by = [o for o in rest.bound.values() if isinstance(o, Operand)]
     step = getattr(loop.bound.get("step"), "const", None) if loop is not None else None
-    if loop is None or not isinstance(step, int) or not isinstance(by.const, int) or by.const < 2:
+    first, by = _turned(rest) if rest is not None else (None, 0)
+    if loop is None or not isinstance(step, int) or by < 2 or _rounds(loop) in (0, 1):
         return
     grows = factor(first, lambda value: value is loop.regions[0].blocks[0].values[0])
-    if not grows or _rounds(loop) in (0, 1):
-        return
-    count = by.const // gcd(grows * step, by.const)
-    if count < by.const:
+    count = by // gcd(grows * step, by) if grows else by
+    if count < by:
         yield finding(
             "PTO7408",
-            f"'{pick.name}' picks {count} of {by.const} slots, the others never",
+            f"'{pick.name}' picks {count} of {by} slots, the others never",
             pick.span(source),
             more=(Label(loop.span(source), f"its counter grows by {step} a round"),),
-            help=f"take the number of the round: ((i - start) / {step}) % {by.const}",
+            help=f"take the number of the round: ((i - start) / {step}) % {by}",
         )
+
+
+def _turned(rest: Operation) -> tuple[Operand | None, int]:
+    """What a number is a remainder of, and by what: of `i % 2`, or `i & 1`, i and 2; by 0 where it
+    is none."""
+    operands = [o for o in rest.bound.values() if isinstance(o, Operand)]
+    if len(operands) != 2 or not isinstance(operands[1].const, int):
+        return None, 0
+    first, by = operands[0], operands[1].const
+    if rest.has("remainder"):
+        return first, by
+    is_mask = rest.name == "arith.andi" and by & (by + 1) == 0
+    return first, by + 1 if is_mask else 0
 
 
 def filled_ahead(function: Function, source: Source) -> Iterator[Diagnostic]:

@@ -19,6 +19,7 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule, Settings
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dates import holds
+from ptosim.ground.isa.targets import target_of_word
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 
@@ -66,6 +67,8 @@ def settings_of(
     named = next((op for op in resolved.ops if _TARGET_KEYS & op.attrs.keys()), None)
     if named is not None and "target" not in given:
         reasons["target"] = _place(resolved, named)
+    elif "target" not in given and arch_of_run(resolved.module.source.text, given.get("maker")):
+        reasons["target"] = _OF_RUN
     return Settings(
         level or 2,
         _word(resolved, sync, ordered, "sync" in given),
@@ -125,18 +128,34 @@ def _mode(resolved: ResolvedModule) -> str | None:
 def _run_line(text: str) -> Chosen | None:
     """What the first line that runs the assembler on the text gives; one that must fail says
     nothing."""
-    if "RUN:" not in text:
-        return None
-    found = _RUN.search(text)
-    if found is None or re.search(r"\bnot\b|!", found["before"]):
-        return None
-    try:
-        words = shlex.split(found["options"])
-    except ValueError:
+    words = _run_words(text)
+    if words is None:
         return None
     given = re.search(r"--pto-level[= ]level([123])", " ".join(words))
     sync = "auto" if any(w.split("=")[0] in _INSERTS for w in words) else "manual"
-    return Chosen(int(given[1]) if given else 2, sync, "the `// RUN:` line")
+    return Chosen(int(given[1]) if given else 2, sync, _OF_RUN)
+
+
+_OF_RUN = "the `// RUN:` line"
+
+
+def _run_words(text: str) -> list[str] | None:
+    found = _RUN.search(text) if "RUN:" in text else None
+    if found is None or re.search(r"\bnot\b|!", found["before"]):
+        return None
+    try:
+        return shlex.split(found["options"])
+    except ValueError:
+        return None
+
+
+def arch_of_run(text: str, asked: str | None) -> str | None:
+    """The target that the first line that runs the assembler on a text names, unless the text was
+    said to be `asked` another's; None if it names none, or one that nobody knows."""
+    words = _run_words(text) if asked is None else None
+    found = re.search(r"--pto-arch[= ](\w+)", " ".join(words or ()))
+    target = target_of_word(found[1]) if found is not None else None
+    return target.architecture if target is not None else None
 
 
 _GONE = "--enable-graph-sync-solver"

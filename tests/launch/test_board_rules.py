@@ -138,6 +138,26 @@ def test_nothing_is_inserted_into_micro_code(run, attrs, line, sync):
     assert "PTO5201" in {d.code for d in ptosim.check(text, sync=sync)}
 
 
+MEETING = """module attributes {{pto.target_arch = "a3"}} {{
+  func.func @k(%f: !pto.ptr<i64>) attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+    pto.set_ffts %f : !pto.ptr<i64>
+    pto.sync.set <PIPE_MTE3>, 5 {{ffts_mode = {mode} : i32}}
+    pto.sync.wait <PIPE_MTE2>, {number}
+    return
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(("mode", "number", "hangs"), [
+    (0, 5, False), (1, 5, False), (2, 5, True), (1, 6, True),
+])  # fmt: skip
+def test_what_waits_has_no_mode(mode, number, hangs):
+    """A16: the instruction of A2/A3 that waits names a number alone: it takes the signals of all
+    cores of the kind, or of the cluster, as they were given; those of mode 2 are the cube's."""
+    found = ptosim.check(MEETING.format(mode=mode, number=number))
+    assert ("PTO5006" in [d.code for d in found]) is hangs
+
+
 def test_a_half_that_nothing_reads_is_told():
     """S09: both results of an interleave are there for their own sake."""
     lines = "".join(f"%{n} = pto.alloc_tile : {TILE}\n" for n in "cd")
@@ -192,3 +212,36 @@ def test_september_is_read_as_the_rules_say():
     assert changed("2026-08") == {}
     assert (rules["tload"].id, rules["store"].id) == ("B2", "B4")
     assert {rule.certainty for rule in rules.values()} == {"sources", "open"}
+
+
+@pytest.mark.parametrize("word", ["barrier-all", "barrier_all", "default", "mte3-to-s-event0", "x"])
+def test_what_is_inserted_at_a_return_has_four_words(word):
+    """C.2: anything else is an error of the assembler."""
+    text = loads_computes_stores("", "a3").replace(
+        "%y: " + WHOLE + ") {",
+        "%y: " + WHOLE + f''') attributes {{pto.auto_sync_tail_hint = "{word}"}} {{''',
+    )
+    assert [d.code for d in ptosim.check(text) if d.is_error] == ["PTO1021"] * (word == "x")
+
+
+@pytest.mark.parametrize(("lines", "told"), [
+    ("%s = arith.remui %i, %c2 : index", True), ("%s = arith.andi %i, %c1 : index", True),
+    ("%r = arith.divui %i, %c2 : index\n%s = arith.andi %r, %c1 : index", False),
+])  # fmt: skip
+def test_a_slot_that_a_mask_picks_is_a_remainder(lines, told):
+    """A12: `i & 1` in steps of 2 is slot 0 in each round, as `i % 2` is."""
+    text = board_rules()["A12"].wrong.replace("%s = arith.remui %i, %c2 : index", lines)
+    assert ("PTO7408" in [d.code for d in ptosim.check(text)]) is told
+
+
+@pytest.mark.parametrize(("apart", "told"), [(64, False), (72, True)])
+def test_bursts_on_chip_are_blocks_apart(apart, told):
+    """A10: strides in UB are multiples of 32, as addresses are; in global memory any byte will do."""
+    text = board_rules()["A10"].right
+    text = text.replace("nburst(%n1, %n40, %n64)", "nburst(%two, %n40, %apart)")
+    text = text.replace(
+        "    pto.mte_gm_ub",
+        f"    %two = arith.constant 2 : i64\n    %apart = arith.constant {apart} : i64\n    pto.mte_gm_ub",
+        1,
+    )
+    assert ("PTO6605" in [d.code for d in ptosim.check(text)]) is told

@@ -73,3 +73,15 @@ def test_what_a_date_refuses_is_not_moved(cli):
     """B1: the window is beyond the constants of its view, which 0.61 refuses."""
     assert cli("fmt", "--compat-to", "2026-09", str(BOARD / "S01.pto")).code == 1
     assert cli("fmt", "--compat-to", "2026-09", str(BOARD / "S02.pto")).code == 0
+
+
+@pytest.mark.parametrize(("line", "target"), [
+    ("// RUN: ptoas --pto-arch=a5 %s", "a5"), ("// RUN: ptoas --pto-arch a3 %s", "a2a3"),
+    ("// RUN: not ptoas --pto-arch=a5 %s", "a2a3"), ("", "a2a3"),
+])  # fmt: skip
+def test_the_line_that_runs_the_assembler_names_the_target(line, target):
+    """C.5: it is obeyed where the module names none."""
+    text = f"{line}\nfunc.func @k(%x: !pto.ptr<f32>) {{\n  return\n}}\n"
+    assert ptosim.load(text).target == target
+    named = f'{line}\nmodule attributes {{pto.target_arch = "a3"}} {{\n{text[len(line) :]}}}\n'
+    assert ptosim.load(named).target == "a2a3"

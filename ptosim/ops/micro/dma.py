@@ -225,8 +225,8 @@ def _loops(op: Binding) -> Iterator[Level]:
 def transfer(op: Binding) -> Commit:
     """Bursts of bytes between global memory and UB or L1."""
     source, target = place(op, "src"), place(op, "dst")
-    _check_alignment(op, source, target)
     copy = Copy(source, target, op.values["length"], _levels(op))
+    _check_alignment(op, copy)
     _check_order(op, copy)
     registers = _left_registers(op)
     if not op.has("pad.value"):
@@ -292,13 +292,21 @@ def _check_order(op: Binding, copy: Copy) -> None:
         )
 
 
-def _check_alignment(op: Binding, *places: Place) -> None:
-    for where in places:
-        if not where.drops and where.start % 32:
-            op.report(
-                "PTO6605",
-                f"addresses {where.name} at {where.start:#x}; the transfer needs a multiple of 32",
-            )
+def _check_alignment(op: Binding, copy: Copy) -> None:
+    """Tell of a burst on chip that does not begin at a block of 32 bytes: the first one, or one at
+    its distance from another."""
+    for side, where in enumerate((copy.source, copy.target), 1):
+        if where.drops:
+            continue
+        steps = (level[side] for level in copy.levels if level[0] > 1 and copy.length > 0)
+        apart = next((step for step in steps if step % 32), 0)
+        if where.start % 32:
+            told = f"addresses {where.name} at {where.start:#x}"
+        elif apart:
+            told = f"addresses {where.name} in steps of {apart:,} bytes"
+        else:
+            continue
+        op.report("PTO6605", f"{told}; the transfer needs a multiple of 32")
 
 
 def set_registers(core: Core, registers: Mapping[str, Any]) -> None:

@@ -5,11 +5,13 @@ until the guard is true. Waiting takes what setting gave; a flag that is set twi
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 from typing import Any
 
 from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.attributes import Enum
+from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import HandleType
 from ptosim.ground.isa.enums import enums, pipe_named
 from ptosim.machine.core import Core
@@ -292,6 +294,8 @@ def _cross(op: Binding, number: int, *, sets: bool, by_name: bool = True) -> Com
     else:
         _check_number(number, 16)
         mode = op.attr("ffts_mode")
+        if mode is None and not sets:
+            mode = _mode_of_signals(op.op)
         if mode in (0, 1):
             return _arrive(op, number, mode) if sets else _meet(op, number, mode)
     if kind == "any":
@@ -303,6 +307,27 @@ def _cross(op: Binding, number: int, *, sets: bool, by_name: bool = True) -> Com
     if not sets:
         return _await(op, *keys)
     return _signal(op, *keys) if is_a5 or kind == "any" else _bounded(op, keys)
+
+
+@lru_cache(maxsize=64)
+def _mode_of_signals(wait: Operation) -> int | None:
+    """The mode in which the cores that wait signal the same number: the instruction that waits has
+    none (`wait_flag_dev` of A2/A3). None if they do not signal it, or in mode 2."""
+    section, function = wait.inside("section"), wait.inside("function")
+    modes = {
+        op.attributes.get("ffts_mode")
+        for op in (function.walk() if function is not None else ())
+        if op.has("cross_core") and op.has("signals") and op.inside("section") is section
+        and _same_number(op, wait)
+    }  # fmt: skip
+    return modes.pop() if len(modes) == 1 else None
+
+
+def _same_number(one: Operation, other: Operation) -> bool:
+    first, second = one.bound.get("event_id"), other.bound.get("event_id")
+    if not isinstance(first, Operand) or not isinstance(second, Operand):
+        return False
+    return first.const == second.const and (first.const is not None or first.value is second.value)
 
 
 def _keys_a5(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
