@@ -275,7 +275,7 @@ def _turned(rest: Operation) -> tuple[Operand | None, int]:
     first, by = operands[0], operands[1].const
     if rest.has("remainder"):
         return first, by
-    is_mask = rest.name == "arith.andi" and by & (by + 1) == 0
+    is_mask = rest.has("bit_and") and by & (by + 1) == 0
     return first, by + 1 if is_mask else 0
 
 

@@ -24,14 +24,14 @@ _Base = Callable[[Value], bool]
 def is_block_index(value: Value) -> bool:
     """True for the number of the block."""
     if value.owner is not None and not value.is_argument:
-        return value.owner.name == "pto.get_block_idx"
+        return value.owner.has("tells_block")
     return told_by(value) == BLOCK
 
 
 def _is_lane(value: Value) -> bool:
     """True for the number of the vector core in its cluster."""
     if value.owner is not None and not value.is_argument:
-        return value.owner.name == "pto.get_subblock_idx"
+        return value.owner.has("tells_lane")
     return told_by(value) == LANE
 
 
@@ -63,7 +63,7 @@ def _combined(op: Operation, parts: list[Operand], grown: list[int]) -> int | No
         return grown[0]
     if op.name in ("arith.addi", "arith.subi"):
         return grown[0] + grown[1] if op.name.endswith("addi") else grown[0] - grown[1]
-    if op.name == "arith.shli":
+    if op.has("shift_left"):
         const = parts[1].const
         return grown[0] << const if isinstance(const, int) and 0 <= const < 64 else None
     if op.name == "arith.muli":

@@ -20,7 +20,7 @@ MOST = {
     "models/": (208, WRITES),
     "language/cpp/": (45, "says which operation a call of the library is"),
     "ground/isa/examples.py": (1, WRITES),
-    "language/strides.py": (10, "follows what adds and multiplies the index of a block"),
+    "language/strides.py": (9, "follows what adds and multiplies the index of a block"),
     "engine/watch/ordering.py": (2, "events between operations of one pipe are no flags"),
     "tools/lsp/completion.py": (2, "`return` is written without its dialect"),
     "engine/watch/vector.py": (4, "which instructions make masks, and alignment by name"),
