@@ -3,6 +3,7 @@ it, or no memory at all."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class UnknownBinding(Binding):
 
 class ShapeBinding(UnknownBinding):
     """Arguments of a launch of which only the time is asked for: content does not matter, not even
-    where it is given."""
+    where it is given, but for counters that somebody waits for."""
 
     told = "the scalar argument `{0}`"
 
@@ -101,7 +102,16 @@ class ShapeBinding(UnknownBinding):
         given: dict[str, Any],
         needed: Needed | None,
     ) -> None:
+        if self._has_signals and type_.elem.bits == 32 and not type_.elem.is_float:
+            super()._buffer(value, type_, given, needed)  # whoever waits for counters follows them
+            return
         self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,), is_own=True)
+
+    @cached_property
+    def _has_signals(self) -> bool:
+        """True if something waits for counters in memory. Those that are not given begin at 0."""
+        ops = (inst.op for inst in self.program.insts)
+        return any(op is not None and "signal" in op.bound for op in ops)
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         """A tile holds nothing."""

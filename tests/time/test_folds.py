@@ -19,7 +19,7 @@ from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.records import Records
 from ptosim.time.pipes.steps import Site, Step
 from ptosim.time.pipes.timers import CoreTimer
-from tests.soak.programs import arguments, program
+from tests.soak.programs import PROGRAMS, arguments, program
 from tests.time.loops import Loops
 
 
@@ -131,6 +131,22 @@ def test_of_waits_for_one_operation_the_last_is_kept(monkeypatch: pytest.MonkeyP
     assert len(every) > 1200
     assert len(some) < 600
     assert every[-1] in some
+
+
+def test_a_cost_waits_for_counters_in_memory_as_a_run_does() -> None:
+    """Without values the counters are followed all the same: they begin at 0, or as they are given.
+    One that nobody of the launch raises holds nobody up: another device may."""
+    ping = program("signals")
+    for rounds in (1, 7):
+        run = ping.run(arguments("signals", rounds), sanitize="none")
+        for steady in (True, False):
+            assert ping.cost(args={"n": rounds}, steady=steady).cycles == run.cycles
+    ahead = {**arguments("signals", 7), "pong": np.full(1, 100, np.int32)}
+    given = ping.run(ahead, sanitize="none")
+    assert ping.cost(args=ahead).cycles == given.cycles < run.cycles
+    unheard = PROGRAMS["signals"].replace("pto.comm.tnotify(%there", "pto.comm.tnotify(%back")
+    alone = ptosim.load(unheard, level=3, sync="manual")
+    assert alone.cost(args={"n": 2}).cycles > 0
 
 
 @pytest.mark.parametrize("name", ["tiles", "signals"])

@@ -14,7 +14,8 @@ from ptosim.engine.timed.operand_shapes import forms_of
 from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.machine.affine import NO_LINE, now
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import NeedsValue
+from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.values import GmView
 from ptosim.ops.base.functions import EVENTS, Commit, nothing
 from ptosim.ops.sync.fifo import counted
 
@@ -82,8 +83,9 @@ class Shapes(Unknowns):
         return Numbers.fault(self, engine, core, inst, fault)
 
     def released(self, engine: Host, waiting: list[Core]) -> Core | None:
-        """What waits for signals in memory waits for them, as with values."""
-        return None
+        """What waits for counters in memory that nobody of the launch raises goes on: another
+        device or the host may."""
+        return Unknowns.released(self, engine, waiting)
 
     def stop(self) -> None:
         """The run has ended."""
@@ -95,7 +97,7 @@ class Shapes(Unknowns):
         values = engine.values_of(core, inst)
         if self.loops is not None and self.loops.is_trying:
             values = {name: now(value) for name, value in values.items()}
-        if inst.op is not None and inst.op.name in EVENTS:
+        if inst.op is not None and (inst.op.name in EVENTS or _is_followed(engine, values)):
             binding = engine.binding(core, inst, values)
             bound = Bound(inst.semantics(binding), binding)
             if is_fifo(binding):
@@ -109,6 +111,15 @@ class Shapes(Unknowns):
                 binding.moved = _nothing_at
             bound = self._by_form[form] = Bound(nothing, binding)
         return bound
+
+
+def _is_followed(engine: Host, values: dict[str, Any]) -> bool:
+    """True for an operation on a counter in memory whose place and number are known."""
+    signal = values.get("signal")
+    if signal.__class__ is not GmView or not signal.is_placed:
+        return False
+    known = values.get("value").__class__ is not Unknown
+    return known and signal.memory.__class__ is int and engine.machine.buffers[signal.memory].size > 0
 
 
 def _nothing_at(place: int) -> Commit:
