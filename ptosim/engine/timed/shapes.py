@@ -119,7 +119,9 @@ def _is_followed(engine: Host, values: dict[str, Any]) -> bool:
     if signal.__class__ is not GmView or not signal.is_placed:
         return False
     known = values.get("value").__class__ is not Unknown
-    return known and signal.memory.__class__ is int and engine.machine.buffers[signal.memory].size > 0
+    return (
+        known and signal.memory.__class__ is int and engine.machine.buffers[signal.memory].size > 0
+    )
 
 
 def _nothing_at(place: int) -> Commit:
