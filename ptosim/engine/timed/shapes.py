@@ -115,7 +115,7 @@ class Shapes(Unknowns):
 
 def _is_followed(engine: Host, values: dict[str, Any]) -> bool:
     """True for an operation on a counter in memory whose place and number are known."""
-    signal = values.get("signal")
+    signal: Any = values.get("signal")
     if signal.__class__ is not GmView or not signal.is_placed:
         return False
     known = values.get("value").__class__ is not Unknown
