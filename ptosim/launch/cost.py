@@ -15,7 +15,7 @@ from ptosim.engine.period.loops import NotFollowed
 from ptosim.engine.timed.shapes import Shapes
 from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
 from ptosim.engine.watch.reach import Dependent
-from ptosim.ground.errors import InternalError, UsageError
+from ptosim.ground.errors import BudgetError, InternalError, UsageError
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.overlay import wanted_instead
@@ -31,6 +31,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks
 from ptosim.time.pipes.last_uses import Forgotten
+from ptosim.time.pipes.model import InStep
 from ptosim.time.report.figures import COLD, WARM
 from ptosim.time.report.totals import CostReport
 
@@ -125,6 +126,10 @@ def _listed(keys: list[str], key: str) -> str:
     return "\n".join([*lines, f"{asked}. {', '.join(figures)}"])
 
 
+SHORT = 1 << 15
+"""Instructions of a launch whose transfers compete up to which every round is executed."""
+MOST_PASSES = 8
+"""How often a launch whose transfers compete is followed until it is known which cores do."""
 MANY = 50_000
 """Instructions after which a report says why loops were executed in full."""
 SHAPES = Extent(Depth.SHAPES, ShapeBinding)
@@ -148,6 +153,40 @@ class Estimate:
         """Execute it; with `steady` of a loop that repeats one period. Where something depends on
         rounds that were left out, once more with all of them. Returns the launch, and which loops
         were executed in full, and why, by line."""
+        if not steady:
+            return self._timed(steady=False)
+        try:
+            launch, in_full = self._timed(steady=True, most=SHORT)
+        except BudgetError:
+            return self._timed_in_step() or self._timed(steady=True)
+        return launch, in_full
+
+    def _timed_in_step(self) -> tuple[Launch, dict[int, str]] | None:
+        """The same of cores that share bandwidth and do the same, as far as each goes: the times
+        of one tell the rates of the others. None where they do not."""
+        ends: dict[str, list[int]] | None = None
+        for _ in range(MOST_PASSES):
+            launch, in_full = self._timed(steady=True, in_step=True, ends=ends)
+            model = engine_bridge(launch.engine).model
+            if model.in_step is None:
+                return launch, in_full
+            if not launch.engine.left_out or not model.in_step.holds(model.cores):
+                return None
+            found = model.in_step.last_ends(model.cores)
+            if all(_before_last(found[name]) == _before_last((ends or {}).get(name))
+                   for name in found):
+                return launch, in_full
+            ends = found
+        return None
+
+    def _timed(
+        self,
+        *,
+        steady: bool,
+        most: int | None = None,
+        in_step: bool = False,
+        ends: dict[str, list[int]] | None = None,
+    ) -> tuple[Launch, dict[int, str]]:
         clusters = product(range(self.options.ranks), range(self.blocks.timed))
         launch = Launch(self.prepared, self.options, self.args, self.extent, clusters)
         copies = 1
@@ -155,16 +194,25 @@ class Estimate:
             copies = self.blocks.at_once if self.active is None else self.active
         domain = self.domain()
         timing = bridge_of(self.prepared, launch.program, launch.machine, self.figures, copies)
+        model = timing.model
+        if in_step and model.shares:
+            model.in_step = InStep(model.pools, ends, len(model.cores))
         engine = launch.begin(timing=timing, domain=domain)
         in_waves(engine, self.blocks)
         if steady:
             domain.watch_loops(engine)
+        limit = self.options.most_instructions
         try:
-            engine.run(self.options.most_instructions)
+            engine.run(limit if most is None or not model.shares else min(limit, most))
         except (Forgotten, NotFollowed) as problem:
-            launch, _ = self.timed(steady=False)
+            launch, _ = self._timed(steady=False)
             return launch, {0: str(problem)}
         return launch, domain.in_full
+
+
+def _before_last(ends: list[int] | None) -> list[int] | None:
+    """When cores ended that others go on after: the last ones slow down nobody."""
+    return None if ends is None else [end for end in ends if end < max(ends)]
 
 
 def cost_of(

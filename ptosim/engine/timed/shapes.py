@@ -35,7 +35,7 @@ class Shapes(Unknowns):
         """From the start on execute one period of loops that repeat. With more buffers than the
         program has, or with transfers that compete, every round is executed."""
         bridge = bridge_of(engine)
-        if bridge.model.shares:
+        if bridge.model.shares and bridge.model.in_step is None:
             self.in_full[0] = "its transfers compete for bandwidth"
         elif bridge.buffers:
             self.in_full[0] = "buffers were added"

@@ -13,12 +13,16 @@ bandwidth serves, all of them slow down by the same factor.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
+from math import prod
 from typing import Any
 
-from ptosim.time.pipes.steps import Flag, Step
+import numpy as np
+
+from ptosim.ground.records import replace
+from ptosim.time.pipes.steps import MOST_TIME, Flag, Step
 from ptosim.time.pipes.timers import CoreTimer, SignalTimes
 
 # Bandwidth that all cores share: transfers placed in the order of their starts.
@@ -31,6 +35,8 @@ from ptosim.time.pipes.timers import CoreTimer, SignalTimes
 
 PARTS = 1 << 20
 """Progress of one cycle at full speed."""
+MOST_COMPARED = 1 << 21
+"""Transfers of a core that are compared with those of another one."""
 
 
 class Pool:
@@ -133,6 +139,83 @@ class Pools:
             core.slowed[record] = start
 
 
+class InStep:
+    """The same pools, where cores that have something to transfer all transfer the same at the same
+    time. Then the rate of a transfer is fixed when it starts: by how many cores have not yet ended
+    their last one. Nothing waits for other cores, so rounds of loops repeat. `ends` are when the
+    last transfer of each core ended in each pool, in the same launch followed before; without them
+    every core transfers to the end. Whoever uses it looks afterwards whether all this `holds`."""
+
+    def __init__(self, pools: Pools, ends: dict[str, list[int]] | None, cores: int) -> None:
+        self.copies = pools.copies
+        self.pools = pools.pools
+        ends = ends or {name: [MOST_TIME] * cores for name in self.pools}
+        self.ends = {name: sorted(Counter(of).items()) for name, of in ends.items()}
+        self._slower: dict[tuple[Step, int], Step] = {}
+
+    def slower(self, timer: CoreTimer, step: Step, now: int) -> Step:
+        """Return a step with the time that it takes if it starts as soon as its pipe is free."""
+        name, demand = step.shared  # type: ignore[misc]
+        start = max(timer.free[step.pipe], now)
+        active = max(sum(cores for end, cores in self.ends[name] if end > start), 1)
+        found = self._slower.get((step.base, active))
+        if found is None:
+            pool = Pool(0)
+            pool.total = self.pools[name].total
+            pool.demand = round(demand * PARTS) * self.copies * active
+            found = replace(step.base, takes=(), gives=(), then=None)
+            found.base, found.ranges, found.reach = found, step.base.ranges, step.base.reach
+            found.busy = -(-step.busy * PARTS // pool.factor())
+            self._slower[step.base, active] = found
+        timer.stall(step.pipe, "shared bandwidth", found.busy - step.busy)
+        return found
+
+    def last_ends(self, cores: list[CoreTimer]) -> dict[str, list[int]]:
+        """Return when the last transfer of each core ended in each pool; 0 if it has none."""
+        ends = {name: [0] * len(cores) for name in self.pools}
+        for core in cores:
+            for place, times in core.times():
+                step = core.steps[place]
+                if step.shared is not None:
+                    of = ends[step.shared[0]]
+                    last = core.starts[place] + step.busy + sum(n * by for n, by in times)
+                    of[core.index] = max(of[core.index], last)
+        return ends
+
+    def holds(self, cores: list[CoreTimer]) -> bool:
+        """True if every core transfers what the one does that transfers longest, at the same times,
+        up to its own last transfer, and one pipe of it does."""
+        for name in self.pools:
+            of_core = {core.conduct(): core for core in cores}.values()
+            columns = [c for core in of_core if (c := _transfers(core, name)) is None or c.size]
+            if any(column is None for column in columns):
+                return False
+            longest = max(columns, key=len, default=())
+            if not all(np.array_equal(c, longest[: len(c)]) for c in columns):
+                return False
+        return True
+
+
+def _transfers(core: CoreTimer, name: str) -> Any:
+    """Starts and ends of the transfers of a core in a pool, in their order; None if several pipes
+    transfer, or they are too many to be compared."""
+    found, pipes, count = [], set(), 0
+    for place, times in core.times():
+        step = core.steps[place]
+        if step.shared is None or step.shared[0] != name:
+            continue
+        count += prod(more + 1 for more, _ in times)
+        pipes.add(step.pipe)
+        if len(pipes) > 1 or count > MOST_COMPARED:
+            return None
+        starts = np.full(1, core.starts[place], np.int64)
+        for more, by in times:
+            starts = np.add.outer(starts, np.arange(more + 1, dtype=np.int64) * by).reshape(-1)
+        found.append(np.stack([starts, starts + step.busy], axis=1))
+    columns = np.concatenate(found) if found else np.empty((0, 2), np.int64)
+    return columns[columns[:, 0].argsort(kind="stable")]
+
+
 class TimingModel:
     """All cores of a launch, their events, and the bandwidth that they share.
 
@@ -153,6 +236,7 @@ class TimingModel:
         self.signals = SignalTimes(self)
         self.pools = Pools(totals or {}, copies)
         self.shares = bool(totals)
+        self.in_step: InStep | None = None
         self.retired: Callable[[int, Step, int], None] | None = None
         self.ready: deque[Flag] = deque()
         self._pumping = False

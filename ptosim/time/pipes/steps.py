@@ -178,6 +178,7 @@ class Model(Protocol):
     scalar_cycles: int
     cores: Any
     pools: Any
+    in_step: Any
     flags: dict[Any, Flag]
     ready: deque[Flag]
 

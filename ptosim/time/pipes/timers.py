@@ -6,6 +6,7 @@ it gives its own events when it is done. All times are integer cycles."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 from typing import Any, cast
 
 from ptosim.time.pipes.records import NO_CAUSE, Records, foreign
@@ -144,10 +145,13 @@ class CoreTimer(Records):
         for flag in step.takes:
             self.take(step, flag, now)
         if step.is_work:
-            if step.shared:
+            if not step.shared:
+                self.run(step, now)
+            elif self.model.in_step is None:
                 self._share(step, now)
                 return False
-            self.run(step, now)
+            else:
+                self.run(self.model.in_step.slower(self, step, now), now)
         self._give(step, now)
         return True
 
@@ -303,6 +307,12 @@ class CoreTimer(Records):
             self._open()
         else:
             self.resume(pipe)
+
+    def conduct(self) -> Hashable:
+        """Return what the core executes, and when: equal for cores that do the same."""
+        sites = tuple((s.site.pc, s.pipe, s.cost.cycles) for s in self.steps)
+        again = tuple((r.first, r.count, r.starts.tobytes()) for o in self.repeats for r in o.tree())
+        return hash(sites), self.starts.tobytes(), self.ends.tobytes(), again
 
     @property
     def is_stuck(self) -> bool:

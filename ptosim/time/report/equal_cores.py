@@ -28,7 +28,7 @@ def alike_cores(report: Figures) -> list[Alike[CoreTimer]]:
     """Return the cores that execute something; those that execute the same operations in the same
     cycles are one. Where one block was timed for all its cores have the names of all."""
     working = [core for core in report.model.cores if core.steps]
-    found = joined([(core.name, _conduct(core), core) for core in working])
+    found = joined([(core.name, core.conduct(), core) for core in working])
     blocks = report.blocks.count if report.blocks.is_one_for_all else 1
     return [Alike(of_all(report, each.name), each.count * blocks, each.of) for each in found]
 
@@ -38,12 +38,6 @@ def of_all(report: Figures, name: str) -> str:
     if not report.blocks.is_one_for_all or report.blocks.count < 2:
         return name
     return name.replace("block 0", f"blocks 0-{report.blocks.count - 1}", 1)
-
-
-def _conduct(core: CoreTimer) -> Hashable:
-    sites = tuple((s.site.pc, s.pipe, s.cost.cycles) for s in core.steps)
-    again = tuple((r.first, r.count, r.starts.tobytes()) for o in core.repeats for r in o.tree())
-    return hash(sites), core.starts.tobytes(), core.ends.tobytes(), again
 
 
 def joined(found: Sequence[tuple[str, Hashable, T]]) -> list[Alike[T]]:
