@@ -173,8 +173,8 @@ class Estimate:
             if not launch.engine.left_out or not model.in_step.holds(model.cores):
                 return None
             found = model.in_step.last_ends(model.cores)
-            if all(_before_last(found[name]) == _before_last((ends or {}).get(name))
-                   for name in found):
+            known = ends or {name: [] for name in found}
+            if all(_before_last(found[name]) == _before_last(known[name]) for name in found):
                 return launch, in_full
             ends = found
         return None
@@ -210,9 +210,9 @@ class Estimate:
         return launch, domain.in_full
 
 
-def _before_last(ends: list[int] | None) -> list[int] | None:
+def _before_last(ends: list[int]) -> list[int]:
     """When cores ended that others go on after: the last ones slow down nobody."""
-    return None if ends is None else [end for end in ends if end < max(ends)]
+    return [end for end in ends if end < max(ends)]
 
 
 def cost_of(

@@ -24,6 +24,8 @@ NO_LINE = Unknown("the number of the round, in a way that is no straight line")
 
 ENDLESS = 1 << 62
 """More periods than any run has."""
+FEW = 4
+"""Periods that a quotient has to stay for it to be followed."""
 
 
 class Horizon:
@@ -155,12 +157,17 @@ class Affine:
 
     def _divided(self, other: Any) -> tuple[Any, Any]:
         """Quotient and remainder. Either the step is a multiple of the divisor, or the quotient
-        stays the same for some periods, which is noted."""
+        stays the same for some periods, which is noted. Where these are few, both are no straight
+        line: they may only be places that nobody looks at."""
         if not isinstance(other, int) or other == 0:
             raise NeedsValue(NO_LINE)
         quotient, rest = self.value // other, self.value % other
         if self.step % other == 0:
             return line(quotient, self.step // other, self.level), rest
+        at = abs(now(rest))
+        left = abs(other) - 1 - at if (self.step > 0) == (other > 0) else at
+        if left < FEW * abs(self.step):
+            raise NeedsValue(NO_LINE)
         moved = Affine(rest, self.step, self.level)
         low, high = (0, other - 1) if other > 0 else (other + 1, 0)
         _ = low <= moved, moved <= high

@@ -121,6 +121,7 @@ class Loops:
         insts = engine.insts
         self.heads = heads_of(insts)
         cores = engine.machine.cores
+        self._inside = [self._slots_inside(inst.operation) for inst in self.heads]
         self._visits = [[START] * len(self.heads) for _ in cores]
         self._left = self._visits[0]
         self._tried = -1  # the head of the innermost trial, on its core
@@ -129,6 +130,12 @@ class Loops:
             self.heads[number] = insts[inst.pc] = replace(inst, run=self._watched(number, inst))
         self._bound = [inst for inst in insts if inst.kind is Kind.EXEC]
         self._stripped = [replace(inst, getter=self._getter(inst)) for inst in self._bound]
+
+    def _slots_inside(self, loop: Operation) -> frozenset[int]:
+        """The slots of what a round of a loop makes for itself: the next one makes its own."""
+        slots = self.engine.program.slots
+        made = (value for op in loop.walk()[1:] for value in op.results)
+        return frozenset(slots[value] for value in made if value in slots)
 
     @property
     def is_trying(self) -> bool:
@@ -330,7 +337,8 @@ class Loops:
         they move, and return the next pc; None where it is no instruction that computes numbers, so
         that the trial is over."""
         levels = [trial.level for trial in self.trials]
-        is_number = opaque_results(self.engine, core, self.engine.insts[core.pc], levels)
+        inst, by_place = self.engine.insts[core.pc], self.bridge.is_ordered  # who waits for whom
+        is_number = opaque_results(self.engine, core, inst, levels, windows=not by_place)
         return core.pc + 1 if is_number else None
 
     def give_up(self, why: str) -> None:
@@ -402,8 +410,9 @@ class Loops:
             if any(b - a != step for a, b, step in pairs):
                 return "its FIFOs do not move evenly"
         for core in cores:
-            values = zip(trial.values[core.index], core.slots, strict=True)
-            if not all(agrees(value, last, level) for value, last in values):
+            dead = self._inside[trial.number] if core.index == trial.core else ()
+            values = enumerate(zip(trial.values[core.index], core.slots, strict=True))
+            if not all(agrees(value, last, level) or at in dead for at, (value, last) in values):
                 return "its values do not move evenly"
         if not same_records(self.bridge.model.cores, start, end):
             return "its rounds differ"

@@ -286,10 +286,15 @@ def agrees(start: Any, end: Any, level: int) -> bool:
     return start.__class__ in (bool, str, float, tuple) and start == end
 
 
-def opaque_results(engine: Any, core: Core, inst: Inst, levels: Sequence[int]) -> bool:
+def opaque_results(
+    engine: Any, core: Core, inst: Inst, levels: Sequence[int], *, windows: bool = False
+) -> bool:
     """Let the results of an instruction that needs a number that moves be such that nobody knows
-    how they move; False where it is no instruction that computes numbers."""
+    how they move; False where it is no instruction that computes numbers. `windows`: those that only
+    begin elsewhere may be such, too."""
     results = numbers_of(engine.program, inst)
+    if results is None and windows:
+        results = _window_of(engine, core, inst)
     if not levels or results is None:
         return False
     kept = list(core.slots)
@@ -304,6 +309,17 @@ def opaque_results(engine: Any, core: Core, inst: Inst, levels: Sequence[int]) -
             value = Opaque(value, level)
         core.slots[slot] = value
     return True
+
+
+def _window_of(engine: Any, core: Core, inst: Inst) -> tuple[int, ...] | None:
+    """The slot of a window of a known size; None for anything else."""
+    op, slots = inst.op, engine.program.slots
+    if op is None or not op.has("window"):
+        return None
+    sizes = [o.value for o in op.bound.get("sizes") or () if o.value in slots]
+    if any(moves(core.slots[slots[value]]) for value in sizes):
+        return None
+    return tuple(slots[value] for value in op.results)
 
 
 def times_after(state: State, level: int, periods: int) -> list[Any]:
