@@ -153,13 +153,12 @@ class Estimate:
         """Execute it; with `steady` of a loop that repeats one period. Where something depends on
         rounds that were left out, once more with all of them. Returns the launch, and which loops
         were executed in full, and why, by line."""
-        if not steady:
-            return self._timed(steady=False)
+        if not steady or (self.figures[1] and self.prepared.is_ordered):
+            return self._timed(steady=steady)
         try:
-            launch, in_full = self._timed(steady=True, most=SHORT)
+            return self._timed(steady=True, most=SHORT)
         except BudgetError:
             return self._timed_in_step() or self._timed(steady=True)
-        return launch, in_full
 
     def _timed_in_step(self) -> tuple[Launch, dict[int, str]] | None:
         """The same of cores that share bandwidth and do the same, as far as each goes: the times

@@ -8,6 +8,7 @@ import pytest
 
 import ptosim
 from ptosim.language.same_blocks import difference
+from ptosim.launch import cost
 from ptosim.time.chip import Blocks, at_once
 
 GRID = {"m": 1536, "k": 512, "n": 1536, "rows": 4, "columns": 6}
@@ -155,3 +156,93 @@ def test_the_report_says_how_blocks_were_counted(cli):
                           "--target", "910b4").out)  # fmt: skip
     assert data["blocks"]["at_once"] == 40
     assert data["blocks"]["identical"] is True
+
+
+def same(quick: ptosim.CostReport, full: ptosim.CostReport) -> None:
+    """What is told does not depend on whether rounds were left out."""
+    assert quick.cycles == full.cycles
+    assert (quick.pipes, quick.path, quick.moved()) == (full.pipes, full.path, full.moved())
+    assert [(u.name, u.count) for u in quick.lines] == [(u.name, u.count) for u in full.lines]
+
+
+IN_STEP = """module attributes {pto.target_arch = "a3"} {
+func.func @f(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %tiles: index, %columns: index) attributes {pto.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c512 = arith.constant 512 : index
+  %c65536 = arith.constant 65536 : index
+  %id64 = pto.get_block_idx
+  %id = arith.index_cast %id64 : i64 to index
+  %n64 = pto.get_block_num
+  %blocks = arith.index_cast %n64 : i64 to index
+  %v = pto.make_tensor_view %x, shape = [%c65536, %c65536], strides = [%c65536, %c1] : !pto.tensor_view<?x?xf32>
+  %w = pto.make_tensor_view %y, shape = [%c65536, %c65536], strides = [%c65536, %c1] : !pto.tensor_view<?x?xf32>
+  %a0 = arith.constant 0 : i64
+  %t = pto.alloc_tile addr = %a0 : !pto.tile_buf<vec, 8x512xf32>
+  pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]
+  scf.for %i = %id to %tiles step %blocks {
+    %r = arith.divui %i, %columns : index
+    %c = arith.remui %i, %columns : index
+    %row = arith.muli %r, %c8 : index
+    %column = arith.muli %c, %c512 : index
+    %p = pto.partition_view %v, offsets = [%row, %column], sizes = [%c8, %c512] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<8x512xf32>
+    %q = pto.partition_view %w, offsets = [%row, %column], sizes = [%c8, %c512] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<8x512xf32>
+    pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]
+    pto.tload ins(%p : !pto.partition_tensor_view<8x512xf32>) outs(%t : !pto.tile_buf<vec, 8x512xf32>)
+    pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]
+    pto.wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]
+    pto.texp ins(%t : !pto.tile_buf<vec, 8x512xf32>) outs(%t : !pto.tile_buf<vec, 8x512xf32>)
+    pto.set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]
+    pto.wait_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]
+    pto.tstore ins(%t : !pto.tile_buf<vec, 8x512xf32>) outs(%q : !pto.partition_tensor_view<8x512xf32>)
+    pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]
+  }
+  pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]
+  return
+}
+}"""
+
+
+@pytest.mark.parametrize(
+    ("tiles", "blocks", "bandwidth"), [(12 * 80 + 7, 12, 240), (3 * 200 + 2, 3, 100), (900, 9, 50)]
+)
+def test_blocks_that_do_the_same_for_longer_leave_out_rounds(
+    monkeypatch: pytest.MonkeyPatch, tiles: int, blocks: int, bandwidth: int
+) -> None:
+    """Tiles are dealt out to blocks that share bandwidth: all go in step, and whoever has a tile
+    more has more bandwidth for it. Everything told is what executing every round tells."""
+    monkeypatch.setattr(cost, "SHORT", 50)
+    made = ptosim.load(IN_STEP, sync="manual", level=3)
+    args = {"tiles": tiles, "columns": 7}
+    what_if = {"bandwidth": bandwidth, "machine.write_total.gib_per_second": bandwidth}
+    quick, full = (
+        made.cost(args=args, block_num=blocks, what_if=what_if, steady=steady)
+        for steady in (True, False)
+    )
+    assert quick.repeats
+    assert not quick.in_full
+    same(quick, full)
+    assert any("shared bandwidth" in use.stalls for use in quick.pipes)
+
+
+def test_blocks_that_are_not_in_step_share_bandwidth_round_by_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Block b begins with b rounds of something else: when they transfer differs."""
+    monkeypatch.setattr(cost, "SHORT", 50)
+    ahead = """  scf.for %k = %c0 to %id step %c1 {
+    pto.texp ins(%t : !pto.tile_buf<vec, 8x512xf32>) outs(%t : !pto.tile_buf<vec, 8x512xf32>)
+  }
+  pto.set_flag[<PIPE_V>, <PIPE_MTE2>, <EVENT_ID1>]
+  pto.wait_flag[<PIPE_V>, <PIPE_MTE2>, <EVENT_ID1>]
+"""
+    at = IN_STEP.index("  pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>")
+    made = ptosim.load(IN_STEP[:at] + ahead + IN_STEP[at:], sync="manual", level=3)
+    quick, full = (
+        made.cost(args={"tiles": 402, "columns": 7}, block_num=4, what_if={"bandwidth": 90},
+                  steady=steady)
+        for steady in (True, False)
+    )  # fmt: skip
+    assert not quick.repeats
+    same(quick, full)
