@@ -311,7 +311,9 @@ class CoreTimer(Records):
     def conduct(self) -> Hashable:
         """Return what the core executes, and when: equal for cores that do the same."""
         sites = tuple((s.site.pc, s.pipe, s.cost.cycles) for s in self.steps)
-        again = tuple((r.first, r.count, r.starts.tobytes()) for o in self.repeats for r in o.tree())
+        again = tuple(
+            (r.first, r.count, r.starts.tobytes()) for o in self.repeats for r in o.tree()
+        )
         return hash(sites), self.starts.tobytes(), self.ends.tobytes(), again
 
     @property
