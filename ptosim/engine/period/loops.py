@@ -44,6 +44,7 @@ from ptosim.engine.period.state import (
 from ptosim.engine.timed.operand_shapes import is_micro
 from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.ground.errors import LimitError
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass, replace
 from ptosim.machine.affine import (
     Horizon,

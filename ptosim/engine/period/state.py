@@ -290,8 +290,8 @@ def opaque_results(
     engine: Any, core: Core, inst: Inst, levels: Sequence[int], *, windows: bool = False
 ) -> bool:
     """Let the results of an instruction that needs a number that moves be such that nobody knows
-    how they move; False where it is no instruction that computes numbers. `windows`: those that only
-    begin elsewhere may be such, too."""
+    how they move; False where it is no instruction that computes numbers. `windows`: those that
+    only begin elsewhere may be such, too."""
     results = numbers_of(engine.program, inst)
     if results is None and windows:
         results = _window_of(engine, core, inst)

@@ -187,16 +187,16 @@ class InStep:
         up to its own last transfer, and one pipe of it does."""
         for name in self.pools:
             of_core = {core.conduct(): core for core in cores}.values()
-            columns = [c for core in of_core if (c := _transfers(core, name)) is None or c.size]
-            if any(column is None for column in columns):
-                return False
-            longest = max(columns, key=len, default=())
-            if not all(np.array_equal(c, longest[: len(c)]) for c in columns):
+            columns = [_transfers(core, name) for core in of_core]
+            known = [column for column in columns if column is not None]
+            longest = max(known, key=len, default=np.empty((0, 2)))
+            alike = all(np.array_equal(column, longest[: len(column)]) for column in known)
+            if not alike or len(known) < len(columns):
                 return False
         return True
 
 
-def _transfers(core: CoreTimer, name: str) -> Any:
+def _transfers(core: CoreTimer, name: str) -> np.ndarray | None:
     """Starts and ends of the transfers of a core in a pool, in their order; None if several pipes
     transfer, or they are too many to be compared."""
     found, pipes, count = [], set(), 0
