@@ -24,19 +24,20 @@ NO_LINE = Unknown("the number of the round, in a way that is no straight line")
 
 ENDLESS = 1 << 62
 """More periods than any run has."""
-FEW = 4
-"""Periods that a quotient has to stay for it to be followed."""
 
 
 class Horizon:
     """For how many periods from now on every comparison so far turns out the same, by level."""
 
     levels: list[int] = []  # noqa: RUF012 - of the periods that are being executed
+    few: int = 0
+    """Periods that a quotient has to stay for it to be followed."""
 
     @classmethod
-    def begin(cls) -> int:
+    def begin(cls, few: int = 0) -> int:
         """Begin a period inside of those that are being executed; return its level."""
         cls.levels.append(ENDLESS)
+        cls.few = few
         return len(cls.levels)
 
     @classmethod
@@ -166,7 +167,7 @@ class Affine:
             return line(quotient, self.step // other, self.level), rest
         at = abs(now(rest))
         left = abs(other) - 1 - at if (self.step > 0) == (other > 0) else at
-        if left < FEW * abs(self.step):
+        if left < Horizon.few * abs(self.step):
             raise NeedsValue(NO_LINE)
         moved = Affine(rest, self.step, self.level)
         low, high = (0, other - 1) if other > 0 else (other + 1, 0)

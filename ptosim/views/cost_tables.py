@@ -9,12 +9,13 @@ from types import MappingProxyType
 
 from ptosim.ground.isa.costs import CONFIDENCES, error_of
 from ptosim.launch.program import LoadedProgram
-from ptosim.time.pipes.records import Times
+from ptosim.time.pipes.records import busy_until
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.equal_cores import alike_cores, by_core, of_all
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.figures import PipeUse, Use
+from ptosim.time.report.launch_times import rates_over_time
 from ptosim.time.report.totals import CostReport
 from ptosim.views.table import SHOWN, Part, Table, number, table
 from ptosim.views.text import DOUBT, Text
@@ -30,8 +31,8 @@ all."""
 
 
 def timeline(report: CostReport, suffix: str, room: int) -> Table:
-    """Return a row for each pipe of each core, equal cores in one: when it is busy. The table fits
-    into `room` columns."""
+    """Return a row for each pipe of each core, equal cores in one: when it is busy; and how much of
+    what L2 and HBM give all cores draw. The table fits into `room` columns."""
     alike = alike_cores(report)
     names = max((len(each.name) for each in alike), default=0)
     width = min(max(room - names - 12, NARROW), WIDTH)  # less the pipe, and what is between
@@ -39,9 +40,13 @@ def timeline(report: CostReport, suffix: str, room: int) -> Table:
         (each.name, PIPES[pipe], Text(lane(each.of, pipe, report.span, width), "cyan"))
         for each in alike
         for pipe in sorted({step.pipe for step in each.of.steps})
+    ][:SHOWN]
+    rates = rates_over_time(report, width).items()
+    rows += [
+        ("all", name, Text("".join(map(_shade, of)), "magenta")) for name, of in rates if any(of)
     ]
     columns = ("core", "pipe", _scale(report, width))
-    return table(f"timeline{suffix}", columns, rows, essential=columns, shown=SHOWN)
+    return table(f"timeline{suffix}", columns, rows, essential=columns)
 
 
 def _scale(report: CostReport, width: int) -> str:
@@ -58,20 +63,9 @@ def lane(core: CoreTimer, pipe: int, total: int, width: int = WIDTH) -> str:
         last = end + sum(more * moved for more, moved in times)
         for column in range(int(start / each), min(int((last - 1) / each) + 1, width)):
             low, high = column * each - start, (column + 1) * each - start
-            busy[column] += _busy(high, end - start, times) - _busy(low, end - start, times)
+            more = busy_until(high, end - start, times) - busy_until(low, end - start, times)
+            busy[column] += more
     return "".join(_shade(b / each) for b in busy)
-
-
-def _busy(until: float, length: int, times: Times) -> float:
-    """The cycles until then, from its first start on, that a pipe was busy with something."""
-    if until <= 0:
-        return 0.0
-    if not times:
-        return min(until, length)
-    (more, moved), *inner = times
-    count = min(int(until // moved), more) if moved else more
-    whole = length * prod(rounds + 1 for rounds, _ in inner)
-    return count * whole + _busy(until - count * moved, length, tuple(inner))
 
 
 def _shade(share: float) -> str:
@@ -91,9 +85,27 @@ def roofline(report: CostReport, suffix: str) -> Table:
         share = roof.achieved / roof.attainable if roof.attainable else 0.0
         numbers = (roof.intensity, roof.ridge, roof.ceiling, roof.attainable, roof.achieved)
         rows.append((roof.unit, *numbers, share, roof.bound))
+    rows += _memory_roofs(report) if rows else ()
     title = f"roofline{suffix}: operations (ops) a cycle; ceilings are its own operations'"
     drop = ["ridge", "of it"]
     return table(title, columns, rows, essential=["unit"], drop=drop)
+
+
+def _memory_roofs(report: CostReport) -> Iterator[tuple[object, ...]]:
+    """The same of what all cores have in common, L2 and HBM: operations of the whole launch."""
+    times, blocks = report.times, report.blocks
+    work = report.work * (blocks.count if blocks.is_one_for_all else 1)
+    achieved = work / max(report.cycles, 1)
+    for name, moved, us in (
+        ("L2", times.l2_bytes, times.l2_us),
+        ("HBM", times.hbm_bytes, times.hbm_us),
+    ):
+        if moved and us:
+            most = work / (us * report.mhz)
+            drawn = (
+                f"{moved / (report.cycles / report.mhz) / 1e6:.2f} of {moved / us / 1e6:.2f} TB/s"
+            )
+            yield name, work / moved, None, None, most, achieved, achieved / most, drawn
 
 
 def hints(report: CostReport, suffix: str) -> Table:
@@ -409,15 +421,22 @@ def _without_core(use: PipeUse) -> tuple[object, ...]:
     return use.pipe, use.operations, use.busy, tuple(sorted(use.stalls.items()))
 
 
+def _sharing(report: CostReport) -> int:
+    """How many cores transfer at a time."""
+    cores = len({core for step, _, core in report.executed if step.cost.moved is not None})
+    blocks = report.blocks
+    return cores * blocks.at_once // (1 if blocks.is_one_for_all else max(blocks.count, 1))
+
+
 def path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
     shares = (number("times"), number("cycles"), number("share", ".1%"))
+    found, total = report.path_shares, max(report.span, 1)
+    rows = [(r.op, r.line or "", r.pipe, r.count, r.cycles, r.cycles / total) for r in found]
+    if any(r.shared for r in found):  # of what all cores share
+        shares = (*shares, number(f"shared by {_sharing(report)} cores"))
+        rows = [(*row, r.shared or "") for row, r in zip(rows, found, strict=True)]
     columns = ("operation", ">line", "pipe", *shares)
-    total = max(report.span, 1)
-    rows = [
-        (r.op, r.line or "", r.pipe, r.count, r.cycles, r.cycles / total)
-        for r in report.path_shares
-    ]
     title = f"critical path{suffix}: what the total consists of"
     return table(
         title, columns, rows, essential=["operation"], drop=["times", "share"], shown=SHOWN

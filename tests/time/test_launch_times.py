@@ -8,6 +8,7 @@ import json
 import pytest
 
 import ptosim
+from ptosim.time.report.launch_times import rates_over_time
 from tests.support.paths import DATA as TREE
 
 DATA = TREE / "public_kernels"
@@ -121,3 +122,14 @@ def test_three_times_of_a_launch() -> None:
 def test_what_a_start_is() -> None:
     with pytest.raises(ptosim.UsageError, match="warm or cold"):
         cost("s043", start="hot")
+
+
+def test_rates_over_time_are_the_bytes_of_the_launch() -> None:
+    """Every byte that cores transfer goes through L2 at some time, and those of HBM through it: the
+    rates of all parts of the time, times what both give, are the bytes that the account has."""
+    for row in ("s028", "s012"):
+        report = cost(row, start="cold")
+        found, times = rates_over_time(report, 37), report.times
+        for name, us in (("L2", times.l2_us), ("HBM", times.hbm_us)):
+            drawn = sum(found[name]) / 37 * report.span / report.mhz
+            assert drawn == pytest.approx(us / report.blocks.waves, rel=1e-6), (row, name)

@@ -82,6 +82,13 @@ def test_hints_name_what_costs(cli):
     assert {"unit", "intensity", "bound"} <= set(report["roofline"][0])
 
 
+def test_roofline_of_blocks_that_do_the_same():
+    """One block was timed for all: its operations and bytes, whose quotient is the same for each."""
+    one, many = (loaded(added("a2a3")).cost(block_num=n).roofline[0] for n in (1, 48))
+    assert (many.work, many.bytes, many.intensity) == (one.work, one.bytes, one.intensity)
+    assert many.achieved <= many.attainable
+
+
 def test_a_pipe_that_nothing_takes_over_from_bounds_the_roofline():
     """The same bytes through one pipe or through two at once: the busiest pipe is the bandwidth."""
     roof = loaded(added("a2a3")).cost().roofline[0]

@@ -64,6 +64,8 @@ from ptosim.time.pipes.state import Walk, Writing
 from ptosim.time.pipes.steps import MOST_TIME
 from ptosim.time.pipes.timers import CoreTimer
 
+FEW_PERIODS = 4
+"""Periods that a quotient has to stay for it to be followed: else it is a place or nothing."""
 LEAST_PERIODS = 2
 """Periods that have to be left out for a jump to pay."""
 
@@ -248,7 +250,7 @@ class Loops:
         if not same_records(timers, before, last):
             self._wait(core.index, number, "its rounds differ")
             return
-        level = Horizon.begin()
+        level = Horizon.begin(FEW_PERIODS)
         fifos = fifo_gains(engine, states)
         assert fifos is not None
         outer = self.trials[-1].probes if self.trials else [None] * len(self.bridge.orders)

@@ -27,9 +27,8 @@ from ptosim.machine.affine import now
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import GmView
 from ptosim.time.chip import at_once
-from ptosim.time.laws.cost import Cost, Stage
+from ptosim.time.laws.cost import SHARED, Cost, Stage
 
-STAGE = "from HBM"
 MIB = 1 << 20
 
 
@@ -87,7 +86,7 @@ class SharedMemory:
         if round(more) <= 0:
             return cost
         row = self.table["machine.fill"]
-        name = STAGE if moved.direction == "read" else "to HBM"
+        name = SHARED[moved.direction == "write"]
         return cost.longer(Stage(name, more, 0, row.confidence))
 
     # -- cores -------------------------------------------------------------------------------------

@@ -10,6 +10,10 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.time.laws.shapes import OpShape, TileShape, VectorWork
 
 
+SHARED = ("from HBM", "to HBM")
+"""Stages that a read and a write have because all cores share HBM."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A part of an operation: vector instructions, a transfer, a start-up.

@@ -292,6 +292,19 @@ def _times(
     yield from ((place, _of_place(place, around)) for place in range(known, places.stop))
 
 
+def busy_until(until: float, length: int, times: Times) -> float:
+    """Return the cycles until then, from its first start on, that a pipe was busy with something
+    that takes so long, each time that it was executed."""
+    if until <= 0:
+        return 0.0
+    if not times:
+        return min(until, length)
+    (more, moved), *inner = times
+    count = min(int(until // moved), more) if moved else more
+    whole = length * prod(rounds + 1 for rounds, _ in inner)
+    return count * whole + busy_until(until - count * moved, length, tuple(inner))
+
+
 def _of_place(place: int, around: Sequence[Repeat]) -> Times:
     return tuple((repeat.count, repeat.moved(place)) for repeat in around)
 

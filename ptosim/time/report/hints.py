@@ -207,7 +207,7 @@ class Roof:
 
 def rooflines(report: Figures) -> list[Roof]:
     """Return the position of every unit that computed something."""
-    moved = sum(report.moved().values())
+    moved = sum(m.bytes * count for m, count in report.movements())  # of the blocks that were timed
     moving = _rates(report, lambda step: step.cost.moved.bytes if step.cost.moved else 0)
     bandwidth = sum(moving)
     found = []

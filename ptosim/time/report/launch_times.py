@@ -15,6 +15,7 @@ from typing import Any
 
 from ptosim.ground.isa.costs import GIB, limit_spreads
 from ptosim.ground.records import dataclass
+from ptosim.time.pipes.records import busy_until
 from ptosim.time.report.figures import COLD, Figures
 
 MIB = 1 << 20
@@ -151,6 +152,48 @@ def from_hbm(report: Figures, start: str) -> float:
     over = touched.unique / size - kept
     stays = kept * size * exp(-l2["beyond"] * over) if over > 0 else touched.unique
     return max(far - stays, 0.0)
+
+
+def rates_over_time(report: Figures, columns: int) -> dict[str, list[float]]:
+    """Return how much of what L2 and HBM give the cores that run at a time draw in so many parts of
+    the makespan; more than 1 where they ask for more than there is. Lines that come from HBM are
+    spread over all transfers."""
+    touched, moved = report.footprint, report.moved()
+    every = touched.fetched + touched.returned
+    far = from_hbm(report, report.start) / every if every else 0.0
+    of_all = {"read": touched.fetched * far, "write": touched.returned * far}
+    found = {
+        L2: (_rate(report, "machine.l2"), dict.fromkeys(of_all, 1.0)),
+        HBM: (
+            _rate(report, "machine.hbm") * _share(report),
+            {d: of_all[d] / moved[d] if moved[d] else 0.0 for d in of_all},
+        ),
+    }
+    each = max(report.span, 1) / columns
+    drawn = {direction: [0.0] * columns for direction in of_all}
+    for core in report.model.cores:
+        ends = core.ends
+        for place, times in core.times():
+            step = core.steps[place]
+            if step.cost.moved is None:
+                continue
+            start, length = core.starts[place], max(ends[place] - core.starts[place], 1)
+            last = start + length + sum(more * by for more, by in times)
+            row = drawn[step.cost.moved.direction]
+            for at in range(int(start / each), min(int((last - 1) / each) + 1, columns)):
+                low, high = at * each - start, (at + 1) * each - start
+                busy = busy_until(high, length, times) - busy_until(low, length, times)
+                row[at] += step.cost.moved.bytes * busy / length
+    blocks = report.blocks
+    alike = blocks.at_once if blocks.is_one_for_all else 1
+    us = each / report.mhz / alike
+    return {
+        name: [
+            sum(part[d] * drawn[d][at] for d in drawn) / us / rate if rate < inf else 0.0
+            for at in range(columns)
+        ]
+        for name, (rate, part) in found.items()
+    }
 
 
 def _rate(report: Figures, name: str) -> float:

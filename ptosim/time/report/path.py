@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.time.laws.cost import SHARED
 from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.records import Path, Repeat, cause_of
 from ptosim.time.pipes.steps import PIPES
@@ -30,13 +31,15 @@ class PathPart:
 
 @dataclass(slots=True)
 class PathShare:
-    """What the executions of one instruction contribute to the path: how many, and cycles."""
+    """What the executions of one instruction contribute to the path: how many, and cycles; of
+    them `shared` because cores share bandwidth."""
 
     op: str
     line: int
     pipe: str
     count: int
     cycles: int
+    shared: int = 0
 
 
 class Item(NamedTuple):
@@ -130,11 +133,23 @@ def path_shares(model: TimingModel) -> list[PathShare]:
                 share = shares[key] = PathShare(key[0], key[1], PIPES[step.pipe], 0, 0)
             share.count += times
             share.cycles += (end - start) * times
+            share.shared += _waited(core, record, end - start) * times
         first = start_of(again)
     found = list(shares.values())
     if first > 0:
         found.append(PathShare("scalar unit", 0, "S", 1, first))
     return sorted(found, key=lambda share: -share.cycles)
+
+
+def _waited(core: CoreTimer, record: int, cycles: int) -> int:
+    """How many cycles of a transfer on the path are those that it takes longer as others transfer
+    at the same time."""
+    step = core.step(record)
+    cost = step.cost
+    if cost.moved is None:
+        return 0
+    from_hbm = sum(stage.cycles for stage in cost.stages if stage.name in SHARED)
+    return min(round(from_hbm) + core.end(record) - core.start(record) - cost.busy, cycles)
 
 
 def walk(model: TimingModel) -> Iterator[Again]:
