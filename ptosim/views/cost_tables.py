@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from math import prod
 from types import MappingProxyType
 
 from ptosim.ground.isa.costs import CONFIDENCES, error_of

@@ -9,7 +9,6 @@ from ptosim.ground.isa.costs import CostEntry, CostRow, CostTable, lowest_confid
 from ptosim.ground.records import dataclass, replace
 from ptosim.time.laws.shapes import OpShape, TileShape, VectorWork
 
-
 SHARED = ("from HBM", "to HBM")
 """Stages that a read and a write have because all cores share HBM."""
 
