@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.overlay import overlay_text
@@ -22,6 +23,7 @@ from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import READING, group, inputs, option, several, switch
 from ptosim.shell.terminal import Terminal
+from ptosim.time.report.totals import CostReport
 from ptosim.views.calibration import calibration_report, notes
 from ptosim.views.report import Report, Section
 from ptosim.views.text import Text
@@ -46,7 +48,11 @@ values. `ptosim cost FILE --costs board.toml` takes what -o writes."""
         ),
         option("--kit", metavar="DIR", help="write the calibration kit of the chip into DIR"),
         switch("--check", help="compare only: no figure is changed, nothing written"),
-        several("--program", "FILE", "the program of a kernel in the tables"),
+        several(
+            "--program", "FILE",
+            "the program of a kernel in the tables; with --kit a program, or a folder of "
+            "some, that the kit is for: launches that narrow its bar most come first",
+        ),
         option("--costs", metavar="FILE", help="start from the figures of a board"),
         inputs("time"),
         option("--block-num", type=int, metavar="N", help="blocks (default: the table's)"),
@@ -64,7 +70,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     if options.kit is not None:
         if tables or options.overlay or options.check:
             raise UsageError("--kit writes the kit only: give its table, when it has times, alone")
-        return _kit(options.kit, _prepared(options, [])[1])
+        return _kit(options, terminal)
     if not tables:
         raise UsageError("give a TABLE of your board, or --kit DIR to write the kernels for one")
     kernels, table = _prepared(options, tables)
@@ -81,15 +87,61 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     return calibration_report(found)
 
 
-def _kit(folder: str, table: CostTable) -> Report:
-    names = write_kit(folder, table)
+def _kit(options: argparse.Namespace, terminal: Terminal) -> Report:
+    folder, (target, *others) = options.kit, launching.targets(options.target)
+    if others:
+        raise UsageError("--kit takes one --target: it is of one chip")
+    named = check_target_word(target or DEFAULT_TARGET)
+    table = chosen_table(named.chip or named.architecture, options.costs)
+    with terminal.busy("timing the programs that the kit is for"):
+        reports, left_out = _timed(options, table)
+        names, untold = write_kit(folder, table, reports)
     programs = len(names) - 2
     text = (
         f"{folder}: {programs} programs for the {table.chip}, {names[0]} with the launches to "
         f"time, {names[1]} that fills it in with a launcher of yours\n"
         f"then: ptosim calibrate {Path(folder) / names[0]} -o board.toml"
     )
-    return Report([Section("", [Text(text)])], lambda: {"folder": folder, "files": names})
+    parts = [Text(text)]
+    if reports:
+        parts.append(Text(f"first come the launches that tell most of {len(reports)} programs"))
+    if untold:
+        parts.append(Text(f"no launch tells: {', '.join(untold)}; a profiler's table does"))
+    parts += [Text(f"not timed: {file}: {why}") for file, why in left_out.items()]
+    told = {"for": len(reports), "not_told": untold, "not_timed": left_out}
+    return Report(
+        [Section("", parts)],
+        lambda: {"folder": folder, "files": names, **(told if reports else {})},
+    )
+
+
+def _timed(
+    options: argparse.Namespace, table: CostTable
+) -> tuple[list[CostReport], dict[str, str]]:
+    """The programs of `--program`, files or folders, as their sidecars launch them; of those that
+    are not timed, why. Raises UsageError if none is."""
+    files = []
+    for word in options.program:
+        inside = sorted(Path(word).rglob("*.pto")) if os.path.isdir(word) else [word]
+        files += map(str, inside)
+    reports, left_out = list[CostReport](), dict[str, str]()
+    for file in files:
+        try:
+            choices = replace(launching.choices(options, file), target=table.chip.lower())
+            reports.append(
+                choices.program().cost(
+                    entry=choices.entry,
+                    args=choices.arguments(),
+                    costs=table,
+                    **choices.run_options("block_num", "ranks", "max_instructions"),
+                )
+            )
+        except PtosimError as problem:
+            left_out[file] = str(problem).partition("\n")[0].removeprefix(f"{file}:")
+    if options.program and not reports:
+        why = "; ".join(f"{file}: {why}" for file, why in left_out.items())
+        raise UsageError(f"no program that the kit is for can be timed: {why or 'there is none'}")
+    return reports, left_out
 
 
 def _prepared(options: argparse.Namespace, tables: Sequence[str]) -> tuple[list[Kernel], CostTable]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.overlay import read_overlay
+from ptosim.launch.analysis.calibrate import kit
 from ptosim.launch.analysis.calibrate.boards import (
     fitted_launches,
     launch_rows,
@@ -22,6 +24,7 @@ from ptosim.launch.analysis.calibrate.boards import (
 )
 from ptosim.launch.analysis.calibrate.calibration import calibrate
 from ptosim.launch.analysis.calibrate.kit import kit_rows, table_text, write_kit
+from tests.support.paths import PROGRAMS
 
 CHIP = "910B2"
 HIDDEN = {
@@ -132,7 +135,7 @@ def test_the_overlay_is_taken_by_cost(board: Path, tmp_path: Path, cli) -> None:
 def test_every_program_of_the_kit_is_right(tmp_path: Path) -> None:
     """For both architectures; what is not defined is what nobody wrote into UB before."""
     for chip in ("910B3", "950DT"):
-        names = write_kit(tmp_path / chip, cost_table(chip))
+        names, _ = write_kit(tmp_path / chip, cost_table(chip))
         for name in names:
             if name.endswith(".pto"):
                 found = ptosim.check(str(tmp_path / chip / name), target=chip.lower())
@@ -158,6 +161,43 @@ def test_a_wrong_cell_is_a_sentence(tmp_path: Path, row: str, message: str) -> N
     path.write_text(f"program,chip,blocks,args,start,meaning,us\n{row}\n")
     with pytest.raises(UsageError, match=message):
         calibrate([path], cost_table(CHIP), check=True)
+
+
+def test_a_kit_is_ordered_by_what_carries_the_programs_it_is_for(
+    tmp_path: Path, cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First comes what tells most of the bars of these programs: of products a product, of a copy
+    how it is loaded. What no launch tells is named, and so is a program that cannot be timed."""
+    words = ("empty.pto", "copy_16k.pto", "drain_64x64.pto", "product.pto")
+    every = list(kit_rows(cost_table(CHIP)))
+    few = [next(r for r in every if r.program == w and r.blocks == 1) for w in words]
+    monkeypatch.setattr(kit, "kit_rows", lambda table: iter(few))
+
+    def ordered(name: str, *programs: str) -> tuple[list[str], dict[str, Any]]:
+        folder = tmp_path / name
+        options = [word for each in programs for word in ("--program", each)]
+        done = cli(
+            "calibrate", "--kit", str(folder), "--target", CHIP, *options, "--format", "json"
+        )
+        assert done.code == 0, done.err
+        rows = csv.DictReader((folder / "kit.csv").read_text().splitlines())
+        return [row["program"] for row in rows], json.loads(done.out)
+
+    assert ordered("any")[0] == list(words)
+    broken = tmp_path / "programs"
+    broken.mkdir()
+    (broken / "a.pto").write_text((PROGRAMS / "cube" / "gemm_f16.pto").read_text())
+    (broken / "b.pto").write_text("no program")
+    products, told = ordered("products", str(broken))
+    assert sorted(products) == sorted(words)
+    assert products.index("product.pto") < products.index("copy_16k.pto")
+    assert (told["for"], list(told["not_timed"])) == (1, [str(broken / "b.pto")])
+    copies, told = ordered("copies", "@basics/softmax")
+    assert copies.index("copy_16k.pto") < copies.index("product.pto")
+    assert "row_reduce" in told["not_told"]
+    alone = cli("calibrate", "--kit", str(tmp_path / "none"), "--program", str(broken / "b.pto"))
+    assert alone.code == 2
+    assert "no program that the kit is for can be timed" in alone.err
 
 
 def test_a_kit_with_times_is_not_overwritten(tmp_path: Path, cli) -> None:

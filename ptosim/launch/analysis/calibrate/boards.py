@@ -224,7 +224,7 @@ def _row(
     what_if = {}
     if "buffers" in words.get("what_if", ""):
         what_if = {"buffers": 1.0}
-    program = _program(found, place, words["program"], programs, table)
+    program = launched(found.path.parent, place, words["program"], programs, table)
 
     def timed(figures: CostTable | None) -> CostReport:
         return program.cost(
@@ -250,14 +250,16 @@ def _number(place: str, name: str, text: str) -> float:
     return value
 
 
-def _program(
-    found: Launches, place: str, name: str, programs: dict[str, Any], table: CostTable
+def launched(
+    folder: Path, place: str, name: str, programs: dict[str, Any], table: CostTable
 ) -> Any:
+    """Return the program of a row, of those that are loaded or from the folder of the table. Raises
+    UsageError, with the place of the row, where there is none."""
     from ptosim.language.frontend import FrontOptions, run_frontend
     from ptosim.launch.program import LoadedProgram
 
     if name not in programs:
-        file = name if name.startswith("@") else str(found.path.parent / name)
+        file = name if name.startswith("@") else str(folder / name)
         try:
             front = run_frontend(open_source(file), FrontOptions(table.chip.lower()))
         except UsageError as problem:

@@ -3,7 +3,8 @@
 Each program does one thing: nothing, move bytes at three mixes of reads and writes, move them in
 pieces of one size or rows of one length, multiply, drain an accumulator. The blocks of a launch do
 the same work, on neighbouring parts. A row of the table is a launch; its time goes into the column
-`us`. The rows come in the order in which they narrow bars most."""
+`us`. The rows come in the order in which they narrow bars most: those of any program, or of those
+that the kit is for."""
 
 from __future__ import annotations
 
@@ -11,12 +12,16 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
-from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.isa.costs import CostTable, limit_spreads
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import NamedTuple
+from ptosim.launch.analysis.calibrate.boards import launched
+from ptosim.time.report.launch_times import HBM, L2, LAUNCH
+from ptosim.time.report.totals import CostReport
 
 TABLE, SCRIPT = "kit.csv", "launch.py"
 COLUMNS = ("program", "chip", "blocks", "args", "start", "meaning", "us", "what", "buffers")
@@ -48,9 +53,13 @@ class Row(NamedTuple):
     meaning: str = "device"
 
 
-def write_kit(folder: str | Path, table: CostTable) -> list[str]:
-    """Write the kit for a chip into a folder and return the names of its files. Raises UsageError
-    if a table of measured times is already there."""
+def write_kit(
+    folder: str | Path, table: CostTable, programs_: Sequence[CostReport] = ()
+) -> tuple[list[str], list[str]]:
+    """Write the kit for a chip into a folder; return the names of its files, and of the laws that
+    may be off in some programs and that no launch of the kit tells. The launches that tell most of
+    the time of these programs come first. Raises UsageError if a table of measured times is already
+    there."""
     folder = Path(folder)
     rows = list(kit_rows(table))
     path = folder / TABLE
@@ -62,8 +71,55 @@ def write_kit(folder: str | Path, table: CostTable) -> list[str]:
     for name in used:
         write_file(folder / name, texts[name])
     write_file(folder / SCRIPT, _SCRIPT)
+    untold: list[str] = []
+    if programs_:
+        rows, untold = _in_order(folder, rows, table, programs_)
     write_file(path, table_text(rows, table.chip))
-    return [TABLE, SCRIPT, *used]
+    return [TABLE, SCRIPT, *used], untold
+
+
+def _in_order(
+    folder: Path, rows: Sequence[Row], table: CostTable, programs_: Sequence[CostReport]
+) -> tuple[list[Row], list[str]]:
+    """Rows in the order in which they narrow the bars of some programs most: again and again the
+    one whose time is most of what may still be off in these; what it tells counts half from then
+    on."""
+    off: dict[str, float] = {}
+    for report in programs_:
+        for name, (share, spread) in _told_by(report).items():
+            off[name] = off.get(name, 0.0) + share * spread
+    loaded: dict[str, Any] = {}
+    told = []
+    for row in rows:
+        program = launched(folder, row.program, row.program, loaded, table)
+        report = program.cost(args=row.args, block_num=row.blocks, start=row.start, costs=table)
+        told.append({name: share for name, (share, _) in _told_by(report).items()})
+    untold = [name for name in off if not any(name in one for one in told)]
+    left, found = list(range(len(rows))), []
+    while left:
+        gains = [sum(off.get(name, 0.0) * share for name, share in told[at].items()) for at in left]
+        best = left.pop(max(range(len(left)), key=gains.__getitem__))
+        found.append(rows[best])
+        for name, share in told[best].items():
+            off[name] = off.get(name, 0.0) * (1 - share / 2)
+    return found, sorted(untold, key=off.__getitem__, reverse=True)
+
+
+def _told_by(report: CostReport) -> dict[str, tuple[float, float]]:
+    """What the time of a launch is made of, laws of the critical path or L2, HBM and the head: the
+    share of each, and how far it may be off."""
+    times, spreads = report.times, limit_spreads()
+    head = times.head_us / times.device.us if times.device.us else 0.0
+    found = {LAUNCH: (head, spreads[LAUNCH])}
+    if times.limit in (L2, HBM):
+        found[times.limit] = 1 - head, spreads[times.limit]
+        return found
+    parts = report.error_bar.parts
+    total = sum(part.cycles for part in parts) or 1
+    for part in parts:
+        share, spread = found.get(part.name, (0.0, 0.0))
+        found[part.name] = share + (1 - head) * part.cycles / total, max(spread, part.spread)
+    return found
 
 
 def table_text(rows: list[Row], chip: str) -> str:
