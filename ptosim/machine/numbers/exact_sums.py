@@ -164,11 +164,20 @@ def _close(
     """Put exact sums where `wide` leaves elements of the result open."""
     if np.count_nonzero(wide) <= max(1, wide.size >> 11):
         return _one_by_one(left, right, result, wide)
-    for close in (_of_whole_numbers, _by_magnitudes):
-        close(left, right, total, lengths, result, wide)
-        if _few(wide):
-            return _one_by_one(left, right, result, wide)
+    _of_whole_numbers(left, right, total, lengths, result, wide)
+    if not _few(wide) and _help(left, right, total, wide):
+        _by_magnitudes(left, right, total, result, wide)
+    if _few(wide):
+        return _one_by_one(left, right, result, wide)
     return _by_slices(left, right, result, wide)
+
+
+def _help(left: np.ndarray, right: np.ndarray, total: np.ndarray, wide: np.ndarray) -> bool:
+    """True if narrower intervals leave few elements open in some of the rows."""
+    some = slice(None, None, max(len(left) // 8, 1))
+    still = wide[some].copy()
+    _by_magnitudes(left[some], right, total[some], np.empty(still.shape, np.float32), still)
+    return int(np.count_nonzero(still)) <= still.size >> 3
 
 
 def _of_whole_numbers(
@@ -196,15 +205,9 @@ def _whole(factor: np.ndarray, length: np.ndarray) -> np.ndarray:
 
 
 def _by_magnitudes(
-    left: np.ndarray,
-    right: np.ndarray,
-    total: np.ndarray,
-    lengths: Lengths,
-    result: np.ndarray,
-    wide: np.ndarray,
+    left: np.ndarray, right: np.ndarray, total: np.ndarray, result: np.ndarray, wide: np.ndarray
 ) -> None:
     """Close what a narrower interval closes, of the sum of magnitudes itself."""
-    del lengths
     off = multiply(np.abs(left), np.abs(right))
     off *= _part(left.shape[1]) * _SLACK
     ends = [np.empty(total.shape, np.float32) for _ in range(2)]
@@ -267,7 +270,7 @@ def _by_slices(left: np.ndarray, right: np.ndarray, result: np.ndarray, wide: np
     step = max(16 * _AT_ONCE // len(columns), 1)
     for row in range(0, len(rows), step):
         part = slice(row, row + step)
-        made, still = _of_slices([(one[part], other) for one, other in steps])
+        made, still = _of_slices([(one[part], other) for one, other in steps], left.shape[1])
         np.copyto(found[part], made, where=wide[part] & ~still)
         still &= wide[part]
         if still.any():
@@ -316,8 +319,9 @@ def _steps(lefts: Slices, rights: Slices) -> list[Step]:
     return steps
 
 
-def _of_slices(steps: list[Step]) -> tuple[np.ndarray, np.ndarray]:
-    """The product of two factors as f32, step by step, and where it is not certain."""
+def _of_slices(steps: list[Step], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The product of two factors as f32, step by step, and where it is not certain; `k` products
+    are a sum."""
     shape = (steps[0][0].shape[0], steps[0][1].shape[0])
     high, low, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     made, still = np.empty(shape, np.float32), np.ones(shape, bool)
@@ -330,21 +334,24 @@ def _of_slices(steps: list[Step]) -> tuple[np.ndarray, np.ndarray]:
             low[part], error = two_sum(low[part], error)
             lost[part] += np.abs(error)
         if last or (at >= 2 and at + 2 < len(steps)):
-            off = lost if last else lost + _bound(steps[at + 1 :], shape)
+            left, right = _bound(steps[at + 1 :], k) if not last else (lost[:, :0], lost[:0])
             for part in parts:
-                made[part], still[part] = _certain(high[part], low[part], off[part])
+                off = lost[part] + left[part] @ right
+                made[part], still[part] = _certain(high[part], low[part], off)
             if _few(still):
                 break
     return made, still
 
 
-def _bound(steps: list[Step], shape: tuple[int, int]) -> np.ndarray:
-    """What products that were not made add at most."""
-    bound = np.zeros(shape)
-    for sides in steps:
-        one, other = (np.abs(s).max(axis=1, initial=0.0) for s in sides)
-        bound += (one * (sides[0].shape[1] * _SLACK))[:, None] * other
-    return bound
+def _bound(steps: list[Step], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """What products that were not made add at most, as a product of two factors: for each two
+    slices the lengths of both sides (Cauchy and Schwarz)."""
+    sides = zip(*steps, strict=True)
+    one, other = (
+        np.concatenate([np.sqrt((s * s).reshape(len(s), -1, k).sum(-1)) for s in each], axis=1)
+        for each in sides
+    )
+    return one * _SLACK, other.T * _SLACK
 
 
 def _certain(high: np.ndarray, low: np.ndarray, off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
