@@ -11,6 +11,7 @@ run."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import tempfile
@@ -387,6 +388,7 @@ class Parting:
         return any(c.queues or c.slots is not own for c, own in zip(cores, self._own, strict=True))
 
     def _become(self, group: list[int]) -> None:
+        gc.disable()  # a collection would touch, and so copy, all that both share
         self.is_copy, self.jobs, self._children = True, 1, []
         self._spent, self._most = 0, max(self._most - self._work(), 1)
         self._steps = 0
