@@ -31,23 +31,31 @@ from ptosim.machine.effects.account import effects_of
 from ptosim.machine.effects.strided import Touch
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
+from ptosim.ops.base.binding import OpFault
+from ptosim.ops.scalar.numbers import ScalarFault
 from ptosim.tools.certificate_rules import (
     MOVES,
     Bytes,
     Place,
     Rule,
     Unfollowed,
+    combined,
+    in_order,
     mixed,
     refuse_shifted,
     rule_of,
     runs,
     text_hash,
+    whole_key,
+    whole_of,
 )
 
 FORMAT, VERSION = "ptosim certificate", 1
 APART = "arguments that do not overlap"
 _NUMBERS = frozenset(("arith", "scf", "cf", "func", "math", "index"))
 """Dialects whose operations compute numbers, or decide where the program goes on."""
+_ALONE = ("pipes", "comm")
+"""Families whose handles are of more than one core."""
 _KEYS = {"format", "version", "claim", "assumptions", "programs", "argument", "results", "digest"}
 
 
@@ -225,6 +233,10 @@ def _is_doubt(found: Diagnostic) -> bool:
     return is_hardware and found.severity > Severity.NOTE
 
 
+_Table = tuple[np.ndarray, ...] | None
+"""Bytes that are moved, where they come from, bytes that get constants, and these."""
+
+
 class _Walker:
     """Looks on while an engine executes, and follows the expressions."""
 
@@ -232,7 +244,7 @@ class _Walker:
         self.name, self.assumed = name, assumed
         self.memories: dict[Place, Bytes] = {}
         self.steps: dict[tuple[Any, str], list[int]] = {}
-        self._tables: dict[Any, tuple[np.ndarray, ...]] = {}
+        self._tables: dict[Any, _Table] = {}
         self._tried: set[Any] = set()
         self._numbers = count()
 
@@ -275,6 +287,8 @@ class _Walker:
             raise Unfollowed(f"`{op.name}` is not followed")
 
     def _follow(self, core: Core, inst: Inst, op: Any) -> None:
+        if any(owner is not core for owner, _ in op.made):
+            raise Unfollowed("it writes memory of another core")
         tiles = [v for v in op.values.values() if isinstance(v, (TileRef, GmView))]
         if not tiles:
             if op.op.definition.family not in ("sync", "views"):
@@ -291,10 +305,8 @@ class _Walker:
         rule = rule_of(op, core, place)
         if rule is not None:
             self._compute(core, inst, op, rule)
-        elif op.op.name in MOVES:
-            self._move(core, inst, op, place)
-        else:
-            raise Unfollowed("there is no rule for it")
+        elif op.op.name not in MOVES or not self._move(core, inst, op, place):
+            self._whole(core, inst, op)
         self._spoil(op)
 
     def _note(self, op: Any, rule: str, reads: int, writes: int) -> None:
@@ -314,6 +326,60 @@ class _Walker:
             rule.write.at, np.broadcast_to(made, rule.write.at.shape[:-1])
         )
         self._note(op, rule.kind, sum(p.at.size for p in rule.reads), rule.write.at.size)
+
+    def _whole(self, core: Core, inst: Inst, op: Any) -> None:
+        """What has no rule of its own: every byte that it writes of all that it reads, in the
+        shapes, layouts and places that its operands have."""
+        reads, writes = whole_of(op)
+        key = core.number, inst.pc, tuple(len(at) for _, _, at in (*reads, *writes))
+        if key not in self._tried:
+            self._tried.add(key)
+            for fill in range(5):
+                self._try_whole(core, inst, op, reads, writes, fill)
+        made: np.ndarray = np.asarray(whole_key(op, core))
+        for name, place, at in reads:
+            held = self.memory(place)
+            each = combined(held.expressions[at], held.places[at].astype(np.uint64))
+            made = combined(made, in_order(text_hash(name), each, 0))
+        for name, place, at in writes:
+            held = self.memory(place)
+            numbers = np.arange(len(at), dtype=np.uint64)
+            held.expressions[at] = combined(text_hash("whole", name), made, numbers)
+            held.places[at] = 0
+        self._note(op, "whole", sum(len(at) for *_, at in reads), sum(len(a) for *_, a in writes))
+
+    def _try_whole(
+        self, core: Core, inst: Inst, op: Any, reads: Any, writes: Any, fill: int
+    ) -> None:
+        """Change what is not read, of the present content or of another one of what is: nothing but
+        what is written changes, and that not by what is not read."""
+        places = {p for _, p, _ in (*reads, *writes)} | {(n, core.number) for n in core.spaces}
+        rng, left = np.random.default_rng(fill), []
+        begun = {p: self.content(p).copy() for p in places}
+        for _, p, at in reads if fill else ():
+            some = rng.integers(0, 256, len(at), np.uint8)
+            begun[p][at] = (some, some & 0x3F, some * 0, some | 0xFF)[fill - 1]
+        for is_noise in (False, True):
+            given = {p: rng.integers(0, 256, len(c), np.uint8) if is_noise else c
+                     for p, c in begun.items()}  # fmt: skip
+            for _, p, at in reads:
+                given[p][at] = begun[p][at]
+            try:
+                found = self._executed(core, inst, op, given)
+            except (OpFault, ScalarFault, ValueError, IndexError):
+                return  # an index that leads nowhere: the content is none to try
+            for p, content in given.items():
+                may = np.zeros(len(content), bool)
+                may[self._spoiled(op, p)] = True
+                for at in (a for _, q, a in writes if q == p):
+                    may[at] = True
+                if (found[p] != content)[~may].any():
+                    raise Unfollowed("it writes bytes that its effects do not name")
+            left.append(found)
+        for _, p, at in writes:
+            kept = np.setdiff1d(at, self._spoiled(op, p))
+            if not np.array_equal(left[0][p][kept], left[1][p][kept]):
+                raise Unfollowed("its result depends on bytes that its effects do not name")
 
     def _spoil(self, op: Any) -> None:
         """Scratch and padding are undefined afterwards."""
@@ -421,7 +487,8 @@ class _Walker:
 
     # -- moves ------------------------------------------------------------------------------------
 
-    def _move(self, core: Core, inst: Inst, op: Any, place: Any) -> None:
+    def _move(self, core: Core, inst: Inst, op: Any, place: Any) -> bool:
+        """Follow what only moves bytes; False for what does more."""
         regions = self._regions(op, place)
         shape = tuple(
             (v.spec, v.memory) if isinstance(v, GmView) else v for v in op.values.values()
@@ -429,7 +496,10 @@ class _Walker:
         key = core.number, inst.pc, shape, tuple(b - a for _, a, b in regions)
         if key not in self._tables:
             self._tables[key] = self._table(core, inst, op, regions)
-        targets, sources, fixed, constants = self._tables[key]
+        table = self._tables[key]
+        if table is None:
+            return False
+        targets, sources, fixed, constants = table
         held = [self.memory(p) for p, _, _ in regions]
         parts = [(m.expressions[a:b], m.places[a:b])
                  for m, (_, a, b) in zip(held, regions, strict=True)]  # fmt: skip
@@ -445,11 +515,12 @@ class _Walker:
             memory.places[a:b] = moved[1][at : at + b - a]
             at += b - a
         self._note(op, "move", len(targets), len(targets) + len(fixed))
+        return True
 
-    def _table(self, core: Core, inst: Inst, op: Any, regions: Any) -> tuple[np.ndarray, ...]:
-        """Which byte comes from where: each byte is told by what it holds in seven contents drawn
-        at random, of which no two bytes have the same; two more confirm it, with other bytes around
-        the operands."""
+    def _table(self, core: Core, inst: Inst, op: Any, regions: Any) -> _Table:
+        """Which byte comes from where, None if more than moves is done: each byte is told by what
+        it holds in seven contents drawn at random, of which no two bytes have the same; two more
+        confirm it, with other bytes around the operands."""
         size = sum(b - a for _, a, b in regions)
         rng = np.random.default_rng(size)
         begun = rng.integers(0, 256, (9, size), np.uint8)
@@ -466,7 +537,7 @@ class _Walker:
         sources = order[at]
         is_told = len(np.unique(codes)) == size
         if not is_told or not np.array_equal(begun[:, sources], left[:, targets]):
-            raise Unfollowed("it does not only move bytes")
+            return None
         return targets, sources, np.flatnonzero(fixed), left[0][fixed]
 
     def _left(
@@ -495,4 +566,6 @@ def _is_scalar(inst: Inst) -> bool:
         return False
     definition = inst.op.definition
     family = definition.family if definition is not None else "core"
+    if inst.op.has("in_local_array") or (inst.op.has("handle") and family not in _ALONE):
+        return True
     return inst.op.name.partition(".")[0] in _NUMBERS or family in ("views", "core", "sync")

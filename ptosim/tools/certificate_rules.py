@@ -13,6 +13,7 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
+from ptosim.machine.effects.account import effects_of
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.tile.reduce import is_whole_row
@@ -54,8 +55,8 @@ def combined(first: Any, *others: Numbers) -> Numbers:
         return found
 
 
-def _in_order(key: Any, values: Numbers, axis: int) -> Numbers:
-    """One expression of all along an axis: a sum of each with a number of its place."""
+def in_order(key: Any, values: Numbers, axis: int) -> Numbers:
+    """Return one expression of all along an axis: a sum of each with a number of its place."""
     places = mixed(np.arange(values.shape[axis], dtype=np.uint64) + text_hash("in order"))
     shape = [1] * values.ndim
     shape[axis] = -1
@@ -236,7 +237,7 @@ def _reduced(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
     return Rule(
         "row" if along else "column", [_part(op, place, "src", src.v_row, src.v_col)],
         _part(op, place, "dst", *shape),
-        lambda given: np.expand_dims(_in_order(key, given[0], axis), axis),
+        lambda given: np.expand_dims(in_order(key, given[0], axis), axis),
     )  # fmt: skip
 
 
@@ -264,18 +265,18 @@ def _product(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
     return Rule("product", reads, _part(op, place, "dst", m, n), make)
 
 
-def _stored(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
-    """An accumulator in global memory, row by row."""
+def _stored(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule | None:
+    """An accumulator in global memory, row by row; None for a store that scales or converts
+    otherwise, which is followed as a whole."""
     view, tile = op.values["dst"], op.values["src"]
     given = {name for name, value in op.values.items() if value is not None}
     sizes = [size for size in view.spec.sizes if size != 1]
-    if given != {"dst", "src"} or op.op.attributes.get("atomicType") == "atomic_add":
-        raise Unfollowed("a store that scales or adds")
-    if view.spec.dtype.bits % 8 or len(sizes) > 2 or view.spec.sizes[-1] != tile.v_col:
-        raise Unfollowed("a store in another layout than rows and columns")
     rows, cols = tile.v_row, tile.v_col
-    if int(np.prod(view.spec.sizes)) != rows * cols:
-        raise Unfollowed("a store of another shape than its tile")
+    is_plain = given == {"dst", "src"} and op.op.attributes.get("atomicType") != "atomic_add"
+    in_rows = len(sizes) <= 2 and view.spec.sizes[-1] == cols
+    is_whole = int(np.prod(view.spec.sizes)) == rows * cols and not view.spec.dtype.bits % 8
+    if not (is_plain and in_rows and is_whole):
+        return None
     width = view.spec.dtype.bits // 8
     at = np.full(view.spec.sizes, view.offset, np.int64)
     for axis, stride in zip(np.ogrid[tuple(slice(s) for s in view.spec.sizes)], view.spec.strides,
@@ -285,6 +286,56 @@ def _stored(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
     key = _key(op, core, str(view.spec.dtype))
     source = _part(op, place, "src", rows, cols)
     return Rule("each", [source], Part(("gm", view.memory), at), lambda g: combined(key, g[0]))
+
+
+_ALONE = frozenset(("sync", "pipes", "comm", "debug", "micro_simt"))
+"""Families whose operations do more than to compute bytes of bytes."""
+_MORE = ("sync", "handshake", "cross_core", "signals", "waits", "publishes", "launches",
+         "simt_region", "atomic_update", "sets_quant")  # fmt: skip
+
+Reach = list[tuple[str, Place, np.ndarray]]
+"""Operand, memory and numbers of bytes."""
+
+
+def whole_of(op: Any) -> tuple[Reach, Reach]:
+    """Return the bytes that an operation without a rule reads and writes, by its effects. Raises
+    Unfollowed for one that does something else than to write memory, on its own core."""
+    effects, definition = effects_of(op), op.op.definition
+    if definition.family in _ALONE or any(map(op.op.has, _MORE)) or op.sync is not None:
+        raise Unfollowed("there is no rule for it")
+    if effects.is_atomic or op.op.results or op.made or op.signals or op.awaits:
+        raise Unfollowed("it does more than to write memory of its core")
+    every = (*effects.reads, *effects.found, *effects.writes)
+    if any(str(each.where).startswith("register") for each in every) or not effects.writes:
+        raise Unfollowed("it does more than to write memory of its core")
+
+    def bytes_of(part: Any) -> Reach:
+        found = []
+        for each in part:
+            is_global = isinstance(each.where, int)
+            place = ("gm", each.where) if is_global else (each.where, each.core.number)
+            shapes = getattr(each, "parts", None)
+            at = [np.arange(a, b) for a, b in runs(each, shapes)]
+            found.append((each.operand, place, np.concatenate(at) if at else np.arange(0)))
+        return found
+
+    return bytes_of((*effects.reads, *effects.found)), bytes_of(effects.writes)
+
+
+def whole_key(op: Any, core: Core) -> np.uint64:
+    """Return the number of what an operation without a rule computes: with the types, shapes and
+    layouts of its operands, how far they are apart, and all registers."""
+    tiles = [(n, v) for n, v in sorted(op.values.items()) if isinstance(v, TileRef)]
+    views = [(n, v.spec) for n, v in sorted(op.values.items()) if isinstance(v, GmView)]
+    shapes = [(n, str(t.type), t.v_row, t.v_col) for n, t in tiles]
+    apart = [
+        (one, other, b.addr - a.addr)
+        for one, a in tiles
+        for other, b in tiles
+        if a.type.loc == b.type.loc and abs(b.addr - a.addr) < max(a.type.bytes, b.type.bytes)
+    ]
+    registers = sorted((name, repr(value)) for name, value in core.registers.items())
+    return _key(op, core, "whole", shapes, [(n, repr(v)) for n, v in views], apart, registers)
 
 
 def runs(reached: Any, parts: Any) -> Iterator[tuple[int, int]]:

@@ -12,9 +12,11 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
+from ptosim.launch.choices import Choices
 from ptosim.tools import certificate as made
 from ptosim.tools.certificate import certificate, check
 from ptosim.tools.search.prove import Launched
+from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel
 
 
@@ -142,3 +144,40 @@ def test_commands_write_and_check(cli, tmp_path) -> None:
     assert cli("diff", a, c, *how, "--prove", "--certificate", other).code == 1
     assert not other.exists()
     assert cli("diff", a, b, *how, "--certificate", other).code == 2
+
+
+# -- operations without a rule ---------------------------------------------------------------------
+
+
+def sorted_rows() -> Launched:
+    """Blocks of 32 values with their numbers, in falling order."""
+    k = Kernel("a5")
+    values, numbers = k.tile("values", "f32", 1, 32), k.tile("numbers", "i32", 1, 32)
+    found, other = k.tile("found", "f32", 1, 64), k.tile("other", "f32", 1, 64)
+    k.load("x", values)
+    k.load("n", numbers)
+    k.op("pto.tsort32", [values, numbers], [found])
+    k.op("pto.tabs", [found], [other])
+    k.store(other, "y")
+    program = k.program()
+    return Launched(program, program.entry(), None, 1)
+
+
+def test_what_has_no_rule_is_followed_as_a_whole() -> None:
+    """The certificate names it so, and it holds; a forged text that does something else does not."""
+    given = json.loads(json.dumps(certificate(sorted_rows(), sorted_rows())))
+    assert check(given) == ""
+    rules = {s["op"]: s["rule"] for s in given["argument"][0]}
+    assert rules["pto.tsort32"] == "whole"
+    text = given["programs"][1]["text"].replace("pto.tabs", "pto.tneg")
+    given["programs"][1] |= {"text": text, "sha256": made.hashlib.sha256(text.encode()).hexdigest()}
+    given["digest"] = made._digest({k: v for k, v in given.items() if k != "digest"})
+    assert "is not the same expression" in check(given)
+
+
+def test_memory_of_another_core_has_no_certificate() -> None:
+    """A vector core that writes to L1 writes to the cube core's."""
+    choices = Choices(str(PROGRAMS / "cube/gemm_mxfp8.pto")).completed()
+    one = Launched(choices.program(), choices.entry, choices.arguments(), choices.block_num)
+    with pytest.raises(UsageError, match="it writes memory of another core"):
+        certificate(one, one)
