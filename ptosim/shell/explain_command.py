@@ -16,7 +16,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.shell.command import command
 from ptosim.shell.options import option
 from ptosim.shell.terminal import Terminal
-from ptosim.views.report import Report, Verbatim, one_section
+from ptosim.views.report import Line, Part, Report, Verbatim, one_section
 
 if TYPE_CHECKING:
     from ptosim.ground.diagnostics.catalog import DeviceError
@@ -35,7 +35,13 @@ def explain(options: argparse.Namespace, terminal: Terminal) -> Report:
     """The long text of a code, switch or stage; without one, the list of them."""
     topic = " ".join(options.topic).strip()
     told = _told(topic) if topic else _every()
-    return one_section([Verbatim(told.text)], lambda: told.fields)
+    return one_section(_lines(told.text), lambda: told.fields)
+
+
+def _lines(text: str) -> list[Part]:
+    """Lines of prose have their columns; those of code go on below, further in."""
+    lines = text.removesuffix("\n").split("\n")
+    return [Line(line, len(line) - len(line.lstrip()) + 4) for line in lines]
 
 
 class _Told(NamedTuple):

@@ -22,7 +22,7 @@ from ptosim.shell.command import command
 from ptosim.shell.options import from_zero, group, option, several, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Report, Section, Verbatim, one_section
-from ptosim.views.table import Part, table
+from ptosim.views.table import Part, number, table
 from ptosim.views.text import Text
 
 _EPILOG = """A model with --calibration is quantised; a tensor changes its kind:
@@ -286,7 +286,7 @@ def _layers(made: Any) -> Part:
         clipped = f"{100 * error.clipped:.2g} %" if error.clipped else ""
         rows.append(
             (f"{row.line.node} {row.line.op}", row.format, _db(error.sqnr), worst, clipped,
-             *("-" if c is None else c for c in cycles))
+             *("-" if c is None else f"{c:,}" for c in cycles))
         )  # fmt: skip
     return table("layers: error against float, cycles of each form", columns, rows, tight=True)
 
@@ -304,8 +304,8 @@ def _totals(made: Any) -> list[Part]:
         f"largest difference {made.output.worst:.3g}"
     ]
     for total in totals(made):
-        cycles = "" if total["cycles"] is None else f", {total['cycles']} cycles"
-        f32 = "" if total["f32_cycles"] is None else f" (f32 {total['f32_cycles']})"
+        cycles = "" if total["cycles"] is None else f", {total['cycles']:,} cycles"
+        f32 = "" if total["f32_cycles"] is None else f" (f32 {total['f32_cycles']:,})"
         lines.append(f"{total['target']} {total['form']}: {total['verdict']}{cycles}{f32}")
     for (target, form), why in made.outcome.refused.items():
         lines.append(f"{target} {form}: refused: {why[0].message}")
@@ -328,7 +328,7 @@ def _causes(made: Any) -> list[Part]:
 def _line(made: Any) -> Part:
     """The plans that no other one beats in error and cycles."""
     targets = list(dict.fromkeys(target for target, _ in made.outcome.results))
-    columns = ("type", ">layers in float", ">SQNR dB", *(f">{t} cycles" for t in targets), "")
+    columns = ("type", ">layers in float", ">SQNR dB", *(number(f"{t} cycles") for t in targets), "")
     rows = [
         (p.kind, p.left, _db(p.sqnr), *p.cycles, "chosen" if p.is_chosen else "") for p in made.line
     ]  # fmt: skip

@@ -30,7 +30,7 @@ from ptosim.shell.command import command
 from ptosim.shell.options import group, option, several, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Report, one_section
-from ptosim.views.table import Part, Table, table
+from ptosim.views.table import Part, Table, number, table
 from ptosim.views.text import Text
 
 _EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
@@ -271,7 +271,7 @@ def _title(found: Plan) -> str:
 
 
 def _parts(found: Plan, terminal: Terminal) -> Iterator[Part]:
-    columns = ("target", "form", ">differ", ">ties", ">max diff", ">cycles", ">programs")
+    columns = ("target", "form", ">differ", ">ties", ">max diff", number("cycles"), ">programs")
     rows = [
         (f.target, f.form, f.mismatches.sum(), f.ties.sum(), f"{f.worst.max(initial=0):g}",
          "-" if f.cycles is None else f.cycles, len(f.runner.ran))
@@ -412,7 +412,7 @@ def _verdicts(found: Reordered) -> Table:
          "-" if f.runner.cycles is None else f.runner.cycles)
         for f in found.forms
     ]  # fmt: skip
-    return table("", ("target", "result", ">cycles"), rows)
+    return table("", ("target", "result", number("cycles")), rows)
 
 
 def _reordered(found: Reordered) -> dict[str, object]:

@@ -79,8 +79,8 @@ def _architecture(name: str, sources: _Sources) -> Iterator[Part]:
         f"{usual.vector_cores} vector cores; the chip is {usual.name} unless one is named",
         style="bold",
     )
-    columns = ("space", "alias", ">bytes", ">planner bytes", ">safe bytes", ">align",
-               "confidence", ">source")  # fmt: skip
+    sizes = (number("bytes"), number("planner bytes"), number("safe bytes"))
+    columns = ("space", "alias", *sizes, ">align", "confidence", ">source")
     rows = [
         (s.name, s.alias, s.bytes, s.planner, s.safe, s.align, s.confidence, sources[s.source])
         for s in usual.spaces.values()

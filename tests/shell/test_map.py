@@ -53,7 +53,7 @@ def test_a_program_over_budget_is_drawn_and_told_what_to_shrink(cli):
     outcome = cli("map", "@broken/over_budget")
     assert outcome.code == 3
     assert (
-        "98304 bytes over the planner limit of 196608: shrink %a (line 8) by 49152" in outcome.out
+        "98,304 bytes over the planner limit of 196,608: shrink %a (line 8) by 49,152" in outcome.out
     )
     assert "PTO4001" in outcome.err
     advice = spaces(cli, "@broken/over_budget")["vec"]["advice"]
@@ -73,7 +73,7 @@ def test_the_safe_limit_of_a2a3_is_told(cli, tmp_path):
     (advice,) = spaces(cli, planner(tmp_path, body), "--arg", "n=1", "--arg", "cond=1")["vec"][
         "advice"
     ]
-    assert "2048 bytes over the safe limit of 188416: shrink %a" in advice
+    assert "2,048 bytes over the safe limit of 188,416: shrink %a" in advice
 
 
 class Page(HTMLParser):

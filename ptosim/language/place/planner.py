@@ -54,12 +54,12 @@ def address_faults(
 
     end, limit = addr + type_.bytes, space_limit(space)
     if type_.bytes > limit:
-        what = f" takes {type_.bytes} bytes, more than {titled(space)} has ({space.bytes})"
+        what = f" takes {type_.bytes:,} bytes, more than {titled(space)} has ({space.bytes:,})"
         yield fault("PTO4352", "SA-0352", what)
     elif addr < 0:
         yield fault("PTO4353", "SA-0353", f": addr must be non-negative, got {addr}")
     elif end > limit:
-        what = f" ends at {end:#x}, outside {titled(space)} ({space.bytes} bytes)"
+        what = f" ends at {end:#x}, outside {titled(space)} ({space.bytes:,} bytes)"
         yield fault("PTO4353", "SA-0353", what)
     align = space.plan_align if whole_units else space.align
     if addr % align:
@@ -413,7 +413,7 @@ class _Placer:
             if placed.space == space.name and end > space.bytes:
                 self.sink.report(
                     "PTO4005",
-                    f"{placed.name} ends at {end:#x}, beyond the {space.bytes} bytes of "
+                    f"{placed.name} ends at {end:#x}, beyond the {space.bytes:,} bytes of "
                     f"{titled(space)}",
                     self._word(placed.start),
                     notes=(f"the assembler takes the memory for {space.planner} bytes",),
@@ -422,7 +422,7 @@ class _Placer:
 
     def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):
         biggest = sorted(planned, key=lambda p: -p.bytes)[:5]
-        first, *rest = (Label(self._word(p.start), f"{p.name}: {p.bytes} bytes") for p in biggest)
+        first, *rest = (Label(self._word(p.start), f"{p.name}: {p.bytes:,} bytes") for p in biggest)
         return finding(
             "PTO4001",
             f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
@@ -431,12 +431,12 @@ class _Placer:
             label=first.text,
             more=tuple(rest),
             notes=(
-                f"{end} bytes of tiles in {titled(space)}; the planner has {space.planner} of "
-                f"{space.bytes} bytes",
+                f"{end:,} bytes of tiles in {titled(space)}; the planner has {space.planner:,} of "
+                f"{space.bytes:,} bytes",
                 "tiles that are in use at the same time cannot share bytes",
                 *self._budget_notes(space.name),
             ),
-            help=f"free {end - space.planner} bytes: shrink the largest tiles, or place tiles at "
+            help=f"free {end - space.planner:,} bytes: shrink the largest tiles, or place tiles at "
             "level 3",
         )
 

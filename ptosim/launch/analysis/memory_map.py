@@ -141,7 +141,7 @@ class SpaceMap:
             over = self.high_water - limit
             if over > 0:
                 cures = " and ".join(self._shrink(over))
-                told.append(f"{over} bytes over the {word} limit of {limit}: shrink {cures}")
+                told.append(f"{over:,} bytes over the {word} limit of {limit:,}: shrink {cures}")
         return told
 
     def _shrink(self, over: int) -> list[str]:
@@ -151,7 +151,7 @@ class SpaceMap:
         cures = []
         for buffer in ordered:
             part = min(over, buffer.bytes // 2)
-            cures.append(f"{buffer.name} (line {buffer.line}) by {part} bytes")
+            cures.append(f"{buffer.name} (line {buffer.line}) by {part:,} bytes")
             over -= part
             if over <= 0:
                 break

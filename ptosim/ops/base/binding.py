@@ -49,7 +49,7 @@ def check_place(core: Core, loc: str, addr: int, size: int, what: str) -> None:
     if addr < 0 or addr + size > limit:
         raise OpFault(
             "PTO6026",
-            f"{what} [{addr:#x}, {addr + size:#x}) is out of bounds of {loc} ({limit} bytes)",
+            f"{what} [{addr:#x}, {addr + size:#x}) is out of bounds of {loc} ({limit:,} bytes)",
             notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
             help="choose another address, or a smaller tile",
         )

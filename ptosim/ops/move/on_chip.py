@@ -198,7 +198,7 @@ def _warn_pitch(op: Binding, dst: Tile, pitch: int, blocks: int, rows: int) -> N
         )
     used = ((blocks - 1) * pitch + rows) * 32
     if used > dst.type.bytes:
-        op.report("PTO6105", f"writes {used} bytes into a tile of {dst.type.bytes}")
+        op.report("PTO6105", f"writes {used:,} bytes into a tile of {dst.type.bytes:,}")
 
 
 def _to_zn(op: Binding, src: Tile, dst: Tile) -> Commit:

@@ -196,7 +196,7 @@ def _check_push(op: Binding, end: PipeEnd, tile: Tile, times: int, parts: int) -
     if size > end.slot_size and end.epilogue is None:
         raise OpFault(
             "PTO5102",
-            f"'{op.op.name}' pushes {size} bytes into slots of {end.slot_size}",
+            f"'{op.op.name}' pushes {size:,} bytes into slots of {end.slot_size:,}",
             help=f"give both ends a slot_size of {size} or more",
         )
     split = split_of(op)

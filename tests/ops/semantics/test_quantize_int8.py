@@ -285,7 +285,7 @@ def test_scratch_counts_on_a2a3_only():
     assert finding.message == (
         f"vec overflow, requires {used * 8} bits while {196608 * 8} bits avaliable!"
     )
-    assert any("scratch tmp of tquant: 98304 bytes" in label.text for label in finding.labels)
+    assert any("scratch tmp of tquant: 98,304 bytes" in label.text for label in finding.labels)
 
 
 # -- switches -------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_scratch_that_is_left_out_counts():
     with pytest.raises(ptosim.ProgramError, match="vec overflow, requires 2031872 bits") as caught:
         k.run({})
     labels = " ".join(label.text for label in caught.value.diagnostics[-1].labels)
-    assert "scratch scaling of tquant: 8192 bytes" in labels
+    assert "scratch scaling of tquant: 8,192 bytes" in labels
 
 
 def test_packed_bytes_as_destination():
