@@ -328,7 +328,8 @@ def _causes(made: Any) -> list[Part]:
 def _line(made: Any) -> Part:
     """The plans that no other one beats in error and cycles."""
     targets = list(dict.fromkeys(target for target, _ in made.outcome.results))
-    columns = ("type", ">layers in float", ">SQNR dB", *(number(f"{t} cycles") for t in targets), "")
+    cycles = [number(f"{target} cycles") for target in targets]
+    columns = ("type", ">layers in float", ">SQNR dB", *cycles, "")
     rows = [
         (p.kind, p.left, _db(p.sqnr), *p.cycles, "chosen" if p.is_chosen else "") for p in made.line
     ]  # fmt: skip

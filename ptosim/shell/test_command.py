@@ -17,7 +17,8 @@ from ptosim.shell.command import command
 from ptosim.shell.options import available_cores, jobs, option, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.testing.cases import Case, Outcome, Runner, cases_of, programs_in, without_sidecar
-from ptosim.views.report import Ending, Report, Verbatim, one_section
+from ptosim.views import report
+from ptosim.views.report import Ending, Part, Report, Verbatim, one_section
 
 _NAMED = 5
 """Programs without a sidecar that are named."""
@@ -124,15 +125,17 @@ def _lines(cases: list[Case], jobs: int) -> list[Line]:
     return [Line(*pair) for pair in zip(ordered, chain.from_iterable(found), strict=True)]
 
 
-def _parts(lines: list[Line], alone: Sequence[Path]) -> Iterator[Verbatim]:
+def _parts(lines: list[Line], alone: Sequence[Path]) -> Iterator[Part]:
     for line in lines:
         yield Verbatim(f"{'✓ pass' if line.outcome.passed else '✗ FAIL'}  {line.name}\n")
     failed = [line for line in lines if not line.outcome.passed]
     for line in failed:
-        yield Verbatim(f"\n-- {line.name}\n{line.outcome.text}\n")
+        yield Verbatim(f"\n-- {line.name}\n")
+        yield from (report.Line(said, 2) for said in line.outcome.text.split("\n"))
     if alone:
         names = ", ".join(map(str, alone[:_NAMED])) + (", …" if len(alone) > _NAMED else "")
-        yield Verbatim(f"\nnot tested, without a sidecar: {len(alone):,} ({names})\n")
+        yield Verbatim("\n")
+        yield report.Line(f"not tested, without a sidecar: {len(alone):,} ({names})", 2)
     yield Verbatim("\n")
 
 

@@ -107,7 +107,7 @@ def _hints(reports: Sequence[CostReport], width: int) -> list[str]:
 def compared(base: CostReport, new: CostReport, suffix: str) -> Part:
     """Return base, new and difference: of the whole, and of the stages that change most."""
     columns = ("", number("base", ",.0f"), number("new", ",.0f"), number("difference", "+,.0f"),
-               number("%", "+.1%"))  # fmt: skip
+               number("%", "+,.1%"))  # fmt: skip
     rows = [_change("cycles", base.cycles, new.cycles)]
     for word in ("low", "high"):
         bars = (getattr(r.error_bar, word) for r in (base, new))

@@ -6,7 +6,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.launch.analysis.differences import Difference, Side
-from ptosim.views.report import Report, Section
+from ptosim.views.report import Line, Report, Section
 from ptosim.views.table import Part, Table, table
 from ptosim.views.text import Text
 
@@ -57,7 +57,7 @@ def _parts(found: Difference, worse: list[str], names: tuple[str, str]) -> list[
         if findings:
             parts.append(Text(f"{title} ({len(findings)})", style="bold"))
             parts += [
-                Text(f"  {_place(d)}{d.code} {d.severity.word}: {d.message}") for d in findings
+                Line(f"  {_place(d)}{d.code} {d.severity.word}: {d.message}", 4) for d in findings
             ]
     parts += _values(found)
     parts.append(_verdict(found, worse))
