@@ -53,7 +53,8 @@ def test_a_program_over_budget_is_drawn_and_told_what_to_shrink(cli):
     outcome = cli("map", "@broken/over_budget")
     assert outcome.code == 3
     assert (
-        "98,304 bytes over the planner limit of 196,608: shrink %a (line 8) by 49,152" in outcome.out
+        "98,304 bytes over the planner limit of 196,608: shrink %a (line 8) by 49,152"
+        in outcome.out
     )
     assert "PTO4001" in outcome.err
     advice = spaces(cli, "@broken/over_budget")["vec"]["advice"]

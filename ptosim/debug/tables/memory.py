@@ -151,7 +151,9 @@ def memory_map(session: Debugger, text: str) -> Sheet:
         filled = round(40 * used / definition.bytes)
         bar = "#" * filled + "." * (40 - filled)
         percent = 100 * used / definition.bytes
-        sheet.notes.append(f"{name:8} [{bar}] {used:,} of {definition.bytes:,} bytes, {percent:.0f}%")
+        sheet.notes.append(
+            f"{name:8} [{bar}] {used:,} of {definition.bytes:,} bytes, {percent:.0f}%"
+        )
     return sheet
 
 
