@@ -6,8 +6,8 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.launch.analysis.differences import Difference, Side
-from ptosim.views.report import Line, Report, Section
-from ptosim.views.table import Part, Table, table
+from ptosim.views.report import Line, Part, Report, Section
+from ptosim.views.table import Table, table
 from ptosim.views.text import Text
 
 

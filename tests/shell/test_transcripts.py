@@ -16,7 +16,7 @@ def programs(tmp_path_factory):
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, 5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_screen_shows_what_is_kept(programs, monkeypatch, name: str) -> None:
     monkeypatch.chdir(programs)
