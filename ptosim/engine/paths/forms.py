@@ -344,12 +344,14 @@ class Limit:
 class Noted:
     """Of one run: its decisions in their order, its bounds, each once, and the one that it broke.
     `symbols` are those that it met, `computed` the forms that the instructions which were asked
-    for made, in their order, `ends` values with which a loop ends that goes on and on."""
+    for made, in their order, `ends` values with which a loop ends that goes on and on, `certain`
+    what checks depend on that fail for an index that occurs, by the place of their operation."""
 
     decisions: list[Decision] = field(default_factory=list)
     limits: dict[Any, Limit] = field(default_factory=dict)
     broken: Limit | None = None
     ends: Mapping[Symbol, int] = field(default_factory=dict)
+    certain: dict[int, frozenset[Symbol]] = field(default_factory=dict)
     symbols: dict[Symbol, int] = field(default_factory=dict)
     computed: dict[int, list[Form]] = field(default_factory=dict)
 

@@ -31,6 +31,7 @@ from ptosim.engine.paths.forms import (
 )
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
+from ptosim.ops.scalar.numbers import DIVIDES
 
 ROUNDS = 3
 """How often a decision is looked at: each further time it is the same one."""
@@ -74,6 +75,10 @@ class Scalars(Unknowns):
         """Return what executes an instruction on other values."""
         raise NotImplementedError
 
+    def _asked(self, inst: Inst, slots: list[Any], slot: int) -> None:
+        """An operation that not every number can be given to takes the one of a slot."""
+        raise NotImplementedError
+
     # -- numbers -----------------------------------------------------------------------------------
 
     def _call(
@@ -82,6 +87,7 @@ class Scalars(Unknowns):
         half, run = self._half, inst.run
         word, dtype = meaning_of(inst)
         kept = self.noted.computed.get(inst.pc)
+        divisor = taken[1] if word.removesuffix("u") in DIVIDES else None
 
         def call(slots: list[Any]) -> None:
             slots[half + result] = None
@@ -93,6 +99,8 @@ class Scalars(Unknowns):
                     made = slots[half + result] = Computed(now, function, parts, word, dtype)
                     if kept is not None:
                         kept.append(made)
+                    if divisor is not None:
+                        self._asked(inst, slots, divisor)
 
         return call
 
@@ -128,6 +136,7 @@ class Scalars(Unknowns):
             if any(slots[half + s] is not None for s in (lower, upper, step)):
                 first, end, gain = (part_of(slots, half, s) for s in (lower, upper, step))
                 slots[half + variable] = Round(slots[variable], first, end, gain, 0)
+                self._asked(inst, slots, step)
 
         return start
 

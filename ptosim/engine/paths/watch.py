@@ -221,14 +221,30 @@ class Paths(Scalars):
         """Note what an instruction asks of operands with forms; what it told is a broken bound."""
         forms = {s: f for s, f in given.items() if isinstance(f, Form)}
         limit = self._limit(core, inst, forms, given)
-        if any(d.severity > Severity.NOTE for d in self._engine.sink.diagnostics[told:]):
+        bad = [d for d in self._engine.sink.diagnostics[told:] if d.severity > Severity.NOTE]
+        is_of_more = any(not is_of_buffer(d.context) for d in bad)
+        if is_of_more or (bad and self._is_certain(limit)):
             self._broken(limit, told)
-        count = self._counts[inst.pc, "limit"] = self._counts.get((inst.pc, "limit"), 0) + 1
-        self.noted.limits[inst.pc, count if count <= _FIRST else -1] = limit
+        elif bad:
+            self._engine.sink.cut(told)  # how large a buffer is, the caller decides
+        self._keep(limit)
+
+    def _keep(self, limit: Limit) -> None:
+        pc = limit.inst.pc
+        count = self._counts[pc, "limit"] = self._counts.get((pc, "limit"), 0) + 1
+        self.noted.limits[pc, count if count <= _FIRST else -1] = limit
+
+    def _asked(self, inst: Inst, slots: list[Any], slot: int) -> None:
+        """Note what an operation of the scalar unit asks of a number with a form."""
+        form = slots[self._half + slot]
+        if form is not None and any(symbol.kind != COUNT for symbol in form.symbols):
+            given = {s: slots[s] for s in sources_of(self._engine.program, inst)} | {slot: form}
+            self._keep(self._limit(self._kept.cores[0], inst, {slot: form}, given))
 
     def _broken(self, limit: Limit, told: int) -> None:
         """A check failed: on values that certainly occur it is a fault, else the run is void."""
         if self._is_certain(limit):
+            self.noted.certain[limit.inst.operation.start] = limit.symbols
             return
         self._engine.sink.cut(told)
         self.noted.broken = limit
@@ -268,8 +284,10 @@ class Paths(Scalars):
                 with muted:
                     if inst.kind is Kind.EXEC:
                         engine = self._engine
-                        binding = engine.binding(core, original, engine.values_of(core, original))
-                        original.semantics(binding)
+                        now = engine.values_of(core, original)
+                        binding = engine.binding(core, original, now)
+                        if binding.sync is None:
+                            original.semantics(binding)
                     else:
                         original.run(core.slots if inst.kind is Kind.SCALAR else core)
             except (OpFault, ScalarFault) as fault:
@@ -322,11 +340,22 @@ class Paths(Scalars):
         is_open = any(slots[half + s] is not None for s in sources)
         if is_open and bound.binding.sync is None:
             self._bounded(core, inst, self._operands(core, inst), len(self._engine.sink))
+        elif is_open:
+            self._named(core, inst)
         if not self._flow.has_reads:
             return
         for name, value in getattr(bound.binding, "values", {}).items():
             if isinstance(value, GmView) and value.is_placed and name.startswith(("dst", "outs")):
                 self._written.append((value.memory, *value.span()))
+
+    def _named(self, core: Core, inst: Inst) -> None:
+        """Which flag or slot a signal is about is a decision, but in rounds of a loop."""
+        given = self._operands(core, inst)
+        forms = {s: f for s, f in given.items() if isinstance(f, Form)}
+        self._keep(self._limit(core, inst, forms, given))
+        for form in forms.values():
+            if form.own and not form.is_of_round:
+                self._decided(core.slots, inst, form, form.now)
 
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
         sources = sources_of(self._engine.program, inst)

@@ -293,7 +293,8 @@ class Search:
             if decision.visit >= ROUNDS or self._is_turned(decision):
                 continue
             earlier = run.noted.decisions[:at]
-            if self.wanted.get(decision.key, 0) >= _ATTEMPTS or is_forced(decision, earlier, known):
+            is_tried = self.wanted.get(decision.key, 0) >= _ATTEMPTS
+            if is_tried or is_forced(decision, staying(earlier), known):
                 continue
             self.wanted[decision.key] = self.wanted.get(decision.key, 0) + 1
             tried = flipped(decision, earlier, limits, base, self.space)
@@ -329,7 +330,7 @@ class Search:
                 place = decision.inst.pc, decision.outcome
                 if decision.visit >= ROUNDS or place in told or self._is_turned(decision):
                     continue
-                if not is_forced(decision, run.noted.decisions[:at], known):
+                if not is_forced(decision, staying(run.noted.decisions[:at]), known):
                     told.add(place)
                     self.found.open.append(decision)
 
@@ -372,7 +373,13 @@ def argument_symbols(
 def is_forced_in(run: PathRun, at: int) -> bool:
     """True if a decision of a run cannot turn out another way after those before it."""
     decisions = run.noted.decisions
-    return is_forced(decisions[at], decisions[:at], facts_of_symbols(run.noted.symbols))
+    return is_forced(decisions[at], staying(decisions[:at]), facts_of_symbols(run.noted.symbols))
+
+
+def staying(decisions: Iterable[Decision]) -> list[Decision]:
+    """Return decisions but for those that left a loop: after another number of rounds something
+    else may be decided that depends on what ends it."""
+    return [d for d in decisions if d.outcome is not False or not is_loop(d)]
 
 
 def is_loop(decision: Decision) -> bool:

@@ -19,7 +19,7 @@ from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.solve import Space
 
-MOST_BOUNDS = 48
+MOST_BOUNDS = 64
 """Bounds of an entry that are asked."""
 _MOST_SYMBOLS = 5
 _ASKED = 128
@@ -89,6 +89,8 @@ class Requirement:
         """True for one that only negative values break, or that data has to meet."""
         if self.kind == DATA or all(value < 0 for value in self.broken_by.values()):
             return True
+        if self.multiple is not None:
+            return False
         up = all(count > 0 for count in self.terms.values()) and self.high is None
         down = all(count < 0 for count in self.terms.values()) and self.low is None
         return (up and (self.low or 0) <= 0) or (down and (self.high or 0) >= 0)
@@ -352,6 +354,9 @@ def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
         broken = {name: inside + 1}
         return Requirement(entry, {name: 1}, None, None, kind, broken, [], multiple)
     low, high = (_edge(symbol, inside, sign, lambda v: met({symbol: v})) for sign in (-1, 1))
+    if low is None and holds.get(0) is False and inside == 1:
+        low = 1  # a divisor: of numbers below 0 nothing is said
+        holds = {value: is_met for value, is_met in holds.items() if value >= 0}
     if low is None and high is None:
         return None
     if any(h != _is_between(v, low, high) for v, h in holds.items()):

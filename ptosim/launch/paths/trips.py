@@ -36,7 +36,7 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.requirements import Requirement
-from ptosim.launch.paths.solve import first_ones
+from ptosim.launch.paths.solve import facts_of_symbols, first_ones, is_forced
 from ptosim.machine.values import GmView, Pointer
 
 if TYPE_CHECKING:
@@ -277,12 +277,21 @@ class _Proof:
         for loop in way.loops:
             most = self._most(loop.symbol)
             trips = loop.trips({**way.base, loop.symbol: most}) if most is not None else -1
+            if self._is_ended(loop, way):
+                trips = loop.trips(way.base)
             if not 0 <= trips <= _FEW:
                 return None
             values = found.setdefault(loop.symbol, {})
             for rounds in range(trips + 1):
                 values |= {t[loop.symbol]: None for t in islice(self._at(loop, rounds, way), 1)}
         return {symbol: sorted(values) for symbol, values in found.items()}
+
+    def _is_ended(self, loop: Loop, way: _Way) -> bool:
+        """True if what was decided outside of loops leaves a loop no more rounds than it made."""
+        tests = [d for d in way.run.noted.decisions if d.inst.pc == loop.inst.pc]
+        ends = [d for d in tests if d.outcome is False]
+        known = facts_of_symbols(way.base)
+        return len(ends) == 1 and is_forced(ends[0], way.kept, known)
 
     def _most(self, symbol: Symbol) -> int | None:
         highs = [

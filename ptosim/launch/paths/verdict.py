@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.paths.forms import DATA, Symbol
+from ptosim.engine.paths.forms import DATA, Limit, Symbol
 from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
@@ -27,17 +28,22 @@ from ptosim.launch.paths.explore import (
     line_of,
 )
 from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
+from ptosim.launch.paths.solve import linear_of, range_of_sum
 from ptosim.launch.paths.trips import Open, rounds_open
 
 if TYPE_CHECKING:
     from ptosim.launch.paths.facts import Facts
 
 ASSUMED_HAZARD, ASSUMED_NOTE = "PTO5290", "PTO6053"
-"""The codes of an error, and of anything less, that shows only with a value of data that is
-assumed."""
+"""The codes of an error or a hazard, and of anything less, that shows only with a value of data
+that is assumed."""
+_OF_ORDER = ("PTO50", "PTO51", "PTO52")
 
 AGAIN, _STEPS = 32, 8
 """Followings of an entry that look for smaller values, and values of one symbol."""
+NEVER = "PTO6056"
+_ALL, _SOON = 4096, 520
+"""Values of an operand of which each is asked, else those near the ends of its range."""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,6 +120,8 @@ def _open(front: Front, explored: Explored) -> Iterator[dict[str, object]]:
         why = f"no value found that makes it{word} (it depends on {names})"
         yield {"line": line_of(front, decision.inst), "why": why}
     for limit in explored.unsolved:
+        if not explored.valid and is_never_met(limit):
+            continue
         names = ", ".join(sorted(s.name for s in limit.symbols))
         yield {"line": line_of(front, limit.inst), "why": f"no value of {names} found inside"}
     told: set[str] = set()
@@ -256,6 +264,9 @@ def _witnessed(front: Front, found: Diagnostic, run: PathRun) -> Diagnostic:
     """A finding with the values that show it; with a value of data that is assumed it weighs
     less."""
     witness = {s.name: v for s, v in _witness(run).items()}
+    place = found.span.start if found.span is not None else -1
+    certain = {s.name: run.noted.symbols[s] for s in run.noted.certain.get(place, ())}
+    witness = dict(sorted({**certain, **witness}.items()))
     if not witness:
         return found
     assumed = _assumed(run)
@@ -271,7 +282,9 @@ def _witnessed(front: Front, found: Diagnostic, run: PathRun) -> Diagnostic:
         made = replace(made, help=f"{made.help}; {see}" if made.help else see)
     if not assumed:
         return replace(made, notes=(*made.notes, *notes))
-    code = ASSUMED_HAZARD if found.severity is Severity.ERROR else ASSUMED_NOTE
+    is_hazard = found.severity is Severity.WARNING and found.code.startswith(_OF_ORDER)
+    is_hazard = is_hazard or found.severity is Severity.ERROR
+    code = ASSUMED_HAZARD if is_hazard else ASSUMED_NOTE
     made = replace(made, message=f"{found.message} ({found.code} with assumed data)")
     return recoded(made, code, *notes)
 
@@ -282,7 +295,46 @@ def _is_given(symbol: Symbol) -> bool:
 
 def is_covered(followed: Followed, explored: Explored) -> bool:
     """True if what following left open is decided by the runs."""
-    return followed.begun and explored.has_symbols and bool(explored.valid)
+    is_followed = bool(explored.valid or explored.unsolved)
+    return followed.begun and explored.has_symbols and is_followed
+
+
+def never_met(front: Front, entry: str, explored: Explored) -> list[Diagnostic]:
+    """Return errors for the bounds that every run of an entry breaks, whatever the caller gives."""
+    found: dict[int, Diagnostic] = {}
+    for limit in explored.unsolved if not explored.valid else ():
+        op = limit.inst.op
+        if op is None or not is_never_met(limit):
+            continue
+        names = ", ".join(sorted(symbol.name for symbol in limit.symbols))
+        found[limit.inst.pc] = finding(
+            NEVER,
+            f"@{entry}: no value of {names} meets what '{op.name}' checks",
+            Span(front.source, op.start, op.name_end),
+            help=f"`--arg {names.partition(',')[0]}=1 --no-explore` shows the check that fails",
+        )
+    return list(found.values())
+
+
+def is_never_met(limit: Limit) -> bool:
+    """True if no number that the operand of a bound can be meets it, as the range of its form
+    shows. A bound keeps a number in a range, or asks for multiples: where a number outside of the
+    range of the form meets it and the nearest one inside does not, none beyond that one does, but
+    for multiples, which come again soon."""
+    if len(limit.operands) != 1:
+        return False
+    ((slot, form),) = limit.operands.items()
+    if form.now.__class__ is not int:
+        return False
+    low, high = range_of_sum(linear_of(form))
+    breaks = cache(lambda value: limit.breaks({slot: value}))
+    if high - low <= _ALL:
+        return all(breaks(value) for value in range(low, high + 1))
+    near = (*range(_SOON), *(1 << n for n in range(12, 62, 3)))
+    inside = {v for n in near for v in (low + n, high - n) if low <= v <= high}
+    before = any(not breaks(v) for v in (0, 1, low - 1, low - 8, low // 2) if v < low)
+    after = any(not breaks(v) for v in (0, 1, high + 1, high + 8) if v > high)
+    return (before or after) and all(map(breaks, inside))
 
 
 # An entry followed along all its paths, for a check: what comes to what one following says.
@@ -383,7 +435,8 @@ def _brought_out(
     found = findings_of(front, entry, explored, known)
     coverage = coverage_of(front, entry, explored, loops)
     return EntryPaths(
-        [*found, *told_of(front, required)], coverage, required, is_covered(first, explored),
+        [*never_met(front, entry, explored), *found, *told_of(front, required)], coverage,
+        required, is_covered(first, explored),
         _inside(front, entry, explored),
     )  # fmt: skip
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
 
 import ptosim
 from tests.launch.paths.kernels import LOAD, ORDERED, RACE, STORE, WAIT, WORD, kernel
+from tests.launch.paths.slow_executor import TooLong, faults
 
 Values = dict[str, int]
 
@@ -172,6 +174,7 @@ def _check(seed: int) -> None:
     assert witness is not None
     assert made.shows({"n": 1, "m": 1, "rank": 0, "block": 0, **witness}), witness
     _shown_again(made, witness)
+    _agrees_with_executing(seed, made)
     told = [d.code for d in _faults(made.mended) if d.code != "PTO6050"]
     assert told == [], "the mended twin has a finding"
 
@@ -183,6 +186,18 @@ def _shown_again(made: Planted, witness: Values) -> None:
     blocks = witness.get("block", 0) + 1
     again = _faults(made.wrong, args=given, assume=data, blocks=blocks)
     assert {d.code for d in again} & set(made.codes), witness
+
+
+def _agrees_with_executing(seed: int, made: Planted) -> None:
+    """On numbers at random the kernel has its fault where it is said to have it, its twin none."""
+    chosen = random.Random(seed)
+    for _ in range(8):
+        near = (0, 1, 2, 3, 5, chosen.randrange(100), chosen.randrange(1200))
+        values = {name: chosen.choice(near) for name in ("n", "m", "rank", "d[2]")}
+        values["block"] = chosen.randrange(8)
+        with suppress(TooLong):
+            assert bool(faults(made.wrong, values)) == made.shows(values), values
+            assert faults(made.mended, values) == set(), values
 
 
 @pytest.mark.parametrize("seed", range(25))
