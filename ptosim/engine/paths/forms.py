@@ -375,12 +375,13 @@ def is_of_buffer(context: Mapping[str, Any] | None) -> bool:
     return "buffer" in (context or {})
 
 
-_UNSET = "PTO71"
-"""Findings about bytes without a value: what was written before decides them, not operands."""
+_OTHERS = ("PTO71", "PTO8")
+"""Findings that operands do not decide: on bytes without a value, which what was written before
+decides, and on what this version does not execute."""
 
 
 def _is_bound(found: Diagnostic) -> bool:
-    return not is_of_buffer(found.context) and not found.code.startswith(_UNSET)
+    return not is_of_buffer(found.context) and not found.code.startswith(_OTHERS)
 
 
 class Made(Form):

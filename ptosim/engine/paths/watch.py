@@ -45,6 +45,10 @@ _FIRST = 6
 """Checks of an instruction that are kept, besides the last one."""
 
 
+_REFUSED = "PTO8"
+"""Codes of what this version does not execute: no value makes that right or wrong."""
+
+
 class Void(Exception):
     """A run broke a check on values that are only assumed: what it found does not count."""
 

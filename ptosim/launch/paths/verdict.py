@@ -99,7 +99,8 @@ def coverage_of(
     bring out more, and how many there are that a symbol ends."""
     open_ = list(_open(front, explored))
     is_all = not open_ and _is_every_path(explored.valid, has_proof=not loops[0])
-    places = [d.inst.op for d in explored.open if d.inst.op is not None]
+    every = (*explored.open, *explored.unsolved)
+    places = [each.inst.op for each in every if each.inst.op is not None]
     place = Span(front.source, places[0].start, places[0].name_end) if places else None
     assumed = sorted({s.name for r in explored.valid for s in r.noted.decided_by if s.kind == DATA})
     return Coverage(
@@ -295,7 +296,7 @@ def _is_given(symbol: Symbol) -> bool:
 
 def is_covered(followed: Followed, explored: Explored) -> bool:
     """True if what following left open is decided by the runs."""
-    is_followed = bool(explored.valid or explored.unsolved)
+    is_followed = bool(explored.valid or (explored.unsolved and not followed.is_open))
     return followed.begun and explored.has_symbols and is_followed
 
 
