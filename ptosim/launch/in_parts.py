@@ -36,6 +36,10 @@ of them; where loops do not repeat, one round after the other is as good."""
 COMPARED = 20
 """Instructions after which the rounds of loops are compared: a run in parts is known to be long."""
 
+TIMED = 4_000
+"""Instructions of a run without sanitizers that are timed by themselves: where more of them do not
+repeat, values and time together are less."""
+
 
 class _Placed(Unknowns):
     """Goes on only where values decide nothing of what is reached."""
@@ -67,10 +71,14 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
     from ptosim.launch.cost import LONG, cost_of_run, counted_run  # with the laws of time
 
     bare = replace(options, sanitize="none", timing=False)
-    cost, count, left_out = counted_run(prepared, bare, args, steady=True)
-    if not LEAST <= count <= options.most_instructions:
+    launch = Launch(prepared, bare, args)
+    if any(map(_is_by_value, launch.program.insts)):
         return None
     chosen, monitor = parse(options.sanitize), None
+    timed = bare if chosen.is_needed else replace(bare, max_instructions=TIMED)
+    cost, count, left_out = counted_run(prepared, timed, args, steady=True)
+    if not LEAST <= count <= options.most_instructions:
+        return None
     if chosen.is_needed:
         watched = _Watched(prepared, replace(options, timing=False), args)
         most = max(FOLLOWED, count // SHARE) if count >= LONG_ENOUGH else count // 2
@@ -78,7 +86,6 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args) -> Result | N
             return None
         monitor = watched.monitor
     numbers = _Counted() if chosen.quant else Numbers()
-    launch = Launch(prepared, bare, args)
     launch.domain = numbers
     told = len(launch.sink)
     result = launch.run()
@@ -134,8 +141,6 @@ class _Watched:
         from ptosim.launch.dry_run import Walk  # with what `check` needs
 
         launch, monitor, domain = self._launch, self.monitor, self.domain
-        if any(map(_is_by_value, launch.program.insts)):
-            return False
         told = len(launch.sink)
         walk = Walk(launch.engine, domain, monitor, compared=COMPARED)
         try:
@@ -150,7 +155,8 @@ class _Watched:
 
 
 def _is_by_value(inst: Inst) -> bool:
-    """True for an instruction that is part of a region, or whose values sanitizers follow."""
+    """True for an instruction that is part of a region, or whose values sanitizers follow: time may
+    depend on them, too."""
     op = inst.op
     if inst.kind in (Kind.VECTOR, Kind.REGION) or op is None:
         return op is not None

@@ -161,10 +161,14 @@ def _rounds(op: Operation) -> int:
 
 
 def in_turn(options: RunOptions, observers: Sequence[Any]) -> bool:
-    """True for a run of which parts may be made by themselves: as the text has it, with sanitizers,
-    which take most of the time of one in one piece."""
+    """True for a run of which parts may be made by themselves: as the text has it, with sanitizers
+    or time, which take most of it in one piece."""
     is_plain = options.commit == "program" and not options.schedule and not options.in_place
-    return is_plain and not observers and parse_sanitize(options.sanitize).is_needed
+    return (
+        is_plain
+        and not observers
+        and (options.timing or parse_sanitize(options.sanitize).is_needed)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

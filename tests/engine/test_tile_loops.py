@@ -418,9 +418,10 @@ def test_a_run_in_parts_gives_what_one_in_one_piece_does(seed, monkeypatch):
     args = {f"p{n}": rng.standard_normal(shape).astype(np.float32) for n in "xyz"}
     program = ptosim.load(text, sync="manual")
     monkeypatch.setattr(in_parts, "LEAST", 1)
-    parts = told(program, args)
+    parts, timed = told(program, args), told(program, args, sanitize="none")
     monkeypatch.setattr(in_parts, "attempt", lambda *_: None)
     assert parts == told(program, args)
+    assert timed == told(program, args, sanitize="none")
 
 
 @pytest.mark.parametrize("odd", ["", "scale", "one", "zeros", "nan", "saturates", "few"])
@@ -458,10 +459,10 @@ def test_quantised_values_are_looked_at_in_parts_too(odd, monkeypatch):
     assert parts == told(program, args)
 
 
-def told(program: ptosim.Program, args: dict) -> dict:
+def told(program: ptosim.Program, args: dict, sanitize: str = "all") -> dict:
     """What a run gives."""
     try:
-        result = program.run(args)
+        result = program.run(args, sanitize=sanitize)
     except Trap as trap:
         return {"findings": [str(d) for d in trap.findings], "cycle": trap.cycle}
     return {
