@@ -1,12 +1,13 @@
-"""Operations that take each element from a place of its own: gathers by index, transposes, and the
-indices themselves.
+"""Operations that take each element from a place of its own, or bring it to one: gathers and
+scatters by index and by pattern, transposes, triangles, and the indices themselves.
 
 A register gathers elements of 32 bits by 32-bit indices and of 16 bits by 16-bit ones, which count
 elements and have no sign."""
 
 from __future__ import annotations
 
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.records import NamedTuple
 from ptosim.ops.lower.elementwise import keep, scalar_of
 from ptosim.ops.lower.operands import (
     NotExpandable,
@@ -20,6 +21,7 @@ from ptosim.ops.lower.operands import (
     word,
 )
 from ptosim.ops.lower.writer import Writer, bits, mask_of, vreg
+from ptosim.ops.tile.gather import KEPT
 
 _INDEX = {32: "i32", 16: "i16"}
 """Elements of the indices, by the width of what they gather."""
@@ -38,11 +40,33 @@ def _of_width(target: TileUse, source: TileUse) -> str:
     return _INDEX[bits(target.elem)]
 
 
+def _by_width(elem: str) -> tuple[str, int]:
+    """The elements that count lanes of a width, and how many lanes there are. Raises NotExpandable
+    for lanes that nothing counts."""
+    if bits(elem) not in _INDEX:
+        raise NotExpandable(f"nothing counts lanes of {elem}")
+    return _INDEX[bits(elem)], 2048 // bits(elem)
+
+
+def _lanes(out: Writer, number: str) -> str:
+    """0, 1, 2, … in the lanes of a register."""
+    zero = out.constant(0, number)
+    return out.once("vci", [zero, '{order = "ASC"}'], [number], vreg(number))
+
+
 @expansion("pto.tgather")
 def gathered(op: Operation, out: Writer) -> None:
-    """dst = the elements of src, in memory order, that indices name."""
-    if op.variant is None or op.variant.name != "index":
-        raise NotExpandable("only the form by indices is written out")
+    """dst = the elements of src, in memory order, that indices name; or what a pattern keeps."""
+    form = op.variant.name if op.variant is not None else ""
+    if form == "mask":
+        _gathered_by_pattern(op, out)
+    elif form == "index":
+        _gathered_by_index(op, out)
+    else:
+        raise NotExpandable("the form that compares is described by documents only")
+
+
+def _gathered_by_index(op: Operation, out: Writer) -> None:
     source, indices, target = (tile(op, name, out) for name in ("src", "indices", "dst"))
     row_major(indices, target)
     number = _of_width(target, source)
@@ -63,6 +87,152 @@ def gathered(op: Operation, out: Writer) -> None:
             keep(out, found, kept, out.place((row, target.type.cols), (column, 1)), mask, elem)
 
 
+class _Pattern(NamedTuple):
+    """Along what a pattern selects (`row`: columns of each row), how far one of those is from the
+    next, and the first of them."""
+
+    axis: str
+    step: int
+    first: int
+
+
+def _pattern(op: Operation) -> _Pattern:
+    written = op.bound.get("direction")
+    axis = getattr(written, "const", None) or word(op, "axis")
+    if axis is None:
+        raise NotExpandable("without an axis what is kept is packed over rows")
+    kept = KEPT[str(word(op, "maskPattern"))]
+    return _Pattern(str(axis), 4 // len(kept), kept[0])
+
+
+def _gathered_by_pattern(op: Operation, out: Writer) -> None:
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    row_major(source, target)
+    if source.elem != target.elem or source.name == target.name:
+        raise NotExpandable("it is written out between two tiles of one element type")
+    picked, elem, width = _pattern(op), target.elem, bits(target.elem)
+    pitch, apart = source.type.cols, target.type.cols
+    table, kept = source.pointer(out), target.pointer(out)
+    rows, cols = extents(target, out)
+    in_rows = picked.axis == "row" and picked.step > 1
+    steps = _steps(out, picked, source) if in_rows else ""
+    with out.rows(rows) as row:
+        for column, count in out.columns(cols, 2048 // width):
+            mask = out.first(count, width)
+            if in_rows:
+                begin = out.place((row, pitch), (column, picked.step), (out.index(picked.first), 1))
+                found = _gather(out, table, _moved(out, steps, begin, elem), mask, elem)
+            else:
+                line = (row, pitch * picked.step), (out.index(picked.first * pitch), 1)
+                found = out.load(table, elem, out.place((column, 1), *line))
+            keep(out, found, kept, out.place((row, apart), (column, 1)), mask, elem)
+
+
+def _steps(out: Writer, picked: _Pattern, tile_: TileUse) -> str:
+    """The places of what a pattern selects, from the first of a register on."""
+    number, _ = _by_width(tile_.elem)
+    if int(tile_.type.rows) * int(tile_.type.cols) > 1 << bits(number):
+        raise NotExpandable(f"the tile has more elements than {number} counts")
+    return out.with_constant("vmuls", _lanes(out, number), picked.step, number)
+
+
+def _moved(out: Writer, steps: str, begin: str, elem: str) -> str:
+    number, _ = _by_width(elem)
+    first = out.number(begin, number)
+    return out.scalar("vadds", steps, first, number, out.every(bits(number)), number)
+
+
+@expansion("pto.tscatter")
+def scattered(op: Operation, out: Writer) -> None:
+    """The elements of src at places of dst that indices name, or a pattern; the rest is zero."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    row_major(source, target)
+    if source.name == target.name:
+        raise NotExpandable("the tile is scattered over itself")
+    is_by_index = op.variant is None or op.variant.name != "mask"
+    picked = None if is_by_index else _pattern(op)
+    in_rows = picked is not None and picked.axis == "row" and picked.step > 1
+    elem, (number, lanes) = target.elem, _by_width(target.elem)
+    indices = tile(op, "indices", out) if is_by_index else None
+    if indices is not None:
+        row_major(indices)
+    steps = _steps(out, picked, target) if in_rows and picked is not None else ""
+    if picked is None or picked.step > 1:
+        _zeroed(out, target)
+    here, kept = source.pointer(out), target.pointer(out)
+    places = indices.pointer(out) if indices is not None else ""
+    rows, cols = extents(source, out)
+    with out.rows(rows) as row:
+        for column, count in out.columns(cols, lanes):
+            mask = out.first(count, bits(elem))
+            value = out.load(here, elem, out.place((row, source.type.cols), (column, 1)))
+            if indices is not None:
+                at = out.place((row, indices.type.cols), (column, 1))
+                index = out.load(places, indices.elem, at)
+                _scatter(out, value, kept, out.cast(index, indices.elem, number), mask, elem)
+            elif in_rows and picked is not None:
+                begin = (column, picked.step), (out.index(picked.first), 1)
+                at = out.place((row, target.type.cols), *begin)
+                _scatter(out, value, kept, _moved(out, steps, at, elem), mask, elem)
+            else:
+                assert picked is not None
+                pitch = target.type.cols
+                line = (row, pitch * picked.step), (out.index(picked.first * pitch), 1)
+                keep(out, value, kept, out.place((column, 1), *line), mask, elem)
+
+
+def _zeroed(out: Writer, target: TileUse) -> None:
+    """Clear the whole of a tile, and order what is stored later after it."""
+    elem, kept = target.elem, target.pointer(out)
+    zero = out.everywhere(0 if elem.lstrip("su").startswith("i") else "0.0", elem)
+    count = int(target.type.rows) * int(target.type.cols)
+    for column, some in out.columns(count, 2048 // bits(elem)):
+        keep(out, zero, kept, column, out.first(some, bits(elem)), elem)
+    out.op("mem_bar", ['"VST_VST"'])
+
+
+def _scatter(out: Writer, value: str, pointer: str, index: str, mask: str, elem: str) -> None:
+    types = [vreg(elem), f"!pto.ptr<{elem}, ub>", vreg(_INDEX[bits(elem)]), mask_of(elem)]
+    out.op("vscatter", [value, pointer, index, mask], types)
+
+
+_FAR = 30_000
+"""Beyond the lanes of any register, and within 16 bits."""
+
+
+@expansion("pto.ttri")
+def triangle(op: Operation, out: Writer) -> None:
+    """dst[r, c] = 1 on one side of a diagonal and on it, else 0."""
+    target = tile(op, "dst", out)
+    row_major(target)
+    elem, (number, lanes) = target.elem, _by_width(target.elem)
+    is_whole = elem.lstrip("su").startswith("i")
+    one, zero = (out.everywhere(v if is_whole else f"{v}.0", elem) for v in (1, 0))
+    diagonal, far = _diagonal(op, out), (out.index(-_FAR), out.index(_FAR))
+    side = "ge" if word(op, "upperOrLower") else "le"
+    kept, counted_ = target.pointer(out), _lanes(out, number)
+    rows, cols = extents(target, out)
+    with out.rows(rows) as row:
+        for column, count in out.columns(cols, lanes):
+            at = out.place((row, 1), (diagonal, 1), (column, -1))
+            last = out.number(out.between(at, *far), number)
+            items = [counted_, last, out.every(bits(elem)), f'"{side}"']
+            inside = out.op("vcmps", items, [vreg(number), number, mask_of(elem)], mask_of(elem))
+            made = out.select(one, zero, inside, elem)
+            mask = out.first(count, bits(elem))
+            keep(out, made, kept, out.place((row, target.type.cols), (column, 1)), mask, elem)
+
+
+def _diagonal(op: Operation, out: Writer) -> str:
+    """The number of the diagonal as an index."""
+    given = op.bound["diagonal"]
+    if isinstance(given, Operand) and isinstance(given.const, int):
+        return out.index(given.const)
+    if not isinstance(given, Operand) or given.value is None:
+        raise NotExpandable("the diagonal has no name")
+    return out.as_index(f"%{given.value.name}", str(given.type))
+
+
 @expansion("pto.ttrans")
 def transposed(op: Operation, out: Writer) -> None:
     """dst[c, r] = src[r, c]: each register takes a piece of a column of the source."""
@@ -77,9 +247,7 @@ def transposed(op: Operation, out: Writer) -> None:
         raise NotExpandable(f"the source has more elements than {number} counts")
     elem, width = target.elem, bits(target.elem)
     table, kept = source.pointer(out), target.pointer(out)
-    zero = out.constant(0, number)
-    lanes = out.once("vci", [zero, '{order = "ASC"}'], [number], vreg(number))
-    steps = out.with_constant("vmuls", lanes, cols, number)
+    steps = out.with_constant("vmuls", _lanes(out, number), cols, number)
     with out.rows(cols) as row:
         for column, count in out.columns(rows, 2048 // width):
             mask = out.first(count, width)

@@ -218,6 +218,18 @@ class Writer:
         self.body.op("arith.index_cast", [index], ["index", "to", type_], results=[name])
         return name
 
+    def as_index(self, name: str, type_: str) -> str:
+        """Return a number of the program as an index."""
+        if type_ == "index":
+            return name
+        made = self.name()
+        self.body.op("arith.index_cast", [name], [type_, "to", "index"], results=[made])
+        return made
+
+    def between(self, value: str, least: str, most: str) -> str:
+        """Return an index, or the end of a range that it is beyond."""
+        return self._index_op("minsi", self._index_op("maxsi", value, least), most)
+
     def place(self, *terms: tuple[str, int]) -> str:
         """Return the name of the sum of value * factor, an index."""
         total = ""

@@ -59,11 +59,11 @@ def gather_by_index(op: Binding) -> Commit:
     return gather
 
 
-# Which of four neighboring elements a pattern keeps: its digits are read from the right.
-_KEPT = {
+KEPT = {
     "P0101": (0, 2), "P1010": (1, 3), "P0001": (0,), "P0010": (1,), "P0100": (2,), "P1000": (3,),
     "P1111": (0, 1, 2, 3),
 }  # fmt: skip
+"""Which of four neighboring elements a pattern keeps: its digits are read from the right."""
 
 
 def _axis(op: Binding) -> str | None:
@@ -73,7 +73,7 @@ def _axis(op: Binding) -> str | None:
 
 def _selected(op: Binding, count: int) -> list[int]:
     """Of so many places those that the pattern selects."""
-    kept = _KEPT[str(op.attr("maskPattern"))]
+    kept = KEPT[str(op.attr("maskPattern"))]
     return [place for place in range(count) if place % 4 in kept]
 
 
@@ -121,7 +121,7 @@ def gather_by_mask(op: Binding) -> Commit:
     if _axis(op) is not None:
         return _gather_lines(op)
     src, dst = op.tile("src"), op.tile("dst")
-    kept = _KEPT[str(op.attr("maskPattern"))]
+    kept = KEPT[str(op.attr("maskPattern"))]
     columns = [c for c in range(src.v_col) if c % 4 in kept]
     count, room = src.v_row * len(columns), dst.rows * dst.cols
     if count > room:

@@ -291,3 +291,67 @@ def test_numbers_that_count(elem, cols):
     k.store(dst, "out", (1, cols))
     found = same(k, {"s": ARRAYS[elem](-7)}, {"out": np.zeros((1, cols), ARRAYS[elem])})
     assert found.outputs["out"].reshape(-1).tolist() == list(range(-7, cols - 7))
+
+
+STEPS = {"P1111": (1, 0), "P0101": (2, 0), "P1010": (2, 1), "P0010": (4, 1), "P1000": (4, 3)}
+
+
+@pytest.mark.parametrize("axis", ["row", "col"])
+@pytest.mark.parametrize("elem", FLAT)
+@pytest.mark.parametrize("pattern", STEPS)
+def test_patterns_gather_and_scatter(pattern, elem, axis):
+    """A pattern keeps each second or fourth column or row; scattered, the others become zero."""
+    k, (step, first), rows, cols = Kernel("a5"), STEPS[pattern], 8, 32
+    wide = (rows, cols * step) if axis == "row" else (rows * step, cols)
+    src, few = k.tile("src", elem, *wide), k.tile("few", elem, rows, cols)
+    back = k.tile("back", elem, *wide)
+    k.load("in", src)
+    attrs = f'maskPattern = #pto.mask_pattern<{pattern}>, axis = "{axis}"'
+    k.op("pto.tgather", [src], [few], attrs)
+    k.op("pto.tscatter", [few], [back], attrs)
+    k.store(few, "kept")
+    k.store(back, "whole")
+    data = numbers(elem, wide, 7)
+    out = {"kept": np.zeros((rows, cols), data.dtype), "whole": np.ones(wide, data.dtype)}
+    found = same(k, {"in": data}, out).outputs
+    part = np.s_[:, first::step] if axis == "row" else np.s_[first::step]
+    spread = np.zeros(wide, data.dtype)
+    spread[part] = data[part]
+    assert found["kept"].tobytes() == np.ascontiguousarray(data[part]).tobytes()
+    assert found["whole"].tobytes() == spread.tobytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("elem", FLAT)
+def test_scatters_by_index(elem, form):
+    """Of equal indices the last one in row order stays; what no index names is zero."""
+    k, cols = Kernel("a5"), 100
+    number = "i32" if elem.endswith("32") else "i16"
+    src, at = (operand(k, n, e, cols, 112, form) for n, e in (("src", elem), ("at", number)))
+    dst = k.tile("dst", elem, ROWS, 128)
+    k.load("in", src, (ROWS, cols))
+    k.load("places", at, (ROWS, cols))
+    k.op("pto.tscatter", [src, at], [dst])
+    k.store(dst, "out")
+    rng = np.random.default_rng(6)
+    args = {"in": numbers(elem, (ROWS, cols), 1), **extents(form, cols)}
+    args["places"] = rng.integers(0, ROWS * 128, (ROWS, cols), ARRAYS[number])
+    found = same(k, args, {"out": np.ones((ROWS, 128), ARRAYS[elem])})
+    wanted = np.zeros(ROWS * 128, ARRAYS[elem])
+    for place, value in zip(args["places"].reshape(-1), args["in"].reshape(-1), strict=True):
+        wanted[place] = value
+    assert found.outputs["out"].tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("diagonal", [0, -3, 5, 40_000, -40_000])
+@pytest.mark.parametrize("elem", FLAT)
+def test_triangles(elem, diagonal, upper):
+    k, rows, cols = Kernel("a5"), 24, 208
+    dst = k.tile("dst", elem, rows, cols, (rows, 200))
+    k.op("pto.ttri", [(k.arg("d", "i32"), "i32")], [dst], f"upperOrLower = {upper} : i32")
+    k.store(dst, "out", (rows, 200))
+    found = same(k, {"d": diagonal}, {"out": np.zeros((rows, 200), ARRAYS[elem])})
+    apart = np.arange(200) - np.arange(rows)[:, None]
+    inside = apart >= diagonal if upper else apart <= diagonal
+    assert np.array_equal(found.outputs["out"], inside.astype(ARRAYS[elem]))
