@@ -1,19 +1,26 @@
-"""The whole text written in another way, as `ptosim fmt` and `check --fix` do it: computed only
-when the editor asks for the edit of an action that was chosen."""
+"""The whole text written in another way, as `ptosim fmt` and `check --fix` do it, and statements as
+a function: computed only when the editor asks for the edit of an action that was chosen."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
+from itertools import count
 
 from ptosim.ground.diagnostics.fix import repair
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import PtosimError, UsageError
+from ptosim.ground.ir.core import Operation, Tok
+from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
+from ptosim.language.rewrite.forms import Spelling
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.tools.api import check_source
 from ptosim.tools.lsp.document import Document, Settings
+from ptosim.tools.lsp.names import Kind
+from ptosim.tools.lsp.names import Made as Name
 
 Made = tuple[str, str]
 """The new text, and what is to be said of it ('' for nothing)."""
@@ -77,6 +84,7 @@ def _form(form: str) -> Callable[[Document], Made]:
     return make
 
 
+FUNCTION = "function"
 REWRITES = {
     "fix": Rewrite("mend all that can be mended", True, _fixed),
     "flags": Rewrite(
@@ -108,9 +116,12 @@ def offered(document: Document) -> list[str]:
     return [*names, *(["short"] if "generic" in written else [])]
 
 
-def made(document: Document, name: str) -> Made:
-    """Return the text after an action, and what is to be said. Raises UsageError for one that does
-    not exist, or that leaves the text as it is and why."""
+def made(document: Document, name: str, begin: int = 0, end: int = 0) -> Made:
+    """Return the text after an action, on what is selected if it is about that, and what is to be
+    said. Raises UsageError for one that does not exist, or that leaves the text as it is and why.
+    """
+    if name == FUNCTION:
+        return as_function(document, begin, end)
     if name not in REWRITES:
         raise UsageError(f"there is no action `{name}`")
     try:
@@ -120,3 +131,119 @@ def made(document: Document, name: str) -> Made:
     if text == document.text:
         raise UsageError(f"{REWRITES[name].title}: the text stays as it is. {told}".rstrip(". "))
     return text, told
+
+
+# -- statements as a function ----------------------------------------------------------------------
+
+_ENDS = frozenset(("returns", "yields", "jumps", "ends_fusion"))
+
+
+def chosen(document: Document, begin: int, end: int) -> list[Operation]:
+    """Return the statements that a selection has a part of, without what ends their block: of the
+    innermost block around it; none outside of functions."""
+    functions = [f.op for f in document.resolved.functions.values() if not f.implicit]
+    ops = [op for op in functions if op.start <= begin < end <= op.end]
+    if not ops or document.source.is_cpp or document.checked.is_rejected:
+        return []
+    found: list[Operation] = []
+    while len(ops) == 1 and (inner := _around(document.text, ops[0], begin, end)):
+        ops = found = [op for op in inner if op.start < end and op.end > begin]
+    return [op for op in found if not op.traits & _ENDS and not op.jumps]
+
+
+def _around(text: str, op: Operation, begin: int, end: int) -> list[Operation]:
+    """The operations of the block of an operation that a selection is in."""
+    for region in op.regions:
+        for block in region.blocks:
+            if block.ops and _line_of(text, block.ops[0].start) <= begin and end < region.end:
+                return block.ops
+    return []
+
+
+def _line_of(text: str, offset: int) -> int:
+    return text.rfind("\n", 0, offset) + 1
+
+
+def as_function(document: Document, begin: int, end: int) -> Made:
+    """Return the text with the statements between two offsets in a function of their own, which is
+    called in their place. Constants that they use are made there again; other values that they use
+    are its arguments, those that are used after them its results. Raises UsageError, with the
+    reason, where that is not right."""
+    ops = chosen(document, begin, end)
+    if not ops:
+        raise UsageError("no statements of a function are selected")
+    text, first, last = document.text, ops[0].start, ops[-1].end
+    function = ops[0].function
+    assert function is not None
+    used, given = _crossing(document, first, last)
+    again = [m.op for m in used.values() if _is_constant(m)]
+    takes = [(n, _type(document, m)) for n, m in used.items() if not _is_constant(m)]
+    gives = [(n, _type(document, m)) for n, m in given.items()]
+    name = _free_name(document)
+    results, types = (", ".join(each) for each in (given, (t for _, t in gives)))
+    arrow = f"({types})" if len(gives) != 1 else types
+    head = f"func.func private @{name}({', '.join(f'{n}: {t}' for n, t in takes)})"
+    head += (f" -> {arrow}" if gives else "") + _kind(function)
+    body = [text[op.start : op.end] for op in again if op is not None]
+    body += textwrap.dedent(text[_line_of(text, first) : last]).split("\n")
+    body += [f"return {results} : {types}" if gives else "return"]
+    indent = text[_line_of(text, function.start) : function.start]
+    made = [f"{head} {{", *(f"  {line}" for line in body), "}"]
+    call = f"{results} = " if gives else ""
+    call += f"func.call @{name}({', '.join(n for n, _ in takes)})"
+    call += f" : ({', '.join(t for _, t in takes)}) -> {arrow}"
+    before, after = text[last : function.end], text[function.end :]
+    below = "\n".join(["", "", *(f"{indent}{line}".rstrip() for line in made)])
+    new = f"{text[:first]}{call}{before}{below}{after}"
+    _refuse_worse(document, new)
+    return new, ""
+
+
+def _crossing(document: Document, begin: int, end: int) -> tuple[dict[str, Name], dict[str, Name]]:
+    """The values that are used between two offsets and made outside, and the other way round."""
+    used, given = dict[str, Name](), dict[str, Name]()
+    for word in document.names.words:
+        made = document.names.definition(word) if word.kind is Kind.VALUE else None
+        if made is None:
+            continue
+        is_in, is_made_in = (begin <= at < end for at in (word.start, made.word.start))
+        if is_in == is_made_in:
+            continue
+        if made.value is None or document.text[word.end : word.end + 1] in ("#", ":#"):
+            raise UsageError(f"`{word.text}` is one of several results")
+        (used if is_in else given).setdefault(word.text, made)
+    return used, given
+
+
+def _is_constant(made: Name) -> bool:
+    is_number = made.value is not None and made.value.const is not None
+    return is_number and made.op is not None and not made.op.operand_values()
+
+
+def _type(document: Document, made: Name) -> str:
+    assert made.value is not None
+    type_ = made.value.type
+    spelling = Spelling(document.checked.front.module, document.resolved.target)
+    return spelling.of(made.value, type_, ssa=isinstance(type_, TileType) and type_.ssa)
+
+
+def _free_name(document: Document) -> str:
+    taken = {f.symbol for f in document.resolved.functions.values()}
+    return next(name for k in count(1) if (name := f"part_{k}") not in taken)
+
+
+def _kind(function: Operation) -> str:
+    """The attribute that says on which core a function runs, which holds for a part of it too."""
+    key = "pto.kernel_kind"
+    kind = function.attrs.get(key)
+    atom = kind.atom if kind is not None else None
+    return f" attributes {{{key} = {atom.value}}}" if isinstance(atom, Tok) else ""
+
+
+def _refuse_worse(document: Document, text: str) -> None:
+    """Raise UsageError for a text with an error that the document has not."""
+    known = {f.message for f in document.checked.findings if f.is_error}
+    found = Document(document.source.name, text, document.settings).checked.findings
+    wrong = next((f for f in found if f.is_error and f.message not in known), None)
+    if wrong is not None:
+        raise UsageError(f"these statements are no function: {wrong.message}")

@@ -324,6 +324,10 @@ def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAct
     ]
     offered = () if document.source.is_cpp else refactor.offered(document)
     whole = [_whole(name, uri) for name in offered]
+    if refactor.chosen(document, begin, end):
+        data = {"uri": uri, "name": refactor.FUNCTION, "begin": begin, "end": end}
+        title, kind = "these statements as a function", types.CodeActionKind.RefactorExtract
+        whole.append(types.CodeAction(title, kind=kind, data=data))
     only = params.context.only
     return [a for a in (*mending, *whole) if only is None or any(_is_of(a, kind) for kind in only)]
 
@@ -347,8 +351,9 @@ def make_edit(ls: PtoServer, action: types.CodeAction) -> types.CodeAction:
     asked = action.data if isinstance(action.data, dict) else {}
     uri = str(asked.get("uri", ""))
     document, places = ls.document(uri), ls.places(uri)
+    selected = [n if isinstance(n := asked.get(key), int) else 0 for key in ("begin", "end")]
     try:
-        text, told = refactor.made(document, str(asked.get("name", "")))
+        text, told = refactor.made(document, str(asked.get("name", "")), *selected)
     except PtosimError as problem:
         raise JsonRpcInvalidParams(str(problem)) from problem
     change = [(0, len(document.text), text)]
@@ -478,6 +483,7 @@ REQUESTS: tuple[tuple[str, Any, Any], ...] = (
                 types.CodeActionKind.QuickFix,
                 types.CodeActionKind.SourceFixAll,
                 types.CodeActionKind.RefactorRewrite,
+                types.CodeActionKind.RefactorExtract,
             ],
             resolve_provider=True,
         ),

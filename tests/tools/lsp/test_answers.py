@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.launch.sources import open_source, shipped_names
 from ptosim.tools.lsp import colours, completion, edits, hover, outline, refactor
@@ -321,3 +323,38 @@ def test_second_buffers_come_with_the_verdict_of_the_proof():
     made, told = refactor.made(document(text), "buffers")
     assert "proven equal" in told
     assert not any(f.is_error for f in document(made).findings)
+
+
+def _selected(name: str, first: str, last: str) -> tuple[Document, str]:
+    text = open_source(f"@{name}").text
+    doc = Document("k.pto", text, Settings())
+    begin, end = text.index(first), text.index(last) + len(last)
+    assert refactor.chosen(doc, begin, end) != []
+    return doc, refactor.made(doc, refactor.FUNCTION, begin, end)[0]
+
+
+def test_statements_become_a_function_that_is_called_in_their_place():
+    """What they use is its arguments, what is used after them its results; constants are made there
+    again, for a shape may have to be one. The program computes what it did."""
+    doc, text = _selected("basics/softmax", "%left = ", "%n = arith.minsi")
+    assert "      %n = func.call @part_1(%cols, %j) : (index, index) -> index\n" in text
+    assert "  func.func private @part_1(%cols: index, %j: index) -> index {\n    %c256 = " in text
+    args = {"x": np.linspace(-1, 1, 32 * 100, dtype=np.float32).reshape(32, 100), "cols": 100}
+    args["y"] = np.zeros_like(args["x"])
+    was, is_ = (ptosim.load(t).run(args).outputs["y"] for t in (doc.text, text))
+    np.testing.assert_array_equal(np.asarray(was), np.asarray(is_))
+
+
+def test_a_part_of_a_kernel_for_the_cube_is_one_too():
+    _, text = _selected("cube/gemm_f16", "pto.tload", "pto.tmatmul")
+    head = next(line for line in text.split("\n") if "@part_1(" in line and "private" in line)
+    assert head.endswith("attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {")
+    assert not [f for f in Document("k.pto", text, Settings()).findings if f.is_error]
+
+
+def test_what_is_no_statement_is_not_offered_and_what_cannot_be_is_refused():
+    doc = document()
+    assert refactor.chosen(doc, 0, 5) == []
+    assert refactor.chosen(doc, len(TEXT) - 12, len(TEXT) - 8) == []  # `return`
+    with pytest.raises(UsageError, match="selected"):
+        refactor.made(doc, refactor.FUNCTION)
