@@ -42,7 +42,6 @@ def lsp(options: argparse.Namespace, terminal: Terminal) -> int:
     finally:
         server.resting.end()
         sys.stdout = sys.__stdout__
-    sink.flush()
     os._exit(0)  # nobody waits until what is known of the texts is taken down, which takes seconds
 
 
