@@ -9,7 +9,8 @@ moved and replaced by those of other kinds. Exit code 1 if the two ever differ.
 
 `memory` changes places, extents and fills of shipped programs (`memory.py`), and prints for each
 kind what is said of its mutants; exit code 1 if one of a kind that histories of bytes must show
-computes something else without a finding."""
+computes something else without a finding, or if the account of `tests/oracle/histories.py` and the
+findings differ."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-from tests.mutants.memory import EVERY, MUST_SHOW, verdicts
+from tests.mutants.memory import EVERY, MISTAKES, MUST_SHOW, verdicts
 from tests.mutants.model import Model, Mutant, mutants
 from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
@@ -63,9 +64,10 @@ def _memory(per_kind: int) -> int:
     for name, placed in EVERY:
         for change, found in verdicts(name, placed=placed, per_kind=per_kind):
             counts.setdefault(change.kind, Counter())[found] += 1
-            if found == "other" and change.kind in MUST_SHOW:
+            if found in MISTAKES or (found == "other" and change.kind in MUST_SHOW):
                 differences += 1
-                print(f"{name}{' placed' if placed else ''}: line {change.line}: {change.kind}")
+                where = f"{name}{' placed' if placed else ''}: line {change.line}"
+                print(f"{where}: {change.kind}: {found}")
     for kind, of_kind in counts.items():
         _print(kind, of_kind)
     return differences

@@ -2,8 +2,8 @@
 
 For programs of level 3 on one vector core: tiles at constant addresses, counted loops, operations in
 the form `ins(…) outs(…)`. Every byte of UB has the name of the tile that wrote it, and whether it has
-a value. A loop is walked twice, which every history of two rounds needs. Nothing is imported from
-ptosim, and no value is computed.
+a value. A loop is walked twice at most: the second round shows what the first one left. Nothing is
+imported from ptosim, and no value is computed.
 
 The rules (PTO IR manual, tiles and valid regions; TLOAD): an operation reads the valid region of each
 source and writes that of its destination; a load fills the last block of 32 bytes of a row with
@@ -13,6 +13,7 @@ buffer, tiles that overlap in part are not."""
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,8 @@ _BITS = {
 _TYPE = r"!pto\.tile_buf<vec, (\d+)x(\d+)x(\w+)([^>]*)>"
 _ALLOC = re.compile(rf"(%\w+) = pto\.alloc_tile\b(.*?): {_TYPE}")
 _NAMED = re.compile(rf"(%\w+) = pto\.treshape (%\w+) : .*-> {_TYPE}")
-_CONST = re.compile(r"(%\w+) = arith\.constant (-?\d+) : \w+")
+_CONST = re.compile(r"(%\w+) = arith\.constant (-?\d\w*) : \w+")
+_ALIAS = re.compile(r"^\s*(!\w+) = (!pto\..*?)\s*$", re.M)
 _OP = re.compile(r"pto\.(t\w+) ins\(([^:)]*)(?::[^)]*)?\) outs\(([^:)]*)(?::[^)]*)?\)")
 _VALID = re.compile(r"valid=([\d?]+)x([\d?]+)")
 _SCRATCH = {
@@ -41,8 +43,10 @@ _SCRATCH = {
     "trowexpanddiv": 2, "trowexpandmax": 2, "trowexpandmin": 2,
 }  # fmt: skip
 """Operations that may have scratch, and the number of their sources before it."""
+_IN_PLACE = ("tquant",)
+"""Operations that may leave something else in their source."""
 _SILENT = re.compile(
-    r"(module|func\.func|return|\}|//|$|pto\.(set_flag|wait_flag|barrier)\b|"
+    r"(!\w+ = |module|func\.func|return|\}|//|$|pto\.(set_flag|wait_flag|barrier)\b|"
     r"(%\w+ = )?(arith|index)\.|%\w+ = pto\.(make_tensor_view|partition_view|get_block_\w+)\b)"
 )
 """Lines that touch no tile."""
@@ -76,19 +80,22 @@ class Tile(NamedTuple):
         starts = self.start + np.arange(lines) * pitch * self.size
         return (starts[:, None] + np.arange(run * self.size)).reshape(-1)
 
-    def is_name_of(self, other: Tile) -> bool:
-        """True where the bytes of one are among those of the other, or none are shared."""
+    def is_name_of(self, other: Tile, *, exactly: bool) -> bool:
+        """True where the bytes of one are among those of the other (or `exactly` those)."""
         low, high = max(self.start, other.start), min(self.end, other.end)
-        return low >= high or (low, high) in ((self.start, self.end), (other.start, other.end))
+        both = [(low, high) == (t.start, t.end) for t in (self, other)]
+        return all(both) if exactly else any(both)
 
 
 class _Walk:
     """One walk over a text; `may`: where only a run knows, the operation reads all and writes
-    nothing, else the other way round."""
+    nothing, scratch is spoiled, and a part of a tile is no name of it; else the other way round."""
 
     def __init__(self, text: str, *, may: bool) -> None:
         self.may = may
-        self.numbers = {n: int(v) for n, v in _CONST.findall(text)}
+        for name, type_ in _ALIAS.findall(text):
+            text = re.sub(rf"{name}(?![\w.])(?! =)", lambda _, t=type_: t, text)
+        self.numbers = {n: int(v, 0) for n, v in _CONST.findall(text)}
         self.tiles: dict[str, Tile] = {}
         self.names: list[Tile] = []
         self.owner = np.full(UB, -1, np.int32)
@@ -107,11 +114,19 @@ class _Walk:
                 while depth:
                     depth += lines[end][1].endswith("{") - lines[end][1].startswith("}")
                     end += 1
-                for _ in range(2):
+                for _ in range(self._rounds(line)):
                     self._block(lines[at : end - 1])
                 at = end
                 continue
             self._line(number, line)
+
+    def _rounds(self, line: str) -> int:
+        """How often a loop is walked: of as many rounds as only a run knows one, or two."""
+        found = re.match(r"scf\.for %\w+ = (%\w+) to (%\w+) step (%\w+)", line)
+        bounds = [self.numbers.get(n) for n in found.groups()] if found else [None]
+        if None in bounds:
+            return 2 if self.may else 1
+        return min(len(range(*bounds)), 2)  # type: ignore[arg-type]
 
     def _line(self, number: int, line: str) -> None:
         if _SILENT.match(line):
@@ -154,13 +169,22 @@ class _Walk:
         scratch = [self.tiles[n] for n in sources[len(read) :] if n in self.tiles]
         ins = [self.tiles[n] for n in read if n in self.tiles]
         outs = [self.tiles[n] for n in results if n in self.tiles]
+        if self.may:
+            self._apart(number, scratch, outs, ins)
         has_value = True
         for tile in ins:
             has_value &= self._read(number, tile)
-        for tile in scratch if self.may else ():
+        for tile in [*scratch, *(ins[:1] if op in _IN_PLACE else [])] if self.may else ():
             self.has_value[tile.bytes(unknown=True)] = False
         for tile in outs:
             self._write(tile, has_value, loads=op == "tload")
+
+    def _apart(self, number: int, scratch: list[Tile], outs: list[Tile], ins: list[Tile]) -> None:
+        """Scratch may be over a source, or a result over a part of one."""
+        for one, two in product((*scratch, *outs), ins):
+            is_meant = one not in scratch and one.is_name_of(two, exactly=True)
+            if max(one.start, two.start) < min(one.end, two.end) and not is_meant:
+                self.wrong.append((number, f"{one.name} is over {two.name}"))
 
     def _read(self, number: int, tile: Tile) -> bool:
         places = tile.bytes(unknown=self.may)
@@ -168,7 +192,8 @@ class _Walk:
         if not self.has_value[places].all():
             self.wrong.append((number, f"{tile.name} has no value"))
             return False
-        if not all(self.names[n].is_name_of(tile) for n in owners if n >= 0):
+        names = [self.names[n] for n in owners if n >= 0]
+        if not all(name.is_name_of(tile, exactly=self.may) for name in names):
             self.wrong.append((number, f"{tile.name} has the bytes of another one"))
             return False
         return True

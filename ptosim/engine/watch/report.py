@@ -14,11 +14,12 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.alignment import Alignment
+from ptosim.ground.isa.schema import EXECUTED
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
+from ptosim.machine.effects.account import CLOBBERED, DEFINED, HIDDEN, PADDING, REGISTER, SCRATCHED
 from ptosim.machine.effects.row import written_name
 
 FlagKey = tuple[int, str, str, int]
@@ -196,9 +197,11 @@ class Reporter:
         definition = self.machine.definition
         code, what, notes, cure = _undefined_text(atom, trail, name, where, definition)
         if code in ("PTO7101", "PTO7108") and op.has("copies_out"):
-            if self._copied:
-                return Cause(None)
-            self._copied, code, cure = True, "PTO7107", "copy only what the kernel has written"
+            cure = "copy only what the kernel has written"
+            if not self._is_wrong(print_):
+                if self._copied:
+                    return Cause(None)
+                self._copied, code = True, "PTO7107"
         steps = (*trail.steps, Step(_word(access), op, name))
         outputs = [{"output": n, "steps": self._steps(steps)} for n in _outputs(access)[:1]]
         known = len(self.sink)
@@ -219,6 +222,14 @@ class Reporter:
             },
         )
         return Cause(self.sink.diagnostics[-1] if len(self.sink) > known else None)
+
+    def _is_wrong(self, print_: Footprint) -> bool:
+        """True for a copy of which no byte has a value, where all that may write is executed."""
+        if any(atom.defined == DEFINED for atom in print_.atoms()):
+            return False
+        target = self.resolved.target
+        rows = (op.definition for op in self.resolved.ops)
+        return all(row is None or row.status[target] in EXECUTED for row in rows)
 
     def went_out(self, trail: Trail, access: Access) -> None:
         """What was computed of bytes without a value, told of before, goes to global memory."""

@@ -9,6 +9,7 @@ import pytest
 from tests.mutants.memory import (
     EVERY,
     KINDS,
+    MISTAKES,
     MUST_SHOW,
     Seen,
     case,
@@ -28,7 +29,7 @@ def test_no_mutant_that_histories_show_is_silent(name: str, placed: bool) -> Non
     silent = [
         (change.kind, change.line)
         for change, found in verdicts(name, placed=placed, per_kind=2)
-        if found == "other" and change.kind in MUST_SHOW
+        if found in MISTAKES or (found == "other" and change.kind in MUST_SHOW)
     ]
     assert silent == []
 
