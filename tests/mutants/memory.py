@@ -351,7 +351,9 @@ def case(name: str, *, placed: bool) -> Case:
 
 
 def verdicts(name: str, *, placed: bool, per_kind: int) -> Iterator[tuple[Change, str]]:
-    """Yield changes of a shipped program, so many of each kind, with what is said of them."""
+    """Yield changes of a shipped program, so many of each kind, with what is said of them: a word of
+    `mistaken` or of `verdict`, or `part` where a tile has come to lie inside of another one, as if
+    it were meant to be a part of it."""
     text, args, options = case(name, placed=placed)
     before = seen(text, args, **options)
     assert isinstance(before, Seen), (name, before)
@@ -362,7 +364,9 @@ def verdicts(name: str, *, placed: bool, per_kind: int) -> Iterator[tuple[Change
     for kind, made in by_kind.items():
         for change in Random(f"{name} {kind}").sample(made, min(per_kind, len(made))):
             after = seen(change.text, args, **options)
-            yield change, mistaken(change.text, after) or verdict(before, after)
+            word = mistaken(change.text, after) or verdict(before, after)
+            is_part = word == "other" and judged(change.text) == "part"
+            yield change, "part" if is_part else word
 
 
 MISTAKES = ("silent", "false alarm")
@@ -372,7 +376,7 @@ def mistaken(text: str, after: Seen | str) -> str:
     """`silent` where by the account of the tests an operation reads bytes without a value or of
     another tile, and no finding says so; `false alarm` where none does, and one says so."""
     expected = judged(text) if isinstance(after, Seen) else "unsure"
-    if isinstance(after, str) or expected == "unsure":
+    if isinstance(after, str) or expected not in ("wrong", "clean"):
         return ""
     is_told = any(code.startswith("PTO71") for code in after.codes)
     if is_told == (expected == "wrong"):

@@ -89,10 +89,11 @@ class Tile(NamedTuple):
 
 class _Walk:
     """One walk over a text; `may`: where only a run knows, the operation reads all and writes
-    nothing, scratch is spoiled, and a part of a tile is no name of it; else the other way round."""
+    nothing, scratch is spoiled, and a part of a tile is no name of it; else the other way round, but
+    for the last with `exactly`."""
 
-    def __init__(self, text: str, *, may: bool) -> None:
-        self.may = may
+    def __init__(self, text: str, *, may: bool, exactly: bool = False) -> None:
+        self.may, self.exactly = may, may or exactly
         for name, type_ in _ALIAS.findall(text):
             text = re.sub(rf"{name}(?![\w.])(?! =)", lambda _, t=type_: t, text)
         self.numbers = {n: int(v, 0) for n, v in _CONST.findall(text)}
@@ -193,7 +194,7 @@ class _Walk:
             self.wrong.append((number, f"{tile.name} has no value"))
             return False
         names = [self.names[n] for n in owners if n >= 0]
-        if not all(name.is_name_of(tile, exactly=self.may) for name in names):
+        if not all(name.is_name_of(tile, exactly=self.exactly) for name in names):
             self.wrong.append((number, f"{tile.name} has the bytes of another one"))
             return False
         return True
@@ -209,10 +210,14 @@ class _Walk:
 
 def judged(text: str) -> str:
     """What the tiles of a program show: `wrong` where an operation reads bytes without a value, or
-    of another tile, for any arguments; `clean` where none does for any; else `unsure`."""
+    of another tile, for any arguments; `part` where that is so if no tile that lies inside of
+    another one is meant to be a part of it, which the text cannot show; `clean` where none does for
+    any arguments; else `unsure`."""
     try:
         if _Walk(text, may=False).wrong:
             return "wrong"
+        if _Walk(text, may=False, exactly=True).wrong:
+            return "part"
         return "unsure" if _Walk(text, may=True).wrong else "clean"
     except Unknown:
         return "unsure"
