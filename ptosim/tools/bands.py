@@ -27,7 +27,14 @@ from ptosim.ground.isa.profiles import make_profile, switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core
-from ptosim.machine.storage import has_numbers
+from ptosim.machine.fifo import PipeEnd
+from ptosim.machine.storage import argument_dtype, has_numbers
+from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
+from ptosim.ops.base.orders import Alloc, FifoUse, Free, Pop, Push
+from ptosim.ops.sync.fifo import popped, stored_at
+from ptosim.ops.sync.fifo_ends import end_of, share_keys, slot_start, split_of
+from ptosim.ops.sync.fifo_epilogue import converted
+from ptosim.tools.bands_rules import ends_of, is_plain
 from ptosim.tools.bands_step import Place, Step
 
 MOST_BYTES = 48 << 20
@@ -227,6 +234,124 @@ class _Ends:
         self.owner = np.zeros(len(begun), np.uint8)
 
 
+Ends = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Elements at least and at most, and who opened each."""
+
+
+class Queues:
+    """What the slots of FIFOs hold; those in global memory have their ends there."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self._held: dict[Any, dict[int, Ends]] = {}
+        self.others: dict[int, np.ndarray] = {}
+        """Bytes of buffers in which slots had elements of another size than the buffer's."""
+
+    def follow(self, step: Step) -> None:
+        """Follow a use of a FIFO that took effect."""
+        op, use = step.op, step.op.sync
+        end = end_of(op)
+        if end.slot is not None or isinstance(use, (Alloc, Free)):
+            return  # a view of a slot is handed on
+        fifos = op.core.cluster.fifos
+        keys = share_keys(op, end, use.direction)
+        shares = [fifos.share(key) for key in keys]
+        held = [self._held.setdefault((op.core.place, key), {}) for key in keys]
+        if isinstance(use, Push) and shares:
+            self._push(step, end, shares[0].pushed - 1, held)
+        elif isinstance(use, Pop):
+            self._pop(step, end, shares[0].popped - 1 if shares else 0, held)
+
+    def _push(self, step: Step, end: PipeEnd, index: int, held: list[dict[int, Ends]]) -> None:
+        op, tile = step.op, step.op.values["tile"]
+        convert = converted(op, end, op.tile("tile"))
+        low, high = (convert(self._loaded(step, tile, which)) for which in ("low", "high"))
+        owner = self._loaded(step, tile, "owner")
+        if low.dtype.kind in "fiu" or low.dtype.name == "bfloat16":
+            with np.errstate(invalid="ignore"):
+                falls = low.astype(np.float64) > high.astype(np.float64)  # a negative factor
+            low, high = np.where(falls, high, low), np.where(falls, low, high)
+        for slots in held:
+            slots[index % end.slot_num] = low, high, owner
+        if end.gm is None:
+            return
+        size, direction = low.dtype.itemsize, op.sync.direction
+        first, row = stored_at(op, direction, split_of(op), low.shape, size)
+        at, memory = self._slot(op, end, index, low.shape, first, row, size)
+        for which, array in (("low", low), ("high", high)):
+            getattr(memory, which)[at] = array[..., None].view(np.uint8).reshape(at.shape)
+        memory.owner[at] = owner[..., None]
+        buffer = self.watcher.machine.buffers[slot_start(op, end, direction, index).memory]
+        if buffer.dtype.bits != 8 * size:
+            others = self.others.setdefault(buffer.number, np.zeros(buffer.size, bool))
+            others[at] = True
+
+    def _pop(self, step: Step, end: PipeEnd, index: int, held: list[dict[int, Ends]]) -> None:
+        op = step.op
+        (_, ref), number = op.made[0], index % end.slot_num
+        entries = [slots.get(number) for slots in held]
+        if not entries or None in entries:  # nobody has pushed: zeros, or what a stub gives
+            place, start, stop = step.region(ref)
+            memory = self.watcher.memory(place)
+            memory.low[start:stop] = memory.high[start:stop] = memory.actual[start:stop]
+            memory.owner[start:stop] = 0
+            return
+        size, made = entries[0][0].dtype.itemsize, []  # type: ignore[index]
+        for which, part in (("low", 0), ("high", 1), ("owner", 2)):
+
+            def fetch(shape: Any, first: int, row: int, which: str = which) -> np.ndarray:
+                at, memory = self._slot(op, end, index, shape, first, row, size)
+                found = getattr(memory, which)[at]
+                return found.max(axis=-1) if which == "owner" else found
+
+            arrays = [entry[part] for entry in entries]  # type: ignore[index]
+            found = popped(op, end, op.sync.direction, arrays, split_of(op), size, fetch)
+            if found.ndim == 3:
+                found = np.ascontiguousarray(found).view(arrays[0].dtype)[..., 0]
+            made.append(found)
+        self._put(step, ref, *made)
+
+    def _loaded(self, step: Step, tile: TileRef, which: str) -> np.ndarray:
+        """The elements of a tile as they are in `low` or `high`, or of each the greatest of its
+        bytes (`owner`)."""
+        place, start, stop = step.region(tile)
+        memory = self.watcher.memory(place)
+        part = memory.actual[start:stop]
+        kept = part.copy()
+        part[:] = getattr(memory, which)[start:stop]
+        found = load_tile(step.core, tile)
+        part[:] = kept
+        if which == "owner":
+            return found.view(np.uint8).reshape(*found.shape, -1).max(axis=-1)
+        return found
+
+    def _put(
+        self, step: Step, tile: TileRef, low: np.ndarray, high: np.ndarray, owner: np.ndarray
+    ) -> None:
+        """Put elements into the first rows and columns of a tile."""
+        ref = tile_ref(tile.type, tile.addr, *low.shape)
+        place, start, stop = step.region(ref)
+        memory = self.watcher.memory(place)
+        part, kind = memory.actual[start:stop], argument_dtype(ref.type.dtype)
+        kept = part.copy()
+        each = np.repeat(owner.astype(np.uint8)[..., None], low.itemsize, axis=-1)
+        for which, array in (("low", low), ("high", high), ("owner", each)):
+            end = getattr(memory, which)
+            part[:] = end[start:stop]
+            store_tile(step.core, ref, np.ascontiguousarray(array).view(kind).reshape(low.shape))
+            end[start:stop] = part
+        part[:] = kept
+
+    def _slot(
+        self, op: Any, end: PipeEnd, index: int, shape: Any, first: int, row: int, size: int
+    ) -> tuple[np.ndarray, _Ends]:
+        """The numbers of the bytes of elements of a slot in global memory, and that memory."""
+        number, start = slot_start(op, end, op.sync.direction, index)
+        rows, cols = np.ogrid[: shape[0], : shape[1]]
+        at = start + first + rows * row + cols * size
+        return at[..., None] + np.arange(size), self.watcher.memory(("gm", number))
+
+
 class Watcher:
     """Looks on while an engine executes, and keeps the ends of every element."""
 
@@ -236,7 +361,7 @@ class Watcher:
         self._memories: dict[Place, _Ends] = {}
         self.atomic: dict[int, dict[str, np.ndarray]] = {}
         self._is_stale: set[int] = set()
-        self.is_pushed = False
+        self.queues = Queues(self)
 
     def on_start(self, engine: Any) -> None:
         """Look at what memory holds in the beginning."""
@@ -266,7 +391,7 @@ class Watcher:
             return
         self._refresh(core)
         step = Step(self, core, inst, bound.binding)
-        if step.regions:
+        if step.regions or isinstance(bound.binding.sync, FifoUse):
             step.follow()
         if not step.writes and not _is_scalar(inst):  # through pointers
             self._is_stale.add(core.number)
@@ -310,6 +435,11 @@ class Watcher:
             shape, kind = value.shape, value.dtype
             low, high = (end.view(kind).reshape(shape) for end in (memory.low, memory.high))
             owner = memory.owner.reshape(*shape, kind.itemsize).max(axis=-1)
+            others = self.queues.others.get(buffer.number)
+            if others is not None and is_plain(buffer.dtype):
+                lost = others.reshape(*shape, kind.itemsize).any(axis=-1) & (owner > 0)
+                low, high = low.copy(), high.copy()
+                low[lost], high[lost] = ends_of(buffer.dtype)
             found[buffer.name] = Band(value, low, high, owner)
         told = []
         for number, (kind, op) in enumerate(self.decisions, 1):

@@ -107,12 +107,8 @@ class Step:
         return self._multiply_scaled if name in SCALED_PRODUCTS else None
 
     def _queue(self) -> None:
-        """What goes through a FIFO: its slots are in no operand, and a push happens once."""
-        self.watcher.is_pushed |= self._any_open()
-        if self.watcher.is_pushed and self.writes and not self.reads:
-            self._unknown("unknown")
-        else:
-            self._close()
+        """What goes through a FIFO: a pop hands out the elements of its push."""
+        self.watcher.queues.follow(self)
 
     def _adds(self) -> bool:
         """True for a store that adds to what is there."""

@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.tools.bands import Bands, bands
+from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.records import replace
+from ptosim.launch.choices import Choices
+from ptosim.tools.bands import Bands, bands, widest
+from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel
 
 ROWS, COLUMNS = 16, 64
@@ -220,6 +224,25 @@ def test_blocks_that_add_to_memory() -> None:
         for at in rng.permutation(4):
             total = total + parts[at]
         assert band.holds(total).all()
+
+
+@pytest.mark.sampled(1, 3)
+@pytest.mark.parametrize("name", ["model/linear_relu", "model/paged_attention", "cube/swiglu"])
+def test_tiles_go_through_fifos_with_their_ends(name: str) -> None:
+    """Views of slots on A2/A3 and A5, halves of rows, slots that hold elements of two sizes: other
+    orders of the cube are inside, and the ends are near."""
+    choices = Choices(str(PROGRAMS / f"{name}.pto")).completed()
+    program, args = choices.program(), choices.arguments()
+    how = {"entry": choices.entry, "block_num": choices.block_num}
+    found = bands(program, args, **how, each_switch=False)
+    assert not found.unfollowed
+    result = list(found.outputs)[-1]
+    assert 0 < widest(found.outputs[result]) < 0.01
+    for order in ("sequential", "blocks"):
+        profile = make_profile("hw", program.target, {"matmul.order": order})
+        other = replace(program, profile=profile).run(args, **how, timing=False).outputs
+        for output, band in found.outputs.items():
+            assert band.holds(other[output]).all(), (order, output)
 
 
 def test_vector_registers_have_one_value_and_arguments_are_compared() -> None:

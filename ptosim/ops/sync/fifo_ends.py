@@ -157,15 +157,19 @@ def shares_of(op: Binding, end: PipeEnd, direction: str) -> Shares:
             f"'{op.op.name}' runs on a core that is neither cube nor vector",
             help="put it into a section, or give its function a kernel kind",
         )
-    vectors = vector_cores(op) or [0]
+    fifos, keys = core.cluster.fifos, share_keys(op, end, direction)
+    # Not the shares themselves: going back to an earlier state puts others in their place.
+    return lambda: [fifos.share(key) for key in keys]
+
+
+def share_keys(op: Binding, end: PipeEnd, direction: str) -> list[ShareKey]:
+    """Return what the shares that take part are called."""
+    vectors, core = vector_cores(op) or [0], op.core
     if not op.attr("split"):
         vectors = vectors[:1]
     if core.kind == "vector":
         vectors = [core.sub_block] if core.sub_block in vectors else []
-    fifos = core.cluster.fifos
-    keys = [ShareKey(end.key, direction, v) for v in vectors]
-    # Not the shares themselves: going back to an earlier state puts others in their place.
-    return lambda: [fifos.share(key) for key in keys]
+    return [ShareKey(end.key, direction, v) for v in vectors]
 
 
 def vector_cores(op: Binding) -> list[int]:

@@ -22,7 +22,7 @@ from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Alloc, FifoUse, Free, Pop, Push
 from ptosim.ops.sync.fifo import popped, stored_at
-from ptosim.ops.sync.fifo_ends import end_of, shares_of, slot_start, split_of
+from ptosim.ops.sync.fifo_ends import end_of, share_keys, shares_of, slot_start, split_of
 from ptosim.tools.search.prove_memory import (
     Bytes,
     Elements,
@@ -68,10 +68,9 @@ class Slots:
     def _shares(
         self, op: Binding, end: PipeEnd, direction: str
     ) -> Iterator[tuple[Share, dict[int, Hashes]]]:
-        shares = shares_of(op, end, direction)()
-        every = {id(share): key for key, share in op.core.cluster.fifos.shares.items()}
-        for share in shares:
-            yield share, self._held.setdefault((op.core.place, every[id(share)]), {})
+        for key in share_keys(op, end, direction):
+            share = op.core.cluster.fifos.share(key)
+            yield share, self._held.setdefault((op.core.place, key), {})
 
     def _push(
         self, op: Binding, end: PipeEnd, direction: str,
