@@ -10,6 +10,8 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.machine.storage import argument_dtype
+from ptosim.machine.values import GmView
+from ptosim.ops.base.binding import OpFault
 
 ROUNDING = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 """Half a unit in the last place of 1."""
@@ -47,6 +49,62 @@ SCALED_PRODUCTS = frozenset(name.replace("tmatmul", "tmatmul.mx").replace("tgemv
                             for name in PRODUCTS)  # fmt: skip
 SIGNS = {4: [0x77], 8: [0x7F], 16: [0xFF, 0x7F], 32: [0xFF, 0xFF, 0xFF, 0x7F]}
 """What is left of the bytes of an element without its sign."""
+
+
+def dtype_of(value: Any) -> DType:
+    """Return the element type of a tile or a view."""
+    return value.spec.dtype if isinstance(value, GmView) else value.type.dtype
+
+
+def only_moves(step: Any) -> bool:
+    """True if an operation only moves the elements that have two ends, whatever they are (a gather
+    by indices that have one value each). It is tried on their numbers, up and down, and has to do
+    with both ends what it does with the numbers."""
+    opened = [v for _, v in step.reads if step.opened(step.region(v)).any()]
+    sizes = {dtype_of(v).bits for v in (*opened, *(v for _, v in step.writes))}
+    regions = {step.region(v) for v in opened}
+    if len(sizes) != 1 or not sizes <= {16, 32, 64}:
+        return False
+    kind, numbers, count = np.dtype(f"u{sizes.pop() // 8}"), [], 0
+    for region in sorted(regions, key=str):
+        elements, rest = divmod(region[2] - region[1], kind.itemsize)
+        if rest or count + elements > 1 << 15:
+            return False
+        numbers.append((region, np.arange(count, count + elements).astype(kind)))
+        count += elements
+    contents = [step.content("low") for _ in range(2)]
+    for content, turn in zip(contents, (kind.type(0), ~kind.type(0)), strict=True):
+        for region, each in numbers:
+            step.write(content, region, (each ^ turn).view(np.uint8))
+    try:
+        left = step.executed([*contents, step.content("low"), step.content("high")])
+    except (OpFault, ValueError, IndexError):
+        return False  # an index that leads nowhere
+    memory = step.watcher.memory
+    ends = [
+        np.concatenate([getattr(memory(p), which)[a:b].view(kind) for (p, a, b), _ in numbers])
+        for which in ("low", "high")
+    ]
+    written = (step.region(v) for _, v in step.writes)
+    return all(_is_moved(step, region, left, ends) for region in written)
+
+
+def _is_moved(step: Any, region: Any, left: list[list[np.ndarray]], ends: list[np.ndarray]) -> bool:
+    """True if what is written in a region are those of `ends` that the numbers say, for both."""
+    place, start, stop = region
+    kind = ends[0].dtype
+    index = next(i for i, (p, a, b) in enumerate(step.regions) if p == place and a <= start < b)
+    first = step.regions[index][1]
+    if (stop - start) % kind.itemsize:
+        return False
+    up, down, *both = (one[index][start - first : stop - first].view(kind) for one in left)
+    moved = up == ~down
+    if not (moved | (up == down)).all() or (up[moved] >= len(ends[0])).any():
+        return False
+    return all(
+        np.array_equal(made, np.where(moved, given[np.where(moved, up, 0)], up))
+        for made, given in zip(both, ends, strict=True)
+    )
 
 
 def is_plain(dtype: DType) -> bool:

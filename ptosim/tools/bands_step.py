@@ -25,12 +25,14 @@ from ptosim.tools.bands_rules import (
     SCALED_PRODUCTS,
     SIGNS,
     UP,
+    dtype_of,
     ends_of,
     error_of,
     extremes,
     is_nan,
     is_plain,
     lowest_bit,
+    only_moves,
     outwards,
     product_ends,
     product_sums,
@@ -42,11 +44,6 @@ MOST_COMBINATIONS = 64
 Place = tuple[Any, Any]
 Region = tuple[Place, int, int]
 """A memory, and the first byte and the one after the last."""
-
-
-def dtype_of(value: Any) -> DType:
-    """Return the element type of a tile or a view."""
-    return value.spec.dtype if isinstance(value, GmView) else value.type.dtype
 
 
 class Step:
@@ -81,12 +78,14 @@ class Step:
         special = self._special(name)
         if special is not None:
             special()
-        elif not self.writes or not any(self._opened(region).any() for region in self.regions):
+        elif not self.writes or not any(self.opened(region).any() for region in self.regions):
             self._close()
         elif name in UP or not self._any_open():
             self._up()
         elif name in CORNERS or name in MASKS:
             self._corners()
+        elif only_moves(self):
+            self._up()
         else:
             self._unknown("boundary" if "sort" in name else "unknown")
         for _, value in self.writes:
@@ -114,7 +113,8 @@ class Step:
         """True for a store that adds to what is there."""
         return self.op.op.attributes.get("atomicType") == "atomic_add"
 
-    def _opened(self, region: Region) -> np.ndarray:
+    def opened(self, region: Region) -> np.ndarray:
+        """Return who opened each byte of a region."""
         place, start, stop = region
         return self.watcher.memory(place).owner[start:stop]
 
@@ -134,10 +134,11 @@ class Step:
         binding.emit = lambda finding: None
         return self.inst.semantics(binding)
 
-    def _content(self, which: str) -> list[np.ndarray]:
+    def content(self, which: str) -> list[np.ndarray]:
+        """Return the regions with the one or the other end of each element."""
         return [getattr(self.watcher.memory(p), which)[a:b].copy() for p, a, b in self.regions]
 
-    def _executed(self, contents: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+    def executed(self, contents: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         """Return what the operation leaves in its regions, begun with each of these contents; the
         memory is as before afterwards."""
         parts = [self.watcher.memory(p).actual[a:b] for p, a, b in self.regions]
@@ -156,13 +157,13 @@ class Step:
         return left
 
     def _up(self) -> None:
-        low, high = self._executed([self._content("low"), self._content("high")])
+        low, high = self.executed([self.content("low"), self.content("high")])
         self._put(low, high, self._owners())
 
     def _owners(self) -> list[np.ndarray]:
         """Who opened what is written: of bytes that are moved their own, else any of a source."""
         found = []
-        source = max((int(self._opened(self.region(v)).max(initial=0)) for _, v in self.reads),
+        source = max((int(self.opened(self.region(v)).max(initial=0)) for _, v in self.reads),
                      default=0)  # fmt: skip
         for place, start, stop in self.regions:
             owner = self.watcher.memory(place).owner[start:stop].copy()
@@ -233,14 +234,14 @@ class Step:
             self._unknown("unknown")
             return
         contents = []
-        base = self._content("low")
+        base = self.content("low")
         for chosen in product(*choices):
             content = [part.copy() for part in base]
             for region, data in chosen:
-                self._write(content, region, data)
+                self.write(content, region, data)
             contents.append(content)
-        left = self._executed(contents)
-        low, high = base, self._content("high")
+        left = self.executed(contents)
+        low, high = base, self.content("high")
         self._hull(left, low, high)
         self._put(low, high, self._owners())
 
@@ -270,7 +271,8 @@ class Step:
                 found.append((region, made.view(np.uint8)))
         return found
 
-    def _write(self, content: list[np.ndarray], region: Region, data: np.ndarray) -> None:
+    def write(self, content: list[np.ndarray], region: Region, data: np.ndarray) -> None:
+        """Put the bytes of an operand into a content of the regions."""
         place, start, stop = region
         for (other, a, b), part in zip(self.regions, content, strict=True):
             if other == place and a <= start and stop <= b:
@@ -363,7 +365,7 @@ class Step:
         self._take(dst, least.reshape(shape), most.reshape(shape))
 
     def _any_open(self) -> bool:
-        return any(self._opened(self.region(value)).any() for _, value in self.reads)
+        return any(self.opened(self.region(value)).any() for _, value in self.reads)
 
     def _multiply(self) -> None:
         op = self.op
@@ -399,7 +401,7 @@ class Step:
         if self._any_open() or dst.type.dtype.name != "f32":
             self._unknown("unknown")
             return
-        content = self._content("low")
+        content = self.content("low")
         for tile in tiles:
             mask = SIGNS.get(tile.type.dtype.bits)
             if mask is None or tile.type.dtype.kind == "scale":
@@ -407,8 +409,8 @@ class Step:
             place, start, stop = self.region(tile)
             part = self.watcher.memory(place).low[start:stop].copy()
             part &= np.resize(np.array(mask, np.uint8), len(part))
-            self._write(content, (place, start, stop), part)
-        (left,) = self._executed([content])
+            self.write(content, (place, start, stop), part)
+        (left,) = self.executed([content])
         size = self._read_from(left, dst)
         actual = load_tile(self.core, dst).astype(np.float64)
         self._close()
@@ -449,9 +451,9 @@ class Step:
             self.watcher.atomic[int(place[1])] = known
         added = []
         for which in ("low", "high"):
-            content = self._content(which)
-            self._write(content, region, np.zeros(stop - start, np.uint8))
-            (left,) = self._executed([content])
+            content = self.content(which)
+            self.write(content, region, np.zeros(stop - start, np.uint8))
+            (left,) = self.executed([content])
             index = next(i for i, r in enumerate(self.regions) if r[0] == place)
             at = start - self.regions[index][1]
             part = left[index][at : at + stop - start]

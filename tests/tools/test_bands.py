@@ -226,7 +226,43 @@ def test_blocks_that_add_to_memory() -> None:
         assert band.holds(total).all()
 
 
-@pytest.mark.sampled(1, 3)
+@pytest.mark.parametrize("open_index", [False, True])
+def test_a_gather_moves_ends_where_its_indices_have_one_value(open_index: bool) -> None:
+    """Sums of rows are gathered by indices: each keeps its ends. What a sum says where to look
+    may be anything, and is named."""
+    k = Kernel("a5")
+    x, tmp = k.tile("rows", "f32", 16, 64), k.tile("tmp", "f32", 16, 64)
+    total, wide = k.tile("total", "f32", 16, 1, layout="dn"), k.tile("wide", "f32", 16, 64)
+    index, found = k.tile("places", "i32", 16, 64), k.tile("found", "f32", 16, 64)
+    scratch = k.tile("scratch", "i32", 16, 64)
+    k.load("x", x)
+    k.op("pto.trowsum", [x, tmp], [total])
+    k.op("pto.trowexpand", [total], [wide])
+    if open_index:
+        k.op("pto.tcvt", [wide], [index], "rmode = #pto<round_mode FLOOR>")
+    else:
+        k.load("index", index)
+    k.op("pto.tgather", [wide, index, scratch], [found])
+    k.store(found, "y")
+    rng = np.random.default_rng(4)
+    values = rng.random((16, 64), np.float32)
+    if open_index:  # sums around 32
+        values = 0.5 + 1e-6 * rng.standard_normal((16, 64)).astype(np.float32)
+    args: dict[str, Any] = {"x": values, "y": np.zeros((16, 64), np.float32)}
+    places = rng.integers(0, 1024, (16, 64)).astype(np.int32)
+    args |= {} if open_index else {"index": places}
+    made = bands(k.program(), args, each_switch=False)
+    assert bool(made.unfollowed) is open_index
+    if open_index:
+        return
+    band = made.outputs["y"]
+    assert 0 < widest(band) < 1e-3
+    for _ in range(50):
+        sums = in_some_order(values, rng)
+        assert band.holds(np.repeat(sums, 64)[places]).all()
+
+
+@pytest.mark.sampled(1, 2)
 @pytest.mark.parametrize("name", ["model/linear_relu", "model/paged_attention", "cube/swiglu"])
 def test_tiles_go_through_fifos_with_their_ends(name: str) -> None:
     """Views of slots on A2/A3 and A5, halves of rows, slots that hold elements of two sizes: other
