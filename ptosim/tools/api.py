@@ -183,7 +183,7 @@ def check_source(
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, _in_text(front, profile, lints_too=dry_run is not False))
-    if cures and front.sink.is_rejected:
+    if cures and (front.sink.is_rejected or any(d.code == _MISSPELLED for d in front.sink)):
         checked.findings = _with_cures(front, checked.findings, options)
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
@@ -280,6 +280,10 @@ def _in_text(front: Front, profile: str, *, lints_too: bool) -> list[Diagnostic]
 
             found += spills(front.resolved)
     return found
+
+
+_MISSPELLED = "PTO2003"
+"""A note that has a cure."""
 
 
 def _with_cures(

@@ -12,7 +12,8 @@ from ptosim.ground.diagnostics.fix import applied
 from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
-from ptosim.language.cures.proposals import BY_CODE, WORD, Edits, edit_of, nearest
+from ptosim.language.cures.proposals import BY_CODE, WORD, nearest
+from ptosim.language.cures.statements import Edits, edit_of
 
 MOST_FINDINGS = 8
 """Findings of a text that cures are looked for; a text with more has another problem first."""
@@ -20,6 +21,9 @@ MOST_TRIED = 12
 """Proposals of a finding that are tried; each is one check of the text."""
 MOST_CHECKED = 600_000
 """Characters that are checked for the cures of a text, all proposals together: a second's work."""
+
+_MISSPELLED = "PTO2003"
+"""A note that has a cure: an attribute that nobody knows, but for its likeness to another one."""
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _FOLLOWED = "PTO5006"
@@ -29,8 +33,8 @@ Check = Callable[[Source], Sequence[Diagnostic]]
 
 def with_cures(source: Source, findings: Sequence[Diagnostic], check: Check) -> list[Diagnostic]:
     """Return findings, errors without an edit with the first proposal that mends them: those
-    with which the assembler refuses the text. `check` gives the findings of a text, as `findings`
-    are those of `source`."""
+    with which the assembler refuses the text, and misspelled attributes. `check` gives the
+    findings of a text, as `findings` are those of `source`."""
     open_ = [d for d in findings if _is_open(d, source)]
     if not open_ or len(open_) > MOST_FINDINGS:
         return list(findings)
@@ -60,7 +64,7 @@ def _is_open(found: Diagnostic, source: Source) -> bool:
     """Is it an error without an edit, in this text (not in one that it was made from)?"""
     span = found.span
     is_here = span is not None and span.source.text == source.text
-    return is_here and found.is_rejection and not found.fixes
+    return is_here and (found.is_rejection or found.code == _MISSPELLED) and not found.fixes
 
 
 def _cured(
@@ -86,7 +90,10 @@ def _cured(
 def _mends(found: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
     """One finding fewer, and no new one: counted by code, since places move. Of a text that is
     refused nothing is followed, so what following finds says nothing of the edit."""
-    was, now = (Counter(d.code for d in each if d.is_rejection) for each in (before, after))
+    was, now = (
+        Counter(d.code for d in each if d.is_rejection or d.code == found.code)
+        for each in (before, after)
+    )
     return now[found.code] < was[found.code] and not now - was
 
 

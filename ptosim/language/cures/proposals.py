@@ -15,20 +15,26 @@ from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source, Span
 from ptosim.language.cures.statements import (
+    EXTENTS,
+    Edits,
     Group,
     Statement,
     Types,
+    all_of,
     constant,
+    edit_of,
+    everywhere,
+    facets,
     fresh,
     indent_of,
     names_in,
     region_around,
     row_of,
     statement_at,
+    written_out,
     zero_at,
 )
 
-Edits = list[Fix]
 Proposer = Callable[[Diagnostic, Span], Iterator[Edits]]
 
 WORD = re.compile(r"[!#%]?[\w.$]+")
@@ -36,11 +42,6 @@ _KNOWN = re.compile(r"[!#%]?[\w.$<>]+")
 _LIKE = 0.3
 """Likeness from which on a word may be meant for another one; what is tried is checked."""
 _MOST_KNOWN = 4
-
-
-def edit_of(source: Source, start: int, end: int, text: str) -> Fix:
-    """Return the edit of a place."""
-    return Fix(Span(source, start, end), text)
 
 
 def nearest(text: str, told: str) -> list[str]:
@@ -316,7 +317,6 @@ def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
 
 
 _TILE = re.compile(r"!pto\.tile_buf<[^>]*>")
-_EXTENTS = re.compile(r"(\w+), ?(\d+)x(\d+)x(\w+)")
 _BITS = re.compile(r"\d+")
 
 
@@ -324,14 +324,14 @@ def _aligned(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """A tile of one column is column-major; another one has longer rows, of which a part is
     valid."""
     here = statement_at(span.source, span.start)
-    extents, type_ = _EXTENTS.search(here.text), _TILE.search(here.text)
+    extents, type_ = EXTENTS.search(here.text), _TILE.search(here.text)
     if extents is None or type_ is None or not names_in(here.text):
         return
     old = type_.group()
     if extents[3] == "1" and "blayout" not in old:
         column = f"{old[:-1]}, blayout=col_major>"
-        yield _all_of(span.source, old, column)
-        yield _everywhere(span.source, here, old, column)
+        yield all_of(span.source, old, column)
+        yield everywhere(span.source, here, old, column)
     bits = _BITS.search(extents[4])
     if bits is None or "valid" in old:
         return
@@ -339,38 +339,34 @@ def _aligned(found: Diagnostic, span: Span) -> Iterator[Edits]:
     columns = -(-int(extents[3]) // per_row) * per_row
     wide = f"{extents[1]}, {extents[2]}x{columns}x{extents[4]}, valid={extents[2]}x{extents[3]}"
     new = old.replace(extents.group(), wide)
-    yield _everywhere(span.source, here, old, new)
-    yield _all_of(span.source, old, new)
+    yield everywhere(span.source, here, old, new)
+    yield all_of(span.source, old, new)
 
 
-def _all_of(source: Source, old: str, new: str) -> Edits:
-    """A type wherever the text has it."""
-    places = re.finditer(re.escape(old), source.text)
-    return [edit_of(source, place.start(), place.end(), new) for place in places]
-
-
-def _everywhere(source: Source, here: Statement, old: str, new: str) -> Edits:
-    """The type of a value in its definition and wherever the text gives it to the value."""
-    at = here.start + here.text.find(old)
-    edits = [edit_of(source, at, at + len(old), new)]
-    name = names_in(here.text)[0]
-    for line in re.finditer(rf"^.*{re.escape(name)}(?![\w$.-]).*$", source.text, re.MULTILINE):
-        if line.start() <= here.start < line.end():
+def _like_the_others(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """A tile of the function that differs from another operand in what the rule is about: its type
+    with the valid shape, the element type or the memory of the other one, or all of it."""
+    here, types = statement_at(span.source, span.start), Types(span.source)
+    operands = [o.text for group in reversed(here.groups) for o in group.operands]
+    known = {name: types.of(name, here.start) for name in operands}
+    tiles = {name: written_out(span.source, t.text) for name, t in known.items() if t is not None}
+    for name, other in itertools.permutations(tiles, 2):
+        at, old, model = known[name], tiles[name], tiles[other]
+        made = statement_at(span.source, at.start) if at is not None else here
+        if at is None or old == model or not _ALLOCATED.match(made.text):
             continue
-        for group in statement_at(source, line.start() + 1).groups:
-            pairs = zip(group.operands, group.types, strict=False)
-            edits += [
-                edit_of(source, type_.start, type_.end, new)
-                for operand, type_ in pairs
-                if operand.text == name and type_.text == old
-            ]
-    return edits
+        for new in dict.fromkeys((*facets(old, model), model)):
+            if new != old:
+                yield everywhere(span.source, made, at.text, new)
+
+
+_ALLOCATED = re.compile(r"%[\w$.-]+\s*=\s*pto\.alloc_tile(?!.*valid_)")
 
 
 def _valid(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """A valid shape that the type leaves open: the extents of the type."""
     here = statement_at(span.source, span.start)
-    extents = _EXTENTS.search(here.text)
+    extents = EXTENTS.search(here.text)
     if extents is None:
         return
     given, made = [], []
@@ -478,8 +474,9 @@ BY_CODE: dict[str, tuple[Proposer, ...]] = {
     "PTO1014": (_left_out,),
     "PTO2001": (_reordered, _one_more, _one_less),
     "PTO2004": (_other_event,),
-    "PTO2011": (_as_row,),
-    "PTO2015": (_the_only_one,),
+    "PTO2010": (_like_the_others,),
+    "PTO2011": (_as_row, _like_the_others),
+    "PTO2015": (_the_only_one, _like_the_others),
     "PTO2016": (_as_row, _aligned),
     "PTO2018": (_as_row,),
     "PTO2020": (_the_only_one,),

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import count, pairwise
 
+from ptosim.ground.diagnostics.model import Fix
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.ground.source import Source
+from ptosim.ground.source import Source, Span
 
 _OPEN, _CLOSE = "([{<", ")]}>"
 _GROUP = re.compile(r"\b(ins|outs)\s*\(")
@@ -258,3 +259,60 @@ def row_of(type_: str) -> str | None:
     """Return the type of a column of elements as one row; None if it is none."""
     row = _COLUMN.sub(r"1x\1x\2\3", type_)
     return row if row != type_ else None
+
+
+# -- edits of types --------------------------------------------------------------------------------
+
+
+Edits = list[Fix]
+EXTENTS = re.compile(r"(\w+), ?(\d+)x(\d+)x(\w+)")
+
+
+def edit_of(source: Source, start: int, end: int, text: str) -> Fix:
+    """Return the edit of a place."""
+    return Fix(Span(source, start, end), text)
+
+
+def all_of(source: Source, old: str, new: str) -> Edits:
+    """A type wherever the text has it."""
+    places = re.finditer(re.escape(old), source.text)
+    return [edit_of(source, place.start(), place.end(), new) for place in places]
+
+
+def everywhere(source: Source, here: Statement, old: str, new: str) -> Edits:
+    """The type of a value in its definition and wherever the text gives it to the value."""
+    at = here.start + here.text.find(old)
+    edits = [edit_of(source, at, at + len(old), new)]
+    name = names_in(here.text)[0]
+    for line in re.finditer(rf"^.*{re.escape(name)}(?![\w$.-]).*$", source.text, re.MULTILINE):
+        if line.start() <= here.start < line.end():
+            continue
+        for group in statement_at(source, line.start() + 1).groups:
+            pairs = zip(group.operands, group.types, strict=False)
+            edits += [
+                edit_of(source, type_.start, type_.end, new)
+                for operand, type_ in pairs
+                if operand.text == name and type_.text == old
+            ]
+    return edits
+
+
+def written_out(source: Source, type_: str) -> str:
+    """The type that an alias names."""
+    named = re.search(rf"^{re.escape(type_)}\s*=\s*(!.*)$", source.text, re.MULTILINE)
+    return named[1].strip() if named is not None else type_
+
+
+def facets(old: str, model: str) -> Iterator[str]:
+    """A tile's type with one thing of another one: valid shape, element type, memory."""
+    valid, bare = re.search(r", ?valid=[\d?x]+", model), re.sub(r", ?valid=[\d?x]+", "", old)
+    mine, theirs = EXTENTS.search(old), EXTENTS.search(model)
+    if mine is None or theirs is None:
+        return
+    end = re.search(r"<[^,>]*, ?[^,>]*", bare)
+    if end is not None:
+        yield bare[: end.end()] + (valid.group() if valid is not None else "") + bare[end.end() :]
+    start, stop = mine.span(4)
+    yield f"{old[:start]}{theirs[4]}{old[stop:]}"
+    start, stop = mine.span(1)
+    yield f"{old[:start]}{theirs[1]}{old[stop:]}"

@@ -193,6 +193,51 @@ def test_flags_leave_a_vector_region(flags: str, where: str) -> None:
     assert applied(text, error.fixes) == MICRO
 
 
+OTHERS = """func.func @k(%x: T) {
+  %z = pto.alloc_tile : Z
+  pto.tadd ins(%x, %x : T, T) outs(%z : Z)
+  return
+}
+"""
+ALIASED = "!t = !pto.tile_buf<vec, 16x64xf16, valid=16x60>\n" + OTHERS.replace("%z : Z", "%z : !t")
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        (OTHERS, "!pto.tile_buf<vec, 16x64xf32>"),
+        (OTHERS, "!pto.tile_buf<vec, 16x64xf16, valid=16x60>"),
+        (OTHERS, "!pto.tile_buf<mat, 16x64xf32, valid=16x60>"),
+        (ALIASED, "!t"),
+    ],
+)
+def test_a_tile_is_like_the_other_operands(text: str, type_: str) -> None:
+    """Where only an allocated tile has another valid shape, element type or memory, it gets what
+    the other operands have, wherever its type is written."""
+    like = "!pto.tile_buf<vec, 16x64xf32, valid=16x60>"
+    wrong = text.replace(": Z", f": {type_}").replace("T", like)
+    found = _refused(wrong)
+    assert found
+    mended = applied(wrong, found[0].fixes)
+    assert mended is not None
+    assert _refused(mended) == []
+    assert mended.endswith(text[text.index("func") :].replace(": Z", f": {like}").replace("T", like)
+                           .replace("%z : !t", f"%z : {like}"))  # fmt: skip
+
+
+def test_a_misspelled_attribute_is_mended() -> None:
+    """It has no effect, so that the text is accepted: a note, with the edit."""
+    tile = "!pto.tile_buf<vec, 16x64xf32>"
+    right = f"""func.func @k(%x: {tile}, %z: !pto.tile_buf<vec, 16x64xi8>) {{
+  pto.tcmp ins(%x, %x : {tile}, {tile}) outs(%z : !pto.tile_buf<vec, 16x64xi8>) {{cmpMode = #pto<cmp gt>}}
+  return
+}}
+"""
+    wrong = right.replace("cmpMode", "cmpMod")
+    (note,) = [d for d in ptosim.check(wrong, target="a2a3") if d.code == "PTO2003"]
+    assert applied(wrong, note.fixes) == right
+
+
 def test_what_nobody_can_know_is_left(tmp_path) -> None:
     """An operand too many may be any; an edit that only makes the text pass is no cure."""
     text = TILE.replace("pto.tmuls ins", "pto.tabs ins")
