@@ -113,14 +113,20 @@ def _named(file: Unit) -> dict[str, Function]:
 
 def entries_of(resolved: ResolvedModule) -> list[str]:
     """Return the functions that can be run: those with a body that are marked as entries; where
-    none is marked, or the date does not ask for it, those that are not private. A snippet without
-    operations is none."""
+    none is marked, or the date does not ask for it, those that are not private, of threads only
+    where there are no others. A snippet without operations is none."""
     rules = unit_rules(resolved.date)
     bodies = [f for f in resolved.functions.values() if f.has_body and not _is_empty(f)]
     marked = [f.name for f in bodies if mark_of(f.op, rules)]
     if marked and "every_public_function" not in rules.rules:
         return marked
-    return [f.name for f in bodies if not f.private]
+    public = [f for f in bodies if not f.private]
+    launched = [f for f in public if SIMT_ENTRY not in f.op.attrs]
+    return [f.name for f in launched or public]
+
+
+SIMT_ENTRY = "pto.simt_entry"
+"""Marks a function that launches of threads execute."""
 
 
 def mark_of(op: Operation, rules: UnitRules) -> str | None:

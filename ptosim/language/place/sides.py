@@ -19,6 +19,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.enums import pipe_named
+from ptosim.language.bind.units import SIMT_ENTRY
 from ptosim.language.verify.rule_views import environment, holds
 
 CUBE, VECTOR = "cube", "vector"
@@ -26,8 +27,6 @@ OPEN = "open"
 """Of an operation of one kind of core that does not say which one."""
 
 SIMT = "micro_simt"
-SIMT_ENTRY = "pto.simt_entry"
-"""Marks a function that launches of threads execute."""
 """How the names of families of operations of threads begin."""
 
 _NEUTRAL_FAMILIES = frozenset(("core", "scalar", "views", "comm", "quant"))

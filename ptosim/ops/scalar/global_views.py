@@ -270,15 +270,28 @@ def _element(
 
 @value("builtin.unrealized_conversion_cast")
 def conversion_cast(ctx: ValueContext) -> Action:
-    """The value itself, between spellings of one kind of type: a value of another kind of type is
-    what no execution can make of it."""
+    """The value itself, between spellings of one kind of type; a pointer to the first element of a
+    memref, or the memref that begins at a pointer: a value of another kind of type is what no
+    execution can make of it."""
     source, result = ctx.type("source"), ctx.result_type
+    if isinstance(source, MemRefType) and isinstance(result, PtrType):
+        return ctx.computed(lambda view: view.start, "source")
+    if isinstance(source, PtrType) and isinstance(result, MemRefType):
+        return ctx.computed(lambda pointer: _view_at(result, pointer), "source")
     if type(source) is not type(result):
         text = (
             f"'{ctx.op.name}' from {source} to {result} is not executed: they are kept differently"
         )
         raise UnsupportedError([finding("PTO8002", text)])
     return ctx.computed(lambda given: given, "source")
+
+
+def _view_at(type_: MemRefType, pointer: Pointer) -> GmView:
+    view = memref_view(type_, 0)
+    at, rest = divmod(pointer.byte * 8, type_.elem.bits)
+    if rest:
+        raise OpFault("PTO8002", f"{pointer.byte:#x} is inside an element of {type_.elem}")
+    return view._replace(memory=pointer.memory, offset=at)
 
 
 def default_value(type_: Type, number: int) -> Any:

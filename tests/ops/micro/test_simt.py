@@ -955,3 +955,28 @@ def test_elements_that_share_a_byte_are_refused_where_they_are_used():
     (found,) = caught.value.diagnostics
     assert found.code == "PTO8002"
     assert found.span is not None
+
+
+THREADS_AND_KERNEL = """module attributes {pto.target_arch = "a5"} {
+  func.func @threads(%y: !pto.ptr<i32, gm>) attributes {pto.simt_entry} {
+    %i = pto.get_tid_x : i32
+    %at = arith.index_cast %i : i32 to index
+    pto.store %i, %y[%at] : !pto.ptr<i32, gm>, i32
+    return
+  }
+  func.func @kernel(%m: memref<64xi32, #pto.address_space<gm>>) attributes {pto.kernel_kind = #pto.kernel_kind<vector>} {
+    %c64 = arith.constant 64 : i32
+    %c1 = arith.constant 1 : i32
+    %y = builtin.unrealized_conversion_cast %m : memref<64xi32, #pto.address_space<gm>> to !pto.ptr<i32, gm>
+    pto.simt_launch @threads<<<%c64, %c1, %c1>>>(%y) : (!pto.ptr<i32, gm>) -> ()
+    return
+  }
+}"""  # noqa: E501
+
+
+def test_what_threads_execute_is_no_entry_beside_a_kernel():
+    """A bridge of types makes a memref a pointer to its first element."""
+    program = ptosim.load(THREADS_AND_KERNEL)
+    assert list(program.entries) == ["kernel"]
+    found = program.run({"m": np.full(64, -1, np.int32)}).outputs["m"]
+    assert found.tolist() == list(range(64))

@@ -13,7 +13,8 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
-from ptosim.language.place.sides import SIMT, SIMT_ENTRY, is_simt_entry
+from ptosim.language.bind.units import SIMT_ENTRY
+from ptosim.language.place.sides import SIMT, is_simt_entry
 from ptosim.machine.simt import MAX_THREADS
 
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
