@@ -971,7 +971,7 @@ THREADS_AND_KERNEL = """module attributes {pto.target_arch = "a5"} {
     pto.simt_launch @threads<<<%c64, %c1, %c1>>>(%y) : (!pto.ptr<i32, gm>) -> ()
     return
   }
-}"""  # noqa: E501
+}"""
 
 
 def test_what_threads_execute_is_no_entry_beside_a_kernel():
