@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from ptosim.ground.errors import UsageError
 from ptosim.ground.processes import keep
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
+from ptosim.language.place.cores import peer_functions
 from ptosim.launch.array_files import parse_argument
 from ptosim.launch.description import (
     OPTIONS,
@@ -20,7 +22,7 @@ from ptosim.launch.description import (
 )
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sources import function_named, open_source, source_path, split_part
+from ptosim.launch.sources import beside, function_named, open_source, source_path, split_part
 
 _RUN_OPTIONS = tuple(
     f.name for f in fields(RunOptions) if f.name not in ("in_place", "sizes", "popped")
@@ -75,15 +77,34 @@ class Choices:
         left = {n: given[n] for n in OPTIONS if n in given and getattr(self, n) is None}
         return replace(self, sidecar=sidecar, **left)
 
+    @property
+    def other_half(self) -> str | None:
+        """The file of the other half of a pair of kernels, and its function."""
+        return self.peer if self.peer not in (None, "stub") else None
+
+    def _halves(self) -> tuple[str, str | None]:
+        """The file with the other half, and the name of its function where it is given."""
+        named = function_named(self.other_half or "")
+        return named if named is not None else (self.other_half or "", None)
+
     def front(self) -> Front:
         """Return the program as the static checks leave it."""
-        source = open_source(self.file)
+        source, entry = open_source(self.file), self.entry
+        if self.other_half is not None:
+            if "#" not in self.other_half:
+                raise UsageError(
+                    f"--peer does not take `{self.other_half}`", help="`stub`, or `FILE#name`"
+                )
+            if entry is None:
+                alone = replace(self, peer=None).front().resolved.entries
+                entry = alone[0] if len(alone) == 1 else None
+            source = beside(source, open_source(self._halves()[0]))
         asked = FrontOptions(
             self.target,
             self.level,
             self.sync,
             self.compat,
-            self.entry,
+            entry,
             legacy=self.legacy,
             planner=self.planner,
             maker=self.maker,
@@ -102,9 +123,25 @@ class Choices:
         again; with thousands of operations each time would take a tenth of a second.
         """
         checked = front or self.front()
+        if self.other_half is not None:
+            self._check_pair(checked)
         program = LoadedProgram.of(checked, self.profile or "hw", self.switches, self.sidecar)
         keep()
         return program
+
+    def _check_pair(self, front: Front) -> None:
+        """Raise UsageError if the function of the other file is not the other half."""
+        entry, name = front.entry, self._halves()[1]
+        if entry is None or front.sink.is_rejected:
+            return
+        function = front.resolved.functions.get(entry)
+        launched = peer_functions(front.resolved, function) if function is not None else []
+        if not any(f.symbol == name or name is None for f in launched[1:]):
+            raise UsageError(
+                f"`{self.other_half}` is not the other half of @{entry}",
+                help="a FIFO that one of them imports joins two kernels, or signals between a cube "
+                "kernel and a vector kernel",
+            )
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the sidecar, and those that were given over them."""
@@ -130,4 +167,5 @@ class Choices:
         """Return keyword arguments of `RunOptions`, all of them or those of these names, without
         those that are left to it."""
         given = {name: getattr(self, name) for name in names or _RUN_OPTIONS}
+        given |= {"peer": None} if self.other_half is not None and "peer" in given else {}
         return {name: value for name, value in given.items() if value is not None}

@@ -229,6 +229,20 @@ def function_named(name: str) -> tuple[str, str] | None:
     return (file, part) if is_one else None
 
 
+_ALIAS = re.compile(r"^[ \t]*([!#]\w+)[ \t]*=", re.MULTILINE)
+
+
+def beside(source: Source, other: Source) -> Source:
+    """Return two programs as one, each in a module of its own; lines of the other one are counted
+    on. Its aliases of types and attributes that the first one has too get another name."""
+    text = other.text
+    if source.is_cpp or other.is_cpp:
+        raise UsageError("a kernel in C++ is no half of a pair that is in two files")
+    for name in set(_ALIAS.findall(source.text)) & set(_ALIAS.findall(text)):
+        text = re.sub(rf"(?<![\w.#!]){re.escape(name)}\b(?![\w.])", f"{name}_of_peer", text)
+    return source.changed(f"{source.text.rstrip()}\n{text}")
+
+
 def the_only(source: Source) -> Source:
     """Return the program of a file; raises UsageError, with the list, if it has several."""
     known = parts(source)

@@ -239,9 +239,10 @@ LAUNCH = (
     ),
     SEED,
     option(
-        "--peer", choices=("stub",),
-        help="what stands for the other half of a pair of kernels that is not there: a stub takes "
-        "and gives every tile and signal at once (`--arg TILE=SPEC`: what it pushes)",
+        "--peer", metavar="stub|FILE#NAME",
+        help="the other half of a pair of kernels that is not in the file: a stub, which takes and "
+        "gives every tile and signal at once (`--arg TILE=SPEC`: what it pushes), or a function of "
+        "another file",
     ),
 )  # fmt: skip
 """What a program is launched with."""

@@ -143,3 +143,53 @@ def test_a_function_is_chosen_after_the_name_of_its_file(tmp_path, cli):
         assert (told.code, f"entry {name}" in told.out) == (0, True), told.err
         assert ptosim.load(f"{path}#{name}").entries == [name]
     assert cli("run", f"{path}#third", *words).code == 2
+
+
+HALVES = {
+    "reads.pto": """!i = !pto.ptr<i32>
+module attributes {pto.target_arch = "a5"} {
+  func.func @reads(%y: !i, %z: !i) attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
+    %c0 = arith.constant 0 : index
+    pto.sync.wait <PIPE_MTE1>, 3
+    pto.barrier <PIPE_ALL>
+    %v = pto.load_scalar %y[%c0] : !i -> i32
+    pto.store_scalar %v, %z[%c0] : !i, i32
+    return
+  }
+}
+""",
+    "writes.pto": """!i = i32
+module attributes {pto.target_arch = "a5"} {
+  func.func @writes(%y: !pto.ptr<!i>, %given: !i) attributes {pto.kernel_kind = #pto.kernel_kind<vector>} {
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0 : i64
+    %lane = pto.get_subblock_idx
+    %is_first = arith.cmpi eq, %lane, %zero : i64
+    scf.if %is_first {
+      pto.store_scalar %given, %y[%c0] : !pto.ptr<!i>, !i
+      pto.cmo.cacheinvalid %y single_cache_line : !pto.ptr<!i>
+      pto.fence.barrier_all #pto.fence_scope<gm>
+      pto.barrier <PIPE_ALL>
+      pto.sync.set <PIPE_MTE3>, 3
+    }
+    return
+  }
+}
+""",
+}
+
+
+def test_halves_in_two_files_are_one_pair(tmp_path, cli):
+    """`--peer FILE#name`: arguments by name for both; aliases of one are no names of the other."""
+    for name, text in HALVES.items():
+        (tmp_path / name).write_text(text)
+    one, other = (str(tmp_path / name) for name in HALVES)
+    words = ("--arg", "y=zeros:i32:16", "--arg", "z=zeros:i32:16", "--arg", "given=7")
+    made = tmp_path / "z.npy"
+    for file, peer in ((one, f"{other}#writes"), (other, f"{one}#reads")):
+        told = cli("run", file, "--peer", peer, *words, "--out", f"z={made}")
+        assert told.code == 0, told.err + told.out
+        assert np.load(made)[:2].tolist() == [7, 0]
+    for peer, why in ((other, "`stub`, or `FILE#name`"), (f"{one}#reads", "is not the other half")):
+        told = cli("run", one, "--peer", peer, *words)
+        assert (told.code, why in told.err) == (2, True), told.err
