@@ -8,6 +8,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.language.place.scopes import segments
 from ptosim.launch.program import LoadedProgram
 
 CALLER = """
@@ -127,3 +128,31 @@ def test_the_kernel_kind_of_a_module_is_the_default_of_its_functions_alone():
 def test_an_entry_is_named_by_its_unit_where_the_name_is_not_enough(entry: str):
     program: LoadedProgram = ptosim.load(container(CALLER, CALLEE))
     assert program.entry(entry) == "caller::k"
+
+
+ENTRY = """module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k(%x: !pto.ptr<f32, gm>, %part: !pto.partition_tensor_view<16x16xf32>) attributes {{pto.entry}} {{
+    %a0 = arith.constant 0 : i64
+    %m = pto.alloc_tile : !pto.tile_buf<mat, 16x16xf32>
+    %pm = pto.tile_buf_addr %m : !pto.tile_buf<mat, 16x16xf32> -> !pto.ptr<f32, mat>
+    %left = pto.castptr %a0 : i64 -> !pto.ptr<f32, left>
+    %v = pto.alloc_tile : !pto.tile_buf<vec, 16x16xf32>
+    %pv = pto.tile_buf_addr %v : !pto.tile_buf<vec, 16x16xf32> -> !pto.ptr<f32, ub>
+    {line}
+  }}
+}}"""
+OF_VECTOR = (
+    "pto.tabs ins(%v : !pto.tile_buf<vec, 16x16xf32>) outs(%v : !pto.tile_buf<vec, 16x16xf32>)"
+)
+OF_CUBE = "pto.tload ins(%part : !pto.partition_tensor_view<16x16xf32>) outs(%m : !pto.tile_buf<mat, 16x16xf32>)"
+
+
+@pytest.mark.parametrize(("lines", "sides"), [
+    ((OF_VECTOR,), ["vector"]), ((OF_CUBE,), ["cube"]), ((OF_CUBE, OF_VECTOR), ["cube", "vector"]),
+])  # fmt: skip
+def test_only_what_has_a_pipe_votes_for_a_section(lines, sides):
+    """R12: addresses of tiles, casts of pointers, views and allocations stay outside, whatever the
+    space that they name."""
+    text = ENTRY.format(line="\n".join((*lines, "return")))
+    function = ptosim.load(text).front.resolved.functions["k"]
+    assert [segment.side for segment in segments(function, "a5")] == sides
