@@ -48,6 +48,8 @@ def side_of_op(op: Operation, target: str) -> str | None:
     row = op.definition
     if row is None or row.family in _NEUTRAL_FAMILIES or op.has("both_sides"):
         return None
+    if op.has("tile_address"):  # no pipe goes to the tile
+        return None
     if row.fifo == "open" or row.side is not None:
         return row.side
     if not op.traits.isdisjoint(_ONLY_VECTOR):
