@@ -14,6 +14,7 @@ from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.ground.source import Source
+from ptosim.language.cures import FOLLOWED
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
 from ptosim.language.verify.structure import ask_profile
@@ -196,8 +197,8 @@ def check_source(
     following = _Following(options, profile, switches, entries, args, paths, bool(dry_run))
     with _told_if_used_up(checked):
         following.follow(checked, program)
-        if cures and any(d.code == "PTO5006" for d in checked.findings):
-            _mend_flags(checked, following.again)
+        if cures and any(d.code in FOLLOWED for d in checked.findings):
+            _mend_followed(checked, following.again)
         if contract:
             _contracts(checked, program, entries, args)
         if redundant and front.sync == "manual":
@@ -294,10 +295,10 @@ def _with_cures(
     return with_cures(front.source, findings, lambda text: list(run_frontend(text, options).sink))
 
 
-def _mend_flags(checked: Checked, again: Callable[[Source], list[Diagnostic]]) -> None:
-    from ptosim.language.cures.offer import with_cures_of_flags
+def _mend_followed(checked: Checked, again: Callable[[Source], list[Diagnostic]]) -> None:
+    from ptosim.language.cures.offer import with_cures_of_followed
 
-    checked.findings = with_cures_of_flags(checked.front.source, checked.findings, again)
+    checked.findings = with_cures_of_followed(checked.front.source, checked.findings, again)
 
 
 def _judge_sync(

@@ -12,6 +12,7 @@ from ptosim.ground.diagnostics.fix import applied
 from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
+from ptosim.language.cures import FOLLOWED
 from ptosim.language.cures.proposals import BY_CODE, WORD, nearest
 from ptosim.language.cures.statements import Edits, edit_of
 
@@ -26,8 +27,6 @@ _MISSPELLED = "PTO2003"
 """A note that has a cure: an attribute that nobody knows, but for its likeness to another one."""
 
 _QUOTED = re.compile(r"`([^`]+)`")
-_FOLLOWED = "PTO5006"
-"""Of what following a program finds: flags of which the text shows what was meant."""
 Check = Callable[[Source], Sequence[Diagnostic]]
 
 
@@ -43,17 +42,17 @@ def with_cures(source: Source, findings: Sequence[Diagnostic], check: Check) -> 
     return [cured.get(id(d), d) for d in findings]
 
 
-def with_cures_of_flags(
+def with_cures_of_followed(
     source: Source, findings: Sequence[Diagnostic], check: Check
 ) -> list[Diagnostic]:
-    """Return findings, deadlocks by a mistaken event id with the edit that ends them. `check`
-    follows a text; it is asked only where the text shows which event is meant."""
-    was = sum(d.is_error for d in findings)
+    """Return findings, deadlocks by a mistaken event id and tiles over each other with the edit
+    that ends them. `check` follows a text; it is asked only where the text shows which event is
+    meant, or where the tiles are."""
 
     def cured(found: Diagnostic) -> Diagnostic:
-        for edits in _proposals(found) if found.code == _FOLLOWED and not found.fixes else ():
+        for edits in _proposals(found) if found.code in FOLLOWED and not found.fixes else ():
             text = applied(source.text, edits)
-            if text and sum(d.is_error for d in check(source.changed(text))) < was:
+            if text and _has_less(found, findings, check(source.changed(text))):
                 return replace(found, fixes=tuple(edits))
         return found
 
@@ -93,6 +92,16 @@ def _mends(found: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diag
     was, now = (
         Counter(d.code for d in each if d.is_rejection or d.code == found.code)
         for each in (before, after)
+    )
+    return now[found.code] < was[found.code] and not now - was
+
+
+def _has_less(found: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
+    """One error fewer; of warnings one fewer, and no new one."""
+    if found.is_error:
+        return sum(d.is_error for d in after) < sum(d.is_error for d in before)
+    was, now = (
+        Counter(d.code for d in each if d.severity.word != "note") for each in (before, after)
     )
     return now[found.code] < was[found.code] and not now - was
 

@@ -14,6 +14,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source, Span
+from ptosim.language.cures.addresses import address, apart, without_address
 from ptosim.language.cures.statements import (
     EXTENTS,
     Edits,
@@ -387,33 +388,6 @@ def _valid(found: Diagnostic, span: Span) -> Iterator[Edits]:
         yield [edit_of(span.source, here.start, here.end, closed)]
 
 
-def _address(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """Another address: the next multiple that the rule asks for."""
-    here = statement_at(span.source, span.start)
-    used = re.search(r"\baddr\s*=\s*(%[\w$.-]+)", here.text)
-    if used is None:
-        return
-    defined = re.compile(rf"{re.escape(used[1])}\s*=\s*arith\.constant (\d+)")
-    constant = list(defined.finditer(span.source.text[: here.start]))
-    multiple = re.search(r"multiple of (\d+)", f"{found.help} {found.message}") or re.search(
-        r"aligned to (\d+)", found.message
-    )
-    if not constant or multiple is None:
-        return
-    number, step = int(constant[-1][1]), int(multiple[1])
-    yield [edit_of(span.source, *constant[-1].span(1), str(-(-number // step) * step))]
-
-
-def _without_address(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """Without an address the planner gives one."""
-    edits = [
-        edit_of(span.source, m.start(), m.end(), "")
-        for m in re.finditer(r"[ \t]+addr\s*=\s*%[\w$.-]+", span.source.text)
-    ]
-    if edits:
-        yield edits
-
-
 # -- flags --------------------------------------------------------------------------------
 
 
@@ -485,8 +459,12 @@ BY_CODE: dict[str, tuple[Proposer, ...]] = {
     "PTO2028": (_valid,),
     "PTO2160": (_aligned,),
     "PTO3004": (_string,),
-    "PTO3011": (_without_address,),
+    "PTO3011": (without_address,),
     "PTO3070": (_out_of_its_region,),
-    "PTO4354": (_address,),
+    "PTO4353": (apart,),
+    "PTO4354": (address,),
     "PTO5006": (_event_without_wait,),
+    "PTO6401": (apart,),
+    "PTO7104": (apart,),
+    "PTO7108": (apart,),
 }

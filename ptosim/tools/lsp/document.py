@@ -15,7 +15,7 @@ from ptosim.ground.isa.rows import TARGETS
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
-from ptosim.language.cures.offer import with_cures, with_cures_of_flags
+from ptosim.language.cures.offer import with_cures, with_cures_of_followed
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import peer_functions
 from ptosim.language.syntax.reread import reader
@@ -144,7 +144,7 @@ class Document:
             return _checked(source, self.settings, dry_run=None).findings
 
         source = checked.front.source
-        return with_cures_of_flags(source, with_cures(source, self.findings, again), followed)
+        return with_cures_of_followed(source, with_cures(source, self.findings, again), followed)
 
     @cached_property
     def names(self) -> Names:

@@ -193,6 +193,22 @@ def test_flags_leave_a_vector_region(flags: str, where: str) -> None:
     assert applied(text, error.fixes) == MICRO
 
 
+def test_a_tile_over_another_one_gets_the_next_free_address() -> None:
+    """The constant of its address, or a new one where another tile has that, too."""
+    text = PLACED.replace("4096 : i64", "2048 : i64").replace(
+        "    pto.tabs", f"    pto.texpands ins(%f : f32) outs(%b : {BUF})\n    pto.tabs"
+    ).replace("%a0 =", "%f = arith.constant 1.0 : f32\n    %a0 =")  # fmt: skip
+    shared = text.replace(
+        "%b = pto.alloc_tile", f"%c = pto.alloc_tile addr = %a1 : {BUF}\n    %b = pto.alloc_tile"
+    )
+    for wrong, written in ((text, "4096"), (shared, "%at6144 = arith.constant 6144 : i64")):
+        (found,) = [d for d in ptosim.check(wrong) if d.code == "PTO7104"]
+        assert written in "".join(fix.replacement for fix in found.fixes)
+        mended = applied(wrong, found.fixes)
+        assert mended is not None
+        assert [d.code for d in ptosim.check(mended) if d.severity.word != "note"] == []
+
+
 OTHERS = """func.func @k(%x: T) {
   %z = pto.alloc_tile : Z
   pto.tadd ins(%x, %x : T, T) outs(%z : Z)
