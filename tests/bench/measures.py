@@ -16,7 +16,7 @@ from ptosim.launch.sources import open_source
 from ptosim.ops.lower.program import expand
 from tests.bench import clock, cube, data, engine, growth, moving, quant, simt, steady
 from tests.bench.debugger import debugger
-from tests.bench.editor import edits, typing
+from tests.bench.editor import edits, server, typing
 from tests.bench.programs import (
     add_loop,
     check_kernel,
@@ -226,6 +226,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "walk": walk,
     "editor": edits,
     "keys": typing,
+    "language_server": server,
     "simt": simt.threads,
     **engine.ALL,
     **data.ALL,

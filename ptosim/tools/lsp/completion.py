@@ -401,9 +401,6 @@ def _texts(words: Iterable[Piece]) -> tuple[str, str]:
 # -- inside a statement ----------------------------------------------------------------------------
 
 
-_WHOLE = frozenset(read_toml("dtypes.toml")["dtype"])
-
-
 def _operand(scope: Scope, line: str) -> list[Offer]:
     """How the statement goes on, then every name that fits the sign that is typed."""
     word = _PARTIAL.search(line)
@@ -421,7 +418,26 @@ def _operand(scope: Scope, line: str) -> list[Offer]:
         made += [Offer(t, "type", "", start, t) for t in near]
     if any(one.kind in ("attribute", "string") for one in found):
         made += _bracketed_members(scope, line, start)
+    keys = list(_keys(scope, before, typed))
+    made = [*keys, *made] if [o.label for o in keys] == ["="] else [*made, *keys]
     return [*made, *_plain(scope, typed, start)]
+
+
+def _keys(scope: Scope, before: str, typed: str) -> Iterator[Offer]:
+    """What the row of a statement has by name (`addr = `) and the statement has not yet."""
+    row, rest = _row(scope, before), before.partition(operation_of(before) or before)[2]
+    is_in = any(rest.count(a) > rest.count(b) for a, b in ("()", "[]"))
+    if row is None or is_in or ":" in rest or rest.rstrip().endswith("="):
+        return
+    known = (d for v in row.variants for d in v.named if not d.is_flag and not d.is_clause)
+    named = {d.name: "= [" if "list" in d.kinds else "= " for d in known}
+    last = typed or rest.rstrip().rpartition(" ")[2]
+    if last in named:
+        yield Offer("=", "rest", "", scope.offset, named[last])
+        return
+    start = scope.offset - len(typed)
+    for name in (n for n in named if not re.search(rf"\b{n}\b", rest)):
+        yield Offer(name, "attribute", "", start, f"{name} {named[name]}")
 
 
 def _bracketed_members(scope: Scope, line: str, start: int) -> Iterator[Offer]:
@@ -438,7 +454,7 @@ def _after_word(scope: Scope, line: str, typed: str, found: list[Rest]) -> list[
         or any(typed == one.word for one in found)
         or typed in scope.document.resolved.module.type_aliases
         or typed.lstrip("-").isdigit()
-        or typed in ("ins", "outs", "to", "step", *_WHOLE)
+        or typed in ("ins", "outs", "to", "step", *read_toml("dtypes.toml")["dtype"])
         or (typed and operation_of(line) == typed)
         or (typed[:1] in "%@" and not any(n.startswith(typed) for n in scope.values))
     )

@@ -44,6 +44,8 @@ def asked(typed: str, text: str = KERNEL) -> list[Offer]:
         ("pto.tquant ins(%a : f16) outs(%q : i8) {", "quant_type"),
         ("pto.tquant ins(%a : f16) outs(%q : i8) {quant_type ", "="),
         ("pto.tquant ins(%a : f16) outs(%q : i8) {quant_type = ", "#pto<quant_type INT8_ASYM>"),
+        ("%t = pto.alloc_tile ", "addr"),
+        ("%t = pto.alloc_tile addr ", "="),
         ("%t = pto.alloc_tile : !pto.tile_buf<", "vec"),
         ("%t = pto.alloc_tile : !pto.tile_buf<", "loc="),
         ("%t = pto.alloc_tile : !pto.tile_buf<loc=", "vec"),
@@ -168,7 +170,7 @@ def test_the_next_word_of_shipped_programs_is_offered_and_first_as_a_rule():
             offered += word in words
             first += words[:1] == [word]
     assert asked >= 200
-    assert offered / asked >= 0.93
+    assert offered / asked >= 0.95
     assert first / asked >= 0.70
 
 

