@@ -101,7 +101,7 @@ class Slots:
         factors, name = [], f"pipe {end.number} {quant.scale}"
         given = step.op.core.registers.get(name)
         if quant.scale == "vector":
-            held = self._factors.get((step.op.core.index, name))
+            held = self._factors.get((step.op.core.number, name))
             if held is None or len(held) < elements.shape[1]:
                 raise Unprovable("scales columns by factors that were not followed")
             factors, given = [held[None, : elements.shape[1]]], None
@@ -115,7 +115,7 @@ class Slots:
         tile, step = op.tile("scaling_tile"), Step(op, self.memory, loose=self.loose)
         made = step.read("scaling_tile", tile.v_row, tile.v_col).reshape(-1)
         kind = salt("factors", str(tile.type.dtype))
-        self._factors[op.core.index, f"pipe {number} vector"] = joined(kind, made)
+        self._factors[op.core.number, f"pipe {number} vector"] = joined(kind, made)
         return [(e.place, e.places.reshape(-1)) for e in step.reads]
 
     def _pop(

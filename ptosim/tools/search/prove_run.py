@@ -268,7 +268,7 @@ class Follower:
             elements = Elements(self.memory, ("gm", dst.memory), at[written])
             hashes, read = as_elements(memory[sources]), numbers
         key = step.key("adds", str(dst.spec.dtype))
-        self.sums.add(elements, hashes, key, (core.index, inst.pipe))
+        self.sums.add(elements, hashes, key, (core.number, inst.pipe))
         written = [(elements.place, elements.places.reshape(-1))]
         return Told([*read, *written], written, [])
 
