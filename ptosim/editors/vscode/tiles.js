@@ -31,6 +31,7 @@ class TileView {
       return this.refresh();
     });
     view.webview.html = page([]);
+    return this.refresh(); // it may be shown after a stop
   }
 
   createDebugAdapterTracker(session) {
@@ -50,8 +51,8 @@ class TileView {
     try {
       const { stackFrames } = await ask("stackTrace", { threadId: this.thread, levels: 1 });
       const { scopes } = await ask("scopes", { frameId: stackFrames[0].id });
-      const found = await Promise.all(scopes.map((s) => ask("variables", { variablesReference: s.variablesReference })));
-      const tiles = found.flatMap((f) => f.variables).filter((v) => /tile/.test(v.type || ""));
+      const scope = scopes.find((s) => s.name === "Tiles");
+      const tiles = scope ? (await ask("variables", { variablesReference: scope.variablesReference })).variables : [];
       const chosen = tiles.find((t) => t.name === this.open && t.variablesReference);
       const rows = chosen
         ? (await ask("variables", { variablesReference: chosen.variablesReference, start: 0, count: ROWS })).variables

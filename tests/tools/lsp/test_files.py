@@ -14,6 +14,7 @@ import pytest
 import ptosim
 from ptosim.ground.isa.rows import isa
 from ptosim.language.grammars import grammars
+from tests.debug.dap_client import Client
 from tests.tools.lsp import textmate
 
 EXTENSION = grammars.FOLDER / "vscode"
@@ -125,6 +126,37 @@ def test_the_extension_names_files_that_are_there():
     commands = {c["command"] for c in package["contributes"]["commands"]}
     source = (EXTENSION / "extension.js").read_text()
     assert all(c.removeprefix("ptosim.") in source for c in commands)
+
+
+_TILES = """
+const { TileView } = require("./tiles");
+const answers = JSON.parse(require("fs").readFileSync(0));
+const view = new TileView(), webview = { onDidReceiveMessage() {} };
+view.session = { customRequest: async (request, { variablesReference }) => answers[variablesReference || request] };
+view.resolveWebviewView({ webview }).then(() => console.log(webview.html));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+def test_the_view_of_tiles_shows_what_the_debugger_says_at_a_stop():
+    """Shown after the stop: the tiles of the adapter's own answers are a table."""
+    client = Client()
+    client.start(ROOT / "programs/basics/vadd.pto", stopOnEntry=True)
+    client.request("configurationDone")
+    thread = client.event("stopped")["threadId"]
+    answers = {"stackTrace": client.request("stackTrace", threadId=thread)}
+    frame = answers["stackTrace"]["stackFrames"][0]["id"]
+    answers["scopes"] = client.request("scopes", frameId=frame)
+    for scope in answers["scopes"]["scopes"]:
+        number = scope["variablesReference"]
+        answers[str(number)] = client.request("variables", variablesReference=number)
+    client.leave()
+    done = subprocess.run(
+        ["node", "-e", _TILES], cwd=EXTENSION, input=json.dumps(answers),
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert re.findall(r"<td>%(\w+)</td>", done.stdout) == ["a", "b", "c"]
+    assert "at vec:0x2000..0x3fff" in done.stdout
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
