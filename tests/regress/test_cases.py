@@ -6,6 +6,7 @@ A file's name says what failed, its ending of which kind it is (`SUFFIXES` of `t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,27 +31,44 @@ def _marks(path: Path, other: int) -> list[pytest.MarkDecorator]:
 
 
 TEXTS = [
-    pytest.param(path, target, id=f"{path.stem}-{target}", marks=_marks(path, other))
+    pytest.param(path, target, number, id=f"{path.stem}-{target}", marks=_marks(path, other))
     for number, path in enumerate(PROGRAMS)
     for other, target in enumerate(TARGETS, number)
 ]
 """By default each on one target, by turns."""
+ALWAYS = ("check", "fmt")
+TURNS = tuple(command for command in COMMANDS if command not in ALWAYS)
+EACH = 6
+"""Of these commands every text has so many by default, by turns: about eighty texts a command."""
+
+
+def _survives(commands: Sequence[str], case: Case, folder: Path) -> None:
+    for command in commands:
+        told = outcome(command, case, folder)
+        assert isinstance(told, int), told.told
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize(("path", "target"), TEXTS)
-def test_a_text_that_was_found(path: Path, target: str, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(("path", "target", "number"), TEXTS)
+def test_a_text_that_was_found(
+    path: Path, target: str, number: int, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
-    case = Case(path.read_bytes(), target=target)
-    for command in COMMANDS:
-        told = outcome(command, case, tmp_path)
-        assert isinstance(told, int), told.told
+    first = number // 2 * EACH  # so that both targets have every command
+    turns = (TURNS[(first + each) % len(TURNS)] for each in range(EACH))
+    _survives([*ALWAYS, *turns], Case(path.read_bytes(), target=target), tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_a_text_that_was_found_with_every_command(path: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
+    for target in TARGETS:
+        _survives(TURNS, Case(path.read_bytes(), target=target), tmp_path)
 
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
 def test_a_file_that_was_found(path: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
     case = read_case(path)
-    for command in RUNNERS[case.kind]:
-        told = outcome(command, case, tmp_path)
-        assert isinstance(told, int), told.told
+    _survives([*RUNNERS[case.kind]], case, tmp_path)
