@@ -39,9 +39,16 @@ def explain(options: argparse.Namespace, terminal: Terminal) -> Report:
 
 
 def _lines(text: str) -> list[Part]:
-    """Lines of prose have their columns; those of code go on below, further in."""
+    """Lines of programs go on below, further in, where blanks mean nothing: not in comments, nor in
+    files of another kind."""
     lines = text.removesuffix("\n").split("\n")
-    return [Line(line, len(line) - len(line.lstrip()) + 4) for line in lines]
+    return [_program_line(line) for line in lines]
+
+
+def _program_line(line: str) -> Part:
+    if "!pto." not in line or "//" in line or line.lstrip().startswith(("{", '"', "'")):
+        return Verbatim(f"{line}\n")
+    return Line(line, len(line) - len(line.lstrip()) + 4)
 
 
 class _Told(NamedTuple):
