@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ _BURST = re.compile(r"^(\s*pto\.mte_\w+ .*, )(\d+)( nburst\()(\d+), (\d+), (\d+)
 _MASK = re.compile(r'^(.*pto\.(?:pset_b\d+|vmi\.pset) ")PAT_ALL(".*)')
 _LEFT = re.compile(r"^(.*pto\.(?:plt_b\d+|vmi\.plt|vmi\.create_mask) )(%\w+)( : (\w+).*)")
 _VALID = re.compile(r"(pto\.set_validshape %\w+, )(%\w+)(, )(%\w+)")
+_TAKES = re.compile(r"^(\s*pto\.mte_ub_gm )(%\w+)(, .*)")
 _INS = re.compile(r"^(\s*pto\.t\w+ ins\()(%\w+)(.*)")
 
 
@@ -117,6 +119,29 @@ def _named(lines: Lines, at: int) -> Iterator[Lines]:
         f"%second = pto.alloc_tile addr = {made[1]} : {type_}",
         f"{found[1]}%second{found[3]}",
     ]
+
+
+def _named_pointer(lines: Lines, at: int) -> Iterator[Lines]:
+    """The same with pointers: what a transfer takes out of UB."""
+    found = _TAKES.match(lines[at])
+    before = "\n".join(lines[:at])
+    made = found and re.search(
+        rf"^\s*{found[2]} = pto\.castptr (%\w+) : i64 -> (!pto\.ptr<\w+, ub>)", before, re.M
+    )
+    held = _constants(lines).get(made[1][1:]) if made else None
+    if found is None or not made or held is None:
+        return
+    yield [
+        f"%over_at = arith.constant {held[0] + 32} : i64", "%over_0 = arith.constant 0 : index",
+        "%over = pto.castptr %over_at : i64 -> !pto.ptr<f32, ub>",
+        "%over_by = arith.constant 1.0 : f32", "pto.barrier <PIPE_ALL>", "pto.vecscope {",
+        '%over_m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>',
+        "%over_x = pto.vbr %over_by : f32 -> !pto.vreg<64xf32>",
+        "pto.vsts %over_x, %over[%over_0], %over_m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, "
+        "!pto.mask<b32>",
+        "}", "pto.barrier <PIPE_ALL>", f"%second = pto.castptr {made[1]} : i64 -> {made[2]}",
+        f"{found[1]}%second{found[3]}",
+    ]  # fmt: skip
 
 
 def _strided(lines: Lines, at: int) -> Iterator[Lines]:
@@ -209,7 +234,7 @@ def _masked(lines: Lines, at: int) -> Iterator[Lines]:
 KINDS: dict[str, Maker] = {
     "address": _moved,
     "offset": _shifted,
-    "second name": _named,
+    "second name": lambda lines, at: chain(_named(lines, at), _named_pointer(lines, at)),
     "block stride": _strided,
     "valid region": _extended,
     "missing fill": _unfilled,

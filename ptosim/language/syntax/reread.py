@@ -18,6 +18,7 @@ from ptosim.ground.records import NamedTuple, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.syntax.parser import parse
 from ptosim.machine.effects.row import forget_roles
+from ptosim.machine.effects.storage import forget_handed_on
 
 _HEAD, _TAIL = "func.func @f() { //", "\n}\n"
 _MOST = 1 << 14
@@ -85,6 +86,7 @@ def _reread(module: Module, source: Source, sink: Sink) -> Module | None:
     _splice(module, source, read, change.moved)
     kept.renew(module)
     forget_roles()
+    forget_handed_on()
     return module
 
 

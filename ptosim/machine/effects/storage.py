@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain
 
 from ptosim.ground.ir.core import Operand, Operation, Value
@@ -97,16 +98,57 @@ def allocation_of(op: Operation, name: str) -> Value | None:
     value = operand_value(op, name)
     if value is None:
         return None
+    handed = _handed_in(op.function) if op.function is not None else {}
+    found = _origins(value, handed, set())
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _origins(
+    value: Value, handed: Mapping[Value, list[Value]], passed: set[Value]
+) -> set[Value | None]:
+    """What the storage of a value may have been made by: None among them where that is not clear.
+    Values that are in `passed` already add nothing."""
     root = root_of(value)
-    while root.owner is not None and root.owner.has("points_into"):
-        base = next(iter(root.owner.operand_values()), None)
-        if base is None or not is_memory(base):  # a number: the program's own address
-            return root
-        root = root_of(base)
-    if _is_function_argument(root):
-        return root
-    made = root.owner is not None and (root.owner.has("makes_storage") or root.owner.has("places"))
-    return root if made else None
+    if root in passed:
+        return set()
+    passed.add(root)
+    owner, sources = root.owner, handed.get(root, [])
+    if not sources and owner is not None:
+        if owner.has("points_into"):
+            base = next(iter(owner.operand_values()), None)
+            if base is None or not is_memory(base):  # a number: the program's own address
+                return {root}
+            return _origins(base, handed, passed)
+        if owner.has("makes_storage") or owner.has("places"):
+            return {root}
+        sources = _moved_on(owner, root)
+    if not sources:
+        return {root if _is_function_argument(root) else None}
+    return set().union(*(_origins(s, handed, passed) for s in sources))
+
+
+def _moved_on(owner: Operation, value: Value) -> list[Value]:
+    """The pointer that an access has moved on and returns."""
+    if not isinstance(value.type, PtrType) or owner.regions or value not in owner.results:
+        return []
+    pointers = [v for v in owner.operand_values() if isinstance(v.type, PtrType)]
+    return pointers if len(pointers) == 1 else []
+
+
+@lru_cache(maxsize=64)
+def _handed_in(function: Operation) -> dict[Value, list[Value]]:
+    """The values that loops and branches of a function hand on, by what they are then."""
+    found: dict[Value, list[Value]] = {}
+    for op in function.walk():
+        for one, two in () if op.has("same_storage") else _pairs(op):
+            if one is not None and two is not None and one is not two:
+                found.setdefault(two, []).append(one)
+    return found
+
+
+def forget_handed_on() -> None:
+    """Operations will be bound anew."""
+    _handed_in.cache_clear()
 
 
 def argument_of(value: Value) -> str:
