@@ -262,3 +262,21 @@ def test_a_vector_region_reads_what_a_tile_left(filled):
     found = [d.message for d in k.run(given).findings if d.code == "PTO7108"]
     assert len(found) == (not filled)
     assert all("'pto.vlds' reads %p" in message for message in found)
+
+
+def test_a_pointer_that_a_loop_carries_keeps_its_buffer():
+    """Also one that a store has moved on, and under a second pointer to the same address."""
+    places = pointers(p=("f32", "ub", 0), q=("f32", "ub", 512), r=("f32", "ub", 0))
+    consts = [
+        "%c0 = arith.constant 0 : index", "%c1 = arith.constant 1 : index",
+        "%c4 = arith.constant 4 : index", "%c64 = arith.constant 64 : index", ONE,
+    ]  # fmt: skip
+    fill = region(
+        f"%x = pto.vbr %one : f32 -> {V}",
+        f"%last = scf.for %i = %c0 to %c4 step %c1 iter_args(%at = %p) -> ({P}) {{",
+        f"%next = pto.vsts %x, %at[%c64], %m : {V}, {P}, !pto.mask<b32> -> {P}",
+        f"scf.yield %next : {P}", "}",
+    )  # fmt: skip
+    take = [*flag("V", "MTE3"), TAKE.replace("%q", "%r")]
+    assert micro_codes(*places, *consts, *fill, *take) == []
+    assert micro_codes(*places, *consts, *fill, *FILL_Q[1:], *take) == ["PTO7104"]
