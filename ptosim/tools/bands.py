@@ -27,6 +27,7 @@ from ptosim.ground.isa.profiles import make_profile, switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core
+from ptosim.machine.effects.account import effects_of
 from ptosim.machine.fifo import PipeEnd
 from ptosim.machine.storage import argument_dtype, has_numbers
 from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
@@ -395,6 +396,14 @@ class Watcher:
             step.follow()
         if not step.writes and not _is_scalar(inst):  # through pointers
             self._is_stale.add(core.number)
+            self._name_product(inst.op, bound.binding)
+
+    def _name_product(self, op: Operation, binding: Any) -> None:
+        """A product by pointers keeps the order of the simulator, which has to be told."""
+        target = op.bound.get("dst")
+        element = getattr(getattr(target, "type", None), "elem", None)
+        if element is not None and element.is_float:
+            self.unfollowed[op] += any(w.where == "acc" for w in effects_of(binding).writes)
 
     def _note_open(self, core: Core, op: Operation | None) -> None:
         places = [p for p in self._memories if p[0] == "gm" or p[1] == core.number]
@@ -446,5 +455,5 @@ class Watcher:
             counts = {n: int((b.owner == number).sum()) for n, b in found.items()}
             counts = {n: c for n, c in counts.items() if c}
             told.append(Decision(kind, op, module.span(op).line, counts))
-        unfollowed = [(op.name, module.span(op).line) for op in self.unfollowed]
+        unfollowed = [(op.name, module.span(op).line) for op, n in self.unfollowed.items() if n]
         return Bands(found, told, unfollowed)

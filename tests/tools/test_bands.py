@@ -281,6 +281,12 @@ def test_tiles_go_through_fifos_with_their_ends(name: str) -> None:
             assert band.holds(other[output]).all(), (order, output)
 
 
+def test_products_by_pointers_are_named() -> None:
+    """They are summed in one order here, which nobody has said that the hardware keeps."""
+    found = bands(ptosim.load("@micro/fractal_matmul"), each_switch=False)
+    assert {name for name, _ in found.unfollowed} == {"pto.mad_acc", "pto.mad_bias"}
+
+
 def test_vector_registers_have_one_value_and_arguments_are_compared() -> None:
     found = bands(ptosim.load("@micro/row_sums"), each_switch=False)
     for band in found.outputs.values():
