@@ -1,13 +1,31 @@
 // Starts the language server and the debug adapter of ptosim, and shows tiles while debugging.
 "use strict";
+const fs = require("fs");
+const path = require("path");
 const vscode = require("vscode");
 const { LanguageClient, TransportKind } = require("vscode-languageclient/node");
 const { TileView } = require("./tiles");
 
 let client;
 
+// The command of the setting; else that of the environment that is chosen for Python, or of a folder's
+// own `.venv`; else that of the path.
 function command() {
-  return vscode.workspace.getConfiguration("ptosim").get("path", "ptosim");
+  const set = vscode.workspace.getConfiguration("ptosim").get("path", "ptosim");
+  if (set !== "ptosim") return set;
+  const python = vscode.extensions.getExtension("ms-python.python");
+  const chosen = python && python.isActive ? python.exports.environments.getActiveEnvironmentPath().path : "";
+  const other = vscode.workspace.getConfiguration("python").get("defaultInterpreterPath", "");
+  const folders = (vscode.workspace.workspaceFolders || []).map((folder) => path.join(folder.uri.fsPath, ".venv"));
+  const bin = process.platform === "win32" ? "Scripts" : "bin";
+  const beside = [chosen, other].filter(path.isAbsolute).map((file) => (isFolder(file) ? path.join(file, bin) : path.dirname(file)));
+  const places = [...beside, ...folders.map((folder) => path.join(folder, bin))];
+  const name = process.platform === "win32" ? "ptosim.exe" : "ptosim";
+  return places.map((place) => path.join(place, name)).find((file) => fs.existsSync(file)) || set;
+}
+
+function isFolder(file) {
+  return fs.existsSync(file) && fs.statSync(file).isDirectory();
 }
 
 function inTerminal(words) {
