@@ -218,10 +218,10 @@ class Walk:
         domain: Unknowns,
         monitor: Monitor | None,
         loops: FollowedLoops | None = None,
-        compared: int = COMPARED,
+        compared: int | None = None,
     ) -> None:
         self._engine = engine
-        self._compared = compared
+        self._compared = COMPARED if compared is None else compared
         self._domain = domain
         self._monitor = None if engine.is_observed else monitor
         self._loops = loops
