@@ -4,21 +4,23 @@ what was prepared; standard `concurrent.futures`."""
 from __future__ import annotations
 
 import gc
-import mmap
-import multiprocessing
 import os
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.whole_numbers import whole
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+# What makes processes is imported by whoever makes some: it takes as long as all of a small check.
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -30,6 +32,8 @@ _items: Sequence[Any] = ()
 def can_fork() -> bool:
     """True where processes can be forked, and this one may: it is no worker itself, and has no
     other thread that could hold a lock meanwhile."""
+    import multiprocessing
+
     methods = multiprocessing.get_all_start_methods()
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
     return "fork" in methods and alone
@@ -39,6 +43,9 @@ def can_fork() -> bool:
 def forked(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Give an executor of so many processes. Whoever leaves with an exception (an interrupt, a
     limit) waits for none of them."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     context = multiprocessing.get_context("fork")
     executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_on_its_own)
     try:
@@ -62,6 +69,9 @@ class Turns:
     """Numbers of which each is given to one of several processes, in their order."""
 
     def __init__(self, numbers: range) -> None:
+        import mmap
+        import multiprocessing
+
         self._lock = multiprocessing.get_context("fork").Lock()
         self._shared = memoryview(mmap.mmap(-1, 16)).cast("q")  # the next one, and if it is the end
         self._shared[0], self._stop = numbers.start, numbers.stop

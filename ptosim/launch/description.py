@@ -18,10 +18,9 @@ from ptosim.ground.source import Source, Span
 KeyPath = tuple[str | int, ...]
 """Keys, and the numbers of elements of lists, from the top."""
 
-_TOKEN = re.compile(
+_TOKEN = (
     r'(?P<text>"{3}(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')'
-    r"|(?P<gap>[ \t\r]+|\#[^\n]*)|(?P<end>\n)|(?P<sign>[\[\]{},=.])|(?P<word>[^\s\[\]{},=.\"'#]+)",
-    re.DOTALL,
+    r"|(?P<gap>[ \t\r]+|\#[^\n]*)|(?P<end>\n)|(?P<sign>[\[\]{},=.])|(?P<word>[^\s\[\]{},=.\"'#]+)"
 )
 
 
@@ -50,7 +49,7 @@ class Places:
         found = cls(source)
         found._tokens = [
             _Token(str(m.lastgroup), m.group(), m.start(), m.end())
-            for m in _TOKEN.finditer(source.text)
+            for m in re.finditer(_TOKEN, source.text, re.DOTALL)
             if m.lastgroup != "gap"
         ]
         found._document()

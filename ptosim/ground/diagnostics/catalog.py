@@ -221,8 +221,8 @@ def _wrap(text: str) -> str:
 # -- what a pasted error of a board means, from `isa/device_errors.toml` ---------------------------
 
 
-_BITS = re.compile(r"(?:errcode|error code|errorcode)\D{0,12}(0x[0-9a-f]+)", re.IGNORECASE)
-_BARE = re.compile(r"\b0x[0-9a-f]{9,16}\b", re.IGNORECASE)
+_BITS = r"(?:errcode|error code|errorcode)\D{0,12}(0x[0-9a-f]+)"
+_BARE = r"\b0x[0-9a-f]{9,16}\b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ def matching(text: str) -> list[DeviceError]:
 
 def set_bits(text: str) -> list[int]:
     """Return the numbers of the bits of an error code in a pasted text."""
-    found = _BITS.search(text) or _BARE.search(text)
+    found = re.search(_BITS, text, re.IGNORECASE) or re.search(_BARE, text, re.IGNORECASE)
     if found is None:
         return []
     value = int(found[found.lastindex or 0], 16)
