@@ -133,3 +133,77 @@ def test_rates_over_time_are_the_bytes_of_the_launch() -> None:
         for name, us in (("L2", times.l2_us), ("HBM", times.hbm_us)):
             drawn = sum(found[name]) / 37 * report.span / report.mhz
             assert drawn == pytest.approx(us / report.blocks.waves, rel=1e-6), (row, name)
+
+
+WINDOW = """module attributes {{pto.target_arch = "{arch}"}} {{
+  func.func @k(%x: !pto.ptr<f16>) attributes {{pto.kernel}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %r = arith.constant 64 : index
+    %c = arith.constant {cols} : index
+    %s = arith.constant {stride} : index
+    %v = pto.make_tensor_view %x, shape = [%r, %c], strides = [%s, %c1] : !pto.tensor_view<?x?xf16>
+    %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%r, %c]
+      : !pto.tensor_view<?x?xf16> -> !pto.partition_tensor_view<64x{cols}xf16>
+    %t = pto.alloc_tile : !pto.tile_buf<{tile}>
+    {op}
+    return
+  }}
+}}
+"""
+LOADED = (
+    "pto.tload ins(%p : !pto.partition_tensor_view<64x{cols}xf16>) outs(%t : !pto.tile_buf<{tile}>)"
+)
+STORED = "pto.tstore ins(%t : !pto.tile_buf<{tile}>) outs(%p : !pto.partition_tensor_view<64x{cols}xf16>)"
+
+
+def transfer(
+    cols: int, stride: int, *, loc: str = "vec", arch: str = "a3", op: str = LOADED
+) -> ptosim.CostReport:
+    """A tile of 64 rows in a window whose rows are so many elements of f16 apart."""
+    layout = ", blayout=col_major, slayout=row_major" if loc == "mat" else ""
+    tile = f"{loc}, 64x{cols}xf16{layout}"
+    op = op.format(cols=cols, tile=tile)
+    text = WINDOW.format(arch=arch, cols=cols, stride=stride, tile=tile, op=op)
+    return ptosim.load(text).cost()
+
+
+def by_bytes(report: ptosim.CostReport) -> float:
+    """Cycles of a transfer without its latency."""
+    return next(stage.cycles for stage in report.stages if stage.stage != "latency")
+
+
+def test_rows_are_moved_in_whole_pieces() -> None:
+    """CANN hardware constraints: a row of 288 bytes takes as long as one of 384."""
+    for arch in ("a3", "a5"):
+        assert by_bytes(transfer(144, 4096, arch=arch)) == by_bytes(transfer(192, 4096, arch=arch))
+        assert transfer(144, 4096, arch=arch).moved()["read"] == 64 * 288
+    assert by_bytes(transfer(144, 144)) < by_bytes(transfer(192, 192))  # one run, one end
+
+
+@pytest.mark.parametrize(
+    ("cols", "rates"), [(256, (80, 67, 42, 33, 25)), (512, (80, 80, 65, 52, 39))]
+)
+def test_strides_off_512_bytes_take_longer(cols: int, rates: tuple[int, ...]) -> None:
+    """The ratios of catlass' fits on boards, GB/s a core by what the stride is a multiple of, for
+    loads into L1 as fractals; to UB up to 30 % (CANN). On 950 nothing is published."""
+    strides = [4096, 4096 + 128, 4096 + 64, 4096 + 16, 4096 + 1]
+    into_l1 = [by_bytes(transfer(cols, s, loc="mat")) for s in strides]
+    assert [into_l1[0] / c for c in into_l1] == pytest.approx(
+        [r / rates[0] for r in rates], rel=0.04
+    )
+    into_ub = [by_bytes(transfer(cols, s)) for s in strides]
+    assert sorted(into_ub) == into_ub
+    assert into_ub[-1] == pytest.approx(1.3 * into_ub[0], rel=1e-3)
+    assert by_bytes(transfer(cols, cols)) <= into_ub[0]  # one run
+    on_950 = {by_bytes(transfer(cols, s, loc="mat", arch="a5")) for s in strides}
+    assert len(on_950) == 1
+
+
+def test_what_is_added_is_read_in_l2() -> None:
+    """Twice the bytes of a store (assumed: nothing measured is published)."""
+    plain = transfer(512, 4096, op=STORED)
+    added = transfer(512, 4096, op=STORED + " {{atomicType = #pto<atomic_type atomic_add>}}")
+    assert by_bytes(added) == pytest.approx(2 * by_bytes(plain), rel=1e-3)
+    assert added.times.l2_bytes == 2 * plain.times.l2_bytes
+    assert added.moved() == plain.moved()

@@ -34,12 +34,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Bytes that go to or come from global memory: `direction` is read or write."""
+    """Bytes that go to or come from global memory: `direction` is read or write; `adds`: what is
+    there is read, too, in L2."""
 
     direction: str
     bytes: int
     runs: int
     run_bytes: int
+    adds: bool = False
 
 
 class Cost:

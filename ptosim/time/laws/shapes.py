@@ -88,6 +88,18 @@ class ViewShape:
                 rest *= size
         return rest, self.dtype.bytes_for(length)
 
+    def apart(self) -> int:
+        """Return what the addresses of its runs are a multiple of, if that of the first one is: a
+        power of two of bytes; 0 if there is one run."""
+        length, found = 1, 0
+        dims = zip(self.strides, self.sizes, strict=True)
+        for stride, size in sorted(pair for pair in dims if pair[1] > 1):
+            if stride == length and not found:
+                length *= size
+            else:
+                found |= abs(self.dtype.bytes_for(stride))
+        return found & -found
+
 
 @dataclass(frozen=True, slots=True)
 class PointerShape:

@@ -1,7 +1,9 @@
 """Loads, stores and moves: latency, bandwidth, and a minimum for each burst.
 
 The time of a transfer is latency + the larger of bytes / bandwidth and bursts x cycles of a burst;
-the latency of a transfer overlaps with the transfer after it on the same pipe.
+the latency of a transfer overlaps with the transfer after it on the same pipe. Rows of a window that
+are apart are moved in whole pieces, and take longer where their addresses are no multiple of 512
+bytes. What is added to global memory is read there, too: twice the bytes.
 """
 
 from __future__ import annotations
@@ -36,11 +38,38 @@ def _between(request: Request, tile: TileShape, path: str, direction: str) -> Co
 def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cost:
     row = request.table.find(f"transfer.{path}", "transfer.gather")
     runs, length = view.runs()
-    moved = Movement(direction, view.bytes, runs, length)
+    adds = request.shape.attrs.get("atomicType") == "atomic_add"
+    moved = Movement(direction, view.bytes, runs, length, adds)
+    size = round(_in_pieces(row, view) * (1 + adds) * unaligned(row, view.apart(), length))
     tile = request.shape.tile("src") if path.startswith("acc") else None
     if tile is None:
-        return _transfer(request, row, view.bytes, runs, moved)
-    return _transfer(request, row, view.bytes, tile.rows, moved, cut=cut_rows(row, tile.cols))
+        return _transfer(request, row, size, runs, moved)
+    return _transfer(request, row, size, tile.rows, moved, cut=cut_rows(row, tile.cols))
+
+
+def _in_pieces(row: CostRow, view: ViewShape) -> int:
+    """The bytes of a window with each of its rows rounded up to whole pieces of the DMA."""
+    runs, length = view.runs()
+    piece = int(row.get("piece")) or 1
+    return view.bytes if runs == 1 else runs * -(-length // piece) * piece
+
+
+LONG = 1024
+"""Bytes of a row from which its ends weigh no less."""
+
+
+def unaligned(row: CostRow, apart: int, length: int) -> float:
+    """Return how many times as long rows of a length take whose addresses are multiples of `apart`
+    bytes, of what rows on 512 bytes take. Between rows of 512 bytes and of 1 KiB it is in
+    between."""
+    if not 0 < apart < 512:
+        return 1.0
+    name = "off_256" if apart >= 256 else "off_128" if apart >= 128 else "off_32"
+    name = name if apart >= 32 else "off_any"
+    short = row.get(name) or 1.0
+    far = row.get(name.replace("off", "long")) or short
+    part = min(max(2 * length / LONG - 1, 0.0), 1.0)
+    return short + (far - short) * part
 
 
 def _gather(request: Request, tile: TileShape, direction: str) -> Cost:

@@ -325,6 +325,13 @@ class Figures(Shown):
             total[movement.direction] += movement.bytes * count * times
         return total
 
+    @property
+    def added(self) -> int:
+        """Bytes that are added to what is in global memory, of all blocks: L2 reads and writes
+        them."""
+        times = self.blocks.count if self.blocks.is_one_for_all else 1
+        return sum(moved.bytes * count * times for moved, count in self.movements() if moved.adds)
+
     def movements(self) -> Iterable[tuple[Movement, int]]:
         """Yield every distinct transfer of global memory with its executions."""
         for step, count, _ in self.executed:

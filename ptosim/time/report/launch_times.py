@@ -97,7 +97,7 @@ def launch_times(report: Figures) -> LaunchTimes:
     """Return the times of a launch."""
     table, touched = report.table, report.footprint
     core = report.microseconds
-    moved = sum(report.moved().values())
+    moved = sum(report.moved().values()) + report.added
     far = from_hbm(report, report.start)
     l2_us = moved / _rate(report, "machine.l2")
     hbm_us = far / (_rate(report, "machine.hbm") * _share(report))

@@ -72,7 +72,7 @@ class _Known:
         self.blocks, self.cube_cores = report.blocks, report.cube_cores
         self.pipes, self.bound = report.pipes, report.bound
         self.executed = report.executed
-        self._moved = report.moved()
+        self._moved, self.added = report.moved(), report.added
         self._prints = {self._touching(report.table): report.footprint}
 
     @property
