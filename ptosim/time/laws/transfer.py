@@ -1,9 +1,9 @@
 """Loads, stores and moves: latency, bandwidth, and a minimum for each burst.
 
 The time of a transfer is latency + the larger of bytes / bandwidth and bursts x cycles of a burst;
-the latency of a transfer overlaps with the transfer after it on the same pipe. Rows of a window that
-are apart are moved in whole pieces, and take longer where their addresses are no multiple of 512
-bytes. What is added to global memory is read there, too: twice the bytes.
+the latency of a transfer overlaps with the transfer after it on the same pipe. Rows of a window
+that are apart are moved in whole pieces, and take longer where their addresses are no multiple of
+512 bytes. What is added to global memory is read there, too: twice the bytes.
 """
 
 from __future__ import annotations
