@@ -126,7 +126,7 @@ def _listed(keys: list[str], key: str) -> str:
     return "\n".join([*lines, f"{asked}. {', '.join(figures)}"])
 
 
-SHORT = 1 << 15
+SHORT = 1 << 13
 """Instructions of a launch whose transfers compete up to which every round is executed."""
 MOST_PASSES = 8
 """How often a launch whose transfers compete is followed until it is known which cores do."""
@@ -153,8 +153,8 @@ class Estimate:
         """Execute it; with `steady` of a loop that repeats one period. Where something depends on
         rounds that were left out, once more with all of them. Returns the launch, and which loops
         were executed in full, and why, by line."""
-        if not steady or (self.figures[1] and self.prepared.is_ordered):
-            return self._timed(steady=steady)
+        if not steady:
+            return self._timed(steady=False)
         try:
             return self._timed(steady=True, most=SHORT)
         except BudgetError:

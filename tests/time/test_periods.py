@@ -83,7 +83,8 @@ def test_random_loops(seed):
     made = Loops(seed)
     target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
     program = ptosim.load(made.text, target=target, sync=sync)
-    both(program, args={"n": 80 + seed % 7 * 20}, block_num=1 + seed % 3)
+    more = {"what_if": {"buffers": seed % 5 - 2}} if seed % 5 > 2 else {}
+    both(program, args={"n": 80 + seed % 7 * 20}, block_num=1 + seed % 3, **more)
 
 
 def test_a_path_that_comes_into_the_rounds_from_elsewhere():
@@ -103,7 +104,8 @@ def test_random_nests(seed, monkeypatch):
     made = Nest(seed)
     target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
     program = ptosim.load(made.text, target=target, sync=sync)
-    both(program, args={"n": 11 + seed % 5}, block_num=1 + seed % 2)
+    more = {"what_if": {"buffers": 1}} if seed % 3 == 2 else {}
+    both(program, args={"n": 11 + seed % 5}, block_num=1 + seed % 2, **more)
 
 
 def nest(text: str) -> str:

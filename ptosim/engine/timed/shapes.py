@@ -32,13 +32,11 @@ class Shapes(Unknowns):
         self.in_full: dict[int, str] = {}
 
     def watch_loops(self, engine: Host) -> None:
-        """From the start on execute one period of loops that repeat. Where data order the program
-        and buffers were added, or with transfers that compete, every round is executed."""
+        """From the start on execute one period of loops that repeat. Where transfers compete in any
+        order every round is executed."""
         bridge = bridge_of(engine)
         if bridge.model.shares and bridge.model.in_step is None:
             self.in_full[0] = "its transfers compete for bandwidth"
-        elif bridge.buffers and bridge.is_ordered:
-            self.in_full[0] = "buffers were added, and data order what fills them"
         else:
             self.loops = Loops(engine, self.in_full)
 

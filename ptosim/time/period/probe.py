@@ -117,7 +117,8 @@ class ProbedOrder:
         """The first cycle at which a step could start, for what is known of its core."""
         step, timer = placed.base, self.order.timer
         times = [timer.free[step.pipe], timer.clock + scalars * timer.scalar_cycles]
-        times += [last.given[0] for last in self.order.reach(step).waits if last.given[0] < HELD]
+        waits = () if self.order.buffers else self.order.reach(step).waits  # with more, for others
+        times += [last.given[0] for last in waits if last.given[0] < HELD]
         after = times[0]
         for when in times:
             after = when if when > after else after

@@ -245,7 +245,11 @@ class Walk:
 
     def _cells(self, core: int, name: Any, memory: Cells, reaches: dict[int, Any]) -> None:
         for cell in memory.cells:
-            self.shape.append((name, cell.first, cell.end, cell.wrote, cell.read))
+            self.shape.append((name, cell.first, cell.end, cell.wrote, cell.read, len(cell.past)))
+            for filling in cell.past:
+                self.shape.append(tuple(filling))
+                for key, given in filling.items():
+                    filling[key] = self._given(core, given)
             for last in cell.uses.values():
                 last.given = self._given(core, last.given)
                 reaches.update((id(reach), reach) for reach in last.uses.values())
