@@ -163,13 +163,14 @@ def _looked_at_once(
 
     def check() -> None:
         held = [tile.read().tobytes() for tile in tiles]
-        if not known or held != known[0] or not is_within(src, known[1], _USUAL):
+        if not known or held != known[0] or not is_within(src, known[1], known[2], _USUAL):
             found = looked()
-            known[:] = [held, *found] if found is not None else []
+            ends = (float(found[0].min()), float(found[0].max())) if found is not None else ()
+            known[:] = [held, found[0], ends, found[1]] if found is not None else []
             return
         book.multiplied(known[1])
         if tally.is_due():
-            count(src.read().astype(np.float64), *known[1:])
+            count(src.read().astype(np.float64), known[1], known[3])
 
     return check
 

@@ -50,7 +50,8 @@ class Tally:
 
     def is_due(self) -> bool:
         """The operation is executed: return whether its values are to be added."""
-        return bool(len(self.due(1)))
+        self._executions += 1
+        return self._executions <= _ALL or self._executions % _EVERY == 0
 
     def due(self, times: int) -> np.ndarray:
         """The operation is executed so many times: return which of those, from 0, have values that
@@ -157,14 +158,20 @@ class Rows(NamedTuple):
         return np.where(np.isfinite(sizes), sizes, 0).max(axis=1)
 
 
-def is_within(tile: Tile, scale: np.ndarray, limits: tuple[float, float]) -> bool:
-    """True if the f32 values of a tile are finite, and the largest one in steps well within."""
-    values = tile.read()
+def is_within(
+    tile: Tile, scale: np.ndarray, ends: tuple[float, float], limits: tuple[float, float]
+) -> bool:
+    """True if the f32 values of a tile are finite, and the largest one in steps well within limits;
+    `ends` are the least and the largest scale."""
+    values, (low, high) = tile.read(), limits
     if values.dtype != np.float32:
         return False
+    most = max(float(values.max()), -float(values.min()))
+    if 1.01 * low <= most * ends[0] and most * ends[1] <= 0.99 * high:
+        return True  # of the row that has the largest, too
     with np.errstate(all="ignore"):
         largest = np.maximum(values.max(axis=1), -values.min(axis=1))
-        return bool(1.01 * limits[0] <= (largest * scale).max() <= 0.99 * limits[1])
+        return bool(1.01 * low <= (largest * scale).max() <= 0.99 * high)
 
 
 def are_within(
