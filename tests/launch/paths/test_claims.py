@@ -73,7 +73,21 @@ class Made:
         rest = ["} else {", *other] if other else []
         return [*lines, f"scf.if {name} {{", *body, *rest, "}"]
 
+    def conditioned(self, body: list[str], variable: str) -> list[str]:
+        """Rounds as long as a condition holds: until a number ends them, or a word does."""
+        at, left, more, then = (self.name() for _ in range(4))
+        end, lines = self.random.choice((("%n", []), ("%m", []), self.number(None)))
+        test = self.random.choice((f"slt, {at}, {end}", f"sle, {at}, {end}", f"sgt, {end}, {at}"))
+        return [
+            *lines, f"{left} = scf.while ({at} = %c0) : (index) -> index {{",
+            f"{more} = arith.cmpi {test} : index", f"scf.condition({more}) {at} : index", "} do {",
+            f"^bb0({variable}: index):", *body, f"{then} = arith.addi {variable}, %c1 : index",
+            f"scf.yield {then} : index", "}",
+        ]  # fmt: skip
+
     def repeated(self, body: list[str], variable: str) -> list[str]:
+        if self.random.random() < 0.25:
+            return self.conditioned(body, variable)
         end = self.random.choice(("%n", "%m", "%c3", "%n"))
         return [f"scf.for {variable} = %c0 to {end} step %c1 {{", *body, "}"]
 
@@ -96,7 +110,7 @@ class Made:
         """A part of a kernel: it leaves nothing under way."""
         ordered = [LOAD, SET, WAIT, STORE]
         variable = self.name()
-        way = self.random.randrange(5)
+        way = self.random.randrange(7)
         inside = variable if way >= 2 else None
         if way == 0:
             return [*(self.broken(ordered, None) if is_wrong else ordered), FENCE]
@@ -107,6 +121,11 @@ class Made:
             body = [*ordered, FENCE]
             body = self.broken(body, inside) if is_wrong else body
             return self.repeated(self.only(body, [], inside), variable)
+        if way == 5:
+            outer = self.name()
+            body = [*ordered, FENCE]
+            body = self.broken(body, self.random.choice((inside, outer))) if is_wrong else body
+            return self.repeated(self.repeated(body, variable), outer)
         body = [TAKEN, *ordered, FREE]
         if way == 4:
             body = [*body, *self.only([FENCE], [], inside)]
@@ -174,5 +193,9 @@ def test_what_is_claimed_of_all_arguments_is_right(first):
 
 def test_a_decision_after_a_loop_is_taken_both_ways():
     """It depends on the number that ends the loop, and more rounds are needed than were looked at."""
-    (wrong,) = [d for d in ptosim.check(Made(540).text(), sync="manual") if kind(d)]
+    end = f"%c = arith.cmpi eq, %n, %c5 : index\nscf.if %c {{\n{FENCE}\n}} else {{\n{WAIT}\n}}"
+    rounds = f"scf.for %i = %c0 to %n step %c1 {{\n{LOAD}\n{SET}\n{WAIT}\n{STORE}\n{FENCE}\n}}"
+    text = kernel(f"{rounds}\n{LOAD}\n{SET}\n{end}\n{STORE}\n{FENCE}", ARGS)
+    (wrong,) = [d for d in ptosim.check(text, sync="manual") if kind(d)]
     assert (kind(wrong), wrong.witness) == ("left", {"n": 5})
+    assert faults(text, {**_FIRST, "n": 5}) == {"left"}
