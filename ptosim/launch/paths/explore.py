@@ -89,6 +89,8 @@ class Explored:
     """Which assignments occur."""
     kept: list[Kept] = field(default_factory=list)
     """What the runs were executed with."""
+    unsaid: dict[int, frozenset[Symbol]] = field(default_factory=dict)
+    """Lines with a check that asks something of symbols which no sum says."""
 
     def release(self) -> None:
         """Let go of what its runs can be asked again with: it refers to itself."""

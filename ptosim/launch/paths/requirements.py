@@ -29,6 +29,8 @@ _FAR = 1 << 40
 _NEAR = 8
 _PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24, -1, -9, -100, -1000)
 
+_OTHERS = (1, 2, 3, 33, 100)
+
 Met = Callable[[dict[Symbol, int]], bool | None]
 """True or False where a bound is asked, None where the path does not come to it."""
 
@@ -156,7 +158,10 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     known: Planes = {}
     for limit, run in _asked(explored):
         when = _conditions(limit, run, explored)
-        for made in required_by(entry, limit, run, explored.space, known):
+        every = list(required_by(entry, limit, run, explored.space, known))
+        if not every and _asks(limit, run, explored.space):
+            explored.unsaid[line_of(front, limit.inst)] = limit.symbols
+        for made in every:
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
             made.when = tuple((line_of(front, d.inst), d) for d in when)
@@ -327,6 +332,21 @@ def required_by(
         yield from _planes(entry, symbols, met, {} if known is None else known)
 
 
+def _asks(limit: Limit, run: PathRun, space: Space) -> bool:
+    """True if numbers near those of a run break a bound that no sum says."""
+    base = {**run.assignment, **run.noted.symbols}
+    context = _context(limit, run)
+    for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _OTHERS):
+        if not _is_allowed(symbol, value):
+            continue
+        tried = space.fits({**base, symbol: value})
+        if tried is None or not all(d.holds(Env(tried)) for d in context):
+            continue
+        if limit.is_met(tried) is False:
+            return True
+    return False
+
+
 def _kind(symbols: Sequence[Symbol]) -> str:
     kinds = {s.kind for s in symbols}
     if DATA in kinds:
@@ -345,14 +365,13 @@ def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
     holds = {v: at(v) for v in (*tried, *(v for v in (-1,) if v >= symbol.low))}
     if all(holds.values()):
         return None
+    name, kind = symbol.name, _kind([symbol])
+    multiple = _multiple(symbol, at)
+    if multiple is not None:
+        return Requirement(entry, {name: 1}, None, None, kind, {name: 1}, [], multiple)
     inside = next((v for v in tried if holds[v]), None)
     if inside is None:
         return None
-    name, kind = symbol.name, _kind([symbol])
-    multiple = _multiple(symbol, inside, at)
-    if multiple is not None:
-        broken = {name: inside + 1}
-        return Requirement(entry, {name: 1}, None, None, kind, broken, [], multiple)
     low, high = (_edge(symbol, inside, sign, lambda v: met({symbol: v})) for sign in (-1, 1))
     if low is None and holds.get(0) is False and inside == 1:
         low = 1  # a divisor: of numbers below 0 nothing is said
@@ -371,13 +390,18 @@ def _is_between(value: int, low: int | None, high: int | None) -> bool:
     return (low is None or low <= value) and (high is None or value <= high)
 
 
-def _multiple(symbol: Symbol, inside: int, at: Callable[[int], bool]) -> int | None:
-    if at(inside + 1) or inside != 0:
+_STEPS = sorted(odd << power for odd in (1, 3, 5, 7) for power in range(13))[1:]
+"""Numbers of which a bound may ask multiples."""
+
+
+def _multiple(symbol: Symbol, at: Callable[[int], bool]) -> int | None:
+    """Of what a symbol has to be a multiple: the number and twice as much meet the bound, and what
+    is between them does not."""
+    if not _is_allowed(symbol, 1) or at(1):
         return None
-    for power in range(1, 13):
-        step = 1 << power
+    for step in _STEPS:
         if _is_allowed(symbol, 2 * step) and at(step) and at(2 * step):
-            return step if not at(step + step // 2) else None
+            return None if at(step + 1) or at(step + step // 2) else step
     return None
 
 

@@ -66,13 +66,17 @@ class Coverage:
     """Loops that a symbol ends of which more rounds may bring out more."""
     ended: int = 0
     """How many loops a symbol ends."""
+    unsaid: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Lines with a check that asks something of what is named which no requirement says."""
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
+        unsaid = [{"line": line, "symbols": list(names)} for line, names in self.unsaid]
         return {
             "entry": self.entry, "runs": self.runs, "valid": self.valid, "paths": self.paths,
             "trips": self.trips, "open": self.open, "assumed": list(self.assumed),
             "given": list(self.given), "loops": [loop._asdict() for loop in self.loops],
+            **({"unsaid": unsaid} if unsaid else {}),
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -89,7 +93,9 @@ class Coverage:
             rounds = f"; loops with 0 to 3 rounds ({why})"
         data = f"; data assumed: {', '.join(self.assumed[:4])}" if self.assumed else ""
         given = f"; if {' and '.join(self.given)}" if self.given else ""
-        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}"
+        more = "; ".join(f"line {line}: of {', '.join(names)}" for line, names in self.unsaid[:3])
+        unsaid = f"; more is required than sums say ({more})" if more else ""
+        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}{unsaid}"
 
 
 def coverage_of(
@@ -108,6 +114,10 @@ def coverage_of(
         "0..3" if loops[0] else "proven", open_, place, tuple(assumed),
         () if explored.space.facts is None else tuple(f.text for f in explored.space.facts.facts),
         tuple(loops[0]), loops[1],
+        tuple(
+            (line, tuple(sorted(symbol.name for symbol in symbols)))
+            for line, symbols in sorted(explored.unsaid.items())
+        ),
     )  # fmt: skip
 
 

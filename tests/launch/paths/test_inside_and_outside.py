@@ -37,7 +37,7 @@ def _breaks(text: str, values: dict[str, int]) -> bool:
     return any(d.code.startswith(("PTO60", "PTO61", "PTO20")) and d.severity > 1 for d in found)
 
 
-def _met(records: list[dict], values: dict[str, int]) -> bool:
+def met(records: list[dict], values: dict[str, int]) -> bool:
     for r in records:
         total = sum(count * values[name] for name, count in r["terms"].items())
         low = r["low"] if r["low"] is not None else total
@@ -60,7 +60,7 @@ def _assigned(seed: int, count: int, name: str) -> None:
         values = {
             n: chosen.choice((0, 1, chosen.randrange(20), chosen.randrange(90))) for n in names
         }
-        if _met(records, values):
+        if met(records, values):
             inside += 1
             assert not _breaks(text, values), values
     assert inside

@@ -122,6 +122,30 @@ def test_the_record_of_a_requirement():
     assert (record["kind"], record["broken_by"]) == ("argument", {"n": 9})
 
 
+def test_what_no_sum_says_is_named():
+    """A product of two numbers is a row of 16: that is no sum of them."""
+    found = ptosim.check(kernel(window("%o = arith.muli %n, %m : index"), ARGS), sync="manual")
+    (made,) = found.coverage
+    assert [each["symbols"] for each in made["unsaid"]] == [["m", "n"]]
+    found = ptosim.check(kernel(window("%o = arith.addi %n, %m : index"), ARGS), sync="manual")
+    assert "unsaid" not in found.coverage[0]
+
+
+def test_multiples_of_a_size_that_is_at_least_one():
+    """Rounds of 8 rows each end with the last of n rows: n is a multiple of 8."""
+    view = VIEW.replace("16x64", "?x64")
+    part = PART.replace("16x64", "8x64")
+    body = (
+        f"%v = pto.make_tensor_view %x, shape = [%n, %c64], strides = [%c64, %c1] : {view}\n"
+        "scf.for %i = %c0 to %n step %c8 {\n"
+        f"%w = pto.partition_view %v, offsets = [%i, %c0], sizes = [%c8, %c64] : {view} -> {part}\n}}"
+    )
+    for assume in ((), ("n >= 1",)):
+        made = ptosim.check(kernel(body), sync="manual", assume=assume).requirements
+        assert [r["text"] for r in made] == ["n is a multiple of 8"]
+
+
+ARGS = "%n: index, %m: index"
 TABLE = (
     "scf.for %i = %c0 to %n step %c1 {\n%v = pto.load_scalar %d[%i] : !pto.ptr<i32> -> i32\n"
     "%j = arith.index_cast %v : i32 to index\n" + window("%o = arith.addi %j, %c0 : index") + "\n}"
