@@ -20,6 +20,8 @@ from ptosim.ops.lower.operands import (
 )
 from ptosim.ops.lower.writer import Extent, Open, Writer, bits, vreg
 
+_SUMMED = ("f16", "i32", "i16")
+"""Elements that no instruction sums to the same bytes."""
 SUMS = {"pto.trowsum": ("vcadd", "f32")}
 BEST = {"pto.trowmax": ("vcmax", "vmax", "f16 f32"), "pto.trowmin": ("vcmin", "vmin", "f16 f32")}
 WORDS = ("add", "sub", "mul", "div", "max", "min")
@@ -39,6 +41,10 @@ def sums(op: Operation, out: Writer) -> None:
     """dst[r] = 0 + the sum of each register of the row."""
     source, target = _of_rows(op, out)
     name, elements = SUMS[op.name]
+    if source.elem in _SUMMED:
+        zero = 0 if source.elem.startswith("i") else "0.0"
+        _in_levels(out, source, target, PAIRS["pto.tadd"], zero)
+        return
     _known(name, elements, source.elem)
 
     def step(w: Writer, total: str, register: str, mask: str, elem: str) -> str:
@@ -47,11 +53,44 @@ def sums(op: Operation, out: Writer) -> None:
     _reduced(out, source, target, "0.0", step)
 
 
+@expansion("pto.trowprod")
+def products(op: Operation, out: Writer) -> None:
+    """dst[r] = the product of the registers of the row, of each neighbors in pairs."""
+    source, target = _of_rows(op, out)
+    one = 1 if source.elem.lstrip("su").startswith("i") else "1.0"
+    _in_levels(out, source, target, PAIRS["pto.tmul"], one)
+
+
+def _in_levels(
+    out: Writer, source: TileUse, target: TileUse, pair: tuple[str, str], neutral: int | str
+) -> None:
+    """Combine the lanes of each register in pairs of neighbors, level by level, and registers from
+    left to right; lanes after the row are `neutral`."""
+    name, elements = pair
+    _known(name, elements, source.elem)
+    rest = out.everywhere(neutral, source.elem)
+
+    def step(w: Writer, total: str, register: str, mask: str, elem: str) -> str:
+        every, left = w.every(bits(elem)), 2048 // bits(elem)
+        found = w.select(register, rest, mask, elem)
+        while left > 1:
+            even, odd = w.spread("vdintlv", found, found, elem)
+            found, left = w.binary(name, even, odd, every, elem), left // 2
+        return w.binary(name, total, found, every, elem)
+
+    _reduced(out, source, target, neutral, step)
+
+
 @expansion(*BEST)
 def best(op: Operation, out: Writer) -> None:
     """dst[r] = the largest (smallest) number of the row, of a row of NaN an infinity."""
     source, target = _of_rows(op, out)
     name, word, elements = BEST[op.name]
+    if source.elem in ("i32", "i16"):
+        least = -(1 << (bits(source.elem) - 1))
+        start = least if word == "vmax" else -least - 1
+        _in_levels(out, source, target, (word, source.elem), start)
+        return
     _known(name, elements, source.elem)
 
     def step(w: Writer, total: str, register: str, mask: str, elem: str) -> str:
@@ -78,7 +117,7 @@ Step = Callable[[Writer, str, str, str, str], str]
 """From what was found so far (lane 0), a register, its mask and element type to what is found."""
 
 
-def _reduced(out: Writer, source: TileUse, target: TileUse, start: str, step: Step) -> None:
+def _reduced(out: Writer, source: TileUse, target: TileUse, start: int | str, step: Step) -> None:
     rows, cols = extents(source, out)
     if 0 in (rows, cols):
         raise NotExpandable(f"{source.name} has no elements")
