@@ -67,6 +67,7 @@ def test_a_tick_is_where_its_value_is():
     assert [(t.at, t.text) for t in axis.ticks(3)] == [(0, "100"), (0.5, "200"), (1, "300")]
     assert Axis("row", 4, 0).place(1) == 0.75  # the first row is at the top
     assert Axis("x", 1, 100, log=True).place(10) == pytest.approx(0.5)
+    assert Axis("x", 1, 100, "us", log=True).title == "x (us, logarithmic)"
     assert Axis("x", 1, 100, log=True).place(0) == 0  # a logarithm of nothing: the low end
     assert Axis("x", 0, 1).place(math.inf) == 1
 

@@ -60,10 +60,11 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """What the axis shows, and the unit where the ticks do not say it."""
-        return (
-            f"{self.label} ({self.unit})" if self.unit not in ("", "bytes", "steps") else self.label
-        )
+        """What the axis shows, the unit where the ticks do not say it, and whether equal steps are
+        equal factors."""
+        unit = self.unit if self.unit not in ("bytes", "steps") else ""
+        told = ", ".join(filter(None, (unit, "logarithmic" if self.log else "")))
+        return f"{self.label} ({told})" if told and self.label else self.label
 
     def place(self, value: float) -> float:
         """Return where a value is: 0 at the low end, 1 at the high end; never outside."""
@@ -345,7 +346,7 @@ class Cells:
         )
         of_known = values[np.isfinite(level)]
         ends = (float(of_known.min()), float(of_known.max())) if known.size else (1.0, 1.0)
-        scale = Axis(self.name, *ends, self.unit, log=self.log)
+        scale = Axis(self.name, *ends, self.unit)
         first, last = ends[::-1] if self.low_is_bright else ends
         text = f"{scale.title}: {scale.text(first)} to {scale.text(last)}"
         return Drawn(svg, keys=(Key("", "ramp", text),))
