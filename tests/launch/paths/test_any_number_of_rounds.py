@@ -121,7 +121,12 @@ def agrees(seed: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, SAMPLES, 6))]
+    "first",
+    [
+        0,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 24, 6)),
+        *(pytest.param(n, marks=pytest.mark.deep) for n in range(24, SAMPLES, 6)),
+    ],
 )
 def test_what_is_claimed_of_any_number_of_rounds_is_right(first):
     claimed = [agrees(seed) for seed in range(first, first + 6)]

@@ -206,7 +206,10 @@ def test_a_planted_fault_is_found_and_its_twin_is_clean(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(25, 500, 25))
+@pytest.mark.parametrize(
+    "first",
+    [n if n < 125 else pytest.param(n, marks=pytest.mark.deep) for n in range(25, 500, 25)],
+)
 def test_five_hundred_of_them(first):
     for seed in range(first, first + 25):
         _check(seed)
