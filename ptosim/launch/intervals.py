@@ -69,7 +69,7 @@ class Numbers:
         if op is None or op.regions:
             return None
         if op.has("tells_core"):
-            return self._told(op, value)
+            return self._declared_range(op, value)
         rule = _RULES.get(op.name.rpartition(".")[2])
         if rule is None or op.name.partition(".")[0] not in ("arith", "index", "affine"):
             return None
@@ -78,7 +78,7 @@ class Numbers:
             return None
         return rule(*ranges)
 
-    def _told(self, op: Operation, value: Value) -> Range | None:
+    def _declared_range(self, op: Operation, value: Value) -> Range | None:
         word = op.name.rpartition(".")[2]
         if word == "get_block_idx":
             return self.pinned.get(BLOCK, (0, self.blocks - 1))

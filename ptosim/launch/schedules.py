@@ -40,7 +40,9 @@ def tried(make: Callable[[RunOptions], Launch], options: RunOptions, count: int)
             changed.append(one)
     result.schedules = Schedules(todo, changed, *_counted(met))
     if changed:
-        result.findings.append(_told(result.schedules, Span(front.source, at.start, at.name_end)))
+        result.findings.append(
+            _finding_of(result.schedules, Span(front.source, at.start, at.name_end))
+        )
     return result
 
 
@@ -74,7 +76,7 @@ def _counted(met: Pairs) -> tuple[int, int]:
     return len(pairs), sum(p in met and p[2:] + p[:2] in met for p in pairs)
 
 
-def _told(found: Schedules, place: Span) -> Diagnostic:
+def _finding_of(found: Schedules, place: Span) -> Diagnostic:
     first = found.changed[0]
     stops = [c for c in found.changed if c.stopped]
     names = ", ".join(f"`{name}`" for name in found.outputs)

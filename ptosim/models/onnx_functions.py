@@ -52,7 +52,7 @@ def _filled(f: KernelBuilder, x: TileValue, stem: str, value: float) -> TileValu
     return made
 
 
-def _whole(f: KernelBuilder, x: TileValue, mode: str) -> TileValue:
+def _rounded(f: KernelBuilder, x: TileValue, mode: str) -> TileValue:
     """The integer that a rounding mode gives; what has no fraction, and NaN, as it is."""
     rounding = {"rmode": f"#pto<round_mode {mode}>"} | chains.ON
     made = chains.real(f, chains.converted(f, x, "whole", "i32", rounding))
@@ -61,7 +61,7 @@ def _whole(f: KernelBuilder, x: TileValue, mode: str) -> TileValue:
 
 
 def _rounding(mode: str) -> ElementBody:
-    return lambda f, x, node: _whole(f, x, mode)
+    return lambda f, x, node: _rounded(f, x, mode)
 
 
 def sign(f: KernelBuilder, x: TileValue) -> TileValue:
@@ -87,7 +87,7 @@ def _sine(f: KernelBuilder, x: TileValue, shift: float) -> TileValue:
     f.step("adds", turns, shift)
     turns = chains.real(f, chains.converted(f, turns, "whole", "i32", chains.CLAMPED))
     half = f.step("muls", turns, 0.5, out=_new(f, x, "half"))
-    low = _whole(f, _copied(f, half, "even"), "FLOOR")
+    low = _rounded(f, _copied(f, half, "even"), "FLOOR")
     f.step("sub", half, low)  # 0, or a half of an odd number of turns
     f.step("muls", half, -4.0)
     f.step("adds", half, 1.0)

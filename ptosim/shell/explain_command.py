@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def explain(options: argparse.Namespace, terminal: Terminal) -> Report:
     """The long text of a code, switch or stage; without one, the list of them."""
     topic = " ".join(options.topic).strip()
-    told = _told(topic) if topic else _every()
+    told = _meaning_of(topic) if topic else _every()
     return one_section(_lines(told.text), lambda: told.fields)
 
 
@@ -58,7 +58,7 @@ class _Told(NamedTuple):
     fields: dict[str, object]
 
 
-def _told(topic: str) -> _Told:
+def _meaning_of(topic: str) -> _Told:
     """What a code, a switch or a pasted error means. Raises UsageError for anything else."""
     told = _entry(topic) or _board_rule(topic) or _stage(topic) or _device_error(topic)
     if told is not None:

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         return one_section([Line(learner.next_hint(one))])
     if options.check:
         return _checked(learner, one)
-    return _shown(learner, one, anew=options.again)
+    return _lesson_report(learner, one, anew=options.again)
 
 
 def _list(learner: Learner) -> Report:
@@ -57,7 +57,7 @@ def _list(learner: Learner) -> Report:
     return one_section([*map(Line, lines), Line(""), Line(last)])
 
 
-def _shown(learner: Learner, one: Lesson, *, anew: bool) -> Report:
+def _lesson_report(learner: Learner, one: Lesson, *, anew: bool) -> Report:
     is_new = learner.begin(one, anew=anew)
     path, number = learner.path(one), one.number
     state = "the program to complete" if is_new else "your program, as you left it"

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         )
     date = options.compat or options.since
     rows = [
-        d for d in map(isa(date).get, isa(date).names()) if d is not None and _wanted(d, options)
+        d for d in map(isa(date).get, isa(date).names()) if d is not None and _is_chosen(d, options)
     ]
     if not rows:
         families = sorted({d.family for d in map(isa().get, isa().names()) if d is not None})
@@ -81,7 +81,7 @@ def _cost(definition: OpDef, target: str) -> ExampleCost:
     return ExampleCost(target, own["cycles"], told["cycles"], own["confidence"], "")
 
 
-def _wanted(definition: OpDef, options: argparse.Namespace) -> bool:
+def _is_chosen(definition: OpDef, options: argparse.Namespace) -> bool:
     if options.since and definition.since != options.since:
         return False
     if options.family and definition.family != options.family:

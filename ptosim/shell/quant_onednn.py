@@ -212,7 +212,7 @@ def _operand(spec: str, what: str) -> np.ndarray:
 
 def _convolution(options: argparse.Namespace) -> Convolution:
     strides, padding, dilation = (
-        _whole(getattr(options, n), f"--{n}") for n in ("strides", "padding", "dilation")
+        _numbers_of(getattr(options, n), f"--{n}") for n in ("strides", "padding", "dilation")
     )
     return Convolution(strides, padding, dilation, options.groups)
 
@@ -221,7 +221,7 @@ _FARTHEST = 1 << 12
 """The most elements of a step, or of padding on a side: with more an image fills any memory."""
 
 
-def _whole(text: str, what: str) -> tuple[int, ...]:
+def _numbers_of(text: str, what: str) -> tuple[int, ...]:
     parts = [whole(part.strip()) for part in text.split(",")] if text else []
     if any(part is None or part > _FARTHEST for part in parts):
         raise UsageError(f"{what}: `{text}` is not a list of whole numbers up to {_FARTHEST}")

@@ -159,11 +159,11 @@ def _lines(types: list[list[Found]], source: Source) -> Iterator[Part]:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield Verbatim(f"{facts.pop('type')}\n  at          {places}{more}\n")
         for key, value in facts.items():
-            yield Line(f"  {key.replace('_', ' '):<11} {_shown(key, value)}", 14)
+            yield Line(f"  {key.replace('_', ' '):<11} {_parameter_text(key, value)}", 14)
         yield Verbatim("\n")
 
 
-def _shown(key: str, value: object) -> str:
+def _parameter_text(key: str, value: object) -> str:
     if not isinstance(value, list):
         return str(value)
     text = ", ".join(f"{v:g}" for v in value[:8]) + (", …" if len(value) > 8 else "")

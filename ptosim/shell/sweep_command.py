@@ -171,16 +171,20 @@ def _ending(
     if worse:
         point, target, told, _ = _changed(worse[0])
         what = f"{len(worse):,} of {len(rows):,} rows are worse than the baseline"
-        return Ending(False, f"{what}, first {point} on {target}: {told}", _again(source))
+        return Ending(
+            False, f"{what}, first {point} on {target}: {told}", _command_for_refused(source)
+        )
     best = min((row for row in rows if row["ok"]), key=lambda row: row["us"], default=None)
     if best is None:
         first = f", first {rows[0]['reason']}" if rows else ""
-        return Ending(True, f"all {len(rows):,} rows are refused{first}", _again(source))
+        return Ending(
+            True, f"all {len(rows):,} rows are refused{first}", _command_for_refused(source)
+        )
     told = f"fastest {_point(best)} ({best['cycles']:,} cycles)"
     return Ending(True, f"{len(rows):,} rows, {refused:,} refused; {told}")
 
 
-def _again(source: str) -> str:
+def _command_for_refused(source: str) -> str:
     return f"ptosim sweep {source} --refused, with the same space"
 
 

@@ -194,7 +194,7 @@ def _parts(found: Tuned, files: list[Path]) -> Iterator[Part]:
     faster = number("times as fast", ".2f")
     columns = ("what", number("cycles"), number("busiest pipe"), faster, ">blocks")
     yield table("programs", columns, _rows(found), drop=("blocks",))
-    yield from (Text(line) for line in _told(found, files))
+    yield from (Text(line) for line in _best_lines(found, files))
     if found.refused:
         yield _reasons("refused", found.refused)
     if not found.best and found.idle:
@@ -215,7 +215,7 @@ def _rows(found: Tuned) -> Iterator[tuple[object, ...]]:
         yield name, made.cycles, made.bound, found.speed_up(one), str(blocks)
 
 
-def _told(found: Tuned, files: list[Path]) -> Iterator[str]:
+def _best_lines(found: Tuned, files: list[Path]) -> Iterator[str]:
     if not found.best:
         yield "\nnothing faster was found that is equal\n"
     for at, one in enumerate(found.best, 1):

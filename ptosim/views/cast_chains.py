@@ -38,7 +38,7 @@ def renderables(chains: Sequence[Chain], room: int, rejected: Mapping[str, str])
             _stages(chain, between="\n"),
             *_remarks(chain, rejected),
             _picture(chain, room),
-            _told(chain),
+            _stage_table(chain),
         ]
     if len(chains) > SHOWN:
         parts.append(Text(f"… and {len(chains) - SHOWN} more cast chains (--format json has all)"))
@@ -110,7 +110,7 @@ def _bar(cell: Cell | None, total: int, longest: float, room: int) -> Text:
     return Text(f"{text or _PART[0]} {share}", "cyan")
 
 
-def _told(chain: Chain) -> Part:
+def _stage_table(chain: Chain) -> Part:
     """What each stage executes and waits for, and why it costs what it does."""
     rows: list[tuple[str, str, str]] = []
     for row in chain.rows:

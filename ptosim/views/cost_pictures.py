@@ -129,7 +129,7 @@ class _Timeline:
     def _detail(self, step: Step) -> int:
         number = self._of.get(id(step))
         if number is None:
-            told = _told(step)
+            told = _tooltip(step)
             if told not in self.details:
                 self.details.append(told)
             number = self._of[id(step)] = self.details.index(told)
@@ -137,7 +137,7 @@ class _Timeline:
         return number
 
 
-def _told(step: Step) -> list[str]:
+def _tooltip(step: Step) -> list[str]:
     """What is told of an operation: its text, its cost, each stage of it."""
     site, cost = step.site, step.cost
     later = f", its result {cost.latency:,} after the pipe is free" if cost.latency else ""

@@ -46,11 +46,11 @@ def to_json(
     for name, problem in rejected.items():
         targets[name] = {"rejected": [d.to_dict() for d in problem.diagnostics]}
     top = dict(next(iter(targets.values()))) if len(targets) == 1 else {}
-    before = {"base": {r.label: _whole(r) for r in base}} if base else {}
+    before = {"base": {r.label: _totals(r) for r in base}} if base else {}
     return {**top, "what_if": dict(what_if), **before, "targets": targets}
 
 
-def _whole(report: CostReport) -> dict[str, object]:
+def _totals(report: CostReport) -> dict[str, object]:
     bar = report.error_bar
     return {
         "cycles": report.cycles, "microseconds": report.microseconds, "low": bar.low,

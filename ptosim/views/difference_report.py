@@ -96,12 +96,12 @@ def _safe(side: Side, space: str) -> int | None:
 
 def _numbers(one: int | None, two: int | None) -> tuple[str, str, str]:
     if one is None or two is None:
-        return _shown(one), _shown(two), ""
+        return _number_text(one), _number_text(two), ""
     percent = f" ({(two - one) / one:+,.1%})" if one and two != one else ""
-    return _shown(one), _shown(two), f"{two - one:+,}{percent}" if two != one else "="
+    return _number_text(one), _number_text(two), f"{two - one:+,}{percent}" if two != one else "="
 
 
-def _shown(number: int | None) -> str:
+def _number_text(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 

@@ -45,7 +45,7 @@ def excerpt(line: str, marks: Sequence[Mark], width: int) -> tuple[str, list[str
     marks = sorted(marks, key=lambda mark: (mark.start, mark.end))
     kept = _kept(line, marks, width)
     lead = len(_lead(line, kept))
-    return _shown(line, kept), _rows([_moved(mark, kept, lead) for mark in marks], width)
+    return _cut_line(line, kept), _rows([_moved(mark, kept, lead) for mark in marks], width)
 
 
 def _at(columns: Sequence[int], place: int) -> int:
@@ -112,10 +112,10 @@ def _narrow(line: str, marks: Sequence[Mark], width: int) -> _Pieces:
 
 
 def _columns(line: str, pieces: _Pieces) -> int:
-    return len(_shown(line, pieces))
+    return len(_cut_line(line, pieces))
 
 
-def _shown(line: str, pieces: _Pieces) -> str:
+def _cut_line(line: str, pieces: _Pieces) -> str:
     text = GAP.join(line[start:end] for start, end in pieces)
     after = GAP if line[pieces[-1][1] :].strip() else ""
     return f"{_lead(line, pieces)}{text}{after}".rstrip()

@@ -71,7 +71,7 @@ def tile_lanes(found: SpaceMap, clock: Clock, group: str = "", program: str = ""
     """Return a lane for each tile: when it holds something that is still read."""
     rows = []
     for number, buffer in enumerate(found.buffers):
-        told = _told(buffer)
+        told = _tooltip(buffer)
         spans = [
             Span(
                 *clock.span(max(start, 1), min(end, found.steps)),
@@ -90,7 +90,7 @@ def addresses(found: SpaceMap, clock: Clock) -> Chart:
     """Return the tiles as boxes: time to the right, addresses up."""
     boxes = [
         Box(*clock.span(max(start, 1), min(end, found.steps)), buffer.addr, buffer.end,
-            f"{_told(buffer)}; steps {start} to {end}", number % SERIES)
+            f"{_tooltip(buffer)}; steps {start} to {end}", number % SERIES)
         for number, buffer in enumerate(found.buffers)
         for start, end in buffer.live
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def _room(found: SpaceMap) -> float:
     return max(room_of([_name(b) for b in found.buffers]), _ADDRESS)
 
 
-def _told(buffer: Buffer) -> str:
+def _tooltip(buffer: Buffer) -> str:
     return (
         f"{buffer.name}: {buffer.bytes:,} bytes, {buffer.addr:#x} to {buffer.end - 1:#x}, line "
         f"{buffer.line}"

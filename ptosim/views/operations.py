@@ -185,7 +185,7 @@ def card(definition: OpDef, width: int) -> str:
     lines = textwrap.wrap(f"{definition.name}: {definition.summary}", width)
     if definition.doc:
         lines += ["", *textwrap.wrap(definition.doc.strip(), width)]
-    for part in (_status, _shown, _forms, _attributes, _rules, _switches, _notes):
+    for part in (_status, _example_lines, _forms, _attributes, _rules, _switches, _notes):
         lines += ["", *(wrapped for line in part(definition) for wrapped in _wrap(line, width))]
     return "\n".join(_single_blank(lines)) + "\n"
 
@@ -217,7 +217,7 @@ def _status(definition: OpDef) -> Iterator[str]:
     yield f"source  {definition.source}"
 
 
-def _shown(definition: OpDef) -> Iterator[str]:
+def _example_lines(definition: OpDef) -> Iterator[str]:
     """The operation in real syntax, and the shipped programs that have it."""
     example = example_of(definition)
     if example is not None:

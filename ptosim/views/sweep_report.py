@@ -289,14 +289,14 @@ def _target_parts(
         Text(f"fastest: {fastest}"),
         *(drawn if len(ok) > 1 else ()),  # one point is told
         *(
-            [_Linked({_told(row): links[id(row)] for row in ok if id(row) in links})]
+            [_Linked({_row_text(row): links[id(row)] for row in ok if id(row) in links})]
             if links
             else ()
         ),
     ]
 
 
-def _told(row: Row) -> str:
+def _row_text(row: Row) -> str:
     return f"{_params(row)}: {row['cycles']:,} cycles, {row['gm_bytes']:,} bytes moved"
 
 
@@ -321,7 +321,10 @@ def _scatter(ok: Sequence[Row], front: Sequence[Row], links: Links) -> Chart:
     marks: list[Mark] = [
         Points(
             title,
-            [Point(r["gm_bytes"], r["cycles"], _told(r), "", links.get(id(r), "")) for r in some],
+            [
+                Point(r["gm_bytes"], r["cycles"], _row_text(r), "", links.get(id(r), ""))
+                for r in some
+            ],
             series,
         )
         for title, some, series in (("other points", others, 7), ("Pareto front", front, 1))
@@ -356,7 +359,7 @@ def _heat(ok: Sequence[Row], x: str, y: str) -> Chart:
     for row in reversed(ok):  # the fastest last
         at = down.index(row["params"].get(y)), across.index(row["params"].get(x))
         values[at] = row["cycles"]
-        texts[at[0]][at[1]] = _told(row)
+        texts[at[0]][at[1]] = _row_text(row)
     return Chart(
         f"least cycles over {x} and {y}",
         Axis(x, names=tuple(map(str, across))),
@@ -404,7 +407,7 @@ def _parallel(ok: Sequence[Row], names: Sequence[str], links: Links) -> Chart:
     for row in shown:
         heights = [scale[row["params"].get(n)] for n, scale in zip(names, scales, strict=True)]
         heights += [at(row[key]) for key, at in zip(("gm_bytes", "cycles"), figures, strict=True)]
-        lines.append((heights, heights[-1], _told(row), links.get(id(row), "")))
+        lines.append((heights, heights[-1], _row_text(row), links.get(id(row), "")))
     titles = [_range(n, _values(ok, n)) for n in names]
     titles += [
         _range("bytes", sorted(r["gm_bytes"] for r in ok)),

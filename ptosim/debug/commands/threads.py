@@ -134,7 +134,7 @@ class Threads:
             held = self.record.value(value, number)
             if held is not None and value.const is None:
                 line = self.source.line_column(value.start)[0]
-                sheet.add(f"%{value.name}", str(value.type), self._shown(held), line)
+                sheet.add(f"%{value.name}", str(value.type), self._text_of(held), line)
         way = self._way(number)
         sheet.notes.append(f"went {way}" if way else "went with all")
         return sheet
@@ -152,7 +152,7 @@ class Threads:
             op = self.record.ops[last] if last >= 0 else None
             where = f"{op.name}, line {self.line(op)}" if op is not None else "none"
             held = [self.record.value(v, thread) for v in values]
-            cells = ["-" if h is None else self._shown(h) for h in held]
+            cells = ["-" if h is None else self._text_of(h) for h in held]
             sheet.add(thread % WARP, self.name(thread), where, *cells)
         return sheet
 
@@ -167,7 +167,7 @@ class Threads:
             raise UsageError(f"the launch has no value `%{word}`", help="`thread 0` lists them")
         return found[-1]
 
-    def _shown(self, held: Any) -> str:
+    def _text_of(self, held: Any) -> str:
         if isinstance(held, tuple):
             memory, byte = held
             return f"{self._memory(memory)} + {byte:#x}"

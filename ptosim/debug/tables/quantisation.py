@@ -102,7 +102,7 @@ def _microscaling(title: str, binding: Binding, src: Reading, after: dict[str, R
     groups = [*np.ndindex(*exponents.shape)]
     error = np.abs(stored * spread - values)
     clipped = [int(scaled.clipped()[_slices(group, axis)].sum()) for group in groups]
-    for group in (groups[i] for i in _shown(clipped)):
+    for group in (groups[i] for i in _groups_to_show(clipped)):
         part = _slices(group, axis)
         sheet.add(
             _group_name(group, axis, values.shape), short_number(np.abs(values[part]).max()),
@@ -180,7 +180,7 @@ def _affine(title: str, before: dict[str, Reading], after: dict[str, Reading]) -
         ("row", ">max |x|", ">scale", ">offset", ">max |x*s+z|", ">clipped", ">ties", ">NaN"),
     )
     clipped = [int(count) for count in scaled.clipped().sum(1)]
-    for row in _shown(clipped):
+    for row in _groups_to_show(clipped):
         sheet.add(
             row, short_number(np.abs(values[row]).max()), short_number(scale[row, 0]),
             short_number(offset[row, 0]), short_number(np.nan_to_num(sizes[row]).max()),
@@ -200,7 +200,7 @@ def _by_row(parameter: np.ndarray, rows: int) -> np.ndarray:
     return flat.astype(np.float64).reshape(rows, 1)
 
 
-def _shown(clipped: list[int]) -> list[int]:
+def _groups_to_show(clipped: list[int]) -> list[int]:
     """The groups to show, in order: those that clip before those that do not."""
     ranked = sorted(range(len(clipped)), key=lambda i: clipped[i] == 0)
     return sorted(ranked[:GROUPS])

@@ -195,7 +195,7 @@ class Engine(Binder):
         bound = self.bound(core, inst) if inst.kind is Kind.EXEC else None
         if self.timing is not None:
             self._time(self.timing, core, inst, bound)
-        self._tell(self._on_issue, core, inst, bound)
+        self._notify(self._on_issue, core, inst, bound)
         if bound is not None:
             core.pc = inst.pc + 1
             self.pace.issue(self, core, inst, bound)
@@ -210,7 +210,7 @@ class Engine(Binder):
         else:
             inst.run(core)
         core.pc = following
-        self._tell(self._on_commit, core, inst, None)
+        self._notify(self._on_commit, core, inst, None)
 
     def _time(self, timing: Timing, core: Core, inst: Inst, bound: Bound | None) -> None:
         """Issue an instruction in time, or count it to those of the scalar unit."""
@@ -229,7 +229,7 @@ class Engine(Binder):
             self.issuers[index](step, self.scalars[index])
             self.scalars[index] = 0
 
-    def _tell(
+    def _notify(
         self, listeners: tuple[Listener, ...], core: Core, inst: Inst, bound: Bound | None
     ) -> None:
         for listen in listeners:
@@ -309,7 +309,7 @@ class Engine(Binder):
             bound.commit()
         except OpFault as fault:
             raise self.trap(inst, fault) from fault
-        self._tell(self._on_commit, core, inst, bound)
+        self._notify(self._on_commit, core, inst, bound)
 
     def issue_by(self, issuers: list[Callable[[Any, int], None]] | None) -> None:
         """Issue in time through other functions, by core; None: those of the timing model."""

@@ -263,7 +263,7 @@ class TimingBridge:
         results = inst.operation.results
         if results and isinstance(results[0].type, TileType):
             type_ = results[0].type
-            values = {**values, "result": _whole(type_)}
+            values = {**values, "result": _handle_of(type_)}
         takes, gives, pipe = fifo_events(self, core, binding)
         cost = self.cost(inst, values, binding.attributes)
         if self.is_ordered and pops_tile(core, binding):
@@ -455,7 +455,7 @@ _NOWHERE: Ranges = ((), ())
 _FREE = Cost("sync", (), "documented")
 
 
-def _whole(type_: TileType) -> TileRef:
+def _handle_of(type_: TileType) -> TileRef:
     """A handle of a tile's type; a valid shape that the program decides counts as the whole."""
     rows = type_.rows if type_.v_row is None else type_.v_row
     cols = type_.cols if type_.v_col is None else type_.v_col

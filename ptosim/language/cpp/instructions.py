@@ -124,7 +124,7 @@ class Instructions(Sync):
         if found is None:
             raise CppError(
                 node,
-                f"`{word}` does not take these arguments: {_told(plain)}",
+                f"`{word}` does not take these arguments: {_values_text(plain)}",
                 f"see `ptosim ops {row.name}`",
             )
         attrs = self._attributes(word, row, words, targs, node)
@@ -328,7 +328,7 @@ class Instructions(Sync):
         variant = next((v for v in row.variants if wanted <= {d.name for d in v.operands}
                         and v.name not in ("refused", "mx_page")), None)  # fmt: skip
         if variant is None:
-            raise CppError(node, f"`TQUANT` does not take these arguments: {_told(args)}")
+            raise CppError(node, f"`TQUANT` does not take these arguments: {_values_text(args)}")
         self.emit(row, (variant, operands, {}), attrs, node)
 
     def _after_waits(self, args: list[Any], node: Any) -> list[Any]:
@@ -433,7 +433,7 @@ def _truth(value: Num) -> str:
     return "true" if value.const else "false"
 
 
-def _told(values: list[Any]) -> str:
+def _values_text(values: list[Any]) -> str:
     words = {Tile: "tile", Global: "global tensor", Num: "number", Member: "word", Struct: "object"}
     return ", ".join(words.get(type(v), "object") for v in values) or "none"
 

@@ -233,10 +233,10 @@ def wrong_elements(
     allowed = rule.allowed[target]
     if all(len(entry) == 1 for entry in allowed):
         text = rule.text or "expects {arch} {op} element type to be {list}"
-        listed = "/".join(_shown(entry[0]) for entry in allowed)
+        listed = "/".join(_plain_name(entry[0]) for entry in allowed)
     else:
         text = rule.text or "expects ({names}) element types to match one of {list}"
-        listed = " ".join(f"({', '.join(map(_shown, entry))})" for entry in allowed)
+        listed = " ".join(f"({', '.join(map(_plain_name, entry))})" for entry in allowed)
     message = text.format(
         arch=architecture(target).title,
         op=definition.mnemonic,
@@ -276,19 +276,19 @@ def _by_conversion(views: list[Any], rule: ElementRule, target: str) -> str | No
         return None
     mine = conversion_name(view.type.dtype)
     for entry in rule.allowed[target]:
-        pair = conversions().get((mine, _shown(entry[0])))
-        back = conversions().get((_shown(entry[0]), mine))
+        pair = conversions().get((mine, _plain_name(entry[0])))
+        back = conversions().get((_plain_name(entry[0]), mine))
         wide = _bits(entry[0]) > view.bits
         if pair and back and wide and target in pair.targets and target in back.targets:
             return (
                 f"on {architecture(target).title} convert with `pto.tcvt` from {mine} to "
-                f"{_shown(entry[0])} before, and back after"
+                f"{_plain_name(entry[0])} before, and back after"
             )
     return None
 
 
 def _bits(name: str) -> int:
-    digits = "".join(c for c in _shown(name) if c.isdigit())
+    digits = "".join(c for c in _plain_name(name) if c.isdigit())
     return int(digits) if digits else 0
 
 
@@ -306,7 +306,7 @@ def _is(view: Any, name: str) -> bool:
     return view.family == name or view.dtype == name
 
 
-def _shown(name: str) -> str:
+def _plain_name(name: str) -> str:
     return name.rstrip("!")
 
 

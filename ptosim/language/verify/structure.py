@@ -265,7 +265,7 @@ def ask_profile(resolved: ResolvedModule, profile: str) -> Iterator[Diagnostic]:
             yield from asking.ask(check)
 
 
-def _wanted(rules: Iterable[Rule]) -> Wanted:
+def _kinds_wanted(rules: Iterable[Rule]) -> Wanted:
     """The kinds of things that rules are about, with the traits of operations; None for any."""
     wanted: Wanted = {}
     for rule in rules:
@@ -332,7 +332,7 @@ class _Asking:
         self, rules: list[Rule], names: Names, things: Things, check: Check, seen: dict[Any, Any]
     ) -> Iterator[Diagnostic]:
         meant: dict[tuple[str, frozenset[str]], list[Rule]] = {}
-        for kind, thing in things(_wanted(rules)):
+        for kind, thing in things(_kinds_wanted(rules)):
             op = thing.get("op", names.get("op"))
             key = kind, op.traits if op is not None else _NONE
             if key not in meant:

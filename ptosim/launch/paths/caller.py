@@ -32,7 +32,7 @@ def broken_by(
 ) -> list[Diagnostic]:
     """Return what an entry requires that the scalars of a launch of so many blocks break, on the
     paths that they take in its first and in its last block."""
-    whole = _whole(args)
+    whole = _whole_numbers(args)
     if not whole:
         return []
     others = {name: value for name, value in args.items() if name not in whole}
@@ -45,7 +45,7 @@ def broken_by(
             tried = {**given, search.block: block, search.blocks: blocks}
             run = search.follow(tried)
             if run.noted.broken is not None and not _is_assumed(run):
-                for each in _told(front, entry, run, tried):
+                for each in _findings_of(front, entry, run, tried):
                     found.setdefault((each.code, each.message), each)
         return list(found.values())
     except BudgetError:
@@ -54,7 +54,7 @@ def broken_by(
         return []  # the launch itself says what is wrong
 
 
-def _whole(args: Mapping[str, Any]) -> dict[str, int]:
+def _whole_numbers(args: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(value) for name, value in args.items() if isinstance(value, Integral)}
 
 
@@ -103,7 +103,7 @@ def _is_assumed(run: PathRun) -> bool:
     return any(symbol.kind == DATA for symbol in used)
 
 
-def _told(front: Front, entry: str, run: PathRun, given: Assignment) -> list[Diagnostic]:
+def _findings_of(front: Front, entry: str, run: PathRun, given: Assignment) -> list[Diagnostic]:
     limit = run.noted.broken
     assert limit is not None
     op = limit.inst.operation

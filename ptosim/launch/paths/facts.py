@@ -274,7 +274,9 @@ class Facts:
                     low = low if least is None else max(low, least)
                     high = high if most is None else min(high, most)
         if low > high:
-            raise UsageError(f"no value of `{symbol.name}` meets the assumptions", help=_told(self))
+            raise UsageError(
+                f"no value of `{symbol.name}` meets the assumptions", help=_facts_text(self)
+            )
         symbol = symbol._replace(low=low, high=high)
         return symbol._replace(default=self._first(symbol))
 
@@ -316,14 +318,14 @@ class Facts:
                         return tried
                     if count > _MOST:
                         break
-        raise UsageError("no values were found that meet all assumptions", help=_told(self))
+        raise UsageError("no values were found that meet all assumptions", help=_facts_text(self))
 
     def values_of(self, symbol: Symbol) -> bool:
         """True if something is said of a symbol."""
         return any(_is_of(name, symbol.name) for fact in self.facts for name in fact.names)
 
 
-def _told(facts: Facts) -> str:
+def _facts_text(facts: Facts) -> str:
     return "; ".join(f"`{fact.text}`" for fact in facts.facts)
 
 

@@ -240,10 +240,10 @@ def _conditions(limit: Limit, run: PathRun, explored: Explored) -> list[Decision
 
 def told_of(front: Front, requirements: Sequence[Requirement]) -> list[Diagnostic]:
     """Return the notes on requirements that a user should see."""
-    return [_told(front, r) for r in requirements if not r.is_quiet]
+    return [_finding_of(front, r) for r in requirements if not r.is_quiet]
 
 
-def _told(front: Front, made: Requirement) -> Diagnostic:
+def _finding_of(front: Front, made: Requirement) -> Diagnostic:
     text = front.source.text.splitlines()
     line = made.lines[0] if made.lines else 1
     start = sum(len(each) + 1 for each in text[: line - 1])

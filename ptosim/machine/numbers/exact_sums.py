@@ -190,15 +190,15 @@ def _of_whole_numbers(
 ) -> None:
     """Close what is exact in any order: factors that are whole multiples of 2^-26 of the power of
     two above the length of their row or column have sums of less than 2^53 units."""
-    rows = np.asarray(_whole(left, lengths[0][:, None]).all(axis=1))
+    rows = np.asarray(_is_whole(left, lengths[0][:, None]).all(axis=1))
     exact = wide & rows[:, None]
     if exact.any():
-        exact &= _whole(right, lengths[1]).all(0)
+        exact &= _is_whole(right, lengths[1]).all(0)
         result[exact] = (total[exact] + 0.0).astype(np.float32)
         wide &= ~exact
 
 
-def _whole(factor: np.ndarray, length: np.ndarray) -> np.ndarray:
+def _is_whole(factor: np.ndarray, length: np.ndarray) -> np.ndarray:
     _, exponent = np.frexp(length * _SLACK)
     shift = np.ldexp(1.5, exponent + 26)
     return (factor + shift) - shift == factor

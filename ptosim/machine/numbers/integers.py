@@ -13,7 +13,7 @@ from ptosim.machine.numbers.formats import Format, lookup, require
 from ptosim.machine.numbers.rounding import narrow, to_integral
 
 
-def _whole(values: np.ndarray, mode: str) -> np.ndarray:
+def _to_integers(values: np.ndarray, mode: str) -> np.ndarray:
     # f16 and bf16 widen exactly, and NumPy rounds f32 many times faster.
     wide = values if values.dtype.itemsize >= 4 else values.astype(np.float32)
     return to_integral(wide, mode)
@@ -48,7 +48,7 @@ def float_to_int(
     """
     require("nan_to_int", nan_to_int, ("zero", "max"))
     form = lookup(dst)
-    whole = _whole(values, mode)
+    whole = _to_integers(values, mode)
     in_range = whole.min(initial=0) >= form.lowest and whole.max(initial=0) < form.highest + 1
     return whole.astype(form.dtype) if in_range else _clipped(whole, form, nan_to_int)
 
@@ -60,7 +60,7 @@ def float_to_low_bits(values: np.ndarray, dst: str, mode: str) -> np.ndarray:
     `dst` is a signed integer format of 16 bits or more.
     """
     form = lookup(dst)
-    whole = _whole(values, mode).astype(np.float64)
+    whole = _to_integers(values, mode).astype(np.float64)
     whole[~np.isfinite(whole)] = 0
     modulus = 2.0**form.bits
     rest = whole - np.trunc(whole / modulus) * modulus

@@ -74,7 +74,7 @@ def covering(
     dimensions (blocks along several axes; 1: the whole axis). Raises UsageError for anything else.
     """
     if math.prod(scale_shape) == 1 and not block:
-        return [Cover(_whole, lambda p: p.reshape((1,) * len(shape)))]
+        return [Cover(_per_tensor, lambda p: p.reshape((1,) * len(shape)))]
     if block:
         return _blocked(shape, scale_shape, 1 if axis is None else axis, block)
     if axis is not None:
@@ -82,7 +82,7 @@ def covering(
     return [_grid(shape, scale_shape)]
 
 
-def _whole(array: np.ndarray) -> np.ndarray:
+def _per_tensor(array: np.ndarray) -> np.ndarray:
     return array
 
 
@@ -94,7 +94,7 @@ def _axis(shape: tuple[int, ...], scale_shape: tuple[int, ...], axis: int) -> Co
             f"(axis {where} of {_text(shape)}), not {_text(scale_shape)}"
         )
     spread = tuple(shape[where] if d == where else 1 for d in range(len(shape)))
-    return Cover(_whole, lambda p: p.reshape(spread))
+    return Cover(_per_tensor, lambda p: p.reshape(spread))
 
 
 def _grid(shape: tuple[int, ...], scale_shape: tuple[int, ...]) -> Cover:

@@ -162,13 +162,13 @@ def _setting(
         given = factor if scale[0] == "divide" else np.float32(1) / factor
     shift = np.zeros(1) if zero is None else zero[1].astype(np.float64)
     shift = shift.reshape(1) if shift.size == 1 else shift
-    shift, given, factor = _alike(shift, given, factor)
+    shift, given, factor = _of_one_shape(shift, given, factor)
     return Setting(
         x, given, shift, storage(out), None, None, factor if scale[0] == "multiply" else None
     )
 
 
-def _alike(*parameters: np.ndarray) -> list[np.ndarray]:
+def _of_one_shape(*parameters: np.ndarray) -> list[np.ndarray]:
     """Parameters of one shape where one of them has several values."""
     shape = np.broadcast_shapes(*(p.shape for p in parameters if p.size > 1), (1,))
     return [np.broadcast_to(p, shape) for p in parameters]

@@ -135,7 +135,7 @@ class Groups:
             before = self._exponents.get(key_of(core, source))
         if before is not None and _axis_of(binding) != before.axis:
             what = f"they are moved as if {_ALONG[_axis_of(binding)]}"
-            self._told("wrong axis", place, before, what, f"grpAxis = axis{before.axis} here")
+            self._report("wrong axis", place, before, what, f"grpAxis = axis{before.axis} here")
         for value in binding.values.values():
             if isinstance(value, TileRef) and value is not source:
                 self._exponents.pop(key_of(core, value), None)
@@ -170,12 +170,12 @@ class Groups:
             fault.cost, fault.why_not = cost, ""
         if along != axis:
             what, cure = f"the sums with {side} need them {_ALONG[axis]}", f"axis{1 - made.axis}"
-            self._told("wrong axis", place, made, what, f"grpAxis = {cure} there", cost)
+            self._report("wrong axis", place, made, what, f"grpAxis = {cure} there", cost)
         elif not moved:
             what = f"{side} has codes of them, and other exponents"
-            self._told("Q and DQ disagree", place, made, what, "the exponents of the codes", cost)
+            self._report("Q and DQ disagree", place, made, what, "the exponents of the codes", cost)
 
-    def _told(
+    def _report(
         self, kind: str, place: str, made: _Grouped, what: str, cure: str, cost: float | None = None
     ) -> None:
         text = f"groups of {made.place} go {_ALONG[made.axis]}; {what}"
@@ -256,9 +256,9 @@ class Accumulators:
         self._sums[key] = exact
         beyond = (exact < -(1 << 31)) | (exact >= 1 << 31)
         if beyond.any():
-            self._told(place, exact, beyond)
+            self._report(place, exact, beyond)
 
-    def _told(self, place: str, exact: np.ndarray, beyond: np.ndarray) -> None:
+    def _report(self, place: str, exact: np.ndarray, beyond: np.ndarray) -> None:
         worst_at = np.unravel_index(np.argmax(np.abs(exact)), exact.shape)
         held = ((exact + (1 << 31)) % (1 << 32)) - (1 << 31)
         found = Fault(

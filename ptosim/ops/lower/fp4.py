@@ -47,7 +47,7 @@ def _e2m1_in_steps(out: Writer, size: str, letter: str) -> str:
     less = out.binary("vsub", out.everywhere(255), exponent, out.every(), "i32")
     inverse = out.cast(out.shift("vshls", less, 23), "i32", "f32")
     steps = out.binary("vmul", out.cast(size, "i32", "f32"), inverse, out.every(), "f32")
-    return _code_of_steps(out, _whole(out, steps, letter), exponent)
+    return _code_of_steps(out, _at_most_seven(out, steps, letter), exponent)
 
 
 def _octave(out: Writer, size: str) -> str:
@@ -64,10 +64,10 @@ def _code_of_steps(out: Writer, steps: str, exponent: str) -> str:
 def _e1m2(out: Writer, size: str, letter: str) -> str:
     """A grid of quarters."""
     quarters = out.with_constant("vmuls", out.cast(size, "i32", "f32"), "4.0", "f32")
-    return _whole(out, quarters, letter)
+    return _at_most_seven(out, quarters, letter)
 
 
-def _whole(out: Writer, value: str, letter: str) -> str:
+def _at_most_seven(out: Writer, value: str, letter: str) -> str:
     """At most 7, the largest code."""
     steps = out.convert(value, "f32", "si32", rnd=letter)
     return out.with_constant("vmins", out.cast(steps, "si32", "i32"), 7)

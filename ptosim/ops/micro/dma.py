@@ -70,7 +70,7 @@ def copied(op: Binding, copy: Copy) -> Commit:
     mode = op.values.get("stores")
     if mode is not None:
         return _combined(op, copy, mode)
-    _tell(op, copy)
+    _note_reach(op, copy)
     source = holds(op, copy.source, *_reach(copy.source.start, copy.length, levels, 1))
     target = holds(op, copy.target, *_reach(copy.target.start, copy.length, levels, 2), writes=True)
     if not (source and target) or _overlaps(copy):
@@ -121,7 +121,7 @@ def _combined(op: Binding, copy: Copy, mode: StoreMode) -> Commit:
     return store
 
 
-def _tell(op: Binding, copy: Copy) -> None:
+def _note_reach(op: Binding, copy: Copy) -> None:
     """What a copy reaches. Between memories on chip bytes stay as they are found; what is dropped
     after the end of a GM buffer is not read either."""
     source, target = copy.source, copy.target

@@ -84,7 +84,7 @@ def vlds(ctx: VectorContext) -> Run:
     word = ctx.word("dist")
     size, spread = distribution(word)
     if word == "NORM":
-        return _whole(ctx, address(ctx, "src", "offset"))
+        return _whole_register(ctx, address(ctx, "src", "offset"))
     return _loaded(ctx, size, spread)
 
 
@@ -106,7 +106,7 @@ def _loaded(
     return with_rows(run, rows)
 
 
-def _whole(ctx: VectorContext, at: Address) -> Run:
+def _whole_register(ctx: VectorContext, at: Address) -> Run:
     """256 bytes as they are: what loops do most, so nothing is called that can be written here."""
     lanes, target = ctx.lanes("dst"), ctx["dst"]
     stamp, size, bits = ctx.place.stamp(REGISTER_BYTES), REGISTER_BYTES, PAGE_BITS

@@ -345,7 +345,7 @@ def multiplied(op: Binding, asked: Product) -> Commit:
     target = place(op, "dst")
     result = view_dtype(elem(op, "dst"))
     stride, order = padded_rows(asked.m), op.switch("matmul.order")
-    _tell(op, target, asked)
+    _note_reach(op, target, asked)
 
     def accumulate() -> None:
         left, right = (_operand(op, name, asked) for name in ("lhs", "rhs"))
@@ -360,7 +360,7 @@ def _has_scales(op: Binding) -> bool:
     return op.op.name.startswith("pto.mad_mx")
 
 
-def _tell(op: Binding, target: Place, asked: Product) -> None:
+def _note_reach(op: Binding, target: Place, asked: Product) -> None:
     """What a product reads and writes."""
     m, n, k = asked[:3]
     stride = padded_rows(m)

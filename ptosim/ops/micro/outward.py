@@ -254,7 +254,7 @@ def _tell_pieces(op: Binding, pieces: list[Piece], first: int, rounds: Level) ->
     m, n, bits = op.values["m"], op.values["n"], elem(op, "dst").bits
     for target, rows, cols in pieces:
         at = target._replace(start=target.start + first)
-        _tell(op, at, len(range(m)[rows]), len(range(n)[cols]), bits, rounds)
+        _note_reach(op, at, len(range(m)[rows]), len(range(n)[cols]), bits, rounds)
 
 
 def _rounds(count: int, step: int) -> list[tuple[int, Level]]:
@@ -265,7 +265,7 @@ def _rounds(count: int, step: int) -> list[tuple[int, Level]]:
     return [(0, (-(-count // 2), step // 4)), (step // 8, (count // 2, step // 4))]
 
 
-def _tell(op: Binding, target: Place, rows: int, cols: int, bits: int, rounds: Level) -> None:
+def _note_reach(op: Binding, target: Place, rows: int, cols: int, bits: int, rounds: Level) -> None:
     """What results of rows and columns reach at their destination."""
     if flag(op, "nz2nd"):
         lines, run = rows, cols

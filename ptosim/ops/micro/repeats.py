@@ -145,8 +145,8 @@ def repeats(op: Binding) -> Commit:
     sources = [_operand(op, n) for n in names]
     target = _operand(op, "dst")
     for operand in sources:
-        _tell(op, operand, active, lanes.itemsize, reads)
-    _tell(op, target, active, lanes.itemsize, writes)
+        _note_reach(op, operand, active, lanes.itemsize, reads)
+    _note_reach(op, target, active, lanes.itemsize, writes)
     scalars = [_scalar(op, lanes)] if "scalar" in op.op.bound else []
     parts = _parts(active, at_once=_is_batch(sources, target, active))
 
@@ -230,7 +230,7 @@ def _is_batch(sources: list[Operand], target: Operand, active: np.ndarray) -> bo
     return True
 
 
-def _tell(op: Binding, operand: Operand, active: np.ndarray, size: int, tell: Any) -> None:
+def _note_reach(op: Binding, operand: Operand, active: np.ndarray, size: int, tell: Any) -> None:
     """Tell of the bytes of the active lanes; raise if they are not all in UB. Masks are the same in
     every repeat; only the last of a count may have fewer lanes."""
     alike = len(active) - int((active[-1] != active[0]).any())

@@ -52,7 +52,7 @@ def vector_and_scalar(ctx: LogicalContext) -> Run:
 # -- shifts ---------------------------------------------------------------------------------------
 
 
-def _told(ctx: LogicalContext, source: str) -> Function:
+def _reporting_shift(ctx: LogicalContext, source: str) -> Function:
     """Return the shift by unsigned counts, which tells of those of the width or more."""
     most = ctx.lanes(source).itemsize * 8
     function = numerics.of("shl" if "shl" in ctx.name else "shr", ctx.lanes(source))
@@ -73,7 +73,7 @@ def _told(ctx: LogicalContext, source: str) -> Function:
 @logical("vshl", "vshr", drops=True)
 def shift(ctx: LogicalContext) -> Run:
     """dst = lhs shifted by the count in each lane of rhs."""
-    function, raw = _told(ctx, "lhs"), unsigned(ctx.lanes("lhs"))
+    function, raw = _reporting_shift(ctx, "lhs"), unsigned(ctx.lanes("lhs"))
     run = ctx.dropping(lambda a, b: function(a, b.view(raw)), "lhs", "rhs")
     return ctx.only_full(run)
 
@@ -81,7 +81,7 @@ def shift(ctx: LogicalContext) -> Run:
 @logical("vshls", "vshrs")
 def shift_by_scalar(ctx: LogicalContext) -> Run:
     """dst = src shifted by one count, the unsigned number of 16 bits."""
-    function, count = _told(ctx, "src"), ctx.scalar("scalar", np.dtype(np.uint16))
+    function, count = _reporting_shift(ctx, "src"), ctx.scalar("scalar", np.dtype(np.uint16))
     return ctx.of_first(lambda a, s: function(a, count(s)), "src", "scalar", drops=False, many=True)
 
 

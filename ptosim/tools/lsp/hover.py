@@ -114,13 +114,13 @@ def _function(document: Document, made: Made) -> str:
     is_entry = function.name in document.resolved.entries
     role = "an entry" if is_entry else "private" if function.private else "a helper"
     asked = [f"- requires `{text}` (line {line})" for text, line in _required(document, name)]
-    told = " · ".join([role, *_whole(document, function.name)])
+    told = " · ".join([role, *_of_entry(document, function.name)])
     return "\n".join(
         [f"```mlir\nfunc.func @{name}({arguments})\n```\n\n{told}", "", *asked]
     ).strip()
 
 
-def _whole(document: Document, entry: str) -> Iterator[str]:
+def _of_entry(document: Document, entry: str) -> Iterator[str]:
     """The cycles of an entry, and the launch that they are of."""
     if document.measured is None:
         return

@@ -175,12 +175,12 @@ class Scope:
 
 def changed(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, int, int]:
     """Return where two texts, or lists, begin to differ, and where that ends in each."""
-    begin = _alike(old, new)
-    tail = _alike(old[begin:][::-1], new[begin:][::-1])
+    begin = _common_start(old, new)
+    tail = _common_start(old[begin:][::-1], new[begin:][::-1])
     return begin, len(old) - tail, len(new) - tail
 
 
-def _alike(old: Sequence[Any], new: Sequence[Any]) -> int:
+def _common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
     """Return with how many equal items two of them begin."""
     low, high = 0, min(len(old), len(new))
     while low < high:

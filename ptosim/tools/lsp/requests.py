@@ -323,7 +323,7 @@ def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAct
         for finding, made in edits.fixes(document, begin, end)
     ]
     offered = () if document.source.is_cpp else refactor.offered(document)
-    whole = [_whole(name, uri) for name in offered]
+    whole = [_of_whole_text(name, uri) for name in offered]
     if refactor.chosen(document, begin, end):
         data = {"uri": uri, "name": refactor.FUNCTION, "begin": begin, "end": end}
         title, kind = "these statements as a function", types.CodeActionKind.RefactorExtract
@@ -338,7 +338,7 @@ def _is_of(action: types.CodeAction, kind: types.CodeActionKind | str) -> bool:
     return own == asked or own.startswith(f"{asked}.")
 
 
-def _whole(name: str, uri: str) -> types.CodeAction:
+def _of_whole_text(name: str, uri: str) -> types.CodeAction:
     rewrite = refactor.REWRITES[name]
     kinds = types.CodeActionKind
     kind = kinds.SourceFixAll if rewrite.mends else kinds.RefactorRewrite

@@ -130,7 +130,7 @@ class Trial:
         if ops is None:
             return None
         alone = self._is_free(statement, ops, users, with_functions="@" in statement)
-        everything = self._whole
+        everything = self._of_function
         if not alone or everything is None:
             return alone
         others = [op for op in everything if op.start >= self._place]
@@ -175,7 +175,7 @@ class Trial:
                     yield op
 
     @cached_property
-    def _whole(self) -> set[Operation] | None:
+    def _of_function(self) -> set[Operation] | None:
         """All that is in the function beside what is around the place, if it is not much: rules of
         order and of memory look at all of it."""
         around = self._around or []

@@ -129,7 +129,7 @@ def _on_targets(task: Task) -> list[Judgement]:
 def _verdict(name: Any, found: Sequence[Judgement]) -> dict[str, Any]:
     last = found[-1]
     ok = last.stage == DONE
-    told = [d.to_dict() for each in found for d in _told(each)]
+    told = [d.to_dict() for each in found for d in _findings_to_show(each)]
     shown = [d for at, d in enumerate(told) if d not in told[:at]]  # targets say the same
     return {
         "id": name,
@@ -147,7 +147,7 @@ def _score(times: Sequence[float]) -> float:
     return round(math.exp(sum(logs) / len(logs)), 6)
 
 
-def _told(found: Judgement) -> list[Diagnostic]:
+def _findings_to_show(found: Judgement) -> list[Diagnostic]:
     """The findings to show, the errors first; what has no finding is made one."""
     kept = [d for d in found.findings if d.severity > Severity.NOTE]
     kept.sort(key=lambda d: -d.severity)
@@ -258,7 +258,7 @@ def _check(
         raise refused_by("run", problem) from problem
     rng = np.random.default_rng(_secret(task, f"poison {round_}"))
     begun = _poisoned(program, seeded, args, rng)
-    wanted = _wanted(seeded, begun)
+    wanted = _expected(seeded, begun)
     for name, value in begun.items():
         if name in wanted and _is_answer(value, wanted[name]):
             begun[name] = _poison(value, rng)
@@ -289,7 +289,7 @@ def _is_random(spec: Any) -> bool:
     return isinstance(spec, str) and _RANDOM.fullmatch(spec) is not None
 
 
-def _wanted(request: Request, args: Mapping[str, Any]) -> dict[str, Any]:
+def _expected(request: Request, args: Mapping[str, Any]) -> dict[str, Any]:
     """What is expected, as arrays. Raises Refused at `values`."""
     made = {n: _reference(e, request) for n, e in request.expect.items()}
     return point.expected(replace(request, expect=made), args)

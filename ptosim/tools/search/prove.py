@@ -153,14 +153,14 @@ def prove_each(
         for number, proof in zip(some, each_of(work, some, jobs, done), strict=True):
             if not proof.is_equal:
                 return replace(
-                    proof, why=f"with {_shown(values[number])}: {proof.why}", about=about
+                    proof, why=f"with {_values_text(values[number])}: {proof.why}", about=about
                 )
             equal[number] = proof
             executed += proof.operations
     elements, operations = (sum(getattr(p, name) for p in equal.values())
                             for name in ("elements", "operations"))  # fmt: skip
     if left:
-        next_one = _shown(values[min(left)])
+        next_one = _values_text(values[min(left)])
         why = (
             f"{len(left):,} of {len(values):,} values are left, the first {next_one}:"
             f" {most:,} instructions were executed; {len(equal):,} are equal"
@@ -173,7 +173,7 @@ def prove_each(
     return Proof(EQUAL, why, elements, operations, needed, about)
 
 
-def _shown(given: Mapping[str, int]) -> str:
+def _values_text(given: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in given.items())
 
 

@@ -180,9 +180,9 @@ class Follower:
             return self._move(core, inst, op), ()
         if rule_of(op) is not None:
             return self._compute(op), ()
-        return self._whole(op), FILLS
+        return self._every_byte(op), FILLS
 
-    def _whole(self, op: Binding) -> Told:
+    def _every_byte(self, op: Binding) -> Told:
         """What has no rule of its own: every byte that it writes is made of all that it reads."""
         why = not_whole(op)
         if why:

@@ -186,7 +186,7 @@ class Runner:
         if not found.passed:
             return _failed(case, difference(found), element_of(found))
         bad = _unwanted(case, ran)
-        return _failed(case, _shown(bad)) if bad else Outcome(True)
+        return _failed(case, _findings_text(bad)) if bad else Outcome(True)
 
     def update(self, case: Case) -> Path | None:
         """Write an output as the golden array that the sidecar names; return the file, None where
@@ -215,7 +215,7 @@ class Runner:
         ran = self._of(case, compares=False)
         if ran.result is not None or case.sidecar.exit_code:
             return ""
-        return ran.problem or _shown(ran.findings)
+        return ran.problem or _findings_text(ran.findings)
 
     def _of(self, case: Case, *, compares: bool = True) -> _Ran:
         key = case.path, case.target, compares
@@ -256,11 +256,11 @@ def _judged(case: Case, ran: _Ran) -> Outcome:
         found |= _by_check(case)
     if ran.exit_code != case.sidecar.exit_code and not wanted & found:
         said = f"ended with exit code {ran.exit_code}, not {case.sidecar.exit_code}"
-        return _failed(case, f"{said}\n{_shown(ran.findings)}")
+        return _failed(case, f"{said}\n{_findings_text(ran.findings)}")
     if wanted - found:
         return _failed(case, f"{', '.join(sorted(wanted - found))} was not found")
     bad = _unwanted(case, ran)
-    return _failed(case, _shown(bad)) if bad else Outcome(True)
+    return _failed(case, _findings_text(bad)) if bad else Outcome(True)
 
 
 def _by_check(case: Case) -> set[str]:
@@ -281,7 +281,7 @@ def _unwanted(case: Case, ran: _Ran) -> list[Diagnostic]:
     ]
 
 
-def _shown(findings: Sequence[Diagnostic]) -> str:
+def _findings_text(findings: Sequence[Diagnostic]) -> str:
     return render_all([d for d in findings if d.severity > Severity.NOTE], plain, WIDTH)
 
 

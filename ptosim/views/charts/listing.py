@@ -73,14 +73,14 @@ class Listing:
 
     def _rows(self) -> Iterator[str]:
         before = 0
-        for number in self._shown():
+        for number in self._lines_to_show():
             if number > before + 1:
                 left, wide = number - before - 1, len(self.columns) + 2
                 yield f'<tr class="gap"><td colspan="{wide}">… {left:,} lines</td></tr>'
             before = number
             yield self._row(number, self.lines[number - 1])
 
-    def _shown(self) -> Sequence[int]:
+    def _lines_to_show(self) -> Sequence[int]:
         count = len(self.lines)
         if count <= MOST:
             return range(1, count + 1)

@@ -162,7 +162,7 @@ SIGNED = frozenset(["vmax", "vmin", "vshr", "vmaxs", "vmins", "vshrs"])
 """Operations in which an integer without a sign is one that has none: not so in registers."""
 
 
-def _alike(op: Operation, low: Lowering, *operands: str) -> list[list[Register]]:
+def _in_layout_of_result(op: Operation, low: Lowering, *operands: str) -> list[list[Register]]:
     """The registers of operands, in the layout of the result."""
     layout = low.layout(names.result(op))
     return [low.at(names.vector(op, name), layout) for name in operands]
@@ -189,7 +189,7 @@ def binary(op: Operation, low: Lowering) -> None:
     if word in ("vshl", "vshr"):
         return _shift(op, low, word, lanes)
     every, type_ = low.out.every(bits_of(elem)), vector_type(lanes)
-    a, b = (low.views(r, lanes) for r in _alike(op, low, "lhs", "rhs"))
+    a, b = (low.views(r, lanes) for r in _in_layout_of_result(op, low, "lhs", "rhs"))
     made = [low.out.one(word, [x, y, every], type_) for x, y in zip(a, b, strict=True)]
     _done(op, low, low.views(made, elem))
     return None
@@ -199,7 +199,7 @@ def _shift(op: Operation, low: Lowering, word: str, lanes: str) -> None:
     """Counts are read as numbers without a sign, in registers of signed lanes."""
     elem = names.elem_of(names.result(op))
     bits = bits_of(elem)
-    a, b = _alike(op, low, "lhs", "rhs")
+    a, b = _in_layout_of_result(op, low, "lhs", "rhs")
     a, b = low.views(a, lanes), low.views(b, f"si{bits}")
     every, type_ = low.out.every(bits), vector_type(lanes)
     made = [low.out.one(word, [x, y, every], type_) for x, y in zip(a, b, strict=True)]
@@ -220,7 +220,7 @@ def unary(op: Operation, low: Lowering) -> None:
         return _logic(op, low, "pnot")
     elem = names.elem_of(names.result(op))
     every = low.out.every(bits_of(elem))
-    source = _alike(op, low, "src")[0]
+    source = _in_layout_of_result(op, low, "src")[0]
     if word == "vabs" and elem == "bf16":
         sign = low.out.everywhere(0x7FFF, "i16")
         source = low.views(source, "i16")
@@ -243,7 +243,7 @@ def scalars(op: Operation, low: Lowering) -> None:
     spread = low.as_lanes(number, lanes) if by_lanes else None
     result = names.result(op)
     masks = predicates(low.out, low.mask(op), names.lanes_of(result), low.layout(result), bits)
-    source = low.views(_alike(op, low, "src")[0], lanes)
+    source = low.views(_in_layout_of_result(op, low, "src")[0], lanes)
     name = word if spread is None else word.removesuffix("s")
     made = [
         low.out.one(name, [r, spread or number, m], vector_type(lanes))
@@ -289,7 +289,7 @@ def select(op: Operation, low: Lowering) -> None:
     """dst = on_true where the mask is set, else on_false."""
     result = names.result(op)
     layout, elem = low.layout(result), names.elem_of(result)
-    a, b = _alike(op, low, "on_true", "on_false")
+    a, b = _in_layout_of_result(op, low, "on_true", "on_false")
     masks = predicates(low.out, low.mask(op), names.lanes_of(result), layout, bits_of(elem))
     type_ = vector_type(elem)
     _done(op, low, [
@@ -303,7 +303,7 @@ def multiply_add(op: Operation, low: Lowering) -> None:
     elem = names.elem_of(names.result(op))
     if "i" in elem:
         raise refuse("VMI-RESIDUAL-OP: integer vmula")
-    _fused(op, low, *_alike(op, low, "acc", "lhs", "rhs"))
+    _fused(op, low, *_in_layout_of_result(op, low, "acc", "lhs", "rhs"))
 
 
 def _fused(
@@ -320,7 +320,7 @@ def _fused(
 @lowers("vaxpy")
 def axpy(op: Operation, low: Lowering) -> None:
     """dst = alpha * src + acc: the number in every lane, then vmula."""
-    source, acc = _alike(op, low, "src", "acc")
+    source, acc = _in_layout_of_result(op, low, "src", "acc")
     alpha = low.as_lanes(low.number(op, "alpha"), names.elem_of(names.result(op)))
     _fused(op, low, acc, source, [alpha] * len(source))
 
@@ -330,9 +330,9 @@ def leaky(op: Operation, low: Lowering) -> None:
     """dst = max(src, 0) + slope * min(src, 0)."""
     elem = names.elem_of(names.result(op))
     every, type_ = low.out.every(bits_of(elem)), vector_type(elem)
-    source = _alike(op, low, "src")[0]
+    source = _in_layout_of_result(op, low, "src")[0]
     if names.is_vector(names.value_of(op, "slope")):
-        slopes = _alike(op, low, "slope")[0]
+        slopes = _in_layout_of_result(op, low, "slope")[0]
     else:
         slopes = [low.as_lanes(low.number(op, "slope"), elem)] * len(source)
     zero = low.out.everywhere("0.000000e+00", elem)
