@@ -159,11 +159,11 @@ def _cells(cost: Cost, mhz: float) -> dict[str, Cell]:
             cycles, cycles / mhz, sum(s.count for s in stages), sum(s.repeats for s in stages),
             stages[0].executes, stages[0].shared, lowest_confidence(s.confidence for s in stages),
         )
-        for (name, stages), cycles in zip(groups.items(), _whole_shares(sums, cost.cycles), strict=True)
+        for (name, stages), cycles in zip(groups.items(), _rounded(sums, cost.cycles), strict=True)
     }  # fmt: skip
 
 
-def _whole_shares(values: Sequence[float], total: int) -> list[int]:
+def _rounded(values: Sequence[float], total: int) -> list[int]:
     """Whole numbers close to values that add up to a total: the largest remainders are rounded
     up."""
     found = [floor(v) for v in values]
