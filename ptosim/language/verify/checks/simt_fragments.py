@@ -296,8 +296,8 @@ class _Checker:
             if op.has("simt_region") and dominates(first, op) and _dims(op) != wanted:
                 self._report(
                     op,
-                    f"persistent SIMT fragment carry section launch dimensions {_listed(_dims(op))} "
-                    f"must match init section dimensions {_listed(wanted)}",
+                    f"persistent SIMT fragment carry section launch dimensions {_shape(_dims(op))} "
+                    f"must match init section dimensions {_shape(wanted)}",
                     (Label(first.span(self.source), "the init section"),),
                 )
 
@@ -405,7 +405,7 @@ def _dims(section: Operation) -> tuple[int, ...]:
     return tuple(o.const for o in section.bound.get("launch") or ())
 
 
-def _listed(dims: tuple[int, ...]) -> str:
+def _shape(dims: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, dims))})"
 
 
