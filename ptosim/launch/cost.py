@@ -135,6 +135,10 @@ MANY = 50_000
 SHAPES = Extent(Depth.SHAPES, ShapeBinding)
 
 
+class _IsLong(Exception):
+    """A launch whose transfers compete executes more than is tried round by round."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """A launch of which only the time is asked for. `active` blocks run at the same time as one
@@ -157,7 +161,7 @@ class Estimate:
             return self._timed(steady=False)
         try:
             return self._timed(steady=True, most=SHORT)
-        except BudgetError:
+        except _IsLong:
             return self._timed_in_step() or self._timed(steady=True)
 
     def _timed_in_step(self) -> tuple[Launch, dict[int, str]] | None:
@@ -201,8 +205,13 @@ class Estimate:
         if steady:
             domain.watch_loops(engine)
         limit = self.options.most_instructions
+        tried = limit if most is None or not model.shares else min(limit, most)
         try:
-            engine.run(limit if most is None or not model.shares else min(limit, most))
+            engine.run(tried)
+        except BudgetError as reached:
+            if engine.executed >= tried < limit:  # else it is a limit of the caller
+                raise _IsLong from reached
+            raise
         except (Forgotten, NotFollowed) as problem:
             launch, _ = self._timed(steady=False)
             return launch, {0: str(problem)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from functools import partial
 from typing import Any
@@ -21,12 +22,21 @@ ENDLESS = """module attributes {pto.target_arch = "a5"} {
   func.func @kernel(%n: index) {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    scf.for %i = %c0 to %n step %c1 {
+    scf.for %i = %c0 to %n step %c1 iter_args(%x = %c1) -> (index) {
+      %square = arith.muli %x, %x : index
+      %next = arith.addi %square, %i : index
+      %last = arith.andi %next, %c1 : index
+      %is_even = arith.cmpi eq, %last, %c0 : index
+      scf.if %is_even {
+      }
+      scf.yield %next : index
     }
     return
   }
 }
 """
+"""No round of its loop repeats another one: what leaves out rounds has to execute them all."""
+IN_LOOP = r"endless\.pto:([5-9]|1[0-2]):\d"
 
 
 @pytest.mark.parametrize("command", ["run", "cost"])
@@ -37,7 +47,7 @@ def test_6_a_loop_that_does_not_end(cli, tmp_path, command):
     outcome = cli(command, path, "--arg", "n=99999999999", "--max-instructions", "5000")
     assert outcome.code == 6
     assert "5,000 instructions" in outcome.err
-    assert "endless.pto:5:" in outcome.err
+    assert re.search(IN_LOOP, outcome.err)
     assert "--max-instructions" in outcome.err
 
 
@@ -89,7 +99,7 @@ def test_a_limit_of_time_in_every_engine(options: dict[str, Any]):
     program = ptosim.load(ENDLESS, target="a5", filename="endless.pto")
     seen = [Seen()] if options.pop("observers", False) else []
     call = program.cost if options.pop("cost", False) else partial(program.run, observers=seen)
-    where = rf"PTO0015.*{LIMIT} s.*endless\.pto:5:"
+    where = rf"PTO0015.*{LIMIT} s.*{IN_LOOP}"
     with within(Limits(seconds=LIMIT)), pytest.raises(ptosim.LimitError, match=where):
         call(args={"n": 1 << 40}, **options)
 
@@ -147,7 +157,7 @@ def test_6_every_command_that_executes(cli, tmp_path, command):
     outcome = cli(*words, "--format", "json", "-o", report)
     assert outcome.code == 6
     assert "PTO0015" in outcome.err
-    assert "endless.pto:5:" in outcome.err
+    assert re.search(IN_LOOP, outcome.err)
     assert outcome.out == ""
     assert not report.exists()
 

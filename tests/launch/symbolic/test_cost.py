@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ptosim
@@ -27,8 +28,20 @@ def asked(text: str) -> str:
     return str(refused.value)
 
 
-def test_the_path_by_a_signal_is_asked_for():
-    message = asked(signalled("scf.if %ok {\nLOAD\nSTORE\n}"))
+def test_the_path_by_a_signal_is_followed():
+    """A counter has the number that is given, else it begins at 0, as in a run."""
+    text = signalled("scf.if %ok {\nLOAD\nSTORE\n}")
+    loaded = ptosim.load(text, sync="auto", compat=date_of(text))
+    counters = {n: {"s": np.full((1, 1), n, np.int32)} for n in range(3)}
+    cycles = {n: loaded.cost(args=given).cycles for n, given in counters.items()}
+    assert [n for n in cycles if cycles[n] > min(cycles.values())] == [1]
+    assert loaded.cost().cycles == cycles[0] == loaded.run(args=counters[0]).cycles
+
+
+def test_the_path_by_a_signal_at_a_place_that_is_not_known_is_asked_for():
+    moved = SIGNAL.replace("offsets = [%c0, %c0]", "offsets = [%n, %c0]")
+    args = ", %s: !pto.ptr<i32>, %n: index"
+    message = asked(program(moved + "scf.if %ok {\nLOAD\nSTORE\n}", args=args))
     assert "the path of 'scf.if'" in message
     assert "depends on data that 'pto.ttest' reads" in message
 

@@ -57,7 +57,7 @@ def test_the_shipped_gemm_in_pieces_of_another_width(target: str) -> None:
         reference=as_shipped("cube", "gemm_f16", target),
         rewrites=False,
     )
-    is_faster(found, to=0.9)  # the drain of one accumulator, which no piece shortens, is a sixth
+    is_faster(found, to=0.95)  # the drain of one accumulator, which no piece shortens, is a sixth
     assert found.best[0].candidate.launch.block_num == found.reference.launch.block_num == 2
 
 
