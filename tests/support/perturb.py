@@ -7,7 +7,7 @@ to, and nothing may change outside of what it writes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Perturbed:
     `is_exact`), or said to be written and stay."""
 
     is_on = True
+    lines = SimpleNamespace(leave_without_values=lambda *_: None)
+    """Nobody watches the cache of the scalar unit."""
     met: frozenset[str] = frozenset()
     unsure: Mapping[int, Any] = MappingProxyType({})
 

@@ -99,32 +99,45 @@ def allocation_of(op: Operation, name: str) -> Value | None:
     if value is None:
         return None
     handed = _handed_in(op.function) if op.function is not None else {}
-    found = _origins(value, handed, set())
+    found = _origins(value, handed)
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _origins(
-    value: Value, handed: Mapping[Value, list[Value]], passed: set[Value]
-) -> set[Value | None]:
+def _origins(value: Value, handed: Mapping[Value, list[Value]]) -> set[Value | None]:
     """What the storage of a value may have been made by: None among them where that is not clear.
-    Values that are in `passed` already add nothing."""
-    root = root_of(value)
-    if root in passed:
-        return set()
-    passed.add(root)
-    owner, sources = root.owner, handed.get(root, [])
-    if not sources and owner is not None:
-        if owner.has("points_into"):
-            base = next(iter(owner.operand_values()), None)
-            if base is None or not is_memory(base):  # a number: the program's own address
-                return {root}
-            return _origins(base, handed, passed)
-        if owner.has("makes_storage") or owner.has("places"):
-            return {root}
-        sources = _moved_on(owner, root)
-    if not sources:
-        return {root if _is_function_argument(root) else None}
-    return set().union(*(_origins(s, handed, passed) for s in sources))
+    Chains of pointers may be thousands long, and loops hand on what they were given."""
+    found: set[Value | None] = set()
+    passed, waiting = set[Value](), [value]
+    while waiting:
+        root = root_of(waiting.pop())
+        if root in passed:
+            continue
+        passed.add(root)
+        sources = handed.get(root) or _sources(root)
+        waiting += sources
+        if not sources:
+            is_known = _makes_storage(root) or _is_function_argument(root)
+            found.add(root if is_known else None)
+    return found
+
+
+def _sources(root: Value) -> list[Value]:
+    """What a value that nothing hands on takes its storage from."""
+    owner = root.owner
+    if owner is None:
+        return []
+    if owner.has("points_into"):
+        base = next(iter(owner.operand_values()), None)
+        return [base] if base is not None and is_memory(base) else []
+    return [] if _makes_storage(root) else _moved_on(owner, root)
+
+
+def _makes_storage(root: Value) -> bool:
+    """True for an allocation, and for a pointer made of a number: the program's own address."""
+    owner = root.owner
+    return owner is not None and any(
+        owner.has(trait) for trait in ("points_into", "makes_storage", "places")
+    )
 
 
 def _moved_on(owner: Operation, value: Value) -> list[Value]:

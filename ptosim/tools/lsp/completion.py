@@ -425,7 +425,8 @@ def _operand(scope: Scope, line: str) -> list[Offer]:
 
 def _keys(scope: Scope, before: str, typed: str) -> Iterator[Offer]:
     """What the row of a statement has by name (`addr = `) and the statement has not yet."""
-    row, rest = _row(scope, before), before.partition(operation_of(before) or before)[2]
+    name = operation_of(before)
+    row, rest = _row(scope, before), before.partition(name)[2] if name else ""
     is_in = any(rest.count(a) > rest.count(b) for a, b in ("()", "[]"))
     if row is None or is_in or ":" in rest or rest.rstrip().endswith("="):
         return

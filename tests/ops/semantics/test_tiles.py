@@ -165,11 +165,14 @@ def test_valid_extents_of_the_program():
     np.testing.assert_array_equal(k.run(args).outputs["y"].reshape(16, 64), expected)
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(17, 1), (1, 65), (-1, 4)])
-def test_valid_extents_beyond_the_tile(rows, cols):
+@pytest.mark.parametrize(
+    ("rows", "cols", "what"),
+    [(17, 1, "does not fit"), (1, 65, "does not fit"), (-1, 4, "is negative: the board hangs")],
+)
+def test_valid_extents_beyond_the_tile(rows, cols, what):
     k = Kernel("a5")
     k.dynamic("tile", "f32", 16, 64, (k.arg("rows", "index"), k.arg("cols", "index")))
-    with pytest.raises(ptosim.Trap, match=f"valid shape {rows}x{cols} does not fit"):
+    with pytest.raises(ptosim.Trap, match=f"valid shape {rows}x{cols} {what}"):
         k.run({"rows": rows, "cols": cols})
 
 
