@@ -120,11 +120,11 @@ def test_one_row_that_is_off_among_twelve_moves_nothing(tmp_path: Path) -> None:
 
 def test_the_overlay_is_taken_by_cost(board: Path, tmp_path: Path, cli) -> None:
     out = tmp_path / "board.toml"
-    done = cli("calibrate", str(board), "-o", str(out))
+    done = cli("calibrate", str(board), "-o", str(out), "--format", "json")
     assert done.code == 0
     assert "copy.pto" in done.out
     assert read_overlay(out).chip == CHIP
-    data = json.loads(cli("calibrate", str(board), "--format", "json").out)
+    data = json.loads(done.out)
     assert data["outliers"][0]["place"] == "kit.csv:5"
     before = ptosim.load("@basics/vadd").cost(target=CHIP)
     after = ptosim.load("@basics/vadd").cost(target=CHIP, costs=out)

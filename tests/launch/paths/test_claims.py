@@ -183,7 +183,12 @@ _FIRST = {"n": 1, "m": 1, "block": 0, "d[0]": 1, "d[1]": 1, "d[2]": 1}
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 500, 4))]
+    "first",
+    [
+        0,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 60, 4)),
+        *(pytest.param(n, marks=pytest.mark.deep) for n in range(60, 500, 4)),
+    ],
 )
 def test_what_is_claimed_of_all_arguments_is_right(first):
     every = [checked(seed) for seed in range(first, first + 4)]

@@ -16,7 +16,7 @@ from ptosim.launch import launch
 from ptosim.machine.storage import argument_dtype
 from tests.support.perturb import Perturbed
 
-pytestmark = pytest.mark.sampled(40)
+pytestmark = pytest.mark.sampled(40, 600)
 
 
 def cases() -> list[tuple[str, str]]:

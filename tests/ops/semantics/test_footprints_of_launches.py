@@ -22,7 +22,7 @@ from ptosim.launch import launch, schedules
 from ptosim.machine.effects.account import DEFINED
 from tests.ops.semantics.test_footprints_of_examples import argument, cases
 
-pytestmark = pytest.mark.sampled(60)
+pytestmark = pytest.mark.sampled(60, 600)
 
 
 Memories = dict[Any, np.ndarray]
