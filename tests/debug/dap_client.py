@@ -48,18 +48,30 @@ def check(message: Message) -> None:
     validator(definition).validate(message)
 
 
+class _Heard(Server):
+    """A server whose listening thread can be waited for."""
+
+    listener: threading.Thread
+
+    def _listen(self) -> None:
+        self.listener = threading.current_thread()
+        super()._listen()
+
+
 class Client:
     """A server in a thread of its own, and the editor's end of it."""
 
     def __init__(self) -> None:
         read, self._requests = os.pipe()
         answers, write = os.pipe()
-        self.server = Server(os.fdopen(read, "rb"), os.fdopen(write, "wb"))
+        self._heard, self._said = os.fdopen(read, "rb"), os.fdopen(write, "wb")
+        self.server = _Heard(self._heard, self._said)
         self.thread = threading.Thread(target=self.server.serve, daemon=True)
         self.thread.start()
         self._stream = os.fdopen(answers, "rb")
         self._inbox: queue.Queue[Message | None] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         self._seq = 0
         self.events: list[Message] = []
 
@@ -125,7 +137,16 @@ class Client:
         self.event("initialized")
 
     def leave(self) -> None:
-        """Disconnect; the server ends."""
+        """Disconnect; the server ends. No thread is left: a process that has others does not fork,
+        and what later tests ask of copies of it would go another way."""
         self.request("disconnect")
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
+        os.close(self._requests)
+        self.server.listener.join(PATIENCE)
+        self._said.close()
+        self._listener.join(PATIENCE)
+        assert not self.server.listener.is_alive()
+        assert not self._listener.is_alive()
+        self._heard.close()
+        self._stream.close()

@@ -9,6 +9,8 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
+from ptosim.ground.processes import can_fork
+from ptosim.tools.search import prove_shared
 from ptosim.tools.search.prove import (
     EQUAL,
     REFUSED,
@@ -198,6 +200,7 @@ def test_a_view_that_is_too_small_for_one_value_is_found():
 
 def test_what_would_take_too_long_is_told():
     """The proof is none, and says how far it came."""
+    assert can_fork(), "a thread of another test is left"
     proof = prove_each(loops(DOUBLED, MOVED), {"n": range(1, 41)}, most=300)
     assert proof.verdict == REFUSED
     assert "of 40 values are left, the first n=" in proof.why
@@ -209,11 +212,22 @@ def test_what_would_take_too_long_is_told():
     "other", [DOUBLED, MOVED, AHEAD, AT_37, loop(LOAD), loop(f"{LOAD}{STORE}")]
 )
 def test_each_value_has_the_verdict_of_its_own_proof(other):
+    assert can_fork(), "a thread of another test is left"
     launch = loops(DOUBLED, other)
     equal, left = _together(launch, [{"n": n} for n in range(34, 40)], False, 1, 10**9)
     assert not left
     own = {k: prove(*launch({"n": n})).is_equal for k, n in enumerate(range(34, 40))}
     assert {k for k, found in own.items() if found} == equal.keys()
+
+
+def test_without_copies_each_value_is_a_proof_of_its_own(monkeypatch):
+    """A process that has other threads does not fork: what is found is the same."""
+    monkeypatch.setattr(prove_shared, "can_fork", lambda: False)
+    proof = prove_each(loops(DOUBLED, MOVED), {"n": range(34, 40)})
+    assert proof.verdict == EQUAL
+    proof = prove_each(loops(DOUBLED, AT_37), {"n": range(34, 40)})
+    assert proof.verdict == UNEQUAL
+    assert "with n=37" in proof.why
 
 
 def test_the_command(tmp_path, cli):
