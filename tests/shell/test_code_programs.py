@@ -10,6 +10,7 @@ import shlex
 import numpy as np
 import pytest
 
+from ptosim.engine.simt import flow
 from ptosim.ground.diagnostics.catalog import catalog, shown_by_programs, without_program
 
 SHOWN = shown_by_programs()
@@ -20,8 +21,11 @@ FEWEST_RIGHT = 493
 
 
 @pytest.fixture
-def found(cli, tmp_path):
+def found(cli, tmp_path, monkeypatch):
     """Returns the codes of errors and warnings, and those of notes, that a command finds in a text."""
+
+    # The operations of threads after which a loop counts as endless: 50,000,000 take half a minute.
+    monkeypatch.setattr(flow, "MAX_EXECUTED", 100_000)
 
     def look(text: str, command: str) -> tuple[set[str], set[str]]:
         words = shlex.split(command)[1:]
