@@ -8,7 +8,8 @@ that are apart are moved in whole pieces, and take longer where their addresses 
 
 from __future__ import annotations
 
-from ptosim.ground.isa.costs import CostRow
+from ptosim.ground.isa.costs import CostRow, lowest_confidence
+from ptosim.ground.records import replace
 from ptosim.time.laws.cost import Cost, Movement, Request, Stage
 from ptosim.time.laws.functions import BLOCK
 from ptosim.time.laws.shapes import TileShape, ViewShape
@@ -40,11 +41,22 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     runs, length = view.runs()
     adds = request.shape.attrs.get("atomicType") == "atomic_add"
     moved = Movement(direction, view.bytes, runs, length, adds)
-    size = round(_in_pieces(row, view) * (1 + adds) * unaligned(row, view.apart(), length))
+    apart = _rows_apart(request, path, row)
+    longer = unaligned(apart, view.apart(), length)
+    size = round(_in_pieces(row, view) * (1 + adds) * longer)
+    if longer > 1:
+        row = replace(row, confidence=lowest_confidence((row.confidence, apart.confidence)))
     tile = request.shape.tile("src") if path.startswith("acc") else None
     if tile is None:
         return _transfer(request, row, size, runs, moved)
     return _transfer(request, row, size, tile.rows, moved, cut=cut_rows(row, tile.cols))
+
+
+def _rows_apart(request: Request, path: str, row: CostRow) -> CostRow:
+    """The row that says how much longer rows take that are not on 512 bytes: the path's own, or
+    what is assumed of those to and from UB."""
+    of_ub = request.table.rows.get("transfer.vec_apart") if path in ("gm_vec", "vec_gm") else None
+    return row if of_ub is None else of_ub
 
 
 def _in_pieces(row: CostRow, view: ViewShape) -> int:
