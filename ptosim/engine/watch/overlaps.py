@@ -1,5 +1,6 @@
-"""Operands of one operation that share bytes: a result in the place of a source that is still read,
-scratch over an operand, scratch of the library over a tile.
+"""What shares bytes and must not. Operands of one operation: a result in the place of a source that
+is still read, scratch over an operand, scratch of the library over a tile. FIFOs of two blocks:
+their slots in global memory.
 
 An element-wise operation may write its result over a source exactly. Where the two meet in part,
 or where the library writes before it has read, what comes out is undefined."""
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.watch.access import Access
+from ptosim.engine.watch.clocks import Agent
+from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.report import Reporter, hidden_note
-from ptosim.engine.watch.shadow import Footprint
+from ptosim.engine.watch.shadow import Entry, Footprint
 from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import REGISTER_BYTES
@@ -21,6 +24,7 @@ from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.effects.account import HIDDEN
 from ptosim.machine.effects.row import access_entry, role_of, uses_scratch, written_name
+from ptosim.machine.effects.strided import Strided
 from ptosim.machine.tile import TileRef
 
 # Whether an operation that works in steps writes bytes that a later step of it still has to read.
@@ -240,3 +244,58 @@ def _made(report: Reporter, print_: Footprint) -> tuple[Label, ...]:
 def _range(print_: Footprint) -> str:
     low, high = print_.span
     return f"{print_.shadow.name} [{low:#x}, {high:#x})"
+
+
+# Slots of FIFOs in global memory: a FIFO orders its two ends, so nothing is noted of their bytes.
+# The FIFO of another block must have other bytes.
+
+Slot = tuple[int, int, int]
+"""The number of a buffer, the first byte and the one after the last."""
+
+
+class Slots:
+    """The slots that pushes took, each with the last push of every block."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._users: dict[Slot, dict[tuple[int, int], Entry]] = {}
+        self._told: set[int] = set()
+
+    def push(self, entry: Entry, agent: Agent, slot: Slot) -> None:
+        """A tile is put into a slot; the first time by a block, its bytes are compared with those
+        of all others."""
+        cluster, users = entry[2].core.cluster, self._users.setdefault(slot, {})
+        block = (cluster.rank, cluster.block)
+        is_new = block not in users
+        users[block] = entry
+        number, low, high = slot
+        for other, by in self._users.items() if is_new else ():
+            if other[0] != number or other[1] >= high or other[2] <= low:
+                continue
+            for whose, earlier in by.items():
+                if whose != block and not _knows(agent, earlier):
+                    self._tell((earlier, other), (entry, slot))
+
+    def _tell(self, *sides: tuple[Entry, Slot]) -> None:
+        """Two blocks push to the same bytes, and nothing orders them."""
+        pair = [self._stored(*side) for side in sides]
+        (first, _), (second, print_) = pair
+        one, two = first[2], second[2]
+        self._marks.met.add((one.core.index, one.inst.pc, two.core.index, two.inst.pc))
+        number = sides[1][1][0]
+        if number not in self._told:  # one finding for all slots: the cause is one
+            self._told.add(number)
+            extent = max(s[1] for _, s in sides), min(s[2] for _, s in sides)
+            self._marks.report.race("write", first, second, print_, extent)
+
+    def _stored(self, entry: Entry, slot: Slot) -> tuple[Entry, Footprint]:
+        """A push as an access of its slot."""
+        core, (number, low, high) = entry[2].core, slot
+        shadow = self._marks.shadow(core, number)
+        print_ = Footprint(shadow, (Strided(low, high - low),), "tile", None)
+        access = Access(core, entry[2].inst, writes=(print_,))
+        return (entry[0], entry[1], access, entry[3]), print_
+
+
+def _knows(agent: Agent, entry: Entry) -> bool:
+    return agent.index == entry[0] or agent.clock.get(entry[0], 0) >= entry[1]
