@@ -179,8 +179,6 @@ class Monitor(Marks):
             commit()
             if self.tainted or self.twins:
                 self.settle(access)
-            if binding.made:
-                self._define_made(binding)
 
         return watched
 
@@ -210,8 +208,6 @@ class Monitor(Marks):
             commit()
             if self.tainted or self.twins:
                 self.settle(access)
-            if binding.made:
-                self._define_made(binding)
 
         return watched
 

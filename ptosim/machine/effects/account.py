@@ -78,6 +78,7 @@ class Bound(Protocol):
     core: Core
     values: Mapping[str, Any]
     touches: Touches | None
+    made: list[tuple[Core, TileRef]]
     beyond: list[Beyond]
     covered: dict[str, Window]
     copied: list[tuple[Touch, Touch]]
@@ -148,8 +149,13 @@ def _of_operands(binding: Bound) -> Effects:
         reach = whole.get("rows", "all") if name == whole.get("of") else ""
         if reach == "window":
             value, reach = _loaded(value, values.get("src")), ""
+        owners = [owner for owner, ref in binding.made if ref is value]
         value = _covered(binding, name, value)
-        reached = reached_by(core, name, value, reach)
+        every = [reached_by(owner, name, value, reach) for owner in owners or (core,)]
+        if owners:  # no memory of this core
+            found.writes += [one for one in every if one is not None]
+            continue
+        (reached,) = every
         if reached is None:
             continue
         one = _element(op, reached, value, values, target)
@@ -160,10 +166,7 @@ def _of_operands(binding: Bound) -> Effects:
         if role is Role.SCRATCH or (is_kept and kept.get("is_whole")):
             _add_scratch(op, reached, target, found)
             continue
-        if role in READ and not (is_kept and name in binding.covered):  # around a window
-            found.reads.append(reached)
-        if role is not Role.IN:
-            found.writes.append(reached)
+        _add_by_role(role, reached, found, is_kept=is_kept and name in binding.covered)
         if name in destroyed:
             found.spoils.append((reached, CLOBBERED))
         if name == tail.get("of"):
@@ -172,6 +175,14 @@ def _of_operands(binding: Bound) -> Effects:
     copied = [source for source, _ in binding.copied if source.operand not in binding.carried]
     found.found += [*binding.found, *copied]
     return found
+
+
+def _add_by_role(role: Role, reached: Reached, found: Effects, *, is_kept: bool) -> None:
+    """What is read, unless it `is_kept` around a window, and what is written."""
+    if role in READ and not is_kept:
+        found.reads.append(reached)
+    if role is not Role.IN:
+        found.writes.append(reached)
 
 
 def _covered(binding: Bound, name: str, value: Any) -> Any:

@@ -397,10 +397,14 @@ class Binding:
         """Say the same, and that nothing else of the two is taken, but of one whose window cuts a
         box."""
         for name in ("src", "dst"):
-            at = places.get(name, (0, 0))
-            if self.tile(name).layout.begins_box(*at):
-                self.covers(name, rows, cols, *at)
+            self.takes(name, rows, cols, places.get(name, (0, 0)))
         self.carries(rows, cols, **places)
+
+    def takes(self, name: str, rows: int, cols: int, at: tuple[int, int] = (0, 0)) -> None:
+        """Say of a tile operand, of whatever core it is, that so many rows and columns are taken
+        from a place on; of a window that cuts a box it is not said."""
+        if self.values[name].layout.begins_box(*at):
+            self.covers(name, rows, cols, *at)
 
     def finds(self, name: str, size: int, lines: tuple[int, int]) -> None:
         """Say that so many bytes from a tile's base on, in each of `lines` (count, distance in

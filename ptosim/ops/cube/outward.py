@@ -243,6 +243,9 @@ def accumulator_to_tile(op: Binding) -> Commit:
     if len(parts) == 1:
         rows, cols = min(rows, parts[0][0].rows), min(cols, parts[0][0].cols)
 
+    op.takes("src", rows, cols)
+    _takes_part(op, parts, (0, 0), (rows, cols))
+
     def move() -> None:
         values = convert(src.read(rows, cols))
         for tile, row_part, col_part in parts:
@@ -262,6 +265,8 @@ def accumulator_window(
     """Convert a window of an accumulator into a window of a tile of L1."""
     _check_mat(op, src, dst)
     convert = stored(op, src, dst.type.dtype)
+    op.takes("src", *size, src_start)
+    op.takes("dst", *size, dst_start)
 
     def move() -> None:
         values = convert(read_window(src, src_start, *size))
@@ -277,6 +282,8 @@ def accumulator_to_ub(
     halves of both."""
     parts = _vector_parts(op, *size)
     convert = stored(op, src, op.values["dst"].type.dtype)
+    op.takes("src", *size, src_start)
+    _takes_part(op, parts, dst_start, size)
 
     def move() -> None:
         values = convert(read_window(src, src_start, *size))
@@ -285,6 +292,13 @@ def accumulator_to_ub(
             write_window(tile, dst_start, part.view(tile.dtype))
 
     return move
+
+
+def _takes_part(op: Binding, parts: list[Part], at: Start, size: Start) -> None:
+    """Say how far the destination is filled: parts are alike on each core."""
+    _, *slices = parts[0]
+    rows, cols = (len(range(n)[part]) for n, part in zip(size, slices, strict=True))
+    op.takes("dst", rows, cols, at)
 
 
 def halves(op: Binding) -> tuple[int, int]:
