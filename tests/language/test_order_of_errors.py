@@ -52,6 +52,11 @@ HINT = ' attributes {pto.auto_sync_tail_hint = "x"}'
     ((SIGNAL, OWN), "PTO2010", {}),
     ((OWN,), "PTO2010", {"function": HINT}),
     ((OWN,), "PTO2010", {"level": 3}),
+    ((PEER, UNREADABLE), MEMBER, {"target": "a5"}),
+    ((PIPE, PEER), "PTO5019", {"target": "a5"}),
+    ((PIPE,), "PTO5011", {"function": HINT}),
+    ((SIGNAL,), "PTO5010", {"function": HINT}),
+    ((PEER,), "PTO5019", {"target": "a5", "function": HINT}),
 ])  # fmt: skip
 def test_the_first_of_two_errors(lines, first, choices):
     found = [d for d in refusals(*lines, **choices) if d.is_error]

@@ -287,6 +287,7 @@ class WordRule:
     text: str
     folded: bool = False
     enum: str = ""  # the words are members of this enum, not texts
+    late: bool = False  # asked where flags are inserted, after pipes and their peers
 
     def holds(self, word: str) -> bool:
         """True if the word is one of them."""
@@ -323,6 +324,7 @@ def unit_rules(date: str) -> UnitRules:
                 row["text"],
                 row.get("folded", False),
                 row.get("enum", ""),
+                row.get("late", False),
             )
             for row in rows("words")
         ),

@@ -23,7 +23,7 @@ def attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         if not op.attrs:
             continue
         for rule in rules.words:
-            if rule.where in op.traits and rule.attribute in op.attrs:
+            if not rule.late:
                 yield from _word(op, rule, source)
         for name in rules.reserved.keys() & op.attrs.keys():
             yield finding(
@@ -34,7 +34,17 @@ def attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             )
 
 
+def late_attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report attributes whose text is none of their words, of those that are read after pipes."""
+    rules = [rule for rule in unit_rules(resolved.date).words if rule.late]
+    for op in resolved.ops:
+        for rule in rules if op.attrs else ():
+            yield from _word(op, rule, resolved.module.source)
+
+
 def _word(op: Operation, rule: WordRule, source: Source) -> Iterator[Diagnostic]:
+    if rule.where not in op.traits or rule.attribute not in op.attrs:
+        return
     word = _written_word(op, rule)
     if word is not None and rule.holds(word):
         return
