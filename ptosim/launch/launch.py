@@ -90,9 +90,10 @@ class Launch:
         self.machine = Machine(machine_of(self.front.chip), has_values=extent.depth is Depth.VALUES)
         self._binding, self._clusters = extent.binding, clusters
         if options.peer is not None:
-            from ptosim.launch.peers import stub_of  # most launches are whole
+            from ptosim.launch import peers  # most launches are whole
 
-            self.machine.stub = stub_of(prepared, options)
+            self.machine.returned = peers.returned(prepared, options)
+            self.machine.stub = peers.stub_of(prepared, options)
         self._check_blocks()
         self.program = Decoder(
             self.resolved, prepared.placement, self.machine, self.profile, self._warn, self.sink,

@@ -65,9 +65,9 @@ class RunOptions:
     sizes: Mapping[str, Needed] = field(default_factory=dict)
     """What is known of arrays that are left out and that no view sizes."""
     peer: str | None = None
-    """`stub`: something stands for the other half of a pair of kernels."""
+    """`stub`: something stands for the other half of a pair, and for functions without a body."""
     popped: Mapping[str, Any] = field(default_factory=dict)
-    """What a stub pushes, by the name of the tile that is popped."""
+    """What a stub pushes, by the name of the tile that is popped, and what a function returns."""
 
     def __post_init__(self) -> None:
         for name, value, allowed in (

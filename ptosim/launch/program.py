@@ -233,13 +233,13 @@ class LoadedProgram(Shown):
             return self._in_orders(entry, given, options, observers, schedules)
 
     def _of_stub(self, entry: str, args: Args) -> tuple[Args, dict[str, Any]]:
-        """The arguments apart from what a stub pushes: arrays by the names of popped tiles. Raises
+        """The arguments apart from what a stub pushes or returns, by names of tiles and functions. Raises
         UsageError for an entry that is no half of a pair."""
-        from ptosim.launch.peers import names_of_pops
+        from ptosim.launch.peers import names_given
 
         resolved = self.front.resolved
         launched = peer_functions(resolved, resolved.functions[entry])
-        names = names_of_pops(resolved, launched)
+        names = names_given(resolved, launched)
         if not isinstance(args, Mapping):
             return args, {}
         popped = {n: a for n, a in args.items() if n in names}

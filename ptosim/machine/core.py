@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -153,6 +153,8 @@ class Machine:
     # What stands for the other half of a pair that is not launched: it gives every signal and slot
     # at once; the function makes the number-th tile of a name, a shape and a type that it pushes.
     stub: Callable[[str, int, tuple[int, int], Any], np.ndarray] | None = None
+    # What functions without a body return, by their names, where something stands for them.
+    returned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def mates(self, core: Core, kind: str) -> list[Core]:
         """Return the cores of a kind in the cluster of a core, by number."""

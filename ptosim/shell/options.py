@@ -241,7 +241,8 @@ LAUNCH = (
     option(
         "--peer", metavar="stub|FILE#NAME",
         help="the other half of a pair of kernels that is not in the file: a stub, which takes and "
-        "gives every tile and signal at once (`--arg TILE=SPEC`: what it pushes), or a function of "
+        "gives every tile and signal at once (`--arg TILE=SPEC`: what it pushes) and stands for "
+        "functions without a body (`--arg NAME=VALUE`: what they return), or a function of "
         "another file",
     ),
 )  # fmt: skip

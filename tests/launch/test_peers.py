@@ -128,6 +128,34 @@ def test_an_array_that_is_no_number_of_tiles_is_told(tmp_path, cli):
     assert cli("run", str(path), *words, "--arg", "t=zeros:f32:1024").code == 2
 
 
+DECLARED = """module attributes {pto.target_arch = "a3"} {
+  func.func private @helper(!pto.ptr<i32>) -> i32
+  func.func private @two() -> (i32, f32)
+  func.func @k(%y: !pto.ptr<i32>) attributes {pto.entry} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %a = func.call @helper(%y) : (!pto.ptr<i32>) -> i32
+    %b:2 = func.call @two() : () -> (i32, f32)
+    pto.store_scalar %a, %y[%c0] : !pto.ptr<i32>, i32
+    pto.store_scalar %b#0, %y[%c1] : !pto.ptr<i32>, i32
+    return
+  }
+}
+"""
+
+
+def test_a_function_without_a_body_returns_what_the_caller_says_or_zeros():
+    program = ptosim.load(DECLARED)
+    args = {"y": np.full(2, -1, np.int32)}
+    with pytest.raises(ptosim.UnsupportedError, match="`@helper` is only declared"):
+        program.run(args)
+    for given, expected in (({}, [0, 0]), ({"helper": 7, "two.0": -2}, [7, -2])):
+        result = program.run({**args, **given}, peer="stub")
+        assert result.outputs["y"].tolist() == expected
+    with pytest.raises(ptosim.UsageError, match="argument `helper` is an integer i32"):
+        program.run({**args, "helper": 1.5}, peer="stub")
+
+
 def test_a_function_is_chosen_after_the_name_of_its_file(tmp_path, cli):
     """`FILE#name`: the entry, where the file is one program."""
     path = tmp_path / "two.pto"
