@@ -233,7 +233,7 @@ class LoadedProgram(Shown):
             return self._in_orders(entry, given, options, observers, schedules)
 
     def _of_stub(self, entry: str, args: Args) -> tuple[Args, dict[str, Any]]:
-        """The arguments apart from what a stub pushes or returns, by names of tiles and functions. Raises
+        """The arguments apart from what a stub pushes or returns, by tiles and functions. Raises
         UsageError for an entry that is no half of a pair."""
         from ptosim.launch.peers import names_given
 
