@@ -10,7 +10,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Clause, Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
-from ptosim.machine.core import FIRST_SLOT
+from ptosim.machine.core import FIRST_SLOT, Machine
 from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.scalar.tensors import constant_array
 
@@ -20,6 +20,7 @@ class Stream(Protocol):
     flow and launches."""
 
     resolved: ResolvedModule
+    machine: Machine
     profile: Profile
     insts: list[Inst]
     slots: Slots
