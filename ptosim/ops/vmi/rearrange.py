@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers.integers import unsigned
@@ -73,15 +74,15 @@ def lanes_by_index(ctx: LogicalContext) -> Run:
 @logical("shuffle")
 def shuffle(ctx: LogicalContext) -> Run:
     """Lane i is lane indices[i] of src, by the text."""
-    indices = np.array([int(i) for i in _numbers(ctx)])
+    indices = np.array(indices_of(ctx.op))
     return ctx.computed(lambda values: values[..., indices], "src", many=True)
 
 
-def _numbers(ctx: LogicalContext) -> list[int]:
-    value = ctx.attr("indices")
+def indices_of(op: Operation) -> list[int]:
+    """Return the lanes that a shuffle takes, in their order."""
+    value, attr = op.attributes.get("indices"), op.attrs.get("indices")
     if isinstance(value, list | tuple):
         return [int(getattr(v, "value", v)) for v in value]
-    attr = ctx.op.attrs.get("indices")
     text = str(value if attr is None else getattr(attr.atom, "value", attr.atom))
     body = text.partition(":")[2] if ":" in text else text
     return [int(w) for w in body.replace(",", " ").replace(">", " ").replace("]", " ").split()]

@@ -6,6 +6,8 @@ logical lanes and no more."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ptosim.ground.diagnostics.model import UnsupportedError
@@ -157,7 +159,17 @@ def test_what_the_assembler_cannot_lower_has_no_registers(name: str) -> None:
 
 
 MASK = mask(256)
-V = vreg(256, "f32")
+V, W = vreg(256, "f32"), vreg(64, "f32")
+MEMREF = "memref<128xf32, #pto.address_space<vec>>"
+
+
+def shuffled(name: str, order: Sequence[int]) -> str:
+    return (
+        f'%{name} = "pto.vmi.shuffle"(%p) {{indices = array<i64: {", ".join(map(str, order))}>}} : '
+        f"({vreg(128, 'f32')}) -> {vreg(len(order), 'f32')}"
+    )
+
+
 FLOW = {
     "a loop carries a vector and a mask": f"""
       {load("p", 256, "f32")}
@@ -272,12 +284,38 @@ FLOW = {
       {store("c", 256, "f32", "%c512")}
       {store("d", 256, "f32", "%c1024")}
       {store("e", 256, "f32", "%c2048")}""",
+    "lanes that are squeezed, spread and shuffled": f"""
+      {load("p", 128, "f32")}
+      {load("q", 64, "f32", "b")}
+      {load("h", 128, "f16", "b")}
+      %m = pto.vmi.create_group_mask %c5 {{num_groups = 8, group_size = 8}} : index -> {mask(64)}
+      {first(128, 77, "k")}
+      %e = pto.vmi.expand_load %a_f32[%c3], %m, %q : {pointer("f32")}, {mask(64)}, {W} -> {W}
+      {store("e", 64, "f32")}
+      pto.vmi.compress_store %q, %o_f32[%c101], %m : {W}, {pointer("f32")}, {mask(64)}
+      pto.vmi.compress_store %h, %o_f16[%c403], %k : {vreg(128, "f16")}, {pointer("f16")}, {mask(128)}
+      {shuffled("s", [*range(64, 128), *range(64)])}
+      {shuffled("t", [64] * 64)}
+      {shuffled("u", range(67, 90))}
+      {shuffled("v", range(63, 3, -3))}
+      {store("s", 128, "f32", "%c512")}
+      {store("t", 64, "f32", "%c1024")}
+      {store("u", 23, "f32", "%c1280")}
+      {store("v", 20, "f32", "%c1536")}""",
+    "indices after the lanes, a memref": f"""
+      {load("p", 64, "i8")}
+      {load("q", 64, "i8", "b")}
+      %r = pto.vmi.vselr %p, %q : {vreg(64, "i8")}, {vreg(64, "i8")} -> {vreg(64, "i8")}
+      {store("r", 64, "i8")}
+      %f = builtin.unrealized_conversion_cast %a_f32 : {pointer("f32")} to {MEMREF}
+      %x = pto.vmi.vload %f[%c64] : {MEMREF} -> {W}
+      {store("x", 64, "f32", "%c64")}""",
 }
 
 
 @pytest.mark.parametrize("name", FLOW)
 def test_programs_give_the_same_bytes(name: str) -> None:
-    text = module(FLOW[name], ["f32", "f16", "i32"])
+    text = module(FLOW[name], ["f32", "f16", "i32", "i8"])
     assert run(expanded(text), "f32") == run(text, "f32")
 
 

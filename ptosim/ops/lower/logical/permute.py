@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, deinterleaved, register_lanes
 from ptosim.ops.lower.logical import names
-from ptosim.ops.lower.logical.emitter import refuse, vector_type
+from ptosim.ops.lower.logical.emitter import bits_of, refuse, vector_type
 from ptosim.ops.lower.logical.lowering import Lowering, lowers
 from ptosim.ops.lower.logical.masks import exact
-from ptosim.ops.lower.logical.values import Held, in_layout, pair
+from ptosim.ops.lower.logical.physical import Register
+from ptosim.ops.lower.logical.rows import Place
+from ptosim.ops.lower.logical.values import Held, in_layout, pair, ramp_from
+from ptosim.ops.vmi.rearrange import indices_of
 
 
 def _size(op: Operation) -> tuple[int, int, int, str]:
@@ -49,9 +54,11 @@ def pick(op: Operation, low: Lowering) -> None:
     lanes, _, _, elem = _size(op)
     if lanes not in {8: (64, 128, 256), 16: (64, 128), 32: (64,)}[2048 // _size(op)[2]]:
         raise refuse("vselr supports only 64, 128, 256 lanes of 8, 64, 128 of 16, 64 of 32 bits")
-    if lanes != _size(op)[2]:
-        raise refuse("vselr supports only full registers here: indices beyond the lanes differ")
     source = low.at(names.vector(op, "src"), CONTIGUOUS)[0]
+    if lanes != _size(op)[2]:  # an index may name what the register has after the lanes
+        zero = low.out.everywhere("0.000000e+00" if "f" in elem else 0, elem)
+        inside = low.out.first(lanes, names.bits_of(names.vector(op, "src")))
+        source = low.out.one("vsel", [source, zero, inside], vector_type(elem))
     index = low.at(names.vector(op, "indices"), CONTIGUOUS)[0]
     made = low.out.one("vselr", [source, index], vector_type(elem))
     low.define(names.result(op), CONTIGUOUS, [made])
@@ -69,10 +76,89 @@ def squeeze(op: Operation, low: Lowering) -> None:
         source = low.at(names.vector(op, "src"), CONTIGUOUS)[0]
         made = low.out.one("vsqz", [source, mask], vector_type(elem))
     else:
-        signed = f"si{bits}"
-        source = low.out.view(low.out.everywhere(0, f"i{bits}"), signed)
-        made = low.out.one("vusqz", [source, mask], vector_type(signed))
+        made = _active_before(low, mask, bits)
     low.define(result, CONTIGUOUS, [low.out.view(made, elem)])
+
+
+def _active_before(low: Lowering, mask: Register, bits: int) -> Register:
+    signed = f"si{bits}"
+    source = low.out.view(low.out.everywhere(0, f"i{bits}"), signed)
+    return low.out.one("vusqz", [source, mask], vector_type(signed))
+
+
+@lowers("expand_load")
+def expand_load(op: Operation, low: Lowering) -> None:
+    """Consecutive elements in the active lanes: each gathers the one of the number of active lanes
+    before it."""
+    result = names.result(op)
+    lanes, bits, elem = names.lanes_of(result), names.bits_of(result), names.elem_of(result)
+    if (lanes, bits) != (64, 32):
+        raise refuse("one register of 32-bit lanes, unless all lanes are active")
+    mask = exact(low.out, low.mask(op), lanes, CONTIGUOUS, bits)[0]
+    index = low.out.view(_active_before(low, mask, bits), "i32")
+    type_, place = vector_type(elem), Place(op, low)
+    found = low.out.one("vgather2", [place.moved(), index, mask], type_)
+    rest = low.at(names.vector(op, "passthru"), CONTIGUOUS)[0]
+    low.define(result, CONTIGUOUS, [low.out.one("vsel", [found, rest, mask], type_)])
+
+
+@lowers("compress_store")
+def compress_store(op: Operation, low: Lowering) -> None:
+    """The active lanes one after the other: a stream that squeezed lanes are appended to."""
+    value = names.vector(op, "value")
+    lanes, bits = names.lanes_of(value), names.bits_of(value)
+    if lanes != register_lanes(bits):
+        raise refuse("multi-chunk, or padding mask lanes: exactly one full register")
+    mask = exact(low.out, low.mask(op), lanes, CONTIGUOUS, bits)[0]
+    source, start = low.at(value, CONTIGUOUS)[0], Place(op, low).moved()
+    low.out.emit("sprclr", ['"AR"'])
+    squeezed = low.out.one("vsqz", [source, mask], source.type)
+    empty = low.out.one("init_align", [], "!pto.align")
+    items = [empty, squeezed, start, '"POST_UPDATE"']
+    low.out.emit("vstar", [low.out.one("vstur", items, "!pto.align"), start])
+
+
+@lowers("shuffle")
+def shuffle(op: Operation, low: Lowering) -> None:
+    """Lanes in an order that the text fixes: registers as they are, one lane everywhere, or lanes
+    at equal distances of one register."""
+    source, result = names.vector(op, "src"), names.result(op)
+    elem, bits, order = names.elem_of(source), names.bits_of(source), indices_of(op)
+    size, registers = register_lanes(bits), low.at(source, CONTIGUOUS)
+    low.define(
+        result,
+        CONTIGUOUS,
+        [
+            _ordered(low, order[at : at + size], registers, elem)
+            for at in range(0, len(order), size)
+        ],
+    )
+
+
+def _ordered(low: Lowering, order: list[int], registers: list[Register], elem: str) -> Register:
+    bits = bits_of(elem)
+    where, start = divmod(order[0], register_lanes(bits))
+    steps = {b - a for a, b in pairwise(order)}
+    if steps <= {1} and start == 0:
+        return registers[where]
+    if len({lane // register_lanes(bits) for lane in order}) > 1 or len(steps) > 1:
+        raise refuse("only registers as they are, one lane everywhere, or a ramp of one register")
+    if steps <= {0} and start == 0:
+        items = [registers[where], low.out.every(bits), {"position": '"LOWEST"'}]
+        return low.out.one("vdup", items, vector_type(elem))
+    step = min(steps, default=0)
+    if step == 1:
+        index = ramp_from(low.out, f"ui{bits}", start)
+    elif step == 0:
+        index = low.out.view(low.out.everywhere(start, f"i{bits}"), f"ui{bits}")
+    elif bits > 8:
+        by, every = low.out.constant(step, f"i{bits}"), low.out.every(bits)
+        plain = low.out.one("vmuls", [low.out.ramp(f"i{bits}"), by, every], vector_type(f"i{bits}"))
+        first = low.out.constant(start, f"i{bits}")
+        index = low.out.view(low.out.one("vadds", [plain, first, every], plain.type), f"ui{bits}")
+    else:
+        raise refuse("a ramp of bytes of another step than 1")
+    return low.out.one("vselr", [registers[where], index], vector_type(elem))
 
 
 @lowers("vdhist", "vchist")

@@ -29,11 +29,13 @@ class Place:
 
     def __init__(self, op: Operation, low: Lowering) -> None:
         self.out: Emitter = low.out
+        self.elem = names.pointer_elem(op)
         self.pointer = low.number(op, "base")
         if "memref" in self.pointer.type:
-            raise refuse("a memref is not a pointer")
+            to = f"!pto.ptr<{self.elem}, ub>"
+            cast = "builtin.unrealized_conversion_cast"
+            self.pointer = low.out.scalar(cast, (self.pointer,), self.pointer.type, to)
         self.offset = low.number(op, "offset")
-        self.elem = names.pointer_elem(op)
 
     def at(self, more: int | Register) -> Register:
         """Return an offset further on."""
