@@ -12,6 +12,7 @@ import ptosim
 from ptosim.ground.isa.data import programs_directory
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
+from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.launch.description import sidecar_of
 from ptosim.tools.search.prove import prove
 from ptosim.tools.search.rewrite import (
@@ -170,3 +171,49 @@ def test_what_wins_nothing_stays() -> None:
     path = PROGRAMS / "model" / "rmsnorm_bf16.pto"
     with pytest.raises(NotApplicable, match="win nothing"):
         double_buffer(Source(str(path), path.read_text()), FrontOptions("a2a3"), sidecar_of(path))
+
+
+@pytest.mark.slow
+def test_flags_planned_anew_stay_within_the_cores_of_a_section() -> None:
+    """The cube core and its two vector cores wait for each other by signals alone: flags are between
+    pipes of one core, and each section has its own."""
+    path = PROGRAMS / "micro" / "flash_attention.pto"
+    program = ptosim.load(path, target="a5")
+    launch = launch_of(path)
+    planned = applied(program, REWRITES["flags and event ids planned anew"], launch)
+    results = [each.run(launch.args) for each in (program, planned)]
+    assert [r.findings for r in results] == [[], []]
+    assert len({r.outputs["o"].tobytes() for r in results}) == 1
+
+
+def test_an_event_id_is_taken_again_after_its_wait() -> None:
+    """Twelve rows are loaded before the first is added: of their flags eight have an id each, for
+    the others a barrier is enough. No flag is set while it is set."""
+    count = 12
+    view, part, tile = (
+        "!pto.tensor_view<12x64xf32>", "!pto.partition_tensor_view<1x64xf32>",
+        "!pto.tile_buf<vec, 1x64xf32>",
+    )  # fmt: skip
+    lines = [f"%c{n} = arith.constant {n} : index" for n in {*range(count), 12, 64}]
+    for v in "xy":
+        lines.append(
+            f"%v{v} = pto.make_tensor_view %{v}, shape = [%c12, %c64], strides = [%c64, %c1] : {view}"
+        )
+        lines += [
+            f"%{v}{n} = pto.partition_view %v{v}, offsets = [%c{n}, %c0], sizes = [%c1, %c64]"
+            f" : {view} -> {part}"
+            for n in range(count)
+        ]
+    lines += [f"%t{n} = pto.alloc_tile : {tile}" for n in range(count)]
+    lines += [f"pto.tload ins(%x{n} : {part}) outs(%t{n} : {tile})" for n in range(count)]
+    for n in range(count):
+        lines.append(f"pto.tadd ins(%t{n}, %t{n} : {tile}, {tile}) outs(%t{n} : {tile})")
+        lines.append(f"pto.tstore ins(%t{n} : {tile}) outs(%y{n} : {part})")
+    text = "\n".join(
+        ["func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {", *lines, "return", "}"]
+    )
+    text, _ = rewritten(Source("k.pto", text), FrontOptions("a5"), plan=False, insert_sync=True)
+    x = np.arange(12 * 64, dtype=np.float32)
+    result = ptosim.load(text, target="a5").run({"x": x, "y": np.zeros_like(x)})
+    assert result.findings == []
+    assert np.array_equal(result.outputs["y"], 2 * x)

@@ -6,11 +6,13 @@ where an earlier flag orders the two already. A signal to other cores tells that
 is done, so its pipe waits for every other one with work. A dependence on something inside a loop or
 branch is one on the loop or branch itself, so that every flag is set and waited for equally often.
 Dependences from one iteration to the next set the flag once before the loop and wait once after
-it. Every function ends with a barrier of all pipes."""
+it. A section is for the cores of one kind, and those of another have flags of their own: each kind
+is planned for itself, and a flag outside of the sections is written in one of its kind. Every
+function ends with a barrier of all pipes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ptosim.ground.ir.core import Block, Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -148,14 +150,25 @@ def _step_pipe(op: Operation, name: str, role: Role, usual: str) -> str:
 @dataclass(slots=True, eq=False)
 class Flag:
     """A flag from the end of one operation to the begin of another. `loop` is the loop around both
-    for a dependence between iterations."""
+    for a dependence between iterations; `side` the kind of core, where there are sections."""
 
     source: str
     target: str
     first: Operation
     second: Operation
     loop: Operation | None = None
+    side: str | None = None
     number: int | None = None
+
+    @property
+    def begin(self) -> int:
+        """Where in the text it is set first; before the waits at this place for a loop's."""
+        return self.first.end if self.loop is None else self.loop.start - 1
+
+    @property
+    def end(self) -> int:
+        """Where in the text it is waited for last; after what is set at this place for a loop's."""
+        return self.second.start if self.loop is None else self.loop.end + 1
 
 
 @dataclass(slots=True)
@@ -191,15 +204,18 @@ class Planner:
         self.accesses = accesses
         self.ordered = {"V"} if target == "a2a3" else set()
         self.plan = Plan()
-        self._inside: dict[Operation, list[Touch]] = {}
+        self.side: str | None = None
+        self._inside: dict[tuple[Operation, str | None], list[Touch]] = {}
 
     def function(self, ops: Sequence[Operation], blocks: Sequence[Block] = ()) -> None:
         """Plan the body of a function. Between several blocks everything is done: nobody knows
         which comes before which."""
-        if not blocks:
-            self._block(ops, None)
-        for block in blocks:
-            self._block(block.run, None)
+        runs = [block.run for block in blocks] or [ops]
+        sections = (o for run in runs for op in run for o in op.walk() if o.has("section"))
+        sides = {o.definition.side for o in sections if o.definition is not None}
+        for self.side in sorted(sides, key=str) or [None]:
+            for run in runs:
+                self._block(run, None)
         for block in blocks if len(blocks) > 1 else ():
             self.plan.walls_before.extend(block.ops[-1:])
         last = ops[-1] if ops else None
@@ -211,6 +227,7 @@ class Planner:
     # -- blocks -----------------------------------------------------------------------------------
 
     def _block(self, ops: Sequence[Operation], loop: Operation | None) -> None:
+        ops = list(self._on_this_side(ops))
         items = [i for i in map(self._item, ops) if i.touches or i.is_wall or i.signals]
         scan = _Scan(self, loop)
         for index, item in enumerate(items):
@@ -220,6 +237,15 @@ class Planner:
                 scan.step(len(items) + index, item, first=False)
         for op in ops:
             self._regions(op)
+
+    def _on_this_side(self, ops: Sequence[Operation]) -> Iterator[Operation]:
+        """Operations of a block, in place of a section what is in it: nothing where it is for
+        cores of another kind."""
+        for op in ops:
+            if not op.has("section"):
+                yield op
+            elif op.definition is not None and op.definition.side == self.side:
+                yield from (inner for r in op.regions for block in r.blocks for inner in block.run)
 
     def _regions(self, op: Operation) -> None:
         if op.has("simt_region"):
@@ -240,19 +266,19 @@ class Planner:
         if op.has("cross_core") and op.has("signals"):
             yield pipe_of(op, self.accesses.target)
         for block in (block for region in op.regions for block in region.blocks):
-            for inner in block.ops:
+            for inner in self._on_this_side(block.ops):
                 yield from self._signals(inner)
 
     def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
-        found = self._inside.get(op)
+        found = self._inside.get((op, self.side))
         if found is None:
             found = list(self.accesses.of(op, in_region=in_region))
             in_region = in_region or op.has("vector_region") or op.has("simt_region")
             blocks = (block for region in op.regions for block in region.blocks)
-            for inner in (inner for block in blocks for inner in block.ops):
+            for inner in (i for block in blocks for i in self._on_this_side(block.ops)):
                 touches = self._all_touches(inner, in_region=in_region)
                 found.extend(t for t in touches if t not in found)
-            self._inside[op] = found
+            self._inside[op, self.side] = found
         return found
 
 
@@ -340,7 +366,8 @@ class _Scan:
 
     def _flag(self, source: str, target: str, at: int, item: _Item, first: bool) -> None:
         between = not first and at < self.count
-        flag = Flag(source, target, self.history[at][0].op, item.op, self.loop if between else None)
+        loop, side = self.loop if between else None, self.planner.side
+        flag = Flag(source, target, self.history[at][0].op, item.op, loop, side)
         self.planner.plan.flags.append(flag)
         if not between:
             self.forward.setdefault(item.op, []).append(flag)
@@ -380,22 +407,34 @@ def _depends(earlier: Touch, later: Touch, same_pipe: bool) -> bool:
 
 
 def number(plan: Plan, event_ids: int) -> None:
-    """Give every flag one of the `event_ids` of its two pipes: one of its own to each dependence
-    between iterations, the rest in turn. Where ids run out, a barrier of all pipes takes the place
-    of the flag."""
-    pairs = sorted({(f.source, f.target) for f in plan.flags})
+    """Give every flag one of the `event_ids` of its two pipes that no other one has from where it is
+    set to where it is waited for: dependences between iterations from the last one on, the rest in
+    turn. Where all are taken, a barrier of all pipes takes the place of the flag."""
     kept: list[Flag] = []
-    for pair in pairs:
+    for pair in sorted({(f.source, f.target) for f in plan.flags}):
         flags = [f for f in plan.flags if (f.source, f.target) == pair]
         carried = [f for f in flags if f.loop is not None]
         straight = [f for f in flags if f.loop is None]
         room = event_ids - (1 if straight else 0)
-        for count, flag in enumerate(carried[:room]):
-            flag.number = event_ids - 1 - count
-        for flag in carried[room:]:
-            plan.walls_before.append(flag.second)
+        numbered: list[Flag] = []
+        for flag in carried:
+            _numbered(flag, numbered, range(event_ids - 1, event_ids - 1 - room, -1))
         free = event_ids - min(len(carried), room)
         for count, flag in enumerate(straight):
-            flag.number = count % free
-        kept += [*carried[:room], *straight]
+            turn = [(count + k) % free for k in range(free)]
+            _numbered(flag, numbered, [*turn, *range(free, event_ids)])
+        plan.walls_before += [f.second for f in flags if f.number is None]
+        kept += numbered
     plan.flags = kept
+
+
+def _numbered(flag: Flag, others: list[Flag], numbers: Iterable[int]) -> None:
+    """Give a flag the first of some numbers that is free, and put it to the others."""
+    taken = {
+        o.number
+        for o in others
+        if o.begin < flag.end and flag.begin < o.end and (o.side == flag.side)
+    }
+    flag.number = next((n for n in numbers if n not in taken), None)
+    if flag.number is not None:
+        others.append(flag)

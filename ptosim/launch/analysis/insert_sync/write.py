@@ -10,6 +10,7 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MultiTileType, TileType
 from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder
@@ -19,7 +20,7 @@ from ptosim.language.place.planner import Placed, Placement, called_functions, p
 from ptosim.language.place.sides import SIMT_ENTRY
 from ptosim.language.rewrite.edits import Edit, after, before, edited, indent_of
 from ptosim.language.verify.verbs import HELPER
-from ptosim.launch.analysis.insert_sync.planner import Accesses, Plan, Planner, number
+from ptosim.launch.analysis.insert_sync.planner import Accesses, Flag, Plan, Planner, number
 
 
 def rewritten(
@@ -76,26 +77,36 @@ def _synchronise(front: Front, function: Function, edits: list[Edit], sink: Sink
             help="remove it all to have it inserted",
         )
         return
-    edits += _write_plan(plan_of(front, function), front.source.text)
+    edits += _write_plan(plan_of(front, function), front.source.text, function)
 
 
-def _write_plan(plan: Plan, text: str) -> Iterator[Edit]:
+def _write_plan(plan: Plan, text: str, function: Function) -> Iterator[Edit]:
     b = Builder()
-    for op in plan.walls_after:
+    for op in dict.fromkeys(plan.walls_after):
         yield after(text, op, [b.barrier("ALL")])
     for flag in plan.flags:
-        assert flag.number is not None, "the plan is numbered"
-        pipes = flag.source, flag.target, flag.number
-        give, take = b.flag("set", *pipes), b.flag("wait", *pipes)
-        yield after(text, flag.first, [give])
+        yield after(text, flag.first, [_written(flag, "set", flag.first, function)])
         if flag.loop is not None:
-            yield before(text, flag.loop, [give])
-            yield after(text, flag.loop, [take])
-        yield before(text, flag.second, [take])
-    for op, pipe in plan.barriers:
+            yield before(text, flag.loop, [_written(flag, "set", flag.loop, function)])
+            yield after(text, flag.loop, [_written(flag, "wait", flag.loop, function)])
+        yield before(text, flag.second, [_written(flag, "wait", flag.second, function)])
+    for op, pipe in dict.fromkeys(plan.barriers):
         yield before(text, op, [b.barrier(pipe)])
     for op in dict.fromkeys(plan.walls_before):
         yield before(text, op, [b.barrier("ALL")])
+
+
+def _written(flag: Flag, word: str, beside: Operation, function: Function) -> Operation:
+    """The set or the wait of a flag: beside what no section is around, in one of its kind. Sections
+    that are inferred are no text."""
+    assert flag.number is not None, "the plan is numbered"
+    b = Builder()
+    if flag.side is None or function.inferred or beside.inside("section") is not None:
+        return b.flag(word, flag.source, flag.target, flag.number)
+    rows = (row for row in isa().having("section") if row.side == flag.side)
+    with b.scope(next(rows).name):
+        b.flag(word, flag.source, flag.target, flag.number)
+    return b.ops[0]
 
 
 # -- addresses ------------------------------------------------------------------------------------
