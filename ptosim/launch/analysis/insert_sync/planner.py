@@ -407,9 +407,9 @@ def _depends(earlier: Touch, later: Touch, same_pipe: bool) -> bool:
 
 
 def number(plan: Plan, event_ids: int) -> None:
-    """Give every flag one of the `event_ids` of its two pipes that no other one has from where it is
-    set to where it is waited for: dependences between iterations from the last one on, the rest in
-    turn. Where all are taken, a barrier of all pipes takes the place of the flag."""
+    """Give every flag one of the `event_ids` of its two pipes that no other one has from where it
+    is set to where it is waited for: dependences between iterations from the last one on, the rest
+    in turn. Where all are taken, a barrier of all pipes takes the place of the flag."""
     kept: list[Flag] = []
     for pair in sorted({(f.source, f.target) for f in plan.flags}):
         flags = [f for f in plan.flags if (f.source, f.target) == pair]
