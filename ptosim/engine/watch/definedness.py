@@ -24,7 +24,7 @@ from ptosim.machine.effects.account import DEFINED, TAINTED, UNDEFINED
 from ptosim.machine.effects.ranges import EMPTY, intervals
 from ptosim.machine.effects.row import written_name
 from ptosim.machine.effects.strided import MAX_RUNS, Touch, runs_of
-from ptosim.machine.tile import TileRef
+from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import Pointer
 from ptosim.ops.base.binding import Binding
 
@@ -394,9 +394,10 @@ def _reached(touch: Touch) -> np.ndarray:
 
 
 class Pushed(NamedTuple):
-    """A push of bytes without a value: their state, how they came there, the first of them, who
-    pushed which tile."""
+    """A push of elements without a value: which ones, the state of the first of them and how it
+    came there, who pushed which tile."""
 
+    lost: np.ndarray
     state: int
     trail: Trail
     atom: Atom
@@ -405,44 +406,71 @@ class Pushed(NamedTuple):
 
 
 class Passed:
-    """What is in the slots of FIFOs, by what orders a pop after its push: None is a tile with
-    values. A tile that has none in part has none."""
+    """What is in the entries of FIFOs, by what orders a pop after its push: the shape of a tile
+    with values, or the push of one that has none in part."""
 
     def __init__(self) -> None:
-        self._slots: dict[Hashable, deque[Pushed | None]] = {}
+        self._slots: dict[Hashable, deque[Pushed | tuple[int, ...]]] = {}
         self._popped: set[Hashable] = set()
 
-    def push(self, keys: Iterable[Hashable], entry: Entry, is_stale: Foreign) -> None:
-        """A tile goes into the slot of each vector core that takes part."""
-        found, (core, op) = None, (entry[2].core, entry[2].inst.op)
-        for print_ in entry[2].found:
-            for lost in print_.atoms():
-                is_old = is_stale(core, lost, print_)
-                if found is None and (is_old or lost.defined != DEFINED):
-                    way = trail_of(lost, print_, is_stale=is_old)
-                    way = way.longer("pushed", op, written_name(op, print_.name))
-                    state = STALE if is_old else lost.defined
-                    found = Pushed(state, way, lost, entry, print_)
-        for key in keys:
-            self._slots.setdefault(key, deque()).append(found)
+    def push(self, binding: Binding, entry: Entry, is_stale: Foreign) -> None:
+        """A tile goes into the entry of each vector core that takes part."""
+        ref = binding.pushed
+        found: Pushed | None = None
+        for print_ in entry[2].found if ref is not None else ():
+            found = found or _pushed(ref, entry, print_, is_stale)
+        shape = (ref.v_row, ref.v_col) if ref is not None else ()
+        for key in binding.signals:
+            self._slots.setdefault(key, deque()).append(found or shape)
 
-    def pop(self, keys: Iterable[Hashable]) -> Pushed | None:
-        """The oldest tile is taken: return who pushed bytes without a value."""
-        found = None
-        for key in keys:
+    def pop(self, binding: Binding) -> tuple[Pushed | None, np.ndarray | None]:
+        """The oldest tile is taken: return who pushed elements without a value, and which of its
+        own these are."""
+        taken = []
+        for key in binding.awaits:
             self._popped.add(key)
             slots = self._slots.get(key)
             if slots:
-                found = slots.popleft() or found
-        return found
+                taken.append(slots.popleft())
+        found = next((push for push in taken if isinstance(push, Pushed)), None)
+        if found is None or binding.popped is None:
+            return None, None
+        entries = [p.lost if isinstance(p, Pushed) else np.zeros(p, bool) for p in taken]
+        return found, binding.popped(entries)
 
     @staticmethod
-    def fill(push: Pushed, tile: Footprint) -> None:
-        """A tile that was popped has the values that the push had."""
-        _set(tile, push.state, push.trail)
+    def fill(push: Pushed, lost: np.ndarray, ref: TileRef, shadow: Shadow) -> None:
+        """The lost elements of a tile that was popped have no value, as the push had none."""
+        at_start = tile_ref(ref.type, 0, ref.v_row, ref.v_col)
+        held = bytearray(ref.type.bytes)
+        tile = Tile(at_start, held)
+        of_bytes = np.repeat(np.where(lost, 255, 0).astype(np.uint8), tile.dtype.itemsize, axis=1)
+        tile.write(of_bytes.view(tile.dtype) & 15 if tile.bits == 4 else of_bytes.view(tile.dtype))
+        chosen = np.flatnonzero(np.frombuffer(held, np.uint8)) + ref.addr
+        parts = runs_of(chosen, 1) if len(chosen) else ()
+        if parts:
+            _set(Footprint(shadow, parts, "tile", None), push.state, push.trail)
 
     def left(self) -> Iterator[Pushed]:
         """Yield what nobody pops: where the other half is not at hand, it is taken as read."""
         for key, slots in self._slots.items():
             if key not in self._popped:
-                yield from (push for push in slots if push is not None)
+                yield from (push for push in slots if isinstance(push, Pushed))
+
+
+def _pushed(ref: TileRef, entry: Entry, print_: Footprint, is_stale: Foreign) -> Pushed | None:
+    """What a push of a tile hands on without a value, None if it has values all over."""
+    core, op = entry[2].core, entry[2].inst.op
+    stale = [atom for atom in print_.atoms() if is_stale(core, atom, print_)]
+    first = next((a for a in print_.atoms() if a.defined != DEFINED or a in stale), None)
+    lost = without_values(print_, stale) if first is not None else None
+    if first is None or lost is None:
+        return None
+    held = np.zeros(ref.type.bytes, np.uint8)
+    held[_places(print_)[lost] - ref.addr] = 255
+    tile = Tile(tile_ref(ref.type, 0, ref.v_row, ref.v_col), bytearray(held))
+    values = np.ascontiguousarray(tile.read())
+    elements = values.view(np.uint8).reshape(*values.shape, -1).any(axis=2)
+    way = trail_of(first, print_, is_stale=first in stale)
+    way = way.longer("pushed", op, written_name(op, print_.name))
+    return Pushed(elements, STALE if first in stale else first.defined, way, first, entry, print_)

@@ -249,7 +249,7 @@ class Monitor(Marks):
         def pushed() -> None:
             check()
             entry = (agent.index, agent.count, access, times[inst.pc])
-            self.passed.push(binding.signals, entry, self.is_stale)
+            self.passed.push(binding, entry, self.is_stale)
             if slot is not None:
                 self.slots.push(entry, agent, slot())
 
@@ -257,14 +257,11 @@ class Monitor(Marks):
 
     def _popped(self, binding: Binding) -> None:
         """The tile that a pop hands out has the values that the push had."""
-        push = self.passed.pop(binding.awaits)
-        if push is None:
+        push, lost = self.passed.pop(binding)
+        if push is None or lost is None:
             return
         for core, ref in binding.made:
-            reached = reached_by(core, "", ref)
-            found = footprint(reached, None, self.shadow) if reached is not None else None
-            if found is not None:
-                self.passed.fill(push, found)
+            self.passed.fill(push, lost, ref, self.shadow(core, ref.type.loc))
 
     def _afterwards(
         self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect

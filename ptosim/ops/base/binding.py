@@ -176,7 +176,8 @@ class Binding:
     of which it does nothing else. `moved` gives the effect with its one window of global memory at
     another place (an offset in elements), None where that has to be bound anew. `done` says
     afterwards what an operation did whose data decide what it reaches, None where it did not.
-    `slot` says from where to where in a buffer of global memory a push puts its next tile.
+    `slot` says from where to where in a buffer of global memory a push puts its next tile, `pushed`
+    is the tile, and `popped` makes of arrays for the entries of the shares that for a popped tile.
     Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write. Each tile
     operand is as many tiles of equal shape as `stacked` says, one below the other. `at_once` says
     which transfers (`read` of global memory, `fill` of it) happen as soon as they are bound."""
@@ -205,6 +206,8 @@ class Binding:
     moved: Callable[[int], Callable[[], object] | None] | None = None
     done: Callable[[], Sequence[Effects] | None] | None = None
     slot: Callable[[], tuple[int, int, int]] | None = None
+    pushed: TileRef | None = None
+    popped: Callable[[list[np.ndarray]], np.ndarray | None] | None = None
     findings: list[Diagnostic] = field(default_factory=list)
     emit: Callable[[Diagnostic], None] = field(init=False)
     prints: list[str] = field(default_factory=list)

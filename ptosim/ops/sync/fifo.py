@@ -163,7 +163,7 @@ def tpush(op: Binding) -> Commit:
     parts = len(shares())
     if not parts:
         return nothing
-    op.guard = free_slots(op, end, shares)
+    op.guard, op.pushed = free_slots(op, end, shares), tile.ref
     split = split_of(op)
     _check_push(op, end, tile, 2 if direction == "v2c" and split else 1, parts if split else 1)
     convert = converted(op, end, tile)
@@ -284,6 +284,7 @@ def tpop(op: Binding) -> Commit:
     op.sync = Pop(end.key, direction)
     op.awaits = tokens(op, end, direction)
     op.guard = pushed_tiles(op, shares)
+    op.popped = lambda entries: _elements(op, direction, entries, split) if shares() else None
     name = op.op.results[0].name if op.op.results else op.op.bound["tile"].value.name
     stub = op.machine.stub
 
@@ -374,16 +375,27 @@ def popped(
     this vector core's half, on the cube the halves of both cores. `fetch` gives those of a shape
     that are in the slot in global memory: from which byte on, with so many from row to row; `size`
     are the bytes of an element."""
+    if end.gm is None:
+        return _elements(op, direction, entries, split)
     if direction == "v2c" or not split:
-        whole = entries[0] if len(entries) == 1 else _joined(op, entries, (split - 1) % 2)
-        return whole if end.gm is None else fetch(whole.shape, 0, whole.shape[1] * size)
+        whole = _elements(op, direction, entries, split)
+        return fetch(whole.shape, 0, whole.shape[1] * size)
     axis = (split - 1) % 2
     start, length = half(entries[0].shape[axis], lane_of(op))
-    if end.gm is None:
-        return entries[0].take(range(start, start + length), axis)
     rows, cols = entries[0].shape
     shape, first = ((length, cols), start * cols) if axis == 0 else ((rows, length), start)
     return fetch(shape, first * size, cols * size)
+
+
+def _elements(op: Binding, direction: str, entries: list[np.ndarray], split: int) -> np.ndarray:
+    """Return which elements of the entries of the shares a popped tile has."""
+    if not split:
+        return entries[0]
+    axis = (split - 1) % 2
+    if direction == "v2c":
+        return entries[0] if len(entries) == 1 else _joined(op, entries, axis)
+    start, length = half(entries[0].shape[axis], lane_of(op))
+    return entries[0].take(range(start, start + length), axis)
 
 
 def _joined(op: Binding, halves: list[np.ndarray], axis: int) -> np.ndarray:

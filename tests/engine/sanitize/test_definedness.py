@@ -350,3 +350,38 @@ def test_a_fifo_hands_on_what_another_buffer_left(fill, use, reader):
     ]  # fmt: skip
     assert {d.code for d in found} == ({"PTO7108"} if reader else set())
     assert all(f"'{reader}' reads" in d.message and "a copy of what %x" in d.message for d in found)
+
+
+PART_OF = "!pto.tile_buf<vec, 64x64xf32, valid=32x64>"
+HALF_FILL = f"""%part = pto.treshape %y : {SLOT} -> {PART_OF}
+    pto.texpands ins(%one : f32) outs(%part : {PART_OF})"""
+ONE_FILLS = f"""%sub = pto.get_subblock_idx
+    %zero = arith.constant 0 : i64
+    %is_first = arith.cmpi eq, %sub, %zero : i64
+    scf.if %is_first {{
+      {FILL}
+    }}"""
+SMALL_LEFT, SMALL_RIGHT = LEFT.replace("64x64", "32x32"), RIGHT.replace("64x64", "32x32")
+SMALL_ACC = ACC.replace("64x64", "32x32")
+WINDOWS = f"""%c0 = arith.constant 0 : index
+    %row = arith.constant ROW : index
+    %l = pto.alloc_tile : {SMALL_LEFT}
+    %r = pto.alloc_tile : {SMALL_RIGHT}
+    %c = pto.alloc_tile : {SMALL_ACC}
+    pto.textract ins(%t, %row, %c0 : {MAT}, index, index) outs(%l : {SMALL_LEFT})
+    pto.textract ins(%t, %c0, %c0 : {MAT}, index, index) outs(%r : {SMALL_RIGHT})
+    pto.tmatmul ins(%l, %r : {SMALL_LEFT}, {SMALL_RIGHT}) outs(%c : {SMALL_ACC})"""
+
+
+def test_of_a_tile_that_was_pushed_the_elements_with_values_have_values_at_the_other_end():
+    """Half of the rows were filled, or the half of one of two vector cores: a product of those is
+    right, one that takes the others is not."""
+    whole = REUSED.replace("FILL", HALF_FILL)
+    halves = REUSED.replace("FILL", ONE_FILLS).replace("split = 0", "split = 1")
+    halves = halves.replace(SLOT, SLOT.replace("64x64", "32x64"))
+    for text in (whole, halves):
+        for row, expected in ((0, []), (16, ["PTO7108"]), (32, ["PTO7108"])):
+            used = text.replace("USE", WINDOWS.replace("ROW", str(row)))
+            found = [d for d in ptosim.check(used) if d.code.startswith("PTO71")]
+            assert [d.code for d in found] == expected, row
+            assert all("'pto.tmatmul'" in d.message for d in found)
