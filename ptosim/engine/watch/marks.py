@@ -368,18 +368,26 @@ class Marks(Ordering):
 
     def _of_another(self, atom: Atom, entry: Entry, print_: Footprint, *, as_found: bool) -> None:
         """Bytes are read that another buffer wrote last. What it overwrote is lost, also under a
-        second name of the same place and size; what it left is stale for one that only reuses its
-        bytes."""
+        second name of the same place and size, or of a part of it that is read with what is left
+        of it; what it left is stale for one that only reuses its bytes."""
         core, owner = entry[2].core, print_.owner
         lost = atom.lost
-        if lost is not None and (lost is owner or self._are_same(core, lost, owner)):
+        if lost is not None and (lost is owner or self._is_name_of(core, print_, lost)):
             self.overwritten(atom, entry, print_)
         elif not as_found and self.is_stale(core, atom, print_):
             self.stale(atom, entry, print_)
 
-    def _are_same(self, core: Core, one: Value, two: Value) -> bool:
-        place = self.names.place(core, two)
-        return place is not None and place == self.names.place(core, one)
+    def _is_name_of(self, core: Core, print_: Footprint, lost: Value) -> bool:
+        """True for an operand that is a second name of a buffer, or of a part of it while other
+        bytes of the operand are still the buffer's."""
+        assert print_.owner is not None
+        place, whole = self.names.place(core, print_.owner), self.names.place(core, lost)
+        if place is None or whole is None or place == whole:
+            return place is not None and place == whole
+        (start, size), (first, limit) = place, whole
+        if size is None or limit is None or not first <= start <= start + size <= first + limit:
+            return False
+        return any(atom.owner is lost and atom.defined == DEFINED for atom in print_.atoms())
 
     def is_stale(self, core: Core, atom: Atom, print_: Footprint) -> bool:
         """True for a value that is not the reader's: another buffer left it there."""

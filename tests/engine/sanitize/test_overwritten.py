@@ -64,6 +64,26 @@ def test_a_second_name_of_the_same_place_and_size_is_the_same_buffer():
     assert codes(4096, f"{SECOND}\nLOAD\n{FILL_B}\n{ADD_S}\nSTORE") == []
 
 
+def test_a_name_of_a_part_reads_what_another_tile_left_of_it():
+    """%h is the first half of %a, %c a row in it: what was in %a there is lost for %h, too. Where
+    %h is made of rows alone, or where the row is changed in place, it is meant."""
+    half = TILE.replace("16x64", "8x64")
+    row = TILE.replace("16x64", "1x64")
+    assert half != TILE
+    places = [("h", 0, half), *((f"c{n}r", n * 256, row) for n in range(8))]
+    names = "\n".join(
+        f"%z{name} = arith.constant {at} : i64\n%{name} = pto.alloc_tile addr = %z{name} : {type_}"
+        for name, at, type_ in places
+    )
+    fill = [f"pto.texpands ins(%one : f32) outs(%c{n}r : {row})" for n in range(8)]
+    use = f"pto.tneg ins(%h : {half}) outs(%h : {half})"
+    change = f"pto.tneg ins(%c3r : {row}) outs(%c3r : {row})"
+    assert codes(8192, f"{names}\nLOAD\n{fill[3]}\n{use}") == ["PTO7104"]
+    assert codes(8192, f"{names}\nLOAD\n{change}\n{use}\nSTORE") == []
+    assert codes(8192, "\n".join([names, "LOAD", *fill, use])) == []
+    assert codes(8192, f"{names}\nLOAD\n{use}\nSTORE") == []
+
+
 def test_a_loop_that_uses_shared_bytes_in_turn():
     body = f"scf.for %i = %c0 to %c2 step %c1 {{\nLOAD\nSTORE\n{FILL_B}\n{ADD_B}\n}}"
     assert codes(2048, body) == []
