@@ -417,8 +417,9 @@ class Passed:
         """A tile goes into the entry of each vector core that takes part."""
         ref = binding.pushed
         found: Pushed | None = None
-        for print_ in entry[2].found if ref is not None else ():
-            found = found or _pushed(ref, entry, print_, is_stale)
+        if ref is not None:
+            every = (_pushed(ref, entry, print_, is_stale) for print_ in entry[2].found)
+            found = next((push for push in every if push is not None), None)
         shape = (ref.v_row, ref.v_col) if ref is not None else ()
         for key in binding.signals:
             self._slots.setdefault(key, deque()).append(found or shape)
@@ -470,7 +471,7 @@ def _pushed(ref: TileRef, entry: Entry, print_: Footprint, is_stale: Foreign) ->
     held[_places(print_)[lost] - ref.addr] = 255
     tile = Tile(tile_ref(ref.type, 0, ref.v_row, ref.v_col), bytearray(held))
     values = np.ascontiguousarray(tile.read())
-    elements = values.view(np.uint8).reshape(*values.shape, -1).any(axis=2)
+    elements = values.view(np.uint8).reshape(*values.shape, -1).max(axis=2) > 0
     way = trail_of(first, print_, is_stale=first in stale)
     way = way.longer("pushed", op, written_name(op, print_.name))
     return Pushed(elements, STALE if first in stale else first.defined, way, first, entry, print_)
