@@ -7,6 +7,7 @@ from typing import Any
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.language.build import Typed
 from ptosim.language.cpp.communication import communicate, is_communication
+from ptosim.language.cpp.convolution import img2col, is_conv, operands_of, tiles_of
 from ptosim.language.cpp.declared import text
 from ptosim.language.cpp.forms import Matched, attribute, match, raw, row_of, silent, table
 from ptosim.language.cpp.kinds import (
@@ -38,7 +39,7 @@ _PLAINEST = frozenset(
     ("NoRelu", "AtomicNone", "None", "Null", "DEFAULT", "Unspecified", "Undefined")
 )
 """Members of enumerations that say that nothing is asked for."""
-_CUBE_OPS = ("tmatmul", "tgemv", "timg2col")
+_CUBE_OPS = ("tmatmul", "tgemv")
 
 
 class Instructions(Sync):
@@ -81,7 +82,7 @@ class Instructions(Sync):
             return Recorded(word)
         for event in events:
             self.wait_event(event, node)
-        values = [v for v in values if not isinstance(v, Event)]
+        values = operands_of(word, [v for v in values if not isinstance(v, Event)], node)
         if row is not None:
             self._by_row(word, row, values, targs, node)
         return Recorded(word)
@@ -266,6 +267,10 @@ class Instructions(Sync):
         if isinstance(target, Global):
             self.repoint(target, self.num(value, node), node)
             return
+        if is_conv(target):
+            for tile in tiles_of(target):
+                self.place_tile(tile, self.cast(self.num(value, node), LONG, node), node)
+            return
         if not isinstance(target, Tile):
             if target is not None and not isinstance(target, (Num, Member)):
                 return  # an object that has no place in memory here
@@ -360,6 +365,17 @@ class Instructions(Sync):
         """A record is a value and its index: 8 bytes."""
         width = number(8 // tile.type.dtype.size)
         return self.binary("/", self.extent(tile, 1, node), width, node)
+
+    def i_timg2col(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """`TIMG2COL(dst, map, posM = 0, posK = 0)`."""
+        img2col(self, row_named(f"pto.{word.lower()}", None), self._after_waits(args, node), node)
+
+    def i_setfmatrix(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
+        """The registers that TIMG2COL goes by take what the ConvTile has; it brings them itself."""
+        if not any(map(is_conv, args)):
+            raise CppError(node, f"{word} takes a ConvTile")
+
+    i_set_img2col_rpt = i_set_img2col_padding = i_setfmatrix
 
     def i_tget_scale_addr(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """dst is in the memory of scales, at a sixteenth of the address of src."""

@@ -29,50 +29,14 @@ from ptosim.language.cpp.kinds import (
 from ptosim.language.cpp.state import CppError, NeedsConstant
 
 ENUMS = frozenset(
-    [
-        "TileType",
-        "BLayout",
-        "SLayout",
-        "PadValue",
-        "CompactMode",
-        "Layout",
-        "RoundMode",
-        "SaturationMode",
-        "CmpMode",
-        "AtomicType",
-        "ReluPreMode",
-        "AccToVecMode",
-        "STPhase",
-        "AccPhase",
-        "QuantType",
-        "QuantScaleAlg",
-        "MxQuantAlg",
-        "VecStoreMode",
-        "MaskPattern",
-        "GatherAxis",
-        "ScatterAxis",
-        "Coalesce",
-        "GatherOOB",
-        "ScatterAtomicOp",
-        "ScatterOOB",
-        "ScatterConflict",
-        "HistByte",
-        "TInsertMode",
-        "TFillPadMode",
-        "Op",
-        "Direction",
-        "TileSplitAxis",
-        "SyncCoreType",
-        "SyncAllMode",
-        "NotifyOp",
-        "WaitCmp",
-        "ReduceOp",
-        "TileConfig",
-        "FIFOType",
-        "GlobalTensorDim",
-        "GridDirection",
-    ]
-)
+    ("TileType", "BLayout", "SLayout", "PadValue", "CompactMode", "Layout", "RoundMode",
+     "SaturationMode", "CmpMode", "AtomicType", "ReluPreMode", "AccToVecMode", "STPhase",
+     "AccPhase", "QuantType", "QuantScaleAlg", "MxQuantAlg", "VecStoreMode", "MaskPattern",
+     "GatherAxis", "ScatterAxis", "Coalesce", "GatherOOB", "ScatterAtomicOp", "ScatterOOB",
+     "ScatterConflict", "HistByte", "TInsertMode", "TFillPadMode", "Op", "Direction",
+     "TileSplitAxis", "SyncCoreType", "SyncAllMode", "NotifyOp", "WaitCmp", "ReduceOp",
+     "TileConfig", "FIFOType", "GlobalTensorDim", "GridDirection")
+)  # fmt: skip
 NUMBERS = {
     ("TileConfig", "fractalABSize"): 512, ("TileConfig", "fractalCSize"): 1024,
     ("TileConfig", "fractalMxSize"): 32, ("TileConfig", "alignedSize"): 32,
@@ -87,73 +51,19 @@ NUMBERS = {
     ("TileSplitAxis", "TILE_LEFT_RIGHT_ODD"): 4,
 }  # fmt: skip
 TYPES = frozenset(
-    [
-        "Tile",
-        "TileLeft",
-        "TileRight",
-        "TileAcc",
-        "TileLeftScale",
-        "TileRightScale",
-        "TileLeftCompact",
-        "TileRightCompact",
-        "TileAccCompact",
-        "TileLeftScaleCompact",
-        "TileRightScaleCompact",
-        "GlobalTensor",
-        "Shape",
-        "Stride",
-        "TileShape2D",
-        "BaseShape2D",
-        "Event",
-        "TPipe",
-        "ConvTile",
-        "ConvTileShape",
-        "ParallelGroup",
-        "MrgSortExecutedNumList",
-        "PadValueCustom",
-        "PadCustom",
-        "RecordEvent",
-        "is_same",
-        "is_same_v",
-        "conditional",
-        "conditional_t",
-        "remove_reference",
-        "remove_reference_t",
-        "remove_cv_t",
-        "remove_cvref_t",
-        "decay_t",
-        "decay",
-        "remove_cv",
-        "remove_const_t",
-        "is_integral",
-        "is_integral_v",
-        "is_floating_point",
-        "is_floating_point_v",
-        "is_signed_v",
-        "is_unsigned_v",
-        "numeric_limits",
-        "enable_if",
-        "enable_if_t",
-        "integral_constant",
-        "bool_constant",
-        "true_type",
-        "false_type",
-        "make_unsigned_t",
-        "make_signed_t",
-        "remove_pointer_t",
-        "is_pointer_v",
-        "is_void_v",
-        "array",
-        "tuple",
-        "pair",
-        "index_sequence",
-        "integer_sequence",
-        "make_index_sequence",
-        "is_arithmetic_v",
-        "underlying_type_t",
-        "void_t",
-    ]
-)
+    ("Tile", "TileLeft", "TileRight", "TileAcc", "TileLeftScale", "TileRightScale",
+     "TileLeftCompact", "TileRightCompact", "TileAccCompact", "TileLeftScaleCompact",
+     "TileRightScaleCompact", "GlobalTensor", "Shape", "Stride", "TileShape2D", "BaseShape2D",
+     "Event", "TPipe", "ConvTile", "ConvTileShape", "ParallelGroup", "MrgSortExecutedNumList",
+     "PadValueCustom", "PadCustom", "RecordEvent", "is_same", "is_same_v", "conditional",
+     "conditional_t", "remove_reference", "remove_reference_t", "remove_cv_t", "remove_cvref_t",
+     "decay_t", "decay", "remove_cv", "remove_const_t", "is_integral", "is_integral_v",
+     "is_floating_point", "is_floating_point_v", "is_signed_v", "is_unsigned_v", "numeric_limits",
+     "enable_if", "enable_if_t", "integral_constant", "bool_constant", "true_type", "false_type",
+     "make_unsigned_t", "make_signed_t", "remove_pointer_t", "is_pointer_v", "is_void_v", "array",
+     "tuple", "pair", "index_sequence", "integer_sequence", "make_index_sequence",
+     "is_arithmetic_v", "underlying_type_t", "void_t")
+)  # fmt: skip
 CONSTANTS = {
     "DYNAMIC": number(-1), "INFINITY": Num(FLOAT, math.inf), "NAN": Num(FLOAT, math.nan),
     "FLT_MAX": Num(FLOAT, 3.4028234663852886e38), "FLT_MIN": Num(FLOAT, 1.1754943508222875e-38),
@@ -178,6 +88,8 @@ SCALES = {"MX_A_ND": ("mx_a_zz", 2), "MX_A_DN": ("mx_a_zz", 3), "MX_B_ND": ("mx_
           "MX_B_DN": ("mx_b_nn", 2)}  # fmt: skip
 """Layouts of scales in pairs of groups: the one of boxes of 16 lines that has the same elements,
 and which dimension the lines are."""
+MAPS = ("NC1HWC0", "NDC1HWC0", "FRACTAL_Z")
+"""Layouts of convolutions: blocks of 32 bytes one after the other."""
 _RIGHT = ("row_major", "col_major", 512)
 
 
@@ -296,7 +208,11 @@ def global_type(args: list[Any], node: Any) -> GlobalType:
     layout = next((a.name for a in args[1:] if isinstance(a, Member)), "ND")
     is_paired = layout in SCALES and shape[-1] == 2 and shape[SCALES[layout][1]] != 1
     word = layout.lower() if is_paired else MOVES_ALIKE.get(layout, layout.lower())
-    if word not in ("nd", "dn", "nz", "mx_a_zz", "mx_b_nn") and not is_paired:
+    if (
+        word not in ("nd", "dn", "nz", "mx_a_zz", "mx_b_nn")
+        and not is_paired
+        and layout not in MAPS
+    ):
         raise CppError(
             node,
             f"`Layout::{layout}` is not read: the IR has no such layout",
@@ -434,12 +350,17 @@ _ASKED = {
 }
 
 
+_OF_CONV = ("Loc", "DType", "bufferSize", "layout", "ConvTileShape")
+
+
 def member_of_trait(thing: Named, word: str) -> Any:
     """Return `::value`, `::type` or a limit of a trait; None if there is none."""
     if thing.name == "numeric_limits":
         return _limit(thing.args[0], word)
     if word in ("value", "type") and thing.args:
         return thing.args[-1]
+    if thing.name == "ConvTile" and word in _OF_CONV:
+        return thing.args[_OF_CONV.index(word)]
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.language.cpp import library
+from ptosim.language.cpp.convolution import conv_type
 from ptosim.language.cpp.declared import (
     Declared,
     Overloads,
@@ -53,6 +54,7 @@ _MADE = {
     "GlobalTensor": library.global_type,
     "Event": library.event_type,
     "TPipe": library.pipe_type,
+    "ConvTile": conv_type,
 }
 
 
@@ -263,10 +265,6 @@ class Names(Templates):
             return ArrayType(args[0], library.whole(args[1], node, "the size of an array"))
         if word in ("PadValueCustom", "PadCustom") and args and isinstance(args[0], Num):
             return args[0]
-        if word in ("ConvTile", "ConvTileShape"):
-            raise refused(
-                node, word, "img2col tiles are not read yet", "load the patches as a matrix"
-            )
         found = library.trait(word, args, node) if word in library.TYPES else None
         if found is not None:
             return found

@@ -6,6 +6,7 @@ from typing import Any
 
 from ptosim.language.build import Typed
 from ptosim.language.cpp import library
+from ptosim.language.cpp.convolution import new_conv
 from ptosim.language.cpp.declared import field_of, has_word, named, text
 from ptosim.language.cpp.evaluate import Expressions
 from ptosim.language.cpp.kinds import (
@@ -61,6 +62,8 @@ class Objects(Expressions):
             return self._array(type_, args, node, label)
         if isinstance(type_, StructType):
             return self.new_struct(type_, args, node, label)
+        if isinstance(type_, Named) and type_.name == "ConvTile":
+            return new_conv(self, type_, args, node, label)
         return self._named(type_, args, node)
 
     def _of_memory(self, type_: Any, args: list[Any], node: Any, label: str) -> Any:

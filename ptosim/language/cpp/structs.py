@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.language.cpp.calls import Calls, parameters
+from ptosim.language.cpp.convolution import conv_member, is_conv
 from ptosim.language.cpp.declared import (
     Declared,
     Overloads,
@@ -318,6 +319,8 @@ class Structs(Calls):
             return self.global_member(owner, word, values, targs, node)
         if isinstance(owner, Event):
             return self.event_member(owner, word, values, targs, node)
+        if is_conv(owner):
+            return conv_member(self, owner, word, values, targs, node)
         if isinstance(owner, Array) and word == "size":
             return number(len(owner.cells))
         raise refused(

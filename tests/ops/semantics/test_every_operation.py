@@ -320,11 +320,12 @@ ELSEWHERE = frozenset(
         "talloc",
         "talloc_to_aic",
         "talloc_to_aiv",
+        "timg2col",
         "tprefetch_async",
     ]
 )
 """Operations between cores and devices: tests/ops/tile/test_comm.py, test_pipes.py and test_ranks.py run
-them by value."""
+them by value; what only C++ can write is run in tests/language/cpp/test_convolution.py."""
 
 
 def test_every_executed_row_has_cases():
