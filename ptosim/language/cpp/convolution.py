@@ -4,7 +4,7 @@ global memory has them, with the numbers that TIMG2COL goes by."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 from ptosim.ground.isa.schema import OpDef
 from ptosim.language.cpp.kinds import (
@@ -38,7 +38,7 @@ _NUMBERS = {
 _PLAIN = ("Transpose", "RepeatStride", "RepeatTime", "RepeatTimes", "RepeatMode")
 
 
-def is_conv(value: Any) -> bool:
+def is_conv(value: Any) -> TypeGuard[Struct]:
     """Is it a ConvTile?"""
     return isinstance(value, Struct) and getattr(value.type, "name", "") == "ConvTile"
 
