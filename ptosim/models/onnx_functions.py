@@ -7,13 +7,16 @@ in three parts, exactly up to 100,000; beyond, digits are lost."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ptosim.models import chains
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
-from ptosim.models.onnx_floats import ElementBody
+from ptosim.models.kernels import Frame
+from ptosim.models.onnx_floats import ElementBody, real
+from ptosim.models.quant.onnx.ops import Arrays, need
 from ptosim.models.quant.onnx.schema import Node
 
 _WHOLE = 2.0**23
@@ -191,6 +194,44 @@ def _shrink(f: KernelBuilder, x: TileValue, node: Node) -> TileValue:
     made, scratch = _filled(f, x, "made", 0.0), _new(f, x, "scratch")
     _where(f, x, "gt", limit, f.step("adds", x, -bias, out=scratch), made)
     return _where(f, x, "lt", -limit, f.step("adds", x, bias, out=scratch), made)
+
+
+def modulo(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    """The remainder of a division, with the sign of the first operand (`fmod`) or of the second."""
+    a, b = (real(node, need(inputs, i)) for i in range(2))
+    shape = np.broadcast_shapes(a.shape, b.shape)
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        x, z = frame.load("x", "f32"), frame.load("z", "f32")
+        made = f.step("mul", _remainder(f, x, z), sign(f, x))
+        if not node.attrs.get("fmod", 0):
+            product = f.step("mul", _copied(f, made, "product"), sign(f, _copied(f, z, "side")))
+            made = _where(f, product, "lt", 0.0, f.step("add", z, made), made)
+        frame.store(made, "y")
+
+    low.notes.add(f"node {node}: the last bits are those of quotients up to 2^12")
+    arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
+    return [low.runner.elementwise("mod", body, arrays, "f32")]
+
+
+def _remainder(f: KernelBuilder, x: TileValue, z: TileValue) -> TileValue:
+    """|x| less the whole multiple of |z|, whose parts of 12 bits make exact products; the quotient
+    that is rounded may be one off."""
+    size, part = (f.step("abs", tile, out=_new(f, tile, n)) for tile, n in ((x, "a"), (z, "b")))
+    count = f.step("div", size, part, out=_new(f, x, "count"))
+    count = _rounded(f, count, "FLOOR")
+    high, rest = f.step("muls", part, 4097.0, out=_new(f, x, "high")), _new(f, x, "rest")
+    f.step("sub", high, f.step("sub", high, part, out=rest))
+    low = f.step("sub", part, high, out=rest)
+    made = f.step("sub", size, f.step("mul", high, count), out=high)
+    f.step("sub", made, f.step("mul", low, count))
+    made = _where(f, made, "lt", 0.0, f.step("add", made, part, out=low), made)
+    over = f.step("sub", made, part, out=low)
+    made = _where(f, over, "ge", 0.0, over, made)
+    mask = f.like("mask", "i8", x)
+    f.tile_op("pto.tcmp", [size, part], [mask], {"cmpMode": "#pto<cmp lt>"})
+    f.tile_op("pto.tsel", [mask, size, made], [made])
+    return made
 
 
 UNARY: dict[str, ElementBody] = {

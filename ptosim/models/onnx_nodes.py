@@ -396,6 +396,7 @@ OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
     **onnx_floats.OPERATORS,
     **onnx_elements.OPERATORS,
     **{op: onnx_floats.unary(op.lower(), body) for op, body in onnx_functions.UNARY.items()},
+    "Mod": onnx_functions.modulo,
     **onnx_pools.OPERATORS,
     **dict.fromkeys(_REARRANGING, _rearranged),
     "MatMul": _matmul,

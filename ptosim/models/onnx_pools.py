@@ -203,32 +203,57 @@ def _resize(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     attrs = dict(node.attrs)
     if mode == "nearest":
         return of_arrays("Resize", list(inputs), attrs, node.opset)
-    if attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        raise unsupported(f"node {node}: it crops")
-    scales, sizes = _scales(x, inputs, attrs)
+    scales, sizes, parts = _scales(x, inputs, attrs)
     low.notes.add(f"Resize {mode} adds in another order than the reference")
+    outside = np.zeros(sizes, np.bool_)
     for axis, (scale, size) in enumerate(zip(scales, sizes, strict=True)):
-        if size != x.shape[axis] or scale != 1:
-            x = _stretched(low, x, axis, scale, size, attrs, node.opset)
-    return [x]
+        if size == x.shape[axis] and (scale == 1 if parts is None else parts[axis] == (0, 1)):
+            continue
+        part = None if parts is None else parts[axis]
+        weights = _shares(node, x.shape[axis], scale, size, part, attrs)
+        beyond = np.isnan(weights).any(0)
+        outside |= np.expand_dims(beyond, [a for a in range(x.ndim) if a != axis])
+        x = _stretched(low, x, axis, np.where(beyond, np.float32(0), weights))
+    return [np.where(outside, np.float32(attrs.get("extrapolation_value", 0.0)), x)]
 
 
-def _scales(x: np.ndarray, inputs: Arrays, attrs: dict[str, Any]) -> tuple[list[float], list[int]]:
+_Part = tuple[float, float]
+"""Where what is kept of an axis begins and ends, as shares of its last place."""
+
+
+def _scales(
+    x: np.ndarray, inputs: Arrays, attrs: dict[str, Any]
+) -> tuple[list[float], list[int], list[_Part] | None]:
+    """Factor and size of each axis; of what crops, the part that is kept of it."""
     scales, sizes = given(inputs, 2), given(inputs, 3)
     axes = attrs.pop("axes", None)
+    parts = None
+    if attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        parts = _parts_of(x.ndim, need(inputs, 1).reshape(2, -1).tolist(), axes)
     if axes:  # the others keep their size
         scales = _of_all(scales, axes, np.ones(x.ndim))
         sizes = _of_all(sizes, axes, np.asarray(x.shape))
     if sizes is not None and sizes.size:
         wanted = [int(v) for v in sizes.reshape(-1)]
+        factors = [w / n for w, n in zip(wanted, x.shape, strict=True)]
         policy = attrs.pop("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
-            raise unsupported("Resize keeps the aspect ratio")
-        return [w / n for w, n in zip(wanted, x.shape, strict=True)], wanted
+            own = axes or range(x.ndim)
+            factor = (min if policy == "not_larger" else max)(factors[a] for a in own)
+            factors = [factor if a in own else 1.0 for a in range(x.ndim)]
+            wanted = [int(factor * n + 0.5) for factor, n in zip(factors, x.shape, strict=True)]
+        return factors, wanted, parts
     if scales is None or not scales.size:
         raise unsupported("Resize without scales and sizes")
     factors = [float(v) for v in scales.reshape(-1)]
-    return factors, [math.floor(n * s) for n, s in zip(x.shape, factors, strict=True)]
+    return factors, [math.floor(n * s) for n, s in zip(x.shape, factors, strict=True)], parts
+
+
+def _parts_of(rank: int, ends: list[list[float]], axes: Sequence[int] | None) -> list[_Part]:
+    found: list[_Part] = [(0.0, 1.0)] * rank
+    for axis, begin, end in zip(axes or range(rank), *ends, strict=True):
+        found[axis] = begin, end
+    return found
 
 
 def _of_all(given: np.ndarray | None, axes: Sequence[int], other: np.ndarray) -> np.ndarray | None:
@@ -239,14 +264,25 @@ def _of_all(given: np.ndarray | None, axes: Sequence[int], other: np.ndarray) ->
     return other
 
 
-def _stretched(
-    low: Any, x: np.ndarray, axis: int, scale: float, size: int, attrs: dict[str, Any], opset: int
+def _shares(
+    node: Node, count: int, scale: float, size: int, part: _Part | None, attrs: dict[str, Any]
 ) -> np.ndarray:
-    unit = np.eye(x.shape[axis], dtype=np.float32)
-    factors = np.array([1.0, scale], np.float32)
-    weights = of_arrays("Resize", [unit, None, factors], attrs, opset)[0]  # [from, to]
+    """The weights [from, to] of an axis; NaN for a place outside of the image that crops give."""
+    unit = np.eye(count, dtype=np.float32)
+    if part is None:
+        how = [None, np.array([1.0, scale], np.float32)]
+    else:
+        how = [np.array([0, part[0], 1, part[1]], np.float32), None, np.array([count, size])]
+        attrs = {**attrs, "extrapolation_value": math.nan}
+    weights = of_arrays("Resize", [unit, *how], attrs, node.opset)[0]
     if weights.shape[1] != size:
-        raise unsupported(f"Resize of axis {axis} to {size}")
+        raise unsupported(f"Resize of {count} elements to {size}")
+    return weights
+
+
+def _stretched(low: Any, x: np.ndarray, axis: int, weights: np.ndarray) -> np.ndarray:
+    """The sums of the elements of an axis with weights [from, to]."""
+    size = weights.shape[1]
     order = np.argsort(weights == 0, 0, kind="stable")  # the places that count, first
     depth = int(np.count_nonzero(weights, 0).max(initial=1))
     parts, shape = [], [1] * x.ndim
@@ -256,7 +292,7 @@ def _stretched(
         share = weights[chosen, np.arange(size)].reshape(shape)
         taken = np.take(x, chosen, axis)
         factor = np.broadcast_to(share, taken.shape)
-        parts.append(binary("tmul")(low, Node("Mul", opset, [], {}), [taken, factor])[0])
+        parts.append(binary("tmul")(low, Node("Mul", 13, [], {}), [taken, factor])[0])
     return combined(low.runner, "tadd", parts)
 
 

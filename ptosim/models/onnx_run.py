@@ -473,13 +473,13 @@ def _gap(
     inputs = step.inputs_of_codes if is_group else step.inputs
     inherited = any(n and not same(expected[n], env[n]) for n in inputs)
     if inherited:
-        return Gap(int(wrong.sum()), 0, float(np.nanmax(distance[wrong])), inherited)
+        return Gap(int(wrong.sum()), 0, float(np.nanmax(distance[wrong], initial=0.0)), inherited)
     ties = 0
     where = _group_positions(step, expected) if is_group else _positions(step, expected, opset)
     if where is not None:
         ties = int(np.count_nonzero(wrong & (distance == 1) & diff.near_tie(where)))
     return Gap(
-        int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited,
+        int(wrong.sum()), ties, float(np.nanmax(distance[wrong], initial=0.0)), inherited,
         _is_rounding(step, expected, distance, wrong),
     )  # fmt: skip
 

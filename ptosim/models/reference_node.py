@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptosim.models.quant.integer_ops import Window
+from ptosim.models.quant.onnx.ops import evaluate
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -24,11 +25,12 @@ Values = Mapping[str, np.ndarray]
 def every_name(
     proto: ModelProto, feeds: Values, *, is_quick: bool = False
 ) -> dict[str, np.ndarray]:
-    """Return the value of every name that nodes of a model give, in a run: by onnx.reference, or by
-    onnxruntime where that fails. `is_quick`: convolutions are computed here, in another order of
-    sums. Raises what onnx.reference raises if neither computes it."""
+    """Return the value of every name that nodes of a model give, in a run: by onnx.reference, with
+    pairs before operator set 19 computed here, or by onnxruntime where that fails. `is_quick`:
+    convolutions are computed here, in another order of sums. Raises what onnx.reference raises if
+    neither computes it."""
     try:
-        return by_reference(proto, feeds, is_quick=is_quick)
+        return by_reference(proto, feeds, is_quick=is_quick, has_pairs=_opset_of(proto) < _PAIRS)
     except Exception as problem:  # whatever its operators raise
         found = _by_runtime(proto, feeds)
         if found is None:
@@ -36,22 +38,50 @@ def every_name(
         return found
 
 
+_PAIRS = 19
+"""The first operator set whose QuantizeLinear and DequantizeLinear onnx.reference has."""
+
+
+def _opset_of(proto: ModelProto) -> int:
+    return next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
 def by_reference(
-    proto: ModelProto, feeds: Values, *, is_quick: bool = False
+    proto: ModelProto, feeds: Values, *, is_quick: bool = False, has_pairs: bool = False
 ) -> dict[str, np.ndarray]:
-    """Return the same by onnx.reference alone; raises whatever it raises."""
+    """Return the same by onnx.reference alone; raises whatever it raises. `has_pairs`: nodes that
+    quantise are computed here."""
+    made = evaluator(proto, is_quick=is_quick, has_pairs=has_pairs)
     with np.errstate(all="ignore"):  # what is divided by 0 is infinity, and said by nobody
-        found = evaluator(proto, is_quick=is_quick).run(None, dict(feeds), intermediate=True)
+        found = made.run(None, dict(feeds), intermediate=True)
     assert isinstance(found, dict)  # of all names: `intermediate`
     return {n: np.asarray(v) for n, v in found.items() if n and v is not None}
 
 
-def evaluator(proto: ModelProto, *, is_quick: bool = False) -> Any:
+def evaluator(proto: ModelProto, *, is_quick: bool = False, has_pairs: bool = False) -> Any:
     """Return onnx.reference's evaluator of a model, with what its operators do wrong put right."""
     from onnx.reference import ReferenceEvaluator
 
-    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
-    return ReferenceEvaluator(proto, new_ops=list(_corrected(opset < 13, is_quick)))
+    opset = _opset_of(proto)
+    pairs = _pairs(opset) if has_pairs else ()
+    return ReferenceEvaluator(proto, new_ops=[*_corrected(opset < 13, is_quick), *pairs])
+
+
+@cache
+def _pairs(opset: int) -> tuple[Any, ...]:
+    from onnx.reference.op_run import OpRun
+
+    class QuantizeLinear(OpRun):
+        op_domain = ""
+
+        def _run(self, *inputs, **_):  # of attributes the node's own: others are of later sets
+            own = {a.name: getattr(self, a.name) for a in self.onnx_node.attribute}
+            return tuple(evaluate(type(self).__name__, list(inputs), own, opset=opset))
+
+    class DequantizeLinear(QuantizeLinear):
+        pass
+
+    return QuantizeLinear, DequantizeLinear
 
 
 @cache

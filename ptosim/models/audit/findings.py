@@ -33,6 +33,7 @@ _SATURATED, _UNUSED, _NOT_ROUNDING = 0.02, 1 / 8, 16.0
 _MATTERS = 4.0
 """What is cut off is a fault from so many times the error of rounding on."""
 _RELU6 = 6.0
+_FINITE = -float(np.finfo(np.float32).max), float(np.finfo(np.float32).max)
 
 
 def find_in_values(model: Model, values: Mapping[str, np.ndarray]) -> list[Fault]:
@@ -44,8 +45,8 @@ def find_in_values(model: Model, values: Mapping[str, np.ndarray]) -> list[Fault
         x = values.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
         if x is None or p.scale is None or p.scale.size != 1 or p.zero is None or x.size < 16:
             continue
-        if p.zero.dtype.kind in "iu" and float(p.scale.reshape(-1)[0]) > 0:
-            for fault in _of_place(p, x.astype(np.float64)):
+        if p.zero.dtype.kind in "iu" and 0 < float(p.scale.reshape(-1)[0]) < np.inf:
+            for fault in _of_place(p, np.clip(x.astype(np.float64), *_FINITE)):
                 if (fault.kind, p.scale_name) not in told:  # places that share it are mended as one
                     found.append(fault)
                 told.add((fault.kind, p.scale_name))

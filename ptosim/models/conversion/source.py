@@ -297,7 +297,10 @@ def load_quantised(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[
     is_open = any(None in dims for _, dims in inputs.values()) or any(
         not o.type.tensor_type.HasField("shape") for o in proto.graph.output
     )
-    if all(n.op_type in OPERATORS for n in proto.graph.node) and not is_open:
+    has_kernels = all(
+        n.op_type in OPERATORS and rewrites.kernel_gives_all(n) for n in proto.graph.node
+    )
+    if has_kernels and not is_open:
         return onnx_model.graph_of(proto), notes
     sizes = _zeros({n: v for n, v in inputs.items() if n not in arrays}) | dict(arrays)
     shapes.fix(proto, {}, sizes)

@@ -98,6 +98,50 @@ class Editor:
             graph.initializer.extend(copies)
 
 
+class Chain:
+    """Nodes one after the other, under names that begin with the node's."""
+
+    def __init__(self, editor: Editor, node: NodeProto) -> None:
+        self.editor = editor
+        self.node = node
+        self.stem = node.name or node.output[0]
+        self.made: list[NodeProto] = []
+
+    def add(self, op: str, *inputs: str, **attrs: Any) -> str:
+        """Add a node and return its result."""
+        self.made.append(self.editor.node(op, inputs, f"{self.stem}_{op.lower()}", **attrs))
+        return self.made[-1].output[0]
+
+    def constant(self, value: Any, kind: type) -> str:
+        """Add a constant and return its name."""
+        return self.editor.constant(f"{self.stem}_constant", np.asarray(value, kind))
+
+    def reduced(self, op: str, value: str, *axes: int) -> str:
+        """Add a reduction; its axes are an attribute before operator set 18 (13 for sums)."""
+        if self.editor.opset < (13 if op == "ReduceSum" else 18):
+            return self.add(op, value, axes=list(axes))
+        return self.add(op, value, self.constant(axes, np.int64))
+
+    def shaped(self, name: str, shape: Iterable[int]) -> str:
+        """Add a Reshape to a static shape; of a constant another constant."""
+        held = self.editor.constants.get(name)
+        if held is not None:
+            return self.editor.constant(f"{self.stem}_shaped", held.reshape(tuple(shape)))
+        return self.add("Reshape", name, self.constant(list(shape), np.int64))
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a result of these nodes another name."""
+        for node in self.made:
+            for names in (node.input, node.output):
+                for place, name in enumerate(names):
+                    names[place] = new if name == old else name
+
+    def finish(self) -> list[NodeProto]:
+        """Let the last node give the node's result."""
+        self.made[-1].output[0] = self.node.output[0]
+        return self.made
+
+
 def attributes(node: NodeProto) -> dict[str, Any]:
     """Return the attributes of a node as values."""
     helper = onnx_model.package().helper

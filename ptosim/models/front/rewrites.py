@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptosim.models.front import recurrent
-from ptosim.models.front.edits import Editor, attributes, is_standard
+from ptosim.models.front.edits import Chain, Editor, attributes, is_standard
 from ptosim.models.onnx_model import captured
 from ptosim.models.quant.onnx.ops import evaluate
 
@@ -65,7 +65,11 @@ def for_kernels(proto: ModelProto) -> None:
     """Rewrite what has no kernel in a quantised model, whose other nodes stay as they are; operands
     that are dequantised constants are constants there."""
     wanted = {op: rule for op, rule in _RULES.items() if op != "Gemm"}
-    nodes = [n for n in proto.graph.node if n.op_type in wanted and is_standard(n)]
+    nodes = [
+        n for n in proto.graph.node
+        if n.op_type in wanted and is_standard(n)
+        and not (n.op_type == "LayerNormalization" and kernel_gives_all(n))
+    ]  # fmt: skip
     editor = Editor(proto)
     made = {n: node for node in proto.graph.node for n in node.output}
     for node in nodes:
@@ -359,43 +363,6 @@ def gathered(
 # -- normalisations --------------------------------------------------------------------------------
 
 
-class _Chain:
-    """Nodes one after the other, under names that begin with the node's."""
-
-    def __init__(self, editor: Editor, node: NodeProto) -> None:
-        self.editor = editor
-        self.node = node
-        self.stem = node.name or node.output[0]
-        self.made: list[NodeProto] = []
-
-    def add(self, op: str, *inputs: str, **attrs: Any) -> str:
-        """Add a node and return its result."""
-        self.made.append(self.editor.node(op, inputs, f"{self.stem}_{op.lower()}", **attrs))
-        return self.made[-1].output[0]
-
-    def constant(self, value: Any, kind: type) -> str:
-        """Add a constant and return its name."""
-        return self.editor.constant(f"{self.stem}_constant", np.asarray(value, kind))
-
-    def reduced(self, op: str, value: str, *axes: int) -> str:
-        """Add a reduction; its axes are an attribute before operator set 18 (13 for sums)."""
-        if self.editor.opset < (13 if op == "ReduceSum" else 18):
-            return self.add(op, value, axes=list(axes))
-        return self.add(op, value, self.constant(axes, np.int64))
-
-    def shaped(self, name: str, shape: Iterable[int]) -> str:
-        """Add a Reshape to a static shape; of a constant another constant."""
-        held = self.editor.constants.get(name)
-        if held is not None:
-            return self.editor.constant(f"{self.stem}_shaped", held.reshape(tuple(shape)))
-        return self.add("Reshape", name, self.constant(list(shape), np.int64))
-
-    def finish(self) -> list[NodeProto]:
-        """Let the last node give the node's result."""
-        self.made[-1].output[0] = self.node.output[0]
-        return self.made
-
-
 def _instance_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | None:
     """Of each channel of each image: the mean off, by the root of the variance."""
     x, scale, shift = node.input
@@ -403,7 +370,7 @@ def _instance_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[Node
     channels = math.prod(shapes.get(scale, (0,)))
     if rank < 3 or not channels:
         return None
-    c = _Chain(editor, node)
+    c = Chain(editor, node)
     over, along = range(2, rank), (channels, *(1,) * (rank - 2))
     mid = c.add("Sub", x, c.reduced("ReduceMean", x, *over))
     spread = c.reduced("ReduceMean", c.add("Mul", mid, mid), *over)
@@ -413,11 +380,36 @@ def _instance_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[Node
     return c.finish()
 
 
+def _layer_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | None:
+    """Its further outputs by nodes of their own: the mean, and one by the root of the variance."""
+    x = node.input[0]
+    if kernel_gives_all(node) or x not in shapes:
+        return None
+    c, attrs = Chain(editor, node), attributes(node)
+    rank = len(shapes[x])
+    over = range(attrs.get("axis", -1) % rank, rank)
+    mean = c.reduced("ReduceMean", x, *over)
+    mid = c.add("Sub", x, mean)
+    spread = c.reduced("ReduceMean", c.add("Mul", mid, mid), *over)
+    small = c.constant(attrs.get("epsilon", 1e-5), np.float32)
+    root = c.add("Reciprocal", c.add("Sqrt", c.add("Add", spread, small)))
+    for name, wanted in zip((mean, root), node.output[1:], strict=False):
+        c.rename(name, wanted or name)
+    first = type(node).FromString(node.SerializeToString())
+    del first.output[1:]
+    return [first, *c.made]
+
+
+def kernel_gives_all(node: NodeProto) -> bool:
+    """Return False for a node with outputs that its kernel does not compute."""
+    return node.op_type != "LayerNormalization" or not any(node.output[1:])
+
+
 def _lp_norm(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] | None:
     attrs, x = attributes(node), node.input[0]
     if attrs.get("p", 2) not in (1, 2):
         return None
-    c = _Chain(editor, node)
+    c = Chain(editor, node)
     axis = attrs.get("axis", -1)
     if attrs.get("p", 2) == 1:
         size = c.reduced("ReduceSum", c.add("Abs", x), axis)
@@ -449,7 +441,7 @@ def _einsum(editor: Editor, node: NodeProto, shapes: Shapes) -> list[NodeProto] 
     cols = [i for i in b if i not in a and i in out]
     if set(a) != {*batch, *depth, *rows} or set(b) != {*batch, *depth, *cols}:
         return None  # sums of one operand alone
-    c = _Chain(editor, node)
+    c = Chain(editor, node)
 
     def count(indices: list[str]) -> int:
         return math.prod(sizes[i] for i in indices)
@@ -489,6 +481,7 @@ _RULES: dict[str, Rule] = {
     "Dropout": _dropout,
     "InstanceNormalization": _instance_norm,
     "LpNormalization": _lp_norm,
+    "LayerNormalization": _layer_norm,
     "Einsum": _einsum,
     "BatchNormalization": _batch_norm,
     "Gemm": _gemm,

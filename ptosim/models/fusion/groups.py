@@ -232,6 +232,8 @@ class _Finder:
             return f"the scale of `{name}` is no constant"
         if node.attrs.get("block_size", 0):
             return f"`{name}` has a scale for each block: products of integers need one for a sum"
+        if not np.all(np.isfinite(scale)):
+            return f"the scale of `{name}` is no finite number"
         axis = None if scale.size == 1 else int(node.attrs.get("axis", 1))
         if axis is not None and moves:
             return f"{moves[0]} moves `{name}`, which has a scale for each index of an axis"
@@ -433,7 +435,7 @@ class _Finder:
         dtype = self.type_of(node.outputs[0])
         if scale is None or zero is None or dtype not in _BYTES:
             return None
-        if scale.size != 1 or zero.size != 1:
+        if scale.size != 1 or zero.size != 1 or not np.isfinite(scale):
             return None
         if node.attrs.get("precision", 0) or scale.dtype != np.float32:
             return None

@@ -213,3 +213,17 @@ def test_sines_of_positions_are_the_hosts(source_of):
     graph = graph_of(build(nodes, wires, [("out", F, [4, 6])], {"ys": YS, "yz": YZ}, 17))
     hosts = {n.name for n in source.hosts_work(graph)}
     assert ("sine" in hosts) == (source_of == "position")
+
+
+def test_outputs_without_a_shape_and_a_scale_that_is_infinite(tmp_path):
+    """Before operator set 19, which onnx.reference does not compute: the rank of what the model
+    gives is that of a run. A mask of -inf has made a scale infinite: the sum is no integer kernel.
+    Its nodes give 0 * inf, the code 0 for that, and (0 - 255) * inf."""
+    held = {"far": np.float32(np.inf), "fz": np.uint8(255), "m": np.full((4, 8), 255, np.uint8)}
+    nodes = [
+        QUANTISE, node("DequantizeLinear", ["xq", "xs", "xz"], ["d"], "dq"),
+        node("DequantizeLinear", ["m", "far", "fz"], ["f"], "mask"), node("Add", ["d", "f"], ["s"]),
+        node("QuantizeLinear", ["s", "far", "fz"], ["sq"]),
+        node("DequantizeLinear", ["sq", "far", "fz"], ["t"]), node("Sub", ["t", "d"], ["y"]),
+    ]  # fmt: skip
+    assert np.isneginf(outputs(nodes, held, tmp_path, opset=13)).all()

@@ -10,6 +10,7 @@ import pytest
 
 from ptosim.models import onnx_run
 from ptosim.models.conversion import source
+from ptosim.models.front import rewrites
 from ptosim.models.onnx_model import graph_of
 from ptosim.models.onnx_nodes import OPERATORS
 from tests.models.front.networks import F, build, node
@@ -155,6 +156,76 @@ def test_cubic_resizing_weighs_four_neighbours(half):
         [("x", F, list(x.shape))], [("y", F, [None] * 4)], {"s": held["s"]}, 18)  # fmt: skip
     for found in onnx_run.run(graph_of(made), {"x": x}, ("a2a3", "a5")).results.values():
         np.testing.assert_allclose(found["y"], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["sizes", "scales"])
+def test_resizing_of_a_part_gives_a_value_outside_of_the_image(by):
+    """Places from begin (n - 1) to end (n - 1), the ends among them; beyond the image one value."""
+    x = rng.standard_normal((1, 2, 8, 8)).astype(np.float32)
+    ends, want = ((0.1, 0.9), (-0.2, 1.3)), x.astype(np.float64)
+    outside = np.zeros((1, 1, 16, 12), bool)
+    for axis, size, (begin, end) in zip((2, 3), (16, 12), ends, strict=True):
+        at = np.linspace(begin * 7, end * 7, size)
+        shape = [-1 if a == axis else 1 for a in range(4)]
+        outside |= ((at < 0) | (at > 7)).reshape(shape)
+        low = np.clip(np.floor(at).astype(int), 0, 6)
+        one, other = (np.take(want, i, axis) for i in (low, low + 1))
+        want = one + (other - one) * (np.clip(at, 0, 7) - low).reshape(shape)
+    want = np.where(outside, 0.25, want)
+    held = {"roi": np.array([0.1, -0.2, 0.9, 1.3], np.float32)}
+    held["s"] = np.array([16, 12]) if by == "sizes" else np.array([2, 1.5], np.float32)
+    made = build(
+        [node("Resize", ["x", "roi", *(["", "s"] if by == "sizes" else ["s"])], ["y"],
+              mode="linear", axes=[2, 3], extrapolation_value=0.25,
+              coordinate_transformation_mode="tf_crop_and_resize")],
+        [("x", F, list(x.shape))], [("y", F, [None] * 4)], held, 18)  # fmt: skip
+    for found in onnx_run.run(graph_of(made), {"x": x}, ("a2a3", "a5")).results.values():
+        np.testing.assert_allclose(found["y"], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_resizing_that_keeps_the_proportion(policy):
+    """4 x 6 to 8 x 8 at most is 5 x 8 (the factor 4/3), at least 8 x 12 (the factor 2)."""
+    x = rng.standard_normal((1, 2, 4, 6)).astype(np.float32)
+    made = build(
+        [node("Resize", ["x", "", "", "s"], ["y"], mode="linear", axes=[2, 3],
+              keep_aspect_ratio_policy=policy)],
+        [("x", F, list(x.shape))], [("y", F, [None] * 4)], {"s": np.array([8, 8])}, 18)  # fmt: skip
+    outcome = onnx_run.run(graph_of(made), {"x": x}, ("a2a3", "a5"))
+    size = (5, 8) if policy == "not_larger" else (8, 12)
+    for found in outcome.results.values():
+        assert found["y"].shape == (1, 2, *size)
+        np.testing.assert_allclose(found["y"], outcome.outputs["y"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_remainders_have_the_sign_of_the_one_or_the_other(fmod):
+    """To the last bits for quotients up to 2^12, where the rounded quotient is the next whole number
+    too; of infinity and by 0 there is none, by infinity it is the number itself."""
+    edges = [(0, 1), (-0.0, 1), (np.inf, 2), (np.nan, 2), (5, 0), (-5, np.inf), (6, -3), (3, 3),
+             (1e-40, 1e-41), (0.7 * 3, 0.7), (2.9999998, 1), (-2.9999998, 1)]  # fmt: skip
+    x = np.concatenate([rng.uniform(-3000, 3000, 300), [e[0] for e in edges]]).astype(np.float32)
+    z = np.concatenate([rng.uniform(1, 30, 300) * rng.choice([-1, 1], 300), [e[1] for e in edges]])
+    with np.errstate(all="ignore"):
+        z = z.astype(np.float32)
+        want = (np.fmod if fmod else np.mod)(x.astype(np.float64), z.astype(np.float64))
+        near("Mod", x.reshape(1, -1), want.reshape(1, -1), {"z": z.reshape(1, -1)}, fmod=fmod)
+
+
+def test_the_mean_and_the_deviation_that_a_norm_gives():
+    """LayerNormalization's further outputs, of which one or the other is taken, also in a
+    quantised model."""
+    x = rng.standard_normal((4, 3, 32)).astype(np.float32)
+    nodes = [node("LayerNormalization", ["x", "g"], ["n", "mean", "inv"], axis=1, epsilon=0.5),
+             node("Sub", ["x", "mean"], ["m"]), node("Mul", ["m", "inv"], ["y"])]  # fmt: skip
+    held = {"g": np.ones((3, 32), np.float32)}
+    made = build(nodes, [("x", F, [4, 3, 32])], [("y", F, [4, 3, 32]), ("n", F, [4, 3, 32])], held)
+    rewrites.for_kernels(made)
+    wide = x.astype(np.float64).reshape(4, -1)
+    want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 0.5)
+    for found in onnx_run.run(graph_of(made), {"x": x}, ("a2a3", "a5")).results.values():
+        for name in ("n", "y"):
+            np.testing.assert_allclose(found[name].reshape(4, -1), want, rtol=1e-5, atol=1e-5)
 
 
 def test_what_training_leaves_at_the_end_of_a_model_goes():
