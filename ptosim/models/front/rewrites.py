@@ -8,8 +8,8 @@ written out, Einsum of two operands is MatMul. Recurrent layers are in `recurren
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
