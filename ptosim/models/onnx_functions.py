@@ -40,10 +40,16 @@ def _copied(f: KernelBuilder, x: TileValue, stem: str) -> TileValue:
 
 
 def _where(
-    f: KernelBuilder, left: TileValue, mode: str, right: float, a: TileValue, b: TileValue
+    f: KernelBuilder,
+    left: TileValue,
+    mode: str,
+    right: float | TileValue,
+    a: TileValue,
+    b: TileValue,
 ) -> TileValue:
     """Put `a` into `b` where a comparison holds, and return that."""
-    mask, edge = f.like("mask", "i8", left), _filled(f, left, "edge", right)
+    mask = f.like("mask", "i8", left)
+    edge = right if isinstance(right, TileValue) else _filled(f, left, "edge", right)
     f.tile_op("pto.tcmp", [left, edge], [mask], {"cmpMode": f"#pto<cmp {mode}>"})
     f.tile_op("pto.tsel", [mask, a, b], [b])
     return b
@@ -74,10 +80,7 @@ def sign(f: KernelBuilder, x: TileValue) -> TileValue:
         f.step("muls", x, 2.0**power)
     f.step("mins", x, 1.0)
     f.step("maxs", x, -1.0)
-    mask = f.like("mask", "i8", x)
-    f.tile_op("pto.tcmp", [kept, kept], [mask], {"cmpMode": "#pto<cmp eq>"})
-    f.tile_op("pto.tsel", [mask, x, kept], [kept])
-    return kept
+    return _where(f, kept, "eq", kept, x, kept)
 
 
 # -- circles ---------------------------------------------------------------------------------------
@@ -228,10 +231,7 @@ def _remainder(f: KernelBuilder, x: TileValue, z: TileValue) -> TileValue:
     made = _where(f, made, "lt", 0.0, f.step("add", made, part, out=low), made)
     over = f.step("sub", made, part, out=low)
     made = _where(f, over, "ge", 0.0, over, made)
-    mask = f.like("mask", "i8", x)
-    f.tile_op("pto.tcmp", [size, part], [mask], {"cmpMode": "#pto<cmp lt>"})
-    f.tile_op("pto.tsel", [mask, size, made], [made])
-    return made
+    return _where(f, size, "lt", part, size, made)
 
 
 UNARY: dict[str, ElementBody] = {
