@@ -235,6 +235,7 @@ def test_what_is_executed_at_once(name, taken, fewest):
     assert bool(taken) == INDEPENDENT[name]
 
 
+@pytest.mark.sampled(6, 20)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("make", [loops.module, loops.logical_module])

@@ -410,6 +410,7 @@ def test_many_of_these_nests_are_executed_at_once(monkeypatch):
 # -- runs in parts ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_in_parts_gives_what_one_in_one_piece_does(seed, monkeypatch):
     text = loops.kernel(seed)

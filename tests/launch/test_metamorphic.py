@@ -160,7 +160,7 @@ CHANGES: dict[str, Change] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2, 25)
+@pytest.mark.sampled(3, 12)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("seed", range(12))
 def test_generated_programs(seed: int, change: str) -> None:
@@ -197,7 +197,7 @@ def shipped(name: str) -> tuple[str, dict, Sidecar]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(0, 45)
+@pytest.mark.sampled(0, 16)
 @pytest.mark.parametrize("change", ["renamed", "printed", "split", "moved"])
 @pytest.mark.parametrize(("name", "target"), SHIPPED)
 def test_shipped_programs(name: str, target: str, change: str) -> None:

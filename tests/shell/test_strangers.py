@@ -41,7 +41,7 @@ def _shown(cli, *words: object) -> str:
     return outcome.out + outcome.err
 
 
-@pytest.mark.sampled(12, 320)
+@pytest.mark.sampled(12, 110)
 @pytest.mark.parametrize(
     ("place", "text", "form"), list(itertools.product(PLACES, HOSTILE, ("text", "github")))
 )

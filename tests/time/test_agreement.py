@@ -16,7 +16,7 @@ AGREE = [name for name in CASES if not reason(name)]
 EXCEPTIONS = [name for name in CASES if reason(name)]
 
 
-@pytest.mark.sampled(6, 44)
+@pytest.mark.sampled(6, 22)
 @pytest.mark.parametrize("name", AGREE)
 def test_law_and_region(name):
     found = list(CASES[name]())

@@ -44,6 +44,7 @@ def test_a_thousand_blocks_on_24_cores_are_42_waves():
     assert many.moved()["read"] == 1000 * one.moved()["read"]
 
 
+@pytest.mark.sampled(2, 5)
 @pytest.mark.parametrize("blocks", [2, 25, 48, 49, 100])
 @pytest.mark.parametrize("bandwidth", [None, 1500])
 def test_one_block_timed_for_all_is_exact(blocks, bandwidth):

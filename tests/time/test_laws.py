@@ -160,6 +160,7 @@ def test_operations_have_a_law_or_are_known_not_to():
 # -- monotone -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, 12)
 @pytest.mark.parametrize("target", BARS)
 @pytest.mark.parametrize("kind", TILE_CLASSES)
 def test_costs_grow_with_rows_and_columns(target, kind):

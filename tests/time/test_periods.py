@@ -77,7 +77,7 @@ def both(program: ptosim.Program, **options) -> ptosim.CostReport | None:
     return found[0]
 
 
-@pytest.mark.sampled(4, 20)
+@pytest.mark.sampled(4, 10)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_loops(seed):
     made = Loops(seed)
@@ -94,7 +94,7 @@ def test_a_path_that_comes_into_the_rounds_from_elsewhere():
     assert both(program, args={"n": 100}) is not None
 
 
-@pytest.mark.sampled(3, 20)
+@pytest.mark.sampled(3, 10)
 @pytest.mark.parametrize("seed", range(NESTS))
 def test_random_nests(seed, monkeypatch):
     """Loops in loops, of which the inner ones leave out periods too: also where their trip counts
@@ -172,6 +172,7 @@ def around(lines: list[str]) -> str:
     )
 
 
+@pytest.mark.sampled(2, 4)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("kind", AROUND)
 def test_what_is_around_an_inner_loop(kind, target, monkeypatch):
@@ -254,7 +255,7 @@ def test_a_million_rounds_in_place(kind):
     assert many.cycles - few.cycles == each * 998
 
 
-@pytest.mark.sampled(2, 15)
+@pytest.mark.sampled(3, 8)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_fifos(seed):
     """A cube and two vector cores with a FIFO: one way or both, with slow and quick consumers."""
@@ -269,7 +270,7 @@ def test_random_fifos(seed):
     assert report.repeats
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, 22)
 @pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_shipped_programs_with_more_rounds(path, rounds):

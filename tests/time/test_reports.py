@@ -38,7 +38,7 @@ def loaded(kernel: Kernel) -> ptosim.Program:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(0, 40)
+@pytest.mark.sampled(0, 20)
 @pytest.mark.parametrize(("name", "target"), CORRECT, ids=lambda v: v)
 def test_cycles_do_not_depend_on_values(name, target, cli):
     """The lock-step run and the run without values execute the same operations, so they agree; and

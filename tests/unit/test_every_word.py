@@ -46,7 +46,7 @@ def written() -> frozenset[str]:
     return frozenset(re.findall(r"[\w-]+", "\n".join(texts).lower()))
 
 
-@pytest.mark.sampled(0)
+@pytest.mark.sampled(0, 48)
 @pytest.mark.parametrize("name", enums())
 def test_every_member_of_an_enum_is_used(name):
     missing = [m for m in enums()[name].members if m.lower() not in written()]

@@ -89,6 +89,7 @@ SMALL = """[...document.querySelectorAll("figure *, td, p")].filter((e) => e.tex
   .map((e) => e.textContent.slice(0, 40))"""
 
 
+@pytest.mark.sampled(3, 40)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", [*PAGES, "sweep"])

@@ -19,7 +19,7 @@ def checked(statement: str) -> list[tuple[str, str]]:
     return [(d.code, d.message) for d in found if d.is_error]
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(3, 60)
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_inputs_by_name_of_any_kind_are_findings_or_fit(name):
     for variant in ROWS[name].variants:

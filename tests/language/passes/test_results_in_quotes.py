@@ -57,7 +57,7 @@ def quoted(name: str, variant: Variant, result: str) -> list[tuple[str, str]]:
     return checked(f"%r = {text}" if result else text, arguments)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(20, 160)
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_a_result_of_any_type_is_a_finding_or_fits(name):
     for variant in ROWS[name].variants:

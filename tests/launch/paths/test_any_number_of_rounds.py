@@ -120,6 +120,7 @@ def agrees(seed: int) -> bool:
     return True
 
 
+@pytest.mark.sampled(0, 2)
 @pytest.mark.parametrize(
     "first",
     [

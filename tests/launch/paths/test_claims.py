@@ -182,6 +182,7 @@ _FIRST = {"n": 1, "m": 1, "block": 0, "d[0]": 1, "d[1]": 1, "d[2]": 1}
 """What is taken for a number that a witness does not name."""
 
 
+@pytest.mark.sampled(3, 40)
 @pytest.mark.parametrize(
     "first",
     [

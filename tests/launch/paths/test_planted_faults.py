@@ -205,6 +205,7 @@ def test_a_planted_fault_is_found_and_its_twin_is_clean(seed):
     _check(seed)
 
 
+@pytest.mark.sampled(0, 2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "first",

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 RIGHT = [run for run in RUNS if not run.values[0].startswith("broken/")]
 
 
-@pytest.mark.sampled(0, 40)
+@pytest.mark.sampled(0, 20)
 @pytest.mark.parametrize(("name", "target"), RIGHT)
 def test_values_do_not_depend_on_when_effects_happen(name, target, capsys):
     reports = []

@@ -38,14 +38,14 @@ def outcome(text: str, *, in_full: bool) -> tuple[object, ...]:
     return result.ended, findings, result.unplaced, result.unchecked
 
 
-@pytest.mark.sampled(6, 40)
+@pytest.mark.sampled(6, 16)
 @pytest.mark.parametrize("seed", range(700))
 def test_the_findings_are_those_of_every_round(seed):
     text = kernel(seed)
     assert outcome(text, in_full=False) == outcome(text, in_full=True)
 
 
-@pytest.mark.sampled(2, 12)
+@pytest.mark.sampled(2, 5)
 @pytest.mark.parametrize("seed", range(300))
 def test_the_same_with_tile_operations_as_vector_regions(seed):
     text = kernel(seed, targets=("a5",))
@@ -213,6 +213,7 @@ def test_a_scalar_store_meets_the_lines_of_rounds_that_were_left_out(row, left_o
     assert codes(beside) == []
 
 
+@pytest.mark.sampled(3, 8)
 @pytest.mark.parametrize("where", ["before", "in", "after"])
 @pytest.mark.parametrize("seed", range(6))
 def test_scalar_stores_beside_loops(seed, where):

@@ -118,6 +118,7 @@ def test_scales_of_full_precision_say_that_they_are_not_exact():
     assert 0 < made.output.sqnr - short.output.sqnr < 3  # what exactness costs, in dB
 
 
+@pytest.mark.sampled(3, 4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("scales", "lost"), [("f32", 0.0), ("short", 2.0)])
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])

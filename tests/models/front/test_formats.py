@@ -65,6 +65,7 @@ def quantised(real: np.ndarray) -> np.ndarray:
 PRODUCT = (CODES - 128) @ W.astype(np.float64) * np.float64(XS) * np.float64(WS)
 
 
+@pytest.mark.sampled(3, 12)
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 @pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div"])
 @pytest.mark.parametrize("first", [False, True])

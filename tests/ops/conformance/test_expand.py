@@ -39,7 +39,7 @@ def assert_same(k: Kernel, runs: list[dict[str, np.ndarray]]) -> None:
     COMPARED["expand arrays"] += len(runs)
 
 
-@pytest.mark.sampled(0, 30)
+@pytest.mark.sampled(0, 15)
 @pytest.mark.parametrize(("entry", "places"), RECOMMENDED)
 def test_microscaling(entry, places):
     case = test_tquant.Quantisation(entry, places)

@@ -49,6 +49,7 @@ def column(elem: str, seed: int) -> np.ndarray:
 FORMS = ("type", "constants", "run")
 
 
+@pytest.mark.sampled(3, 24)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("elem", FLAT)
 @pytest.mark.parametrize("op", ["tcolsum", "tcolmax", "tcolmin", "tcolprod"])
@@ -75,6 +76,7 @@ def test_columns_added_in_pairs(rows):
     same(k, {"in": data}, {"out": np.zeros((1, 64), np.float32)})
 
 
+@pytest.mark.sampled(3, 24)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("cols", [40, 200])
 @pytest.mark.parametrize("elem", ["f32", "i32"])
@@ -98,6 +100,7 @@ def test_places_of_extremes(op, elem, cols, form):
     same(k, args, {"out": np.zeros(shape, np.int32), "best": np.zeros(shape, ARRAYS[elem])})
 
 
+@pytest.mark.sampled(3, 30)
 @pytest.mark.parametrize("op", ["tabs", "tadd", "trsqrt", "tdivs", "tdivs_by", "tcvt", "trowsum",
                                 "trowmax", "trowexpand", "trowexpandmul", "tcolexpandadd"])  # fmt: skip
 @pytest.mark.parametrize("form", FORMS)
@@ -134,6 +137,7 @@ def test_valid_shapes_in_every_form(op, cols, form):
     same(k, args, {"out": np.zeros(size, ARRAYS[kind])})
 
 
+@pytest.mark.sampled(3, 12)
 @pytest.mark.parametrize("cols", [64, 128, 200, 256, 300])
 @pytest.mark.parametrize("elem", [*FLAT, "i8"])
 def test_a_comparison_and_a_selection_by_it(elem, cols):
@@ -184,6 +188,7 @@ def test_a_selection_of_a_scalar():
     assert not np.isnan(outputs["out"]).any()
 
 
+@pytest.mark.sampled(3, 24)
 @pytest.mark.parametrize("shapes", [((16, 64), (16, 64)), ((8, 64), (16, 64)), ((16, 64), (16, 32)),
                                     ((16, 96), (9, 32))])  # fmt: skip
 @pytest.mark.parametrize("elem", ["f32", "i32"])

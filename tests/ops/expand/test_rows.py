@@ -75,6 +75,7 @@ BROADCAST = [
 ]
 
 
+@pytest.mark.sampled(3, 44)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("op", "elem"), BROADCAST)
 def test_one_value_for_each_row_or_one_row_for_all(op, elem, known):

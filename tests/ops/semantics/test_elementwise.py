@@ -145,7 +145,7 @@ def scalars(op: str, dtype: str) -> list:
     return values
 
 
-@pytest.mark.sampled(0, 56)
+@pytest.mark.sampled(0, 28)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(TILE_SCALAR))
 def test_tile_scalar(op, target, dtype):
     """Edges of the type as the scalar, others for each operation, as constants of the text and as

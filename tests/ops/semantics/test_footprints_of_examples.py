@@ -65,6 +65,7 @@ OWN = {("pto.tmrgsort", "a2a3")}
 """Their scratch is bytes of the simulator's own: no operand has them."""
 
 
+@pytest.mark.sampled(3, 400)
 @pytest.mark.parametrize(("name", "target"), [c for c in cases() if c not in OWN])
 def test_what_is_not_accounted_for_does_not_matter(name, target, monkeypatch):
     try:

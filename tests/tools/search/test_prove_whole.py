@@ -40,7 +40,7 @@ def shipped(name: str, change: tuple[str, str] = ("", "")) -> Launched:
     return Launched(program, choices.entry, choices.arguments() or None, choices.block_num)
 
 
-@pytest.mark.sampled(4, 28)
+@pytest.mark.sampled(4, 12)
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_shipped_program_is_equal_to_itself(name: str) -> None:
     proof = prove(shipped(name), shipped(name))

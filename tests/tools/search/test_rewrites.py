@@ -78,6 +78,7 @@ def test_rows_of_thousands_of_digits_in_a_comment_stay() -> None:
     assert comment in made.text
 
 
+@pytest.mark.sampled(3, 5)
 @pytest.mark.parametrize("upper", ["%end", "%n"])
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3, 8])
 def test_every_number_of_rounds_is_kept(upper: str, rounds: int) -> None:
