@@ -90,6 +90,7 @@ def in_time(walker: Walker):
     ], sorted((str(k), list(f.times), len(f.waiters)) for k, f in model.flags.items() if f.times or f.waiters)  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     body=st.one_of(_BODIES, _LOOPS, _CORES),
@@ -126,6 +127,7 @@ def test_every_position_of_a_program_from_both_sides(name):
         assert state(directly) == states[position], position
 
 
+@pytest.mark.slow
 def test_signals_whose_events_became_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way back finds an event again where only its time was kept, and the way forward too."""
     monkeypatch.setattr(timers, "MANY", 8)
@@ -148,7 +150,7 @@ def _in_time(session: Debugger) -> list[Any]:
     return [session.position, session.cycle, [(s.title, s.rows, s.notes) for s in sheets]]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("name", ["tiles", "signals"])
 def test_what_is_shown_of_time_where_periods_are_kept_once(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -228,6 +228,7 @@ def test_what_is_wrong_is_said_and_the_server_goes_on(client, tmp_path):
     assert "finding" in client.refused("exceptionInfo", threadId=1)
 
 
+@pytest.mark.slow
 def test_over_standard_input_and_output():
     """The command itself, with nothing on its output but messages."""
     requests = [

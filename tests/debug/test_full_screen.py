@@ -38,6 +38,7 @@ def output(app):
     return "\n".join(strip.text for strip in app.query_one("#output").lines)
 
 
+@pytest.mark.slow
 def test_keys_and_commands_move_the_run_both_ways():
     session = debug("loop", LOOP)
 
@@ -102,6 +103,7 @@ def test_everything_has_room_on_a_small_screen(size):
     asyncio.run(drive())
 
 
+@pytest.mark.slow
 def test_the_panels_follow_the_size_of_the_screen():
     session = debug("loop", LOOP)
 

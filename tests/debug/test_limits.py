@@ -288,6 +288,7 @@ def process():
     made.process.communicate()
 
 
+@pytest.mark.slow
 def test_an_expression_can_be_cancelled_and_leaving_ends_the_process(process):
     """The editor cancels what takes long, goes on, and leaves with its end still open."""
     process.send("initialize", adapterID="ptosim")

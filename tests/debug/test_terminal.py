@@ -53,6 +53,7 @@ def ask(child, line):
     return child.before.replace("\r", "")
 
 
+@pytest.mark.slow
 def test_a_session_in_a_terminal(start, tmp_path):
     child = start(PROGRAMS / "loop.pto")
     assert "tload" in ask(child, "step")
@@ -93,6 +94,7 @@ def test_a_session_in_a_terminal(start, tmp_path):
     again.expect(pexpect.EOF)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_run_with_its_state(start, tmp_path):
     """The run would take hours; after the interruption it can be looked at and stepped both ways."""
     path = tmp_path / "long.pto"
@@ -120,6 +122,7 @@ def test_ctrl_c_stops_a_run_with_its_state(start, tmp_path):
     child.expect(pexpect.EOF)
 
 
+@pytest.mark.slow
 def test_several_lines_for_one_command(start):
     child = start(PROGRAMS / "loop.pto")
     ask(child, "break tadds")

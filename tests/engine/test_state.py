@@ -89,6 +89,7 @@ def test_stepping_and_running_agree(body):
     assert stepped.engine.executed == ran.engine.executed
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes_in_every_process(tmp_path):
     path = tmp_path / "k.pto"
     path.write_text(program(LOOP))

@@ -221,6 +221,7 @@ def test_rounds_at_once_are_rounds_one_by_one(seed, monkeypatch):
     assert once == each
 
 
+@pytest.mark.slow
 def test_many_of_these_loops_are_executed_at_once(monkeypatch):
     taken = [left_behind(kernel(seed), monkeypatch, at_once=True)[1] > 0 for seed in range(20)]
     assert sum(taken) >= 6
@@ -393,6 +394,7 @@ def test_a_nest_at_once_is_a_nest_one_by_one(seed, monkeypatch):
     assert once == each
 
 
+@pytest.mark.slow
 def test_many_of_these_nests_are_executed_at_once(monkeypatch):
     repeats = []
     run = stacks.Stacks.run

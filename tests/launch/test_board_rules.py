@@ -37,6 +37,7 @@ def test_findings_name_the_rule(rule):
     assert catalog().keys() >= set(rule.codes)
 
 
+@pytest.mark.slow
 def test_the_severity_of_a_rule_is_that_of_its_finding():
     for rule in RULES:
         worst = max(findings(rule, "wrong"), key=lambda d: d.severity)

@@ -200,6 +200,7 @@ def test_the_published_schema_refuses_what_it_does_not_know(cli, write):
         assert not published().is_valid(wrong), key
 
 
+@pytest.mark.slow
 def test_sarif_of_the_broken_gallery_follows_the_schema(cli):
     from ptosim.launch.sources import shipped_names
 

@@ -81,6 +81,7 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_watching_checks_again_when_a_file_changes(folder) -> None:
     command = [sys.executable, "-m", "ptosim", "check", "--watch", "b.pto"]
     with subprocess.Popen(
@@ -114,6 +115,7 @@ def test_colours_as_the_environment_asks(cli, folder, monkeypatch, environment, 
     assert ("\x1b[" in cli("check", "b.pto").err) is colored
 
 
+@pytest.mark.slow
 def test_a_check_of_the_text_alone_does_without_numpy() -> None:
     """The verdict of a commit hook is there before NumPy would be loaded."""
     code = (

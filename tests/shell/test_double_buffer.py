@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_won_and_that_it_is_proven(cli: Callable[..., Any]) -> None:
     outcome = cli("fmt", "--double-buffer", "@basics/softmax", "--target", "a2a3")
     assert outcome.code == 0

@@ -90,6 +90,7 @@ def test_findings_come_before_tables_and_decide_as_fail_on_says(folder, cli):
     )
 
 
+@pytest.mark.slow
 def test_judge_and_sweep(folder, cli):
     jobs = [{"id": "a", "program": "@basics/vadd"}, {"id": "b", "text": "nonsense"}]
     (folder / "jobs.jsonl").write_text("".join(json.dumps(job) + "\n" for job in jobs))

@@ -33,6 +33,7 @@ def test_a_full_disk_is_told_in_one_line() -> None:
     assert "cannot write to standard output: No space left on device" in told.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_stream() -> None:
     told = _ptosim("targets", shell=">&-")
     assert (told.returncode, told.stderr.count("\n")) == (2, 1)
@@ -143,6 +144,7 @@ def test_the_cache_forgets_what_nobody_uses_and_keeps_to_its_size(tmp_path: Path
     assert left == ["c", "letter.txt", "new"]
 
 
+@pytest.mark.slow
 def test_no_cache_neither_reads_nor_writes(tmp_path: Path):
     """The folder stays as it is, and the answer is the same."""
     environment = os.environ | {"PTOSIM_CACHE_DIR": str(tmp_path)}

@@ -27,6 +27,7 @@ def test_the_report_is_the_same(cli, tmp_path):
     assert "one after the other" not in reports[0]
 
 
+@pytest.mark.slow
 def test_the_reason_is_told_where_processes_were_asked_for(cli, tmp_path):
     asked = launch(cli, tmp_path, TO_ONE, "-j", 2)
     reason = "block 0 writes byte 0 of `y`, which block 1 uses"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.launch.programs.test_large_arguments import COLS
 from tests.launch.programs.test_made_up import FAR, SCALARS
 
 
+@pytest.mark.slow
 def test_the_report_says_of_what_its_extremes_are(cli, tmp_path):
     path = tmp_path / "far.pto"
     path.write_text(FAR)

@@ -89,6 +89,7 @@ class TestNames:
         text = "func.func @f() { return }"
         assert ptosim.load(text).entries == ["f"]
 
+    @pytest.mark.slow
     def test_names_of_the_list_are_names(self):
         for one in shipped_programs():
             if one.kind == "program" and not one.name.startswith("@broken/"):

@@ -18,6 +18,7 @@ from ptosim.views.operations import rule_texts
 pytestmark = pytest.mark.sampled(40)
 
 
+@pytest.mark.slow
 def test_the_table_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -81,6 +82,7 @@ class TestReference:
         named += [f"`{attr}`" for attr in definition.attrs]
         assert [n for n in named if n.replace("\\", "") not in text] == []
 
+    @pytest.mark.slow
     def test_tables_have_as_many_cells_as_their_header(self, sections):
         """Checked by a reader of Markdown that is not ours."""
         for name, text in sections.items():

@@ -45,6 +45,7 @@ def test_little_work_stays_in_this_process(monkeypatch):
     assert processes.each_of(str, [1, 2], 8, lambda _: None) == ["1", "2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_check(cli, form):
     """Findings, hidden ones, two targets that say the same, a program that is refused."""

@@ -116,6 +116,7 @@ def test_one_text_on_two_targets_is_there_once(cli, tmp_path):
     assert page.count("<figcaption>timeline of on a") == 2
 
 
+@pytest.mark.slow
 def test_what_tune_found_is_beside_the_reference(cli, tmp_path):
     code, page = page_of(cli, tmp_path, "tune", "@basics/softmax", "--target", "a5", "--seeds", "0")
     assert code == 0
@@ -123,6 +124,7 @@ def test_what_tune_found_is_beside_the_reference(cli, tmp_path):
     assert "timeline of 1: double buffering" in page
 
 
+@pytest.mark.slow
 def test_a_kernel_of_a_chain_has_its_text_and_timelines(cli, tmp_path):
     _, page = page_of(cli, tmp_path, "run", "--chain", "@model/mlp")
     kernels = [name for name in headings(page) if name.startswith("Kernel ")]
@@ -130,6 +132,7 @@ def test_a_kernel_of_a_chain_has_its_text_and_timelines(cli, tmp_path):
     assert headings(page)[0] == "Verdict"
 
 
+@pytest.mark.slow
 def test_a_finding_of_a_chain_names_its_stage(cli):
     """It is found once, in the stage where it came first."""
     data = json.loads(
@@ -141,6 +144,7 @@ def test_a_finding_of_a_chain_names_its_stage(cli):
     assert all(stages & {*found["notes"]} for found in target["findings"])
 
 
+@pytest.mark.slow
 def test_a_chain_is_a_page_too(cli, tmp_path):
     code, page = page_of(cli, tmp_path, "run", "--chain", "@model/mlp")
     assert code == 0

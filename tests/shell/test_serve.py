@@ -80,7 +80,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(
     "words",
     [

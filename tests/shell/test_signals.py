@@ -74,7 +74,7 @@ def test_130_while_modules_are_loaded(module, number):
     assert done.stdout == ""
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_130_while_a_program_runs(tmp_path, number):
     """The command says that it was interrupted; there is no report and no part of one."""
@@ -89,6 +89,7 @@ def test_130_while_a_program_runs(tmp_path, number):
     assert [p.name for p in tmp_path.iterdir()] == ["endless.pto"]
 
 
+@pytest.mark.slow
 def test_130_sigterm_at_the_prompt_of_the_debugger(tmp_path):
     """Ctrl-C there takes back a line; SIGTERM ends the process."""
     path = tmp_path / "endless.pto"

@@ -20,6 +20,7 @@ def kernel(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_best_program_is_written_with_its_proof(
     cli: Callable[..., Any], kernel: Path, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def _mutants(text: str) -> list[tuple[str, str]]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["01_add", "08_gemm"])
 def test_what_is_dropped_or_changed_is_told(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -207,6 +207,7 @@ def hidden_blocks(count: int, seed: int = 5) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_the_pipes_of_blocks_tell_the_law_that_made_them(tmp_path, cli):
     """Every third block is held out. Bandwidth and cycles of a repeat are found; the store's bandwidth
     is what it was, and the start of an addition, which its pipe does not see, stays."""
@@ -226,6 +227,7 @@ def test_the_pipes_of_blocks_tell_the_law_that_made_them(tmp_path, cli):
     assert family["aside_after"] < 0.02
 
 
+@pytest.mark.slow
 def test_one_block_tells_nothing(tmp_path, cli):
     table = write(tmp_path / "PipeUtilization.csv", hidden_blocks(1))
     told = cli("calibrate", "--from", table, "-o", tmp_path / "board.toml", "--target", "910b1",

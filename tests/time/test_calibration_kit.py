@@ -80,6 +80,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return measured(tmp_path_factory.mktemp("board") / "kit", seed=7, off=3)
 
 
+@pytest.mark.slow
 def test_a_hidden_board_is_found(board: Path) -> None:
     """0.7 times HBM and twice the head, within 3 %; the row with 50 times the time is named."""
     table = cost_table(CHIP)
@@ -94,6 +95,7 @@ def test_a_hidden_board_is_found(board: Path) -> None:
         assert now == pytest.approx(value_of(table, key), rel=0.12), key
 
 
+@pytest.mark.slow
 def test_what_no_launch_tells_stays_and_says_so(board: Path) -> None:
     found = calibrate([board], cost_table(CHIP))
     kept = {r.key: r.reason for r in found.refits if r.reason}
@@ -101,6 +103,7 @@ def test_what_no_launch_tells_stays_and_says_so(board: Path) -> None:
     assert kept["machine.next.floor_us"] == "no launch tells it"
 
 
+@pytest.mark.slow
 def test_one_row_that_is_off_among_twelve_moves_nothing(tmp_path: Path) -> None:
     """No figure by more than 2 %."""
     table = cost_table(CHIP)
@@ -118,6 +121,7 @@ def test_one_row_that_is_off_among_twelve_moves_nothing(tmp_path: Path) -> None:
         assert value_of(with_it, key) == pytest.approx(value_of(without, key), rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_overlay_is_taken_by_cost(board: Path, tmp_path: Path, cli) -> None:
     out = tmp_path / "board.toml"
     done = cli("calibrate", str(board), "-o", str(out), "--format", "json")
@@ -132,6 +136,7 @@ def test_the_overlay_is_taken_by_cost(board: Path, tmp_path: Path, cli) -> None:
     assert after.times.device.us - before.times.device.us == pytest.approx(head, rel=0.1)
 
 
+@pytest.mark.slow
 def test_every_program_of_the_kit_is_right(tmp_path: Path) -> None:
     """For both architectures; what is not defined is what nobody wrote into UB before."""
     for chip in ("910B3", "950DT"):

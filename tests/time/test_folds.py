@@ -52,7 +52,7 @@ def _same(whole: CoreTimer, folded: CoreTimer) -> None:
     assert folded.stalls == whole.stalls
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(
     ("name", "rounds", "least"), [("tiles", 2, 300), ("tiles", 2, 1000), ("vectors", 1500, 300)]
 )
@@ -122,6 +122,7 @@ def test_values_of_signals_are_columns_with_periods(monkeypatch: pytest.MonkeyPa
         assert len(models[2].signals.given[cell].steps) < count / 2
 
 
+@pytest.mark.slow
 def test_of_waits_for_one_operation_the_last_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A core that only waits for what others store: no execution of its own comes in between."""
     whole, folded = _both(monkeypatch, 300, program("signals"), arguments("signals", 600))

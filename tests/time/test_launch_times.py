@@ -88,6 +88,7 @@ def test_requests_for_one_line_are_served_one_after_the_other(
     assert 1.08 < work / times.core_us < 1.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", QUICK)
 def test_published_times(row: str) -> None:
     """Within 30 %, and in the bar, as the goal for whole kernels is."""
@@ -101,6 +102,7 @@ def test_published_times(row: str) -> None:
     assert 0.98 < touched < 1.15 or p["read_bytes"] < 1 << 16  # padded tiles, whole lines
 
 
+@pytest.mark.slow
 def test_cold_and_less_memory_are_never_faster() -> None:
     warm, cold = (cost("s005", start=s).times for s in ("warm", "cold"))
     assert warm.hbm_bytes == 0
@@ -124,6 +126,7 @@ def test_what_a_start_is() -> None:
         cost("s043", start="hot")
 
 
+@pytest.mark.slow
 def test_rates_over_time_are_the_bytes_of_the_launch() -> None:
     """Every byte that cores transfer goes through L2 at some time, and those of HBM through it: the
     rates of all parts of the time, times what both give, are the bytes that the account has."""
@@ -181,6 +184,7 @@ def test_rows_are_moved_in_whole_pieces() -> None:
     assert by_bytes(transfer(144, 144)) < by_bytes(transfer(192, 192))  # one run, one end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cols", "rates"), [(256, (80, 67, 42, 33, 25)), (512, (80, 80, 65, 52, 39))]
 )

@@ -150,6 +150,7 @@ def test_a_period_of_a_loop_is_what_its_rounds_are():
     assert jumped.cycles == whole.cycles
 
 
+@pytest.mark.slow
 def test_the_gemm_of_24_blocks_is_the_same_block_by_block():
     sizes = {"m": 1536, "k": 512, "n": 1536, "rows": 4, "columns": 6}
     program = ptosim.load("programs/cube/gemm_grid.pto")

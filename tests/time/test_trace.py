@@ -179,6 +179,7 @@ def check_rules(report) -> set[int]:
     return {pid for pid, _ in ends}
 
 
+@pytest.mark.slow
 def test_the_rules_hold_for_several_cores():
     """The same rules where arrows and counters cross cores and transfers slow each other down."""
     for report in several_cores():

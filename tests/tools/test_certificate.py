@@ -98,6 +98,7 @@ UNUSED = {"name", "digest", "text", "compat", "planner", "legacy", "level", "syn
 """What an argument does not rest on (a name), or that has a test of its own."""
 
 
+@pytest.mark.slow
 def test_a_digest_made_anew_does_not_help(right) -> None:
     """Assumptions, rules, counts of operands, hashes of texts and of results."""
     rng = random.Random(44)
@@ -116,6 +117,7 @@ def test_a_text_that_computes_something_else_is_refused(right) -> None:
     assert "is not the same expression" in check(given)
 
 
+@pytest.mark.slow
 def test_a_program_of_tune_has_a_certificate() -> None:
     """Double buffering of the shipped softmax."""
     found = ptosim.tune("@basics/softmax", target="a2a3", trials=8)
@@ -124,6 +126,7 @@ def test_a_program_of_tune_has_a_certificate() -> None:
     assert check(certificate(first, second)) == ""
 
 
+@pytest.mark.slow
 def test_commands_write_and_check(cli, tmp_path) -> None:
     for name, launched in (("a", adding(1)), ("b", adding(4)), ("c", adding(2, "sub"))):
         (tmp_path / f"{name}.pto").write_text(launched.program.front.source.text)

@@ -45,6 +45,7 @@ def test_there_are_a_few_hints(one: Lesson) -> None:
     assert 2 <= len(one.hints) <= 4
 
 
+@pytest.mark.slow
 def test_pages_that_lessons_name_are_there() -> None:
     for one in lessons():
         for topic in re.findall(r"`ptosim help ([^`]+)`", one.text):

@@ -61,6 +61,7 @@ def read(site) -> dict[Path, Reader]:
     return found
 
 
+@pytest.mark.slow
 def test_every_link_leads_somewhere(site, read):
     for path, reader in read.items():
         for link in reader.links:
@@ -111,6 +112,7 @@ def test_the_contents_have_each_group_once(site) -> None:
     assert len(groups) == len(set(groups)) > 3
 
 
+@pytest.mark.slow
 def test_a_program_links_to_its_report(tmp_path, monkeypatch) -> None:
     from ptosim.shell import site_command
 

@@ -95,6 +95,7 @@ def test_another_rounding_is_a_wrong_golden(folder) -> None:
     assert group.count == int((golden != np.rint(x)).sum())
 
 
+@pytest.mark.slow
 def test_a_key_given_twice_is_a_wrong_golden(folder) -> None:
     """The 64 largest of 2,048 numbers with their places: the golden names one place twice."""
     program = Choices("@sort/topk").completed()

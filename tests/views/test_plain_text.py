@@ -59,6 +59,7 @@ def test_any_report_is_what_rich_writes(width):
         assert plain_text(parts, width) == text_of(buffer, color=False), parts
 
 
+@pytest.mark.slow
 def test_a_report_into_a_pipe_loads_no_rich():
     code = (
         "import sys\n"

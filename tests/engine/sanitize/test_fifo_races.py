@@ -25,10 +25,12 @@ def races(lines: list[str]) -> list:
     return [d for d in found if d.code.startswith("PTO52")]
 
 
+@pytest.mark.slow
 def test_flags_behind_a_pop_order_what_reads_the_tile():
     assert races(swiglu()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("popped", "reader"), [("tpop_from_aic", "V"), ("tpop_from_aiv", "MTE1")])
 def test_a_pop_without_a_flag_behind_it_is_a_race(popped, reader):
     lines = swiglu()

@@ -67,6 +67,7 @@ _SAID = re.compile(r"PTO\d{4}|\bseverity\b|\bDiagnostic\b|\bOpFault\b")
 _MAKERS = ("model.py", "check_command.py", "verdicts.py")
 
 
+@pytest.mark.slow
 def test_no_call_says_how_bad_a_finding_is() -> None:
     """`--strict` alone may: it makes errors of warnings. A verdict that was kept says what was
     said."""

@@ -149,6 +149,7 @@ def test_what_is_not_read_is_refused_where_it_is_written(body: str) -> None:
     assert first.span.line == 9
 
 
+@pytest.mark.slow
 def test_macros_without_end_are_told() -> None:
     lines = [f"#define M{i} {' '.join([f'M{i + 1}'] * 12)}" for i in range(9)]
     with pytest.raises(ProgramError, match="macros expand"):
@@ -173,6 +174,7 @@ def test_what_is_broken_ends_in_one_diagnostic(text: str, words: str) -> None:
         ptosim.load(text, target="a5", filename="k.cpp")
 
 
+@pytest.mark.slow
 def test_mutated_texts_end_in_a_diagnostic_or_a_program() -> None:
     """Words of kernels that occur are dropped, doubled, exchanged."""
     draw = random.Random(7)

@@ -74,6 +74,7 @@ _LONG = {"gemm_mxfp8_grid"}
 """Proofs of these take ten seconds and more."""
 
 
+@pytest.mark.slow
 def test_most_programs_have_the_form() -> None:
     assert sum(_both(path) is not None for path in (*_SHIPPED, *_OWN, *_READ)) >= _FEWEST
 
@@ -124,6 +125,7 @@ def _mutants(text: str) -> list[str]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _OWN[:5], ids=lambda p: p.stem)
 def test_what_is_changed_is_told_or_harmless(path: Path, tmp_path: Path) -> None:
     """Each of some mutants: findings, other values, a place that cannot be; or it is proven equal

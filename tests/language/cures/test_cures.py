@@ -161,6 +161,7 @@ def test_a_cure_is_an_edit(change: Change) -> None:
         assert change.edit in "".join(fix.replacement for fix in cured.fixes)
 
 
+@pytest.mark.slow
 def test_typical_mistakes_are_mended() -> None:
     """Of the forty typical mistakes all but the operand too many, of which nobody knows which."""
     texts = [m.program.replace(m.old, m.new, 1) for m in MISTAKES]

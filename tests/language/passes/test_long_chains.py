@@ -41,12 +41,14 @@ ADD = "%v{this} = pto.vadd %v{last}, %v{last}, %m : !pto.vreg<64xf32>, !pto.vreg
 STORE = "pto.vsts %v{}, %u[%at], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>"
 
 
+@pytest.mark.slow
 def test_registers_are_made_again_after_a_barrier() -> None:
     first = "%one = arith.constant 1.0 : f32\n%v0 = pto.vbr %one : f32 -> !pto.vreg<64xf32>\n"
     body = f"{first}{chain(ADD)}\npto.barrier <PIPE_ALL>\n{STORE.format(LINKS)}"
     assert codes(PLACES + body) == []
 
 
+@pytest.mark.slow
 def test_loads_are_followed_to_where_their_lanes_are_used(tmp_path, capsys) -> None:
     first = "%v0 = pto.vlds %u[%at] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>\n"
     path = tmp_path / "chain.pto"
@@ -64,6 +66,7 @@ def test_numbers_that_are_used_after_a_run_are_computed_before_it() -> None:
     assert codes(f"{PLACES}{before}pto.barrier <PIPE_ALL>\n{after}") == []
 
 
+@pytest.mark.slow
 def test_an_align_state_goes_through_many_loops() -> None:
     first = """%c1 = arith.constant 1 : index
 %a0 = pto.init_align : !pto.align
@@ -75,6 +78,7 @@ def test_an_align_state_goes_through_many_loops() -> None:
     assert codes(f"{PLACES}pto.vecscope {{\n{first}{loops}\n{last}\n}}") == []
 
 
+@pytest.mark.slow
 def test_the_address_of_a_pointer_is_a_sum_of_many_offsets() -> None:
     steps = chain(
         "%q{this} = pto.addptr %q{last}, %one : !pto.ptr<!pto.f8E8M0, mat> -> !pto.ptr<!pto.f8E8M0, mat>"
@@ -91,6 +95,7 @@ def test_the_address_of_a_pointer_is_a_sum_of_many_offsets() -> None:
     assert codes(body + load.format(LINKS - 1), kind="cube") == ["PTO2190"]
 
 
+@pytest.mark.slow
 def test_windows_of_windows_are_in_one_storage() -> None:
     types = {"x": "64x64xbf16", "q": "64x64xui8", "e": "2x64xui8", "m": "2x64xbf16"}
     tiles = {name: f"!pto.tile_buf<vec, {text}>" for name, text in types.items()}
@@ -145,6 +150,7 @@ def calling(functions: int, calls: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_calls_of_a_vector_region_do_not_double_without_end() -> None:
     """22 functions that call the next one twice are 4 million calls where they are put in place."""
     for text in (calling(22, calls=2), calling(400, calls=1)):

@@ -138,7 +138,7 @@ SHIPPED = [
 ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(("name", "target"), SHIPPED)
 def test_shipped_programs(monkeypatch, name, target):
     """Cube and vector cores of a block at once, FIFOs in global memory, flags between cores."""

@@ -44,6 +44,7 @@ def test_the_run_read_what_the_whole_array_has():
     assert 0.99 < x.std() < 1.01
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_whatever_is_read_first():
     first, again, other = (far().run(SCALARS, seed=seed).outputs for seed in (3, 3, 4))
     moved = far().run({**SCALARS, "from": 0}, seed=3).outputs

@@ -45,7 +45,7 @@ def test_the_findings_are_those_of_every_round(seed):
     assert outcome(text, in_full=False) == outcome(text, in_full=True)
 
 
-@pytest.mark.sampled(2, 5)
+@pytest.mark.sampled(0, 5)
 @pytest.mark.parametrize("seed", range(300))
 def test_the_same_with_tile_operations_as_vector_regions(seed):
     text = kernel(seed, targets=("a5",))
@@ -53,6 +53,7 @@ def test_the_same_with_tile_operations_as_vector_regions(seed):
     assert outcome(text, in_full=False) == outcome(text, in_full=True)
 
 
+@pytest.mark.slow
 def test_rounds_are_left_out_of_many_of_them(left_out):
     """Otherwise the test above would show nothing."""
     counts = []
@@ -200,6 +201,7 @@ def scalar_store(element: int, number: int = 0) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [0, 5_000, 15_999])
 def test_a_scalar_store_meets_the_lines_of_rounds_that_were_left_out(row, left_out):
     body = window("x", "%row", "p") + window("z", "%row", "q") + ROUND
@@ -213,7 +215,7 @@ def test_a_scalar_store_meets_the_lines_of_rounds_that_were_left_out(row, left_o
     assert codes(beside) == []
 
 
-@pytest.mark.sampled(3, 8)
+@pytest.mark.sampled(0, 8)
 @pytest.mark.parametrize("where", ["before", "in", "after"])
 @pytest.mark.parametrize("seed", range(6))
 def test_scalar_stores_beside_loops(seed, where):
@@ -228,6 +230,7 @@ def test_scalar_stores_beside_loops(seed, where):
     assert outcome(text, in_full=False) == outcome(text, in_full=True)
 
 
+@pytest.mark.slow
 def test_rows_that_a_loop_has_stored_are_not_loaded_without_order(left_out):
     """Nothing tells the load after the loop that the last rows were stored."""
     body = window("x", "%row", "p") + window("z", "%row", "q") + ROUND

@@ -181,6 +181,7 @@ def test_a_budget_leaves_layers_in_float():
     assert not unmet
 
 
+@pytest.mark.slow
 def test_what_is_counted_without_a_run_is_what_a_run_counts():
     """Cycles of the fast form on both targets, step by step, and the outputs' error."""
     model, samples = prepared(models.mlp())

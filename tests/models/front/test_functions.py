@@ -53,6 +53,7 @@ NAMES = {"Asin": "arcsin", "Acos": "arccos", "Atan": "arctan", "Asinh": "arcsinh
          "Acosh": "arccosh", "Atanh": "arctanh"}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [*ANGLES, *NAMES, "Sinh", "Cosh"])
 def test_circular_and_hyperbolic_functions(op):
     """Over what the function is defined on; angles up to 100,000, of which tangents near a pole

@@ -164,6 +164,7 @@ def test_both_directions_have_activations_of_their_own(before):
     )
 
 
+@pytest.mark.slow
 def test_such_a_layer_is_quantised():
     proto, samples, _ = made("LSTM", peepholes=True, way="bidirectional", lengths=[4, 2, 3])
     model = source.prepared(proto, {}, samples)

@@ -170,6 +170,7 @@ def test_no_layer_is_slower_without_a_line(cli, tmp_path):
     assert whole["totals"][1]["cycles"] <= kept["totals"][1]["cycles"]
 
 
+@pytest.mark.slow
 def test_a_layer_stays_in_float_only_if_the_whole_gains(cli, tmp_path):
     """Of a transformer's layers some are slower than in float only with what quantises for them:
     leaving all of those out would cost the others more."""
@@ -213,6 +214,7 @@ def test_plans_on_the_line_are_beaten_by_no_other():
     assert any(p.is_chosen and p.kind == "mxfp8" for p in sensitivity.line(found, found[1]))
 
 
+@pytest.mark.slow
 def test_types_are_compared(cli, tmp_path):
     """--type auto: the plans in a table, the chosen one marked; the report says the same."""
     shown = report(cli, tmp_path, networks.torch_shapes(), "--type", "auto")

@@ -47,6 +47,7 @@ def exact(model, feeds, oracle="reference", *, fast_differs: bool | None = None)
     return outcome
 
 
+@pytest.mark.slow
 def test_a_model_end_to_end(cli, tmp_path):
     """Against ReferenceEvaluator called here, not through the command; with text, JSON, exit code."""
     model = multilayer(np.random.default_rng(1))

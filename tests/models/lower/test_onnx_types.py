@@ -64,7 +64,7 @@ def test_nan_infinities_and_large_quotients(zero, name, columns):
 # -- integers as input -----------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("opset", [10, 13, 19, 21, 23])
 def test_int32_input_in_every_opset(opset):
     """The reference divides integers in f64: as if the quotient were exact."""

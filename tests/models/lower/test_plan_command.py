@@ -11,6 +11,7 @@ OPERANDS = ["--src", "randint:ui8:9x40:1", "--weights", "randint:i8:40x20:2"]
 SCALES = ["--src-scale", "0.02", "--dst-scale", "0.013", "--src-zp", "3", "--dst-zp", "100"]
 
 
+@pytest.mark.slow
 def test_report_and_files(cli, tmp_path):
     np.save(tmp_path / "s.npy", np.linspace(0.005, 0.02, 20, dtype=np.float32))
     arguments = [

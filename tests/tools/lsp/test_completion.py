@@ -129,6 +129,7 @@ def _examples() -> Iterator[tuple[str, Example]]:
 EXAMPLES = dict(_examples())
 
 
+@pytest.mark.slow
 def test_completed_operations_compile_as_a_rule():
     """The line of an example is taken away and its operation typed, but for the last letter: what
     the offer of that name writes, with the values that are there, has no more errors. Where it has,
@@ -157,6 +158,7 @@ def errors_of(example: Example, text: str | None) -> int:
     return sum(f.is_error for f in found)
 
 
+@pytest.mark.slow
 def test_the_next_word_of_shipped_programs_is_offered_and_first_as_a_rule():
     """Lines of shipped programs are typed word by word, in the text as far as it is written then.
     What nobody can know is not asked for: new names and numbers."""
@@ -195,6 +197,7 @@ def _asked(words: list[Piece]) -> list[Piece]:
     return [w for w in words[begin:] if w.kind not in ("number", *new)]
 
 
+@pytest.mark.slow
 def test_every_statement_that_is_offered_whole_could_be_there():
     """In shipped programs an operation is begun on a line of its own, or a line is cut anywhere: what
     is offered as a whole statement, written into the whole text, adds no error to those that the text

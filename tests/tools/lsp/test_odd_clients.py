@@ -94,6 +94,7 @@ def _message(**fields: object) -> bytes:
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
+@pytest.mark.slow
 def test_broken_messages_and_parameters_end_no_server() -> None:
     sent = [
         _message(id=1, method="initialize", params={"capabilities": {}}),
@@ -115,6 +116,7 @@ def _did_open(uri: str, text: str) -> bytes:
     return _message(method="textDocument/didOpen", params={"textDocument": item})
 
 
+@pytest.mark.slow
 def test_rename_where_no_name_is_and_broken_uris_are_answered_without_a_word_in_the_log() -> None:
     place = {"position": {"line": 0, "character": 0}, "newName": "%q"}
     sent = [
@@ -132,6 +134,7 @@ def test_rename_where_no_name_is_and_broken_uris_are_answered_without_a_word_in_
     assert b"there is no name of this text here" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_text_that_is_followed_is_let_go_by_the_next_key_and_by_the_end() -> None:
     """What is measured in the process beside is what would be measured here; cancelled, and at the
     end of the server, the process is gone."""

@@ -217,6 +217,7 @@ async def test_every_request_is_answered_on_all_levels_on_broken_text_too(client
     )
 
 
+@pytest.mark.slow
 async def test_words_come_by_changes_and_by_ranges_and_are_those_of_the_whole(client):
     """A line is typed: what changes, applied to what was told before, is what would be told of all;
     the words of some lines are those of the whole."""

@@ -216,6 +216,7 @@ BROKEN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_every_request_has_an_answer_or_an_error_and_the_server_lives():
     """At places that the text does not have, in a text that is broken, one that is closed, and one
     that was never opened; parameters that a request does not have make it one that cannot be read,
@@ -261,6 +262,7 @@ def _packed(message: dict[str, object]) -> bytes:
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
+@pytest.mark.slow
 async def test_the_entry_at_a_place(client):
     document = await opened(client, TILES, "tiles")
     place = {"line": 6, "character": 0}

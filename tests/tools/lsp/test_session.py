@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from lsprotocol import types
 from pygls.workspace import Workspace
 
@@ -87,6 +88,7 @@ def debugged(kernel: Path, line: int) -> None:
     client.leave()
 
 
+@pytest.mark.slow
 def test_from_nothing_to_a_report(tmp_path, capsys):
     editor = Editor()
     editor.write(BEGUN + "}\n")

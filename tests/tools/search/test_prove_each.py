@@ -170,6 +170,7 @@ def loops(one: str, two: str):
     return lambda given: (Launched(first, None, given), Launched(second, None, given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [MOVED, AHEAD])
 def test_rounds_that_values_have_in_common_are_executed_once(other):
     """40 numbers of rounds are 820 rounds of nine instructions in each program, which are 14,760; a
@@ -179,6 +180,7 @@ def test_rounds_that_values_have_in_common_are_executed_once(other):
     assert proof.operations > 18 * 820  # of all the runs that were followed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [(range(34, 40), UNEQUAL), (range(30, 37), EQUAL), (range(38, 44), EQUAL)],
@@ -198,6 +200,7 @@ def test_a_view_that_is_too_small_for_one_value_is_found():
     assert prove_each(loops(short, short), {"n": range(1, 5)}).verdict == EQUAL
 
 
+@pytest.mark.slow
 def test_what_would_take_too_long_is_told():
     """The proof is none, and says how far it came."""
     assert can_fork(), "a thread of another test is left"
@@ -207,7 +210,7 @@ def test_what_would_take_too_long_is_told():
     assert "300 instructions" in proof.why
 
 
-@pytest.mark.sampled(2, 6)
+@pytest.mark.sampled(0, 6)
 @pytest.mark.parametrize(
     "other", [DOUBLED, MOVED, AHEAD, AT_37, loop(LOAD), loop(f"{LOAD}{STORE}")]
 )

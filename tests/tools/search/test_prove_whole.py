@@ -47,6 +47,7 @@ def test_a_shipped_program_is_equal_to_itself(name: str) -> None:
     assert proof.verdict == EQUAL, proof.why
 
 
+@pytest.mark.slow
 def test_another_instruction_is_not_equal() -> None:
     """Its registers are other expressions; since they are known as a whole, hard data decide."""
     text = (PROGRAMS / "micro/softmax.pto").read_text()

@@ -91,6 +91,7 @@ def test_a_space_of_nothing_is_one_line(tmp_path: Path, space: dict, code: str) 
     assert raised.value.exit_code == 2
 
 
+@pytest.mark.slow
 def test_results_are_kept_and_are_the_same(tmp_path: Path) -> None:
     store = tmp_path / "s.sqlite"
     first, second = small(store=store), small(store=store)

@@ -29,6 +29,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_rows_of_an_earlier_sweep_are_shown_again(cli, rows: Path) -> None:
     first, again = cli(*POINTS), cli("sweep", rows)
     assert first.code == again.code == 0

@@ -164,6 +164,7 @@ def test_nothing_to_test_is_a_mistake_in_one_line(tmp_path, monkeypatch, capsys,
     assert capsys.readouterr().err.startswith("error: ")
 
 
+@pytest.mark.slow
 def test_every_shipped_program_passes_its_own_test(capsys):
     folder = programs_directory()
     assert main(["test", str(folder / "basics"), str(folder / "broken")]) == 0
