@@ -258,7 +258,7 @@ class Operation:
         return [operand.value for _, operand in self.operands() if operand.value is not None]
 
 
-_ALIAS = re.compile(r"!\w+(?![\w.])")
+ALIAS = re.compile(r"!\w+(?![\w.])")
 _ATTR_ALIAS = re.compile(r"#\w+(?![\w.<])")
 
 MAX_SPELLED = 2**18
@@ -346,12 +346,12 @@ class Module:
         if "!" not in text:
             return text
         known = self.type_aliases
-        named = [known[name] for name in _ALIAS.findall(text) if name in known]
+        named = [known[name] for name in ALIAS.findall(text) if name in known]
         if REFUSED in named:
             return REFUSED
         if sum(map(len, named)) > max(MAX_SPELLED, len(self.source.text)):
             return TOO_LONG
-        return _ALIAS.sub(lambda found: known.get(found.group(), found.group()), text)
+        return ALIAS.sub(lambda found: known.get(found.group(), found.group()), text)
 
     def _attribute(self, found: re.Match[str]) -> str:
         """What the alias of an attribute names, if that is one token."""

@@ -124,8 +124,9 @@ class NamedBinder:
             else:
                 bound[name] = self._plain(definition, named.get(name))
         if self._op.form in ("items", "dps"):
-            self._unknown(variant, named, words)
-            self._missing([d for d in variant.named if d.name not in named], bound)
+            meant = self._unknown(variant, named, words)
+            given = {*named, *meant}
+            self._missing([d for d in variant.named if d.name not in given], bound)
         elif self._op.form == "generic":  # what is no clause may be an attribute there
             self._missing([d for d in variant.named if d.is_clause], bound)
         return bound
@@ -203,22 +204,37 @@ class NamedBinder:
 
     def _unknown(
         self, variant: Variant, named: Mapping[str, Any], words: Mapping[str, Operand]
-    ) -> None:
+    ) -> list[str]:
+        """Report what has no such name; return the names that were probably meant."""
         known = {d.name: d for d in (*variant.named, *variant.ins)}
-        places: dict[str, Tok | None] = {k: _place(v) for k, v in named.items() if k not in known}
+        keys = {k.value: k for k in (self._key(item) for item in self._op.items) if k is not None}
+        places: dict[str, Tok | None] = {
+            k: keys.get(k) or _place(v) for k, v in named.items() if k not in known
+        }
         places |= {k: _place(v) for k, v in words.items() if k not in variant.flags}
+        meant: list[str] = []
         for name, tok in places.items():
             if name in known and known[name].is_clause:
                 self._sink.emit(self._without_operands(known[name], tok))
                 continue
             notes = (f"known: {', '.join(map(shown, variant.named))}",) if variant.named else ()
+            help_ = nearest(name, known)
+            meant += help_.split("`")[1:2] if help_ is not None else ()
             self._sink.report(
                 "PTO2007",
                 f"'{self._op.name}' op has no clause `{name}`",
                 self._span(tok),
                 notes=notes,
-                help=nearest(name, known),
+                help=help_,
             )
+        return meant
+
+    @staticmethod
+    def _key(item: Any) -> Tok | None:
+        """The name of a clause as it is written."""
+        if getattr(item, "kind", "") not in ("clause", "keyword"):
+            return None
+        return item.parts[0] if isinstance(item.parts[0], Tok) else None
 
     def _missing(self, definitions: Sequence[OperandDef], bound: Mapping[str, Any]) -> None:
         for definition in definitions:

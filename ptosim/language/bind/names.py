@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Fix, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value, token_value
-from ptosim.ground.ir.core import Block, Module, Node, Operand, Operation, Region, Tok, Value
+from ptosim.ground.ir.core import ALIAS, Block, Module, Node, Operand, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -264,6 +264,7 @@ class Naming(ABC):
         self.date = date
         self._spelled: dict[str, Type] = {}  # types by their text, those without a finding
         self._misused: set[tuple[Value, Type]] = set()  # uses that were reported
+        self._faulty: list[Tok] = []  # types that were reported
         self.misuses = 0  # all of them
         self._types: list[Tok] = []  # those of the operation whose uses are noted
         self.module = module
@@ -386,16 +387,38 @@ class Naming(ABC):
         return for_target(parse_type(text).type, self.target)
 
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:
-        unknown_alias = tok.value.startswith("!") and "." not in tok.value
+        """Report what is wrong in a type; in what an alias names once, where the alias is made."""
+        made = self._faulty_alias(tok)
+        if made is not tok and made in self._faulty:
+            return
+        self._faulty.append(made)
+        unknown_alias = made.value.startswith("!") and "." not in made.value
         if unknown_alias:
-            define = f"define it above the functions: `{tok.value} = !pto.tile_buf<…>`"
-            hint = nearest(tok.value, self.module.type_aliases, define)
+            define = f"define it above the functions: `{made.value} = !pto.tile_buf<…>`"
+            known = [name for name in self.module.type_aliases if name != made.value]
+            hint = nearest(made.value, known, define)
         self.sink.report(
             "PTO1006",
-            f"undefined type alias `{tok.value}`" if unknown_alias else fault,
-            tok.span(self.source),
+            f"undefined type alias `{made.value}`" if unknown_alias else fault,
+            made.span(self.source),
             help=hint,
         )
+
+    def _faulty_alias(self, tok: Tok) -> Tok:
+        """The text in which a type is wrong: what the first alias in it names, and so on."""
+        seen: set[str] = set()
+        while True:
+            named = (name for name in ALIAS.findall(tok.value) if name not in seen)
+            wrong = next((n for n in named if self._is_faulty(n)), None)
+            made = next((v for n, v in self.module.aliases if n.value[:-1].strip() == wrong), None)
+            if wrong is None or not isinstance(made, Tok):
+                return tok
+            seen.add(wrong)
+            tok = made
+
+    def _is_faulty(self, alias: str) -> bool:
+        text = self.module.type_aliases.get(alias)
+        return text is not None and parse_type(text).fault is not None
 
     def _report_legacy(self, tok: Tok, reason: str, modern: str) -> None:
         span = tok.span(self.source)

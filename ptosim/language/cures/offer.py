@@ -13,7 +13,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.cures import FOLLOWED
-from ptosim.language.cures.proposals import BY_CODE, WORD, nearest
+from ptosim.language.cures.proposals import ALWAYS, BY_CODE, WORD, nearest
 from ptosim.language.cures.statements import Edits, edit_of
 
 MOST_FINDINGS = 8
@@ -112,7 +112,7 @@ def _proposals(found: Diagnostic) -> Iterator[Edits]:
     if span is None:
         return
     yield from _suggested(found, span)
-    for proposer in BY_CODE.get(found.code, ()):
+    for proposer in (*BY_CODE.get(found.code, ()), *ALWAYS):
         yield from proposer(found, span)
 
 

@@ -14,7 +14,13 @@ from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source, Span
-from ptosim.language.cures.addresses import address, apart, without_address
+from ptosim.language.cures.addresses import (
+    address,
+    apart,
+    free_address,
+    with_address,
+    without_address,
+)
 from ptosim.language.cures.statements import (
     EXTENTS,
     Edits,
@@ -34,6 +40,17 @@ from ptosim.language.cures.statements import (
     statement_at,
     written_out,
     zero_at,
+)
+from ptosim.language.cures.words import (
+    added_attribute,
+    at_the_start,
+    key_of_message,
+    literal,
+    other_name,
+    other_word,
+    returned,
+    signs,
+    whole_lists,
 )
 
 Proposer = Callable[[Diagnostic, Span], Iterator[Edits]]
@@ -67,12 +84,15 @@ def _defined_otherwise(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """A use and the definition have two types: either may be the wrong one."""
     here, source = statement_at(span.source, span.start), span.source
     known = Types(source).of(span.text, here.start)
-    if known is None:
-        return
+    told = re.match("write `([^`]+)`$", found.help or "")
     for group in here.groups:
         for operand, type_ in zip(group.operands, group.types, strict=False):
-            if span.text in names_in(operand.text) and type_.text != known.text:
-                yield [edit_of(source, type_.start, type_.end, known.text)]
+            if span.text not in names_in(operand.text):
+                continue
+            for meant in (told[1] if told is not None else "", known.text if known else ""):
+                if meant not in ("", type_.text):
+                    yield [edit_of(source, type_.start, type_.end, meant)]
+            if known is not None and type_.text != known.text:
                 yield [edit_of(source, known.start, known.end, type_.text)]
 
 
@@ -128,22 +148,6 @@ def _left_out(found: Diagnostic, span: Span) -> Iterator[Edits]:
         yield edits
 
 
-def _literal(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A literal of the other kind: `2.0 : i32` is `2 : i32`, or `2.0 : f32`."""
-    here = statement_at(span.source, span.start)
-    number = re.search(r"(?<![\w.%])-?\d+(\.\d*)?(?=\s*:\s*(\w+))", here.text)
-    if number is None:
-        return
-    start, value = here.start + number.start(), float(number.group())
-    is_whole = "." not in number.group()
-    if value.is_integer():
-        other = f"{value}" if is_whole else f"{int(value)}"
-        yield [edit_of(span.source, start, start + len(number.group()), other)]
-    for type_ in ("i32", "i64", "index") if is_whole else ("f32", "f16", "bf16"):
-        begin, end = here.start + number.start(2), here.start + number.end(2)
-        yield [edit_of(span.source, begin, end, type_)]
-
-
 def _string(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """The text that an attribute is given."""
     given = re.compile(r'\s*=\s*"([^"\n]*)"').match(span.source.text, span.end)
@@ -181,16 +185,36 @@ def _one_more(found: Diagnostic, span: Span) -> Iterator[Edits]:
     if group is None or not group.operands:
         return
     first = types.of(next(iter(names_in(group.operands[0].text)), ""), here.start)
-    if first is not None and "tile_buf" in first.text:
-        yield from _with_scratch(here, group, first.text, span.source)
+    if first is not None and "tile_buf" in written_out(span.source, first.text):
+        yield from _with_known_scratch(group, types, here, span.source)
+        for type_ in dict.fromkeys((first.text, *(t.text for t in group.types[-1:]))):
+            yield from _with_scratch(here, group, type_, span.source)
     yield from _indexed(group, types, here, span.source)
     yield from _with_mask(group, types, here, span.source)
     yield from _with_scalar(group, types, here, span.source)
 
 
+def _with_known_scratch(
+    group: Group, types: Types, here: Statement, source: Source
+) -> Iterator[Edits]:
+    """The scratch tile that is there: the nearest that is called so."""
+    named = re.findall(r"%[\w$.-]*(?:tmp|temp|scratch)[\w$.-]*", source.text[: here.start])
+    for name in dict.fromkeys(reversed(named)):
+        known = types.of(name, here.start)
+        is_tile = known is not None and "tile_buf" in written_out(source, known.text)
+        if known is not None and is_tile and name not in names_in(here.text):
+            operands = [*(p.text for p in group.operands), name]
+            texts = [*(p.text for p in group.types), known.text]
+            yield [edit_of(source, group.start, group.end, group.text(operands, texts))]
+            return
+
+
 def _with_scratch(here: Statement, group: Group, type_: str, source: Source) -> Iterator[Edits]:
     name = next(n for n in fresh("%tmp") if n not in source.text)
-    line = f"{name} = pto.alloc_tile : {type_}\n{indent_of(here, source)}"
+    indent = indent_of(here, source)
+    constant_, address_ = free_address(source, type_, indent) or ("", "")
+    given = f" addr = {address_}" if address_ else ""
+    line = f"{constant_}{name} = pto.alloc_tile{given} : {type_}\n{indent}"
     made = edit_of(source, here.start, here.start, line)
     operands = [*(p.text for p in group.operands), name]
     types = [*(p.text for p in group.types), type_]
@@ -249,46 +273,6 @@ def _one_less(found: Diagnostic, span: Span) -> Iterator[Edits]:
             yield [edit_of(span.source, group.start, group.end, group.text(operands, types))]
 
 
-def _sizes(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A list of sizes is as long as the result: constants of its extents."""
-    here = statement_at(span.source, span.start)
-    shape = re.search(r"(?:->|:)\s*!pto\.\w+<([\dx]+)x\w+>\s*$", here.text)
-    if shape is None:
-        return
-    names = [constant(span.source, int(n), here.start) for n in shape[1].split("x") if n]
-    if all(names):
-        for word in ("sizes", "shape"):
-            listed = re.search(rf"\b{word}\s*=\s*\[([^\]]*)\]", here.text)
-            if listed is not None:
-                start, end = here.start + listed.start(1), here.start + listed.end(1)
-                yield [edit_of(span.source, start, end, ", ".join(map(str, names)))]
-
-
-_WINDOW = re.compile(r"offset \d+ \+ size (\d+) exceeds static source dim \((\d+)\) at dim (\d+)")
-
-
-def _at_the_start(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A window that is as long as its source begins at 0."""
-    told, here = _WINDOW.search(found.message), statement_at(span.source, span.start)
-    listed = re.search(r"\boffsets\s*=\s*\[([^\]]*)\]", here.text)
-    if told is None or listed is None or told[1] != told[2]:
-        return
-    names, zero = listed[1].split(","), zero_at(span.source, here.start)
-    if zero is None or int(told[3]) >= len(names):
-        return
-    names[int(told[3])] = zero
-    start, end = here.start + listed.start(1), here.start + listed.end(1)
-    yield [edit_of(span.source, start, end, ", ".join(n.strip() for n in names))]
-
-
-def _returned(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A function without results returns nothing."""
-    here, text = statement_at(span.source, span.start), span.source.text
-    heads = re.findall(r"^\s*func\.func\b[^{\n]*", text[: here.start], re.MULTILINE)
-    if re.match(r"return\s*%", here.text) and heads and "->" not in heads[-1]:
-        yield [edit_of(span.source, here.start, here.end, "return")]
-
-
 # -- tiles: layout, alignment, valid shapes, addresses ---------------------------------------------
 
 
@@ -317,31 +301,53 @@ def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
         yield [edit_of(source, here.start, here.start, made), *edits]
 
 
+def _by_columns(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """An operand of one column is column-major, wherever its type is written."""
+    here, source = statement_at(span.source, span.start), span.source
+    types = dict.fromkeys(t.text for group in here.groups for t in group.types)
+    for type_ in (written_out(source, t) for t in types):
+        extents = EXTENTS.search(type_)
+        if extents is not None and extents[3] == "1" and "blayout" not in type_:
+            yield all_of(source, type_, f"{type_[:-1]}, blayout=col_major>")
+
+
 _TILE = re.compile(r"!pto\.tile_buf<[^>]*>")
 _BITS = re.compile(r"\d+")
 
 
 def _aligned(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A tile of one column is column-major; another one has longer rows, of which a part is
-    valid."""
-    here = statement_at(span.source, span.start)
-    extents, type_ = EXTENTS.search(here.text), _TILE.search(here.text)
+    """A tile of one column is column-major; another one has longer rows or columns, of which a
+    part is valid."""
+    here, source = statement_at(span.source, span.start), span.source
+    written = here.text.rpartition(":")[2].strip()
+    type_ = _TILE.search(written_out(source, written)) or _TILE.search(here.text)
+    extents = EXTENTS.search(type_.group()) if type_ is not None else None
     if extents is None or type_ is None or not names_in(here.text):
         return
     old = type_.group()
     if extents[3] == "1" and "blayout" not in old:
-        column = f"{old[:-1]}, blayout=col_major>"
-        yield all_of(span.source, old, column)
-        yield everywhere(span.source, here, old, column)
+        yield from _as(source, here, old, f"{old[:-1]}, blayout=col_major>")
+    rows, columns = int(extents[2]), int(extents[3])
     bits = _BITS.search(extents[4])
     if bits is None or "valid" in old:
         return
-    per_row = max(256 // int(bits.group()), 1)
-    columns = -(-int(extents[3]) // per_row) * per_row
-    wide = f"{extents[1]}, {extents[2]}x{columns}x{extents[4]}, valid={extents[2]}x{extents[3]}"
-    new = old.replace(extents.group(), wide)
-    yield everywhere(span.source, here, old, new)
-    yield all_of(span.source, old, new)
+    whole = _WHOLE.search(found.message)
+    unit = int(whole[1]) if whole is not None else max(256 // int(bits.group()), 1)
+    longer, wider = -(-rows // unit) * unit, -(-columns // unit) * unit
+    for high, wide in dict.fromkeys(((rows, wider), (longer, columns), (longer, wider))):
+        if (high, wide) != (rows, columns):
+            shape = f"{extents[1]}, {high}x{wide}x{extents[4]}, valid={rows}x{columns}"
+            yield from _as(source, here, old, old.replace(extents.group(), shape))
+
+
+_WHOLE = re.compile(r"multiple of inner\w+ \((\d+)\)")
+
+
+def _as(source: Source, here: Statement, old: str, new: str) -> Iterator[Edits]:
+    """A tile of another type, or all tiles of this type: those of an alias are one."""
+    if old in here.text:
+        yield everywhere(source, here, old, new)
+    yield all_of(source, old, new)
 
 
 def _like_the_others(found: Diagnostic, span: Span) -> Iterator[Edits]:
@@ -367,11 +373,12 @@ _ALLOCATED = re.compile(r"%[\w$.-]+\s*=\s*pto\.alloc_tile(?!.*valid_)")
 def _valid(found: Diagnostic, span: Span) -> Iterator[Edits]:
     """A valid shape that the type leaves open: the extents of the type."""
     here = statement_at(span.source, span.start)
-    extents = EXTENTS.search(here.text)
+    written = written_out(span.source, here.text.rpartition(":")[2].strip())
+    extents = EXTENTS.search(written) or EXTENTS.search(here.text)
     if extents is None:
         return
     given, made = [], []
-    open_ = re.search(r"valid=(\?|\d+)x(\?|\d+)", here.text)
+    open_ = re.search(r"valid=(\?|\d+)x(\?|\d+)", written)
     for word, number, sign in (("valid_row", extents[2], 1), ("valid_col", extents[3], 2)):
         if word in here.text or (open_ is not None and open_[sign] != "?"):
             continue
@@ -441,25 +448,31 @@ def _out_of_its_region(found: Diagnostic, span: Span) -> Iterator[Edits]:
 
 
 BY_CODE: dict[str, tuple[Proposer, ...]] = {
-    "PTO0002": (_left_out, _returned),
+    "PTO0002": (_left_out, returned, other_word),
+    "PTO1001": (other_name,),
     "PTO1003": (_operation,),
     "PTO1005": (_defined_otherwise, _of_another_width, _the_only_one),
-    "PTO1008": (_literal,),
+    "PTO1008": (literal,),
     "PTO1014": (_left_out,),
-    "PTO2001": (_reordered, _one_more, _one_less),
+    "PTO2001": (signs, _reordered, _one_more, _one_less),
     "PTO2004": (_other_event,),
+    "PTO2005": (added_attribute,),
     "PTO2010": (_like_the_others,),
-    "PTO2011": (_as_row, _like_the_others),
+    "PTO2011": (_as_row, _by_columns, _like_the_others),
+    "PTO2012": (_one_more,),
     "PTO2015": (_the_only_one, _like_the_others),
     "PTO2016": (_as_row, _aligned),
-    "PTO2018": (_as_row,),
+    "PTO2018": (_as_row, _by_columns),
     "PTO2020": (_the_only_one,),
-    "PTO2026": (_at_the_start,),
-    "PTO2027": (_sizes,),
+    "PTO2026": (at_the_start,),
+    "PTO2027": (whole_lists,),
     "PTO2028": (_valid,),
+    "PTO2036": (signs,),
+    "PTO2041": (_one_more,),
+    "PTO2081": (_one_more,),
     "PTO2160": (_aligned,),
     "PTO3004": (_string,),
-    "PTO3011": (without_address,),
+    "PTO3011": (with_address, without_address),
     "PTO3070": (_out_of_its_region,),
     "PTO4353": (apart,),
     "PTO4354": (address,),
@@ -468,3 +481,5 @@ BY_CODE: dict[str, tuple[Proposer, ...]] = {
     "PTO7104": (apart,),
     "PTO7108": (apart,),
 }
+ALWAYS: tuple[Proposer, ...] = (key_of_message,)
+"""What is proposed for any finding, after what is proposed for its code."""

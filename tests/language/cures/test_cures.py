@@ -91,6 +91,16 @@ CHANGES = [
         ("pto.trowsum", "pto.trow_sum"), ("pto.treshape", "pto.reshape"), ("CAST_RINT", "CAST_RNT"),
         ("blayout=col_major", "blayot=col_major"), ("blayout=col_major", "blayout=colmajor"),
     ]),
+    # words of the syntax, signs, names without their sign, lists that are too short
+    *(Change(TILE, old, new) for old, new in [
+        ("module attributes", "module attriubtes"), ("shape = [", "shpe = ["), ("strides =", "stries ="),
+        ("offsets =", "ofsets ="), ("%px = pto", "px = pto"), ("sizes = [%c16", "sizes = [c16"),
+        ("pto.tmuls ins", "tmuls ins"), ("%a : !", "%a !"), ("%x, shape", "x, shape"),
+        ("] : !pto.tensor_view", "] !pto.tensor_view"), ("%f : !", "%f, : !"),
+        ("sizes = [%c16, %c64]", "sizes = [%c16]"), ("strides = [%c64, %c1]", "strides = [%c64]"),
+        ("offsets = [%c0, %c0]", "offsets = [%c0]"), ("%b = pto", "%bb = pto"),
+    ]),
+    Change(TILE, "    %c64 = arith.constant 64 : index\n", "", "%c64 = arith.constant 64 : index"),
     # types that were left out, or repeated wrongly
     Change(TILE, f"ins(%a, %f : {BUF}, f32)", "ins(%a, %f)"),
     Change(TILE, f"outs(%b : {BUF})", "outs(%b)"),
@@ -121,6 +131,8 @@ CHANGES = [
     Change(TILE, "64 : index", "64.0 : index"),
     # level 3: addresses
     Change(PLACED, "4096 : i64", "4100 : i64", "4128"),
+    Change(PLACED, "4096 : i64", "0x1004 : i64", "4128"),
+    Change(PLACED, "    %b = pto.alloc_tile addr", f"    %u = pto.alloc_tile : {BUF}\n    %b = pto.alloc_tile addr", " addr = %at8192"),
     Change(TILE, "%b = pto.alloc_tile :", "%b = pto.alloc_tile addr = %c0 :"),
     Change(TILE, f"set_flag{V2M}", "set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID9>]"),
     Change(TILE, f"set_flag{M2V}", "set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID8>]"),
@@ -167,6 +179,58 @@ def test_typical_mistakes_are_mended() -> None:
     texts = [m.program.replace(m.old, m.new, 1) for m in MISTAKES]
     left = [d.message for text in texts for d in _errors(text) if not d.fixes]
     assert left == ["'pto.tabs' op does not take these operands: it takes 1 input, not 2"]
+
+
+ALIASES = f"""!t = {BUF}
+!column = {COLUMN}
+!open = !pto.tile_buf<vec, 16x64xf32, valid=?x64>
+func.func @k(%x: !t, %n: index) {{
+  %tmp = pto.alloc_tile : !t
+  %s = pto.alloc_tile : !column
+  %o = pto.alloc_tile valid_row = %n : !open
+  pto.trowsum ins(%x, %tmp : !t, !t) outs(%s : !column)
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("!t = !pto.tile_buf", "!t = !pto.tile_bfu"),
+        (", blayout=", ", bayout="),
+        (", blayout=col_major", ", blayout=col_mjor"),
+        (", blayout=col_major", ""),
+        ("(%x, %tmp : !t, !t)", "(%x, %tpm : !t, !t)"),
+    ],
+)
+def test_a_fault_of_an_alias_is_one_finding_where_the_alias_is_made(old: str, new: str) -> None:
+    """However often it is used; its edit mends all uses."""
+    wrong = ALIASES.replace(old, new, 1)
+    assert _refused(ALIASES) == []
+    found = _refused(wrong)
+    assert applied(wrong, found[0].fixes) == ALIASES
+    assert [d.code for d in found if d.code == "PTO1006"] in ([], ["PTO1006"])
+
+
+def test_a_valid_shape_that_an_alias_leaves_open_is_given() -> None:
+    wrong = ALIASES.replace("valid=?x64", "valid=?x?")
+    (error,) = [d for d in _refused(wrong) if d.code == "PTO2028"]
+    assert "valid_col = %c64" in "".join(fix.replacement for fix in error.fixes)
+
+
+def test_an_attribute_that_is_required_is_written() -> None:
+    """Where the statement goes on, too; of the members of its enum one that fits."""
+    types = "!pto.tile_buf<vec, 16x64xf32>, !pto.tile_buf<vec, 16x1xf32, blayout=col_major>"
+    head, end = f"func.func @k(%x: {types.split(', !')[0]}) {{\n", "  return\n}\n"
+    right = f"""{head}  %s = pto.alloc_tile : {COLUMN}
+  %q = pto.alloc_tile : !pto.tile_buf<vec, 16x64xui8>
+  pto.tquant ins(%x, %s, %s : {types}, {COLUMN}) outs(%q : !pto.tile_buf<vec, 16x64xui8>) {{quant_type = #pto<quant_type INT8_ASYM>}}
+{end}"""
+    wrong = right.replace(" {quant_type = #pto<quant_type INT8_ASYM>}", "")
+    assert [d.code for d in ptosim.check(right, target="a2a3") if d.is_rejection] == []
+    (error,) = [d for d in ptosim.check(wrong, target="a2a3") if d.is_rejection]
+    assert applied(wrong, error.fixes) == right
 
 
 def test_a_wait_for_another_event_waits_for_the_set() -> None:
