@@ -132,9 +132,9 @@ def _alternatives(told: str) -> Iterator[str]:
     yield told
     member = re.search(r"#pto<(\w+) (\w+)>$", told)
     known = enums().get(member[1]) if member is not None else None
-    for other in known.members if member is not None and known is not None else ():
-        if other != member[2]:
-            yield f"{told[: member.start(2)]}{other}>"
+    if member is not None and known is not None:
+        others = (word for word in known.members if word != member[2])
+        yield from (f"{told[: member.start(2)]}{word}>" for word in others)
 
 
 def _with_attribute(text: str, span: Span) -> Iterator[Edits]:
