@@ -317,7 +317,8 @@ class _Walker:
     def _compute(self, core: Core, inst: Inst, op: Any, rule: Rule) -> None:
         for part in rule.reads:
             refuse_shifted(part, rule.write)
-        key = core.number, inst.pc, *(p.at.shape for p in (*rule.reads, rule.write))
+        shapes = (p.at.shape for p in (*rule.reads, rule.write))
+        key = core.number, inst.pc, int(rule.key), *shapes
         if key not in self._tried:
             self._tried.add(key)
             self._try(core, inst, op, rule)
@@ -331,12 +332,12 @@ class _Walker:
         """What has no rule of its own: every byte that it writes of all that it reads, in the
         shapes, layouts and places that its operands have."""
         reads, writes = whole_of(op)
-        key = core.number, inst.pc, tuple(len(at) for _, _, at in (*reads, *writes))
+        made: np.ndarray = np.asarray(whole_key(op, core))
+        key = core.number, inst.pc, int(made), tuple(len(at) for _, _, at in (*reads, *writes))
         if key not in self._tried:
             self._tried.add(key)
             for fill in range(5):
                 self._try_whole(core, inst, op, reads, writes, fill)
-        made: np.ndarray = np.asarray(whole_key(op, core))
         for name, place, at in reads:
             held = self.memory(place)
             each = combined(held.expressions[at], held.places[at].astype(np.uint64))

@@ -128,9 +128,11 @@ class Part:
 class Rule:
     """What is read and written, and the function from the expressions of the one to the other.
     `kind` says which elements of the result one element of a source may change: that at its place
-    (`each`), those of its row or column, of both for a product."""
+    (`each`), those of its row or column, of both for a product. `key` is the number of what is
+    computed."""
 
     kind: str
+    key: np.uint64
     reads: Sequence[Part]
     write: Part
     make: Callable[[Sequence[Numbers]], Numbers]
@@ -173,9 +175,16 @@ def rule_of(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule | None:
     return None
 
 
+def _exact(value: Any) -> str:
+    """A number to its last bit: of a NaN there are many."""
+    if isinstance(value, (float, np.floating)):
+        return f"{type(value).__name__} {np.asarray(value).tobytes().hex()}"
+    return f"[{' '.join(map(_exact, value))}]" if isinstance(value, (list, tuple)) else repr(value)
+
+
 def _key(op: Any, core: Core, *more: object) -> np.uint64:
     values = [
-        (name, value.hex() if isinstance(value, float) else repr(value))
+        (name, _exact(value))
         for name, value in sorted(op.values.items())
         if value is not None and not isinstance(value, (TileRef, GmView))
     ]
@@ -189,9 +198,9 @@ def _key(op: Any, core: Core, *more: object) -> np.uint64:
     attributes = sorted((k, repr(v)) for k, v in op.attributes.items())
     forms = getattr(op.op.variant, "name", ""), "tmp" in op.op.bound, shared
     switches = sorted(op.profile.switches.items())
-    register = core.registers["ctrl"]
+    registers = sorted((name, repr(value)) for name, value in core.registers.items())
     return text_hash(
-        op.op.name, attributes, values, types, forms, register, op.target, switches, more
+        op.op.name, attributes, values, types, forms, registers, op.target, switches, more
     )
 
 
@@ -223,7 +232,7 @@ def _each(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
     key = _key(op, core)
     copies = name in ("pto.trowexpand", "pto.tcolexpand")
     make = (lambda given: given[0]) if copies else (lambda given: combined(key, *given))
-    return Rule("each", reads, _part(op, place, "dst", rows, cols), make)
+    return Rule("each", key, reads, _part(op, place, "dst", rows, cols), make)
 
 
 def _reduced(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
@@ -235,7 +244,7 @@ def _reduced(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
     axis = 1 if along else 0
     shape = (src.v_row, 1) if along else (1, src.v_col)
     return Rule(
-        "row" if along else "column", [_part(op, place, "src", src.v_row, src.v_col)],
+        "row" if along else "column", key, [_part(op, place, "src", src.v_row, src.v_col)],
         _part(op, place, "dst", *shape),
         lambda given: np.expand_dims(in_order(key, given[0], axis), axis),
     )  # fmt: skip
@@ -262,7 +271,7 @@ def _product(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
             other = mixed(given[1] ^ places[:, None]) | np.uint64(1)
             return combined(key, one @ other, *given[2:])
 
-    return Rule("product", reads, _part(op, place, "dst", m, n), make)
+    return Rule("product", key, reads, _part(op, place, "dst", m, n), make)
 
 
 def _stored(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule | None:
@@ -285,7 +294,7 @@ def _stored(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule | None:
     at = at.reshape(rows, cols)[..., None] * width + np.arange(width)
     key = _key(op, core, str(view.spec.dtype))
     source = _part(op, place, "src", rows, cols)
-    return Rule("each", [source], Part(("gm", view.memory), at), lambda g: combined(key, g[0]))
+    return Rule("each", key, [source], Part(("gm", view.memory), at), lambda g: combined(key, g[0]))
 
 
 _ALONE = frozenset(("sync", "pipes", "comm", "debug", "micro_simt"))
@@ -324,7 +333,7 @@ def whole_of(op: Any) -> tuple[Reach, Reach]:
 
 def whole_key(op: Any, core: Core) -> np.uint64:
     """Return the number of what an operation without a rule computes: with the types, shapes and
-    layouts of its operands, how far they are apart, and all registers."""
+    layouts of its operands, and how far they are apart."""
     tiles = [(n, v) for n, v in sorted(op.values.items()) if isinstance(v, TileRef)]
     views = [(n, v.spec) for n, v in sorted(op.values.items()) if isinstance(v, GmView)]
     shapes = [(n, str(t.type), t.v_row, t.v_col) for n, t in tiles]
@@ -334,8 +343,7 @@ def whole_key(op: Any, core: Core) -> np.uint64:
         for other, b in tiles
         if a.type.loc == b.type.loc and abs(b.addr - a.addr) < max(a.type.bytes, b.type.bytes)
     ]
-    registers = sorted((name, repr(value)) for name, value in core.registers.items())
-    return _key(op, core, "whole", shapes, [(n, repr(v)) for n, v in views], apart, registers)
+    return _key(op, core, "whole", shapes, [(n, repr(v)) for n, v in views], apart)
 
 
 def runs(reached: Any, parts: Any) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,7 @@ anything. Both programs must be free of races, or they could do something else o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count, product
 from typing import Any
@@ -131,7 +132,10 @@ def prove_each(
     instructions were executed no value is begun any more: the proof is none, and says so. `done` is
     told of each value. Raises UsageError where there are more than MOST_VALUES of them."""
     values = [dict(zip(scalars, each, strict=True)) for each in _combinations(scalars)]
-    about = _about(scalars)
+    blocks = 1
+    with suppress(UsageError):
+        blocks = launch(values[-1])[0].block_num or 1
+    about = _about(scalars, blocks)
     equal, left = _together(launch, values, tolerance == REASSOCIATED, jobs, most)
     for _ in equal:
         done(_)
@@ -251,14 +255,14 @@ def _combinations(scalars: Mapping[str, range]) -> list[tuple[int, ...]]:
     return list(product(*scalars.values()))
 
 
-def _about(scalars: Mapping[str, range]) -> str:
+def _about(scalars: Mapping[str, range], blocks: int) -> str:
     """What a proof for all values of some scalars is about."""
     each = [
         f"{name} in {some.start}..{some[-1]}" + (f":{some.step}" if some.step > 1 else "")
         for name, some in scalars.items()
     ]
     return (
-        f"for all contents and all {', '.join(each)}; other scalars and blocks as they are; "
+        f"for all contents and all {', '.join(each)}; other scalars as they are; blocks {blocks}; "
         "arguments that do not overlap"
     )
 

@@ -97,14 +97,21 @@ def _shares(op: Binding) -> bool:
     return op.tile("src").addr == op.tile("dst").addr
 
 
+def exact(value: Any) -> str:
+    """Return a number, or several, as text: of a NaN its sign and its payload, too."""
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(exact, value))}]"
+    if isinstance(value, (float, np.floating)) and value != value:
+        return f"nan {np.asarray(value).tobytes().hex()}"
+    return value.hex() if isinstance(value, float) else repr(value)
+
+
 def _exact(value: Any, operand: Any) -> str:
     """Return a scalar as the operation gets it: of `1.0e-6 : f32` the float."""
-    if not isinstance(value, float):
-        return repr(value)
     dtype = getattr(getattr(operand, "type", None), "dtype", None)
-    if dtype is not None and dtype.family in ("f16", "f32"):
+    if isinstance(value, float) and dtype is not None and dtype.family in ("f16", "f32"):
         value = float(np.dtype(dtype.array).type(value))
-    return value.hex()
+    return exact(value)
 
 
 def _plain(hashes: Hashes) -> Hashes:

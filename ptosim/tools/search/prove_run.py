@@ -232,7 +232,8 @@ class Follower:
         try_account(self.memory, core, told, inst.semantics(binding), fills)
 
     def _key(self, core: Core, inst: Inst, op: Binding) -> tuple[Any, ...]:
-        return core.number, inst.pc, *(_placeless(v) for v in op.values.values())
+        values = (_placeless(v) for v in op.values.values())
+        return core.number, inst.pc, *sorted(core.registers.items()), *values
 
     def _compute(self, op: Binding) -> Told:
         rule = rule_of(op)

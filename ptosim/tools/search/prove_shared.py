@@ -35,7 +35,7 @@ from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
 from ptosim.tools.search.prove_memory import Unprovable
-from ptosim.tools.search.prove_ops import is_handle
+from ptosim.tools.search.prove_ops import exact, is_handle
 
 Values = Sequence[Mapping[str, int]]
 
@@ -486,8 +486,8 @@ def _is_same(one: Any, other: Any) -> bool:
         return True
     if one.__class__ is not other.__class__:
         return False
-    return one.hex() == other.hex() if one.__class__ is float else bool(one == other)
+    return exact(one) == exact(other) if one.__class__ is float else bool(one == other)
 
 
 def _key(values: list[Any]) -> Hashable:
-    return tuple((v.__class__, v.hex() if v.__class__ is float else v) for v in values)
+    return tuple((v.__class__, exact(v) if v.__class__ is float else v) for v in values)

@@ -25,7 +25,7 @@ from ptosim.machine.logical import LogicalMask
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import Align, Mask
 from ptosim.tools.search.prove_memory import HashedMemory, Hashes, Unprovable, along, joined, salt
-from ptosim.tools.search.prove_ops import settings
+from ptosim.tools.search.prove_ops import exact, settings
 
 _SIZE, _FIRST = 0xFFF, 0xFFFFF
 
@@ -126,11 +126,24 @@ class Registers:
         ):
             raise Unprovable("loads what its log does not say")
         before = self._special.get(core.index)
-        if derived and before is not None and before != core.registers:
+        changes = before is not None and before != core.registers
+        if derived and (changes or (not is_access and self._sets_register(core, inst))):
             raise Unprovable("sets a register by what data say")
         self._special[core.index] = dict(core.registers)
         if is_access and any(not _is_data(core.slots[s]) for s in derived):
             raise Unprovable("data say where it reaches")
+
+    def _sets_register(self, core: Core, inst: Inst) -> bool:
+        """True if an instruction sets a special register, to what it is already or not."""
+        key = inst.pc, "registers"
+        if key not in self._tried:
+            kept, left = dict(core.registers), dict[str, Any]()
+            other = {name: value ^ 0x155 for name, value in kept.items()}
+            core.registers.update(other)
+            self._outcome(core, inst, {}, left)
+            core.registers.update(kept)
+            self._tried[key] = left != other
+        return self._tried[key]
 
     def _accesses(self, core: Core) -> list[tuple[np.ndarray, int]]:
         """The runs that the log has got since the last instruction: first bytes, and a size."""
@@ -186,6 +199,13 @@ class Registers:
 
     # -- lanes ------------------------------------------------------------------------------------
 
+    def _form(self, core: Core, inst: Inst) -> tuple[Any, ...]:
+        """An instruction with all that it is given but data: what is tried holds for this form."""
+        op, held = inst.operation, self._held[core.index]
+        is_access = op.has("loads") or op.has("stores")
+        given = (_constant(core.slots[s], is_access) for s in self._flow(inst)[0] if s not in held)
+        return inst.pc, tuple(given), tuple(sorted(core.registers.items()))
+
     def _is_as_in_memory(
         self, core: Core, inst: Inst, slot: int, runs: list[tuple[np.ndarray, int]]
     ) -> bool:
@@ -194,7 +214,7 @@ class Registers:
         if len(runs) != 1 or not isinstance(value, np.ndarray):
             return False
         at = _bytes(*runs[0])
-        key = inst.pc, len(at), int(at[0]) % 32
+        key = *self._form(core, inst), len(at), int(at[0]) % 32
         if key not in self._tried:
             self._tried[key] = value.nbytes == len(at) and self._is_copied(core, inst, slot, at)
         return self._tried[key]
@@ -228,8 +248,9 @@ class Registers:
         on = np.repeat(on, width)
         if on.shape != every.shape or on.all():
             return every
+        form = slot, *self._form(core, inst)
         for lanes in (on, ~on):
-            key = inst.pc, slot, bool(lanes is on)
+            key = *form, bool(lanes is on)
             if key not in self._tried:
                 self._tried[key] = self._looks_at(core, inst, slot, lanes)
             if self._tried[key]:
@@ -256,9 +277,12 @@ class Registers:
                 return False
         return True
 
-    def _outcome(self, core: Core, inst: Inst, changed: dict[int, Any]) -> tuple[list[Any], bytes]:
-        """What an instruction leaves with other values in some slots: in its results and in UB. The
-        core is afterwards as it was."""
+    def _outcome(
+        self, core: Core, inst: Inst, changed: dict[int, Any],
+        left: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], bytes]:  # fmt: skip
+        """What an instruction leaves with other values in some slots: in its results, in UB and, in
+        `left`, in registers. The core is afterwards as it was."""
         ub, slots, targets = core.ub, core.slots, self._flow(inst)[1]
         assert ub.log is not None
         kept = {s: slots[s] for s in (*targets, *changed)}
@@ -270,6 +294,8 @@ class Registers:
             inst.run(core)
             return [_content(slots[t]) for t in targets], bytes(ub.data)
         finally:
+            if left is not None:
+                left.update(core.registers)
             for slot, value in kept.items():
                 slots[slot] = value
             ub.data[:] = data
@@ -329,8 +355,8 @@ def _constant(value: Any, is_access: bool) -> Any:
         return value.bits
     if isinstance(value, LogicalMask):
         return value.on.tobytes()
-    if isinstance(value, float):
-        return value.hex()
+    if isinstance(value, (float, np.floating)):
+        return exact(value)
     if isinstance(value, tuple):
         return tuple(_constant(v, is_access) for v in value)
     if value is None or isinstance(value, (int, str, bytes, np.generic)):

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.errors import UsageError
 from ptosim.launch.choices import Choices
+from ptosim.tools.certificate import certificate
 from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, judged_hard, prove
 from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel
@@ -161,3 +163,105 @@ def test_other_numbers_are_no_comparison() -> None:
     assert not prove(reading(5), reading(6)).is_equal
     stored = "pto.store_scalar %five, %t[%c1] : !pto.ptr<i32>, i32"
     assert prove(reading(5, before=stored), reading(6, before=stored)).verdict == EQUAL
+
+
+# -- what was tried of one form of an instruction says nothing of another --------------------------
+
+LANES, MASK, UB, GM = (
+    "!pto.vreg<64xf32>",
+    "!pto.mask<b32>",
+    "!pto.ptr<f32, ub>",
+    "!pto.ptr<f32, gm>",
+)
+
+
+def region(loads: dict[int, tuple[str, int]], body: str) -> Launched:
+    """A vector region on 1,024 bytes: what is loaded to each byte, an argument and how many bytes;
+    `y` takes the last 512."""
+    lines = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 64)]
+    for at in sorted({0, 256, 512, *loads}):
+        lines.append(f"%a{at} = arith.constant {at} : i64")
+        lines.append(f"%p{at} = pto.castptr %a{at} : i64 -> {UB}")
+    lines += [
+        f"pto.mte_gm_ub {argument}, %p{at}, 0, {size} nburst(1, 0, 0) : {GM}, {UB}"
+        for at, (argument, size) in loads.items()
+    ]
+    head = "\n    ".join(lines)
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k(%x: {GM}, %z: {GM}, %y: {GM}) attributes {{pto.aicore}} {{
+    {head}
+    pto.barrier #pto.pipe<PIPE_ALL>
+    pto.vecscope {{
+      %all = pto.pset_b32 "PAT_ALL" : {MASK}
+      {body}
+    }}
+    pto.barrier #pto.pipe<PIPE_ALL>
+    pto.mte_ub_gm %p512, %y, 512 nburst(1, 0, 0) : {UB}, {GM}
+    pto.barrier #pto.pipe<PIPE_ALL>
+    return
+  }}
+}}"""
+    x = np.arange(64, dtype=np.float32)
+    return Launched(
+        ptosim.load(text, target="a5"), None, {"x": x, "z": x - 99, "y": np.zeros(128, np.float32)}
+    )
+
+
+def test_lanes_are_looked_at_anew_for_another_mask() -> None:
+    """The first lane is handed to the lanes of a mask that has it, then to those of one that has it
+    not: in the second round its value comes from another argument."""
+    body = f"""%m0 = pto.pset_b32 "PAT_VL8" : {MASK}
+      %m1 = pto.pnot %m0, %all : {MASK}, {MASK} -> {MASK}
+      scf.for %i = %c0 to %c2 step %c1 {{
+        %at = arith.muli %i, %c64 : index
+        %is = arith.cmpi eq, %i, %c0 : index
+        %m = scf.if %is -> ({MASK}) {{
+          scf.yield %m0 : {MASK}
+        }} else {{
+          scf.yield %m1 : {MASK}
+        }}
+        %r = pto.vlds %p0[%at] : {UB} -> {LANES}
+        %d = pto.vdup %r, %m {{position = "LOWEST"}} : {LANES}, {MASK} -> {LANES}
+        pto.vsts %d, %p512[%at], %all : {LANES}, {UB}, {MASK}
+      }}"""
+    rest = {0: ("%x", 256), 288: ("%x", 224)}
+    one, two = (region({**rest, 256: (first, 32)}, body) for first in ("%x", "%z"))
+    assert prove(one, one).verdict == EQUAL
+    assert prove(one, two).verdict != EQUAL
+
+
+def test_a_counter_that_data_set_is_no_constant() -> None:
+    """How many lanes are kept says how much is stored; with this data all are, as before."""
+    body = f"""pto.sprclr "AR"
+      %r = pto.vlds %p0[%c0] : {UB} -> {LANES}
+      %s = pto.vlds %p256[%c0] : {UB} -> {LANES}
+      %one = arith.constant 1.0 : f32
+      %k = pto.vbr %one : f32 -> {LANES}
+      %g = pto.vsqz %k, %all : {LANES}, {MASK} -> {LANES}
+      %m = pto.vcmp %WHO, %WHO, %all, "eq" : {LANES}, {LANES}, {MASK} -> {MASK}
+      %d = pto.vsqz %k, %m : {LANES}, {MASK} -> {LANES}
+      %st = pto.init_align : !pto.align
+      %st1 = pto.vstur %st, %r, %p512, "NO_POST_UPDATE" : !pto.align, {LANES}, {UB} -> !pto.align
+      pto.vstar %st1, %p512 : !pto.align, {UB}"""
+    loads = {0: ("%x", 256), 256: ("%z", 256), 512: ("%x", 256), 768: ("%x", 256)}
+    one, two = (region(loads, body.replace("WHO", who)) for who in "rs")
+    proof = prove(one, two)
+    assert proof.verdict == REFUSED
+    assert "sets a register by what data say (`pto.vsqz`" in proof.why
+
+
+@pytest.mark.parametrize("bits", ["0x7FC00001", "0xFFC00000"])
+def test_constants_are_other_ones_by_any_bit_of_a_nan(bits: str) -> None:
+    def added(constant: str) -> Launched:
+        k = Kernel("a5")
+        tile = k.tile("t", "f32", 8, 64)
+        k.load("x", tile)
+        k.line(f"%s = arith.constant {constant} : f32")
+        k.op("pto.tadds", [tile, ("%s", "f32")], [tile])
+        k.store(tile, "y")
+        program = k.program()
+        return Launched(program, program.entry(), None, 1)
+
+    assert prove(added("0x7FC00000"), added(bits)).verdict == UNEQUAL
+    with pytest.raises(UsageError, match="is not the same expression"):
+        certificate(added("0x7FC00000"), added(bits))
