@@ -359,15 +359,31 @@ def _gemm(low: Any, node: Node, inputs: Arrays) -> list[np.ndarray]:
     a, b = (real(node, need(inputs, i)) for i in range(2))
     if a.ndim != 2 or b.ndim != 2:
         raise unsupported(f"node {node}: its operands are no matrices")
-    if (node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)) != (1, 1):
-        raise unsupported(f"node {node}: alpha and beta are not 1")
     a = np.ascontiguousarray(a.T) if node.attrs.get("transA", 0) else a
     b = np.ascontiguousarray(b.T) if node.attrs.get("transB", 0) else b
-    bias = given(inputs, 2)
-    if bias is not None and bias.size not in (1, b.shape[1]):
-        raise unsupported(f"node {node}: a bias of another shape than one row")
     low.notes.add("products of floats sum in another order than the reference")
-    return [product(low.runner, a, b, bias)]
+    alpha, beta = (float(node.attrs.get(n, 1.0)) for n in ("alpha", "beta"))
+    bias = given(inputs, 2) if beta else None
+    if (alpha, beta) == (1, 1) and (bias is None or bias.size in (1, b.shape[1])):
+        return [product(low.runner, a, b, bias)]
+    return [_weighed(low, product(low.runner, a, b, None), alpha, bias, beta)]
+
+
+def _weighed(
+    low: Any, sums: np.ndarray, alpha: float, bias: np.ndarray | None, beta: float
+) -> np.ndarray:
+    """Sums times a number, and a bias of any shape times another one."""
+    arrays = {"x": sums}
+    if bias is not None:
+        arrays["c"] = np.ascontiguousarray(np.broadcast_to(bias, sums.shape))
+
+    def body(f: KernelBuilder, frame: Frame) -> None:
+        made = f.step("muls", frame.load("x", "f32"), alpha)
+        if bias is not None:
+            f.step("add", made, f.step("muls", frame.load("c", "f32"), beta))
+        frame.store(made, "y")
+
+    return low.runner.elementwise("weighed", body, arrays, "f32")
 
 
 def product(

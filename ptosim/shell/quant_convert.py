@@ -173,7 +173,7 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
         chosen.chosen.quantised, chosen.measures, keeps=bool(options.output),
     )  # fmt: skip
     made.order, made.left = chosen.ranked, chosen.left
-    made.slow = [name for name in chosen.chosen.left if name not in chosen.left]
+    made.slow = [cost for cost in chosen.chosen.slow if cost.layer not in chosen.left]
     if len(candidates) > 1 or options.type == AUTO:
         made.line = sensitivity.line(candidates, chosen)
     unmet = sensitivity.met(chosen.chosen, budget)
@@ -339,8 +339,9 @@ def _line(made: Any) -> Part:
 def _ranked(made: Any) -> Part:
     from ptosim.models.conversion.sensitivity import GREEDY
 
+    in_float = {*made.left, *(cost.layer for cost in made.slow)}
     rows = [
-        (i + 1, name, _db(sqnr), "float" if name in (*made.left, *made.slow) else "quantised")
+        (i + 1, name, _db(sqnr), "float" if name in in_float else "quantised")
         for i, (name, sqnr) in enumerate(made.order)
     ]
     which = "it and those above" if len(rows) <= GREEDY else "it alone"
@@ -349,10 +350,9 @@ def _ranked(made: Any) -> Part:
 
 
 def _notes(made: Any) -> list[Part]:
-    from ptosim.models.conversion.speed import lines, reasons
+    from ptosim.models.conversion.speed import lines
 
-    notes = [f"left in float: {n}: {why}" for n, why in reasons(made).items()]
-    notes += lines(made)
+    notes = lines(made)
     notes += [f"not fused: {n}: {why}" for n, why in made.quantised.fusion.why_not.items()
               if n not in made.quantised.plan.left]  # fmt: skip
     claims = [r.line for r in made.rows if r.line.statement is not None and not r.line.statement[0]]

@@ -219,8 +219,8 @@ class Conversion:
     """Cycles of the float model's programs on each target, where every node has one."""
     order: list[tuple[str, float]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    slow: list[str] = field(default_factory=list)
-    """Layers that stay in float because they are no faster quantised."""
+    slow: list[Any] = field(default_factory=list)
+    """What layers that stay in float, because they are no faster quantised, take on each target."""
     line: list[Any] = field(default_factory=list)
     """Plans that no other one beats in error and cycles, where several types were tried."""
 
@@ -269,6 +269,8 @@ class Trial:
     cycles: dict[str, list[int | None]]
     output: Error
     left: list[str]
+    slow: list[Any] = field(default_factory=list)
+    """Costs of layers that went to float because they are slower quantised."""
 
 
 def attempt(

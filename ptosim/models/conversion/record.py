@@ -16,7 +16,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.quant.mlir.cursor import float_text
 from ptosim.machine.quant.parameters import storage
 from ptosim.models.conversion.convert import Conversion, Error, Row
-from ptosim.models.conversion.speed import costs_of, headline, reasons, sizes
+from ptosim.models.conversion.speed import Cost, costs_of, headline, reasons, sizes
 from ptosim.models.emit import write_layers
 from ptosim.models.fusion.groups import Group, Pointwise
 from ptosim.models.fusion.mx import MxStep
@@ -172,6 +172,7 @@ def fields(name: str, made: Conversion, after: str, unmet: list[str]) -> dict[st
         "settings": asdict(made.settings),
         "output": _error(made.output),
         "identical": {form: made.outcome.identical(form) for form in ("exact", "fast")},
+        "rounding_only": {form: made.outcome.explained(form) for form in ("exact", "fast")},
         "compared_with": made.outcome.source,
         "totals": totals(made),
         "layers": [_row(row) for row in made.rows],
@@ -183,10 +184,8 @@ def fields(name: str, made: Conversion, after: str, unmet: list[str]) -> dict[st
             word: {"weights": size.weights, "values": size.values}
             for word, size in zip(("float", "quantised"), sizes(made), strict=True)
         },
-        "slower_than_float": [
-            {"layer": c.layer, "target": c.target, "cycles": c.quantised, "f32_cycles": c.real}
-            for c in costs_of(made) if c.is_slower
-        ],
+        "slower_than_float": [_cost(c) for c in costs_of(made) if c.is_slower],
+        "quantised_would_take": [_cost(c) for c in made.slow],
         "not_fused": made.quantised.fusion.why_not,
         "budget_not_met": unmet,
         "notes": made.outcome.notes,
@@ -195,6 +194,13 @@ def fields(name: str, made: Conversion, after: str, unmet: list[str]) -> dict[st
              "rows": [dict(zip(s.words, row, strict=True)) for row in s.rows]}
             for s in found
         ],
+    }  # fmt: skip
+
+
+def _cost(cost: Cost) -> dict[str, object]:
+    return {
+        "layer": cost.layer, "target": cost.target, "cycles": cost.quantised,
+        "f32_cycles": cost.real,
     }  # fmt: skip
 
 
@@ -220,6 +226,8 @@ def _difference(made: Conversion, key: tuple[str, str]) -> str:
     first = sum(g.mismatches for g in own)
     ties = sum(g.ties for g in own)
     where = f"{len(own)} layer{'s' if len(own) != 1 else ''}"
+    if key[1] == "exact" and made.outcome.explained():
+        return f"the same as the reference but for the last places of floats: {first} in {where}"
     return f"differs from the reference: {first} values in {where} ({ties} ties), and what follows"
 
 

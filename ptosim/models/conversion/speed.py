@@ -22,6 +22,8 @@ _ROUNDS = 3
 _FEW = 4
 """Layers that are tried in float one by one."""
 WHY = "quantised it is slower"
+_POSITIONS = np.dtype(np.int64), np.dtype(np.bool_)
+"""Element types of constants that are no weights: what is gathered, shapes, masks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +116,20 @@ def never_slower(made: Trial, run: Callable[[Sequence[str]], Trial], measures: M
     whole does not become slower by that: what hands codes on may pay more than it gains. `run`
     tries with some left out. What stays slower has a line; where no layer would be left, all stay
     quantised."""
+    seen: dict[str, list[Cost]] = {}
     for _ in range(_ROUNDS):
         found = costs(made.quantised, made.cycles, measures.real)
+        for cost in found:
+            seen.setdefault(cost.layer, []).append(cost)
         slow = [n for n in slower_everywhere(found) if n not in made.left]
         if not slow or {c.layer for c in found} <= set(slow):
             break
         tried = run([*made.left, *slow])
         if total_of(tried) > total_of(made):
-            return _one_by_one(made, _dearest(found, slow), run)
+            made = _one_by_one(made, _dearest(found, slow), run)
+            break
         made = tried
+    made.slow = [c for n in made.left for c in {c.target: c for c in seen.get(n, ())}.values()]
     return made
 
 
@@ -150,15 +157,24 @@ def total_of(made: Trial) -> int:
 
 def reasons(made: Conversion) -> dict[str, str]:
     """Return why layers are in float, by name."""
-    why = dict.fromkeys(made.left, "the budget asks for it") | dict.fromkeys(made.slow, WHY)
+    slow = (c.layer for c in made.slow)
+    why = dict.fromkeys(made.left, "the budget asks for it") | dict.fromkeys(slow, WHY)
     return made.quantised.plan.left | why
 
 
 def lines(made: Conversion) -> list[str]:
-    """Return a line for each layer and target that is slower than in float."""
-    return [
-        f"slower than float on {c.target}: {c.layer}: {c.quantised:.0f} cycles with what quantises "
-        f"its operands, {c.real} in float"
+    """Return a line for each layer that is in float, with what it would take quantised, and for
+    each layer and target that is slower than in float."""
+    tried: dict[str, list[str]] = {}
+    for c in made.slow:
+        tried.setdefault(c.layer, []).append(f"{c.quantised:,.0f} of {c.real:,} on {c.target}")
+    why = {
+        name: f"{why} ({', '.join(tried[name])})" if name in tried else why
+        for name, why in reasons(made).items()
+    }
+    return [f"left in float: {name}: {text}" for name, text in why.items()] + [
+        f"slower than float on {c.target}: {c.layer}: {c.quantised:,.0f} cycles with what "
+        f"quantises its operands, {c.real:,} in float"
         for c in costs_of(made)
         if c.is_slower
     ]
@@ -198,7 +214,9 @@ def _sizes(graph: Graph, steps: Sequence[Step], env: Mapping[str, np.ndarray]) -
         alive = {n: size for n, size in alive.items() if last.get(n, 0) > at}
     used = set().union(*taken) if taken else set()
     biases = {n for s in steps if not isinstance(s, GraphNode) for n in s.core.inputs[2:]}
-    constants = [v for n, v in graph.constants.items() if n in used | biases]
+    constants = [
+        v for n, v in graph.constants.items() if n in used | biases and v.dtype not in _POSITIONS
+    ]
     return Sizes(sum(map(_bytes, constants)), most)
 
 
@@ -236,12 +254,28 @@ def headline(made: Conversion, decibels: str) -> str:
             word = "" if said else " times as fast as float"
             said.append(f"{times}{word} on {chip_of(target)}")
     speed = ", ".join(said) or "cycles are not known"
-    text = f"{made.settings.format}: {speed}, {decibels} dB, {size_text(made)}"
+    parts = [f"{made.settings.format}: {speed}, {decibels} dB, {size_text(made)}"]
     why = reasons(made)
-    if not why:
-        return text
-    kinds = dict.fromkeys(why.values())
-    count = "1 layer stays" if len(why) == 1 else f"{len(why)} layers stay"
-    if len(kinds) > 1:
-        return f"{text}; {count} in float because of what the notes say of each"
-    return f"{text}; {count} in float because: {next(iter(kinds))}"
+    if why:
+        kinds = dict.fromkeys(why.values())
+        count = "1 layer stays" if len(why) == 1 else f"{len(why)} layers stay"
+        one = f"because: {next(iter(kinds))}"
+        several = "because of what the notes say of each"
+        parts.append(f"{count} in float {one if len(kinds) == 1 else several}")
+    found = costs_of(made)
+    slow = [c for c in found if c.is_slower]
+    if slow:
+        parts.append(_slower(slow, {c.layer for c in found} == set(slower_everywhere(found))))
+    return "; ".join(parts)
+
+
+def _slower(slow: Sequence[Cost], is_all: bool) -> str:
+    """How many layers are slower than in float, on each target; `is_all`: quantising gains in none
+    of them, so that without them nothing would be quantised."""
+    counts: dict[str, int] = {}
+    for cost in slow:
+        counts[cost.target] = counts.get(cost.target, 0) + 1
+    where = ", ".join(f"{count} on {target}" for target, count in counts.items())
+    if is_all:
+        return f"no quantised layer is faster than in float, each has a line: {where}"
+    return f"slower than in float, each with a line: {where}"

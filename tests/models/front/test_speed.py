@@ -154,12 +154,15 @@ def test_no_layer_is_slower_without_a_line(cli, tmp_path):
     whole = json.loads(report(cli, tmp_path, networks.keras(), "--format", "json").out)
     left = [n for n, why in whole["left_in_float"].items() if why == "quantised it is slower"]
     assert left
-    assert whole["headline"].endswith("1 layer stays in float because: quantised it is slower")
+    assert "; 1 layer stays in float because: quantised it is slower" in whole["headline"]
+    (tried,) = whole["quantised_would_take"]
+    assert (tried["layer"], tried["cycles"] > tried["f32_cycles"]) == (left[0], True)
     kept = json.loads(
         report(cli, tmp_path, networks.keras(), "--keep-slow", "--format", "json").out
     )
     assert not kept["left_in_float"]
     slow = {s["layer"] for s in kept["slower_than_float"]}
+    assert kept["headline"].endswith(f"; slower than in float, each with a line: {len(slow)} on a5")
     assert set(left) <= slow
     for layers in (whole, kept):
         told = {s["layer"] for s in layers["slower_than_float"]}
@@ -168,6 +171,15 @@ def test_no_layer_is_slower_without_a_line(cli, tmp_path):
             if row["format"] == "int8" and fast[0] > row["f32_cycles"]["a5"]:
                 assert row["layer"] in told
     assert whole["totals"][1]["cycles"] <= kept["totals"][1]["cycles"]
+
+
+def test_if_no_layer_is_faster_the_first_line_says_so(cli, tmp_path):
+    whole = json.loads(report(cli, tmp_path, networks.branching(), "--format", "json").out)
+    said = "; no quantised layer is faster than in float, each has a line: 1 on a5"
+    assert whole["headline"].endswith(said)
+    assert [s["layer"] for s in whole["slower_than_float"]] == ["MatMul_4"]
+    (row,) = [r for r in whole["layers"] if r["layer"] == "MatMul_4"]
+    assert row["format"] == "int8"
 
 
 @pytest.mark.slow
