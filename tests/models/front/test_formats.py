@@ -45,10 +45,14 @@ def outputs(nodes, constants, tmp_path, x=X, opset=17) -> dict[str, np.ndarray]:
     graph, _ = source.load_quantised(tmp_path / "m.onnx", {"x": x})
     made = onnx_run.run(graph, {"x": x}, TARGETS)
     assert not made.refused
-    assert made.identical() or made.explained() or all(
-        line.statement is not None and not line.statement[0]
-        for line in made.lines
-        if line.gaps["a5", "exact"].mismatches
+    assert (
+        made.identical()
+        or made.explained()
+        or all(
+            line.statement is not None and not line.statement[0]
+            for line in made.lines
+            if line.gaps["a5", "exact"].mismatches
+        )
     )
     one, other = (made.results[t, "exact"]["y"] for t in TARGETS)
     np.testing.assert_array_equal(one, other)
