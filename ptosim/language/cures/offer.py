@@ -82,8 +82,23 @@ def _cured(
             return found
         tried.add(text)
         if _mends(found, findings, check(source.changed(text))):
-            return replace(found, fixes=tuple(edits))
+            return replace(found, fixes=tuple(edits), help=found.help or _told(edits))
     return found
+
+
+_SHORT = 60
+"""Characters of an edit that a help line quotes."""
+
+
+def _told(edits: Edits) -> str:
+    """What a proposal writes, for findings that say no cure."""
+    new = [line.strip() for fix in edits for line in fix.replacement.splitlines() if line.strip()]
+    if not new:
+        return f"leave `{edits[0].span.text.strip()[:_SHORT]}` out"
+    if len(edits) == len(new) == 1 and len(new[0]) <= _SHORT:
+        return f"write `{new[0]}`"
+    first = new[0] if len(new[0]) <= _SHORT else f"{new[0][: _SHORT - 1]}…"
+    return f"`check --fix` writes `{first}`{' and what goes with it' if len(new) > 1 else ''}"
 
 
 def _mends(found: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
