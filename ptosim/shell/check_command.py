@@ -427,12 +427,22 @@ def _report(
         found = {"findings": visible, "omitted": omitted}
         return {"version": __version__, "programs": programs, **found}
 
+    def page() -> list[Section]:
+        from ptosim.views.program_page import checked
+
+        room = Room(10_000)
+        lines = [(r.source, _line(r, options, terminal.shows, room).text, r.shown) for r in files]
+        contracts = [s for r in files if r.verdict.contracts for s in _contracts(r)]
+        return [*checked(lines), *contracts]
+
     return Report(
         [
             Section("", lambda room: [_line(r, options, terminal.shows, room) for r in files]),
             *(s for r in files if r.verdict.contracts for s in _contracts(r)),
         ],
         fields,
+        page=page,
+        title=f"Check of {', '.join(dict.fromkeys(r.source.label for r in files[:3]))}",
         findings=Findings(
             visible, omitted, suites() if terminal.format == "junit" else (),
             lambda finding: _is_failure(finding, options),

@@ -241,7 +241,8 @@ def prove_(options: argparse.Namespace, terminal: Terminal) -> Report:
     told = f"the certificate holds: {claim}" if not why else f"it does not hold: {why}"
     return Report(
         [Section("", [Text(told)])],
-        lambda: {"holds": not why, "why": why, "claim": claim},
+        title=f"Certificate {path.name}",
+        fields=lambda: {"holds": not why, "why": why, "claim": claim},
         exit_code=1 if why else 0,
     )
 

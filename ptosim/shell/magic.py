@@ -51,6 +51,11 @@ def load_ipython_extension(shell: Any) -> None:
 
     def line_magic(line: str) -> None:
         """Run a command: %pto cost @basics/vadd. What has a page is drawn."""
+        try:
+            words = _words(line)
+        except UsageError as problem:
+            print(f"error: {problem}")
+            return
         from IPython.display import display
 
         from ptosim.shell.main import main
@@ -58,14 +63,21 @@ def load_ipython_extension(shell: Any) -> None:
         def draws(text: str, html: str) -> None:
             display({"text/plain": text, "text/html": html}, raw=True)
 
-        main(shlex.split(line), draws)
+        main(words, draws)
 
     shell.register_magic_function(cell_magic, magic_kind="cell", magic_name="pto")
     shell.register_magic_function(line_magic, magic_kind="line", magic_name="pto")
 
 
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as problem:
+        raise UsageError(f"`{line.strip()}`: a quotation mark is not closed") from problem
+
+
 def _cell(shell: Any, line: str, cell: str) -> object:
-    chosen = _parser().parse_args(shlex.split(line))
+    chosen = _parser().parse_args(_words(line))
     given = {k: getattr(chosen, k) for k in ("target", "level", "profile", "sync", "compat")}
     if chosen.what == "check":
         given["profile"] = given["profile"] or "hw"

@@ -100,7 +100,11 @@ class Terminal:
         """Write a report in the form that was asked for, and what goes beside its text; returns its
         exit code."""
         if self._draws is not None:
-            self._draws(render(report, "text", Room(WIDTH)), drawn(report))
+            text = render(report, "text", Room(WIDTH))
+            shown = [d for d in report.aside if self.shows(d)]
+            beside = f"{render_all(shown, plain, WIDTH, verbose=self.verbose)}\n" if shown else ""
+            text = beside + text if report.before else text + beside
+            self._draws(text, drawn(report))
             return report.exit_code
         beside = self.findings if self.format == "text" else lambda findings: None
         if report.before:

@@ -77,6 +77,7 @@ def _report(options: argparse.Namespace, choices: Choices, found: Triage) -> Rep
             "equal": dict(found.equal),
             "findings": [d.to_dict() for d in found.findings],
         },
+        title=f"Triage of {options.file}",
         heads=[f"triage of {options.file}"],
         ending=_ending(options, found),
         exit_code=found.exit_code,

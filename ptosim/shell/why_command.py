@@ -122,7 +122,8 @@ def _nothing(
         )
     return Report(
         [], lambda: {"element": None, "expected": [c.to_dict() for c in compared]},
-        heads=[_head(session)], ending=Ending(True, run_report.equal(compared)),
+        title="What is expected of the outputs", heads=[_head(session)],
+        ending=Ending(True, run_report.equal(compared)),
     )  # fmt: skip
 
 
@@ -156,6 +157,7 @@ def _report(
     return Report(
         [Section("", lambda _: _parts(story, wrong))],
         lambda: _fields(story, compared, is_wrong=is_wrong),
+        title=f"Why {story.element} is {story.got}",
         heads=[_head(session)],
         because=session.launch.front.settings.reasons,
         ending=ending,

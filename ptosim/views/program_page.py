@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
+from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.launch.compare import Comparison
 from ptosim.launch.program import LoadedProgram
@@ -70,6 +71,34 @@ class Known:
         return {target: found.diagnostics[0].code for target, found in self.rejected.items()}
 
 
+def checked(files: Sequence[tuple[Source, str, Sequence[Diagnostic]]]) -> list[Section]:
+    """Return what a check says of each file (once for each target that was asked for): its line,
+    the text with findings below their lines, and each finding with its frame."""
+    sources = list(dict.fromkeys(source for source, _, _ in files))
+    parts: list[Section] = []
+    for at, source in enumerate(sources):
+        own = [one for one in files if one[0] == source]
+        found = [*{str((d.code, d.message, d.span)): d for one in own for d in one[2]}.values()]
+        lines: list[Part] = [Text(line) for one in own for line in one[1].splitlines()]
+        worst = max((d.severity for d in found), default=None)
+        sign, style = _sign(worst.word) if worst is not None else (PASS, "green")
+        told = count_line(found) if found else "no findings"
+        lines.append(Text(f"{sign} {told}", style))
+        if any(d.span is not None for d in found):
+            lines.append(listing(source, (), found, f"{PROGRAM}-{at}"))
+        frames = [Frames(found)] if found else []
+        if len(sources) == 1:
+            return [Section("Verdict", lines), Section("Findings", frames)]
+        parts.append(Section(source.label, [*lines, *frames]))
+    return parts
+
+
+def _sign(word: str) -> tuple[str, str]:
+    """The sign and the colour of a severity."""
+    style = {"error": "red", "warning": "yellow"}.get(word, "dim")
+    return {"red": FAIL, "yellow": DOUBT}.get(style, "·"), style
+
+
 def sections(
     known: Known, heads: Sequence[str], command: str, *, chains: bool = False
 ) -> list[Section]:
@@ -112,8 +141,7 @@ def verdict(known: Known) -> Iterator[Part]:
         yield _compared(known.compared)
     worst = max((d.severity for d in known.findings), default=None)
     if worst is not None:
-        style = {"error": "red", "warning": "yellow"}.get(worst.word, "dim")
-        sign = {"red": FAIL, "yellow": DOUBT}.get(style, "·")
+        sign, style = _sign(worst.word)
         yield Text(f"{sign} {count_line(known.findings)}", style)
     elif not known.rejected and known.stopped is None:
         yield Text(f"{PASS} no findings", "green")

@@ -256,7 +256,10 @@ def _page(report: Report) -> str:
 
 
 def _of_page(report: Report) -> list[Section]:
-    sections = list(report.page() if report.page is not None else report.sections)
+    given = report.page() if report.page is not None else report.sections
+    sections = [Section(s.title, list(s.made(Room())), s.folded) for s in given]
+    if report.aside and not any(isinstance(p, Frames) for s in sections for p in s.parts):  # type: ignore[union-attr]
+        sections.append(Section("Findings", [Frames(report.aside)]))
     if report.ending is not None and not report.ending.passed:
         sections.insert(0, Section("", [Text(f"{FAIL} {report.ending.line}", "red")]))
     return sections

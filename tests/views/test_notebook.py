@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import ptosim
+from ptosim.shell.magic import load_ipython_extension
 from tests.support.browser import browser, executable
 
 TOUR = Path(__file__).with_name("tour.ipynb")
@@ -92,6 +94,43 @@ def test_a_command_with_a_page_is_drawn_and_others_are_printed():
     )
     assert main(["explain", "PTO5201"], lambda *shown: drawn.append(shown)) == 0
     assert len(drawn) == 1
+
+
+def test_a_check_is_drawn_with_its_text_and_its_findings(tmp_path):
+    """On a page and in a notebook as in a terminal, where findings are beside the report."""
+    from ptosim.shell.main import main
+
+    (tmp_path / "k.pto").write_text("func.func @f() {\n  pto.tadd_\n  return\n}\n")
+    drawn: list[tuple[str, str]] = []
+    assert main(["check", str(tmp_path / "k.pto")], lambda *shown: drawn.append(shown)) == 3
+    ((text, html_text),) = drawn
+    assert "1 error" in text
+    for told in (text, html_text):
+        assert "unknown operation `pto.tadd_`" in told
+        assert "did you mean `pto.tadd`?" in told
+    page = tmp_path / "check.html"
+    assert main(["check", str(tmp_path / "k.pto"), "-o", str(page)]) == 3
+    written = page.read_text()
+    assert "<h1>Check of" in written
+    assert written.count("unknown operation") == 2, "below its line, and as a frame"
+
+
+def test_a_line_whose_quotation_mark_is_open_is_said(capsys):
+    shell = _Shell()
+    load_ipython_extension(shell)
+    shell.magics["line"]('cost "@basics/vadd')
+    shell.magics["cell"]('"kernel', "")
+    assert capsys.readouterr().out.count("a quotation mark is not closed") == 2
+
+
+class _Shell:
+    """What an extension sees of IPython."""
+
+    def __init__(self) -> None:
+        self.magics: dict[str, Callable[..., object]] = {}
+
+    def register_magic_function(self, made, magic_kind: str, magic_name: str) -> None:
+        self.magics[magic_kind] = made
 
 
 X = "func.func @f(%a: !pto.ptr<f32>) {\n return\n}\n"
