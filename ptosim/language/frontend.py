@@ -247,10 +247,10 @@ def _check(
 
 _HEADERS_ALLOW = frozenset(
     ("PTO2005", "PTO2011", "PTO2012", "PTO2013", "PTO2016", "PTO2017", "PTO2018", "PTO2019",
-     "PTO2020", "PTO2028", "PTO2040", "PTO2043", "PTO2080", "PTO2081")
+     "PTO2020", "PTO2025", "PTO2028", "PTO2040", "PTO2043", "PTO2080", "PTO2081")
 )  # fmt: skip
 """Rules of the assembler that are stricter than the headers: of element types, valid shapes,
-layouts, scratch tiles."""
+windows of another size, layouts, scratch tiles."""
 
 
 _NOT_OF_CPP = frozenset((OLD_SPELLING_READ, "PTO0012", "PTO5010"))

@@ -37,7 +37,7 @@ from ptosim.language.cpp.kinds import (
     number,
     wrap,
 )
-from ptosim.language.cpp.names import Names, is_type
+from ptosim.language.cpp.names import Names, is_type, unknown
 from ptosim.language.cpp.state import (
     DEEPEST,
     MOST_VALUES,
@@ -124,11 +124,7 @@ class Expressions(Names):
         if found is None and word in ("block_idx", "block_num"):
             return self.grid(f"get_{word}", node)
         if found is None:
-            raise CppError(
-                node,
-                f"`{word}`: nothing of that name is known",
-                "headers are not read but those beside the file",
-            )
+            raise unknown(node, "nothing of that name is known")
         return found
 
     _e_type_identifier = _e_namespace_identifier = _e_field_identifier = _e_identifier
@@ -140,11 +136,7 @@ class Expressions(Names):
     def _e_qualified_identifier(self, node: Any) -> Any:
         found = self.qualified(node)
         if found is None:
-            raise CppError(
-                node,
-                f"`{text(node)}`: nothing of that name is known",
-                "headers are not read but those beside the file",
-            )
+            raise unknown(node, "nothing of that name is known")
         return found
 
     def _e_template_function(self, node: Any) -> Any:

@@ -35,7 +35,7 @@ ENUMS = frozenset(
      "GatherAxis", "ScatterAxis", "Coalesce", "GatherOOB", "ScatterAtomicOp", "ScatterOOB",
      "ScatterConflict", "HistByte", "TInsertMode", "TFillPadMode", "Op", "Direction",
      "TileSplitAxis", "SyncCoreType", "SyncAllMode", "NotifyOp", "WaitCmp", "ReduceOp",
-     "TileConfig", "FIFOType", "GlobalTensorDim", "GridDirection")
+     "TileConfig", "FIFOType", "GlobalTensorDim", "GridDirection", "PrintFormat")
 )  # fmt: skip
 NUMBERS = {
     ("TileConfig", "fractalABSize"): 512, ("TileConfig", "fractalCSize"): 1024,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 from ptosim.language.cpp import library
@@ -45,6 +47,17 @@ _TYPES = (Scalar, Pointer, TileType, Dims, GlobalType, EventType, PipeType, Arra
 AUTO = Named("auto")
 
 
+def unknown(node: Any, why: str) -> CppError:
+    """Return what is said of a name that nothing declares: known parts of other interfaces are
+    refused with their reason."""
+    whole = text(node)
+    for word in re.findall(r"\w+", whole):
+        for pattern, (reason, cure) in table()["refused"].items():
+            if re.fullmatch(pattern, word):
+                return refused(node, whole, reason, cure)
+    return CppError(node, f"`{whole}`: {why}", "headers are not read but those beside the file")
+
+
 def is_type(thing: Any) -> bool:
     """Is this a type?"""
     return isinstance(thing, _TYPES)
@@ -56,6 +69,14 @@ _MADE = {
     "TPipe": library.pipe_type,
     "ConvTile": conv_type,
 }
+
+
+def _global_named(word: str, args: list[Any], node: Any) -> GlobalType:
+    """Return a type of global tensors that the library has a name for: dense, last sizes given."""
+    sizes = [library.whole(a, node, f"a size of {word}") for a in args]
+    shape = (*[1] * (5 - len(sizes)), *sizes)
+    strides = tuple(math.prod(shape[i + 1 :]) for i in range(5))
+    return GlobalType(SCALARS[table()["globals"][word]["element"]], shape, strides, "nd")
 
 
 class Names(Templates):
@@ -102,10 +123,11 @@ class Names(Templates):
             return Member("pipe", word)
         if word.startswith("EVENT_ID") and word[8:].isdigit():
             return number(int(word[8:]))
-        if word == "Signal":
-            return GlobalType(SCALARS["int32_t"], (1,) * 5, (1,) * 5, "nd")
-        if word in ("TRandomKey", "TRandomCounter"):
-            return ArrayType(SCALARS["uint32_t"], 2 if word == "TRandomKey" else 4)
+        if word in table()["globals"]:
+            return _global_named(word, [], node)
+        if word in table()["arrays"]:
+            row = table()["arrays"][word]
+            return ArrayType(SCALARS[row["element"]], row["count"])
         if word in library.CONSTANTS:
             return library.CONSTANTS[word]
         if word in table()["constants"]:
@@ -184,18 +206,14 @@ class Names(Templates):
             return self._inside(owner, named(name)[-1], node)
         found = self.member(owner, text(name), node)
         if found is None:
-            raise CppError(
-                node,
-                f"`{text(node)}`: nothing of that name is known",
-                "headers are not read but those beside the file",
-            )
+            raise unknown(node, "nothing of that name is known")
         return found
 
     def _raw_member(self, owner: Any, word: str, node: Any) -> Any:
         scope = owner.scope if isinstance(owner, StructType) else owner
         found = scope.names.get(word) if isinstance(scope, Scope) else None
         if found is None:
-            raise CppError(node, f"there is no template `{word}` here")
+            raise unknown(node, f"there is no template `{word}` here")
         return found
 
     # -- entities: what a name in any form is ------------------------------------------------------
@@ -265,6 +283,8 @@ class Names(Templates):
             return ArrayType(args[0], library.whole(args[1], node, "the size of an array"))
         if word in ("PadValueCustom", "PadCustom") and args and isinstance(args[0], Num):
             return args[0]
+        if word in table()["globals"]:
+            return _global_named(word, args, node)
         found = library.trait(word, args, node) if word in library.TYPES else None
         if found is not None:
             return found
@@ -296,11 +316,7 @@ class Names(Templates):
         if isinstance(found, Member) and found.enum in ("bool",):
             return number(found.const, BOOL)
         if found is None:
-            raise CppError(
-                part,
-                f"`{text(part)}`: nothing of that name is known",
-                "headers are not read but those beside the file",
-            )
+            raise unknown(part, "nothing of that name is known")
         return found
 
     def as_value(self, node: Any) -> Any:
@@ -339,26 +355,15 @@ class Names(Templates):
         if found == Named("Shape") or found == Named("Stride"):
             return Dims(found.name, (-1,) * 5)
         if not is_type(found):
-            raise self._no_type(node)
+            raise unknown(node, "it is no type that is known here")
         return found
-
-    def _no_type(self, node: Any) -> CppError:
-        if text(node).startswith("vector_"):
-            return refused(
-                node, text(node), "registers have no form here", "use the instructions on tiles"
-            )
-        return CppError(
-            node,
-            f"`{text(node)}` is no type that is known here",
-            "headers are not read but those beside the file",
-        )
 
     def _plain(self, node: Any) -> Any:
         word = " ".join(w for w in text(node).split() if w not in ("const",))
         if word not in SCALARS:
             word = word.removesuffix(" int")
         if word not in SCALARS:
-            raise CppError(node, f"`{text(node)}` is no type that is known here")
+            raise unknown(node, "it is no type that is known here")
         return SCALARS[word]
 
     def declared_type(self, type_node: Any, declarator: Any) -> Any:

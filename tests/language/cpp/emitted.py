@@ -232,6 +232,11 @@ class _Printer:
             if value is not None:
                 given.append(self.use(value))
         word = op.name.removeprefix("pto.").upper().replace(".", "_")
+        named = {o.name: op.bound.get(o.name) for o in op.variant.named}
+        if any(value is not None for name, value in named.items() if name != "fp"):
+            raise Unprinted(f"a named operand of {op.name}")
+        if named.get("fp") is not None:
+            given, word = [*given, self.use(named["fp"])], f"{word}_FP"
         word = "TMATMUL_MX" if word.startswith("TMATMUL_MX") else word
         word = "TQUANT" if word == "TQUANT_MX" else word
         if word == "TCVT" and not modes:

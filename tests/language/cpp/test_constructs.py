@@ -130,6 +130,19 @@ _REFUSED = {
     "__ubuf__ float *p = (__ubuf__ float *)a.data(); p[0] = 1.0f;": "PTO8010",
     'asm volatile("nop");': "PTO8010",
     "try { } catch (...) { }": "PTO8010",
+    "copy_cbuf_to_ubuf((__ubuf__ void*)0, (__cbuf__ void*)0, 0, 1, 8, 0, 0);": "PTO8010",
+    "create_cbuf_matrix((__cbuf__ half*)0, 16, (half)0);": "PTO8010",
+    "vadd((__ubuf__ float*)0, (__ubuf__ float*)0, (__ubuf__ float*)0, 1, 1, 1, 1, 8, 8, 8);": "PTO8010",
+    "vsts(v, (__ubuf__ float*)0, 0, NORM, p);": "PTO8010",
+    "x[threadIdx.x] = 0.0f;": "PTO8010",
+    "comm::AsyncSession s;": "PTO8010",
+    "GridPipe<0, 1> p(x);": "PTO8010",
+    "throw 1;": "PTO8010",
+    "delete x;": "PTO8010",
+    "std::vector<int> v;": "PTO8010",
+    "MicroAPI::RegTensor<float> r;": "PTO8010",
+    "int* p = (int*)malloc(16);": "PTO8010",
+    "NotGiven<float>::Run(x);": "PTO0030",
     "Tile<TileType::Vec, float, 16, 12> t;": "PTO0030",
     'static_assert(sizeof(int) == 8, "wide");': "PTO0030",
     "bool p = n < 7 && n > (3) + 1;": "PTO0030",  # its tree is that of a template
@@ -137,6 +150,16 @@ _REFUSED = {
     "for (int i = 0; i < 2; ++) TMOV(b, a);": "PTO0030",
     "while (true) { constexpr int i = 0; }": "PTO0030",
 }
+
+
+_NEVER = """copy_gm_to_ubuf vadd vlds vsts copy_cbuf_to_ubuf create_cbuf_matrix asm __VEC_SCOPE__ threadIdx new
+malloc vector< try throw (*f) GridDirection GridPipe AsyncSession __cce_get_tile_ptr NotGiven n>"""
+
+
+def test_each_refusal_has_its_text() -> None:
+    """Raw intrinsics, threads, the heap, exceptions, pointers to functions, grids, sessions of the
+    host, headers that are not given, types that depend on the run."""
+    assert [w for w in _NEVER.split() if not any(w in body for body in _REFUSED)] == []
 
 
 @pytest.mark.parametrize("body", _REFUSED)
