@@ -14,6 +14,7 @@ from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
     LONG,
+    SCALARS,
     UNKNOWN,
     Address,
     Array,
@@ -164,13 +165,11 @@ class Instructions(Sync):
     ) -> tuple[str, OpDef]:
         """Forms of an instruction that are rows of their own."""
         other = None
-        if word == "TMOV" and not words and len(plain) == 3 and isinstance(plain[2], Tile):
-            other = "TMOV_FP" if plain[2].type.loc == "scaling" else None
-        elif word in ("TMATMUL_MX", "TGEMV_MX") and len(plain) == 6:
+        if word in ("TMATMUL_MX", "TGEMV_MX") and len(plain) == 6:
             is_bias = isinstance(plain[5], Tile) and plain[5].type.loc == "bias"
             name = f"pto.{word.lower().replace('_', '.')}.{'bias' if is_bias else 'acc'}"
             return name, row_named(name, row)
-        elif word == "TCONCAT" and len(plain) == 5:
+        if word == "TCONCAT" and len(plain) == 5:
             other = "TCONCATIDX"
         return (other, row_of(other) or row) if other is not None else (word, row)
 
@@ -208,7 +207,7 @@ class Instructions(Sync):
     def emit(self, row: OpDef, found: Matched, attrs: dict[str, str], node: Any) -> None:
         """Append an operation with its operands by name."""
         variant, operands, _ = found
-        like = self._element(operands)
+        like = self._element(row, operands)
         items: dict[str, Any] = {}
         for operand in variant.operands:
             value = operands.get(operand.name)
@@ -229,8 +228,11 @@ class Instructions(Sync):
             return
         self.make.tile_op(row.name, ins, outs, attrs, words)
 
-    def _element(self, operands: dict[str, Any]) -> Scalar | None:
+    def _element(self, row: OpDef, operands: dict[str, Any]) -> Scalar | None:
         """Scalars have the element type of the source, else of the destination."""
+        own = table()["scalars"].get(row.mnemonic)
+        if own is not None:
+            return SCALARS[own]
         tiles = [operands.get(n) for n in ("src", "src0", "dst")]
         return next((t.type.dtype for t in tiles if isinstance(t, Tile)), None)
 
@@ -389,12 +391,17 @@ class Instructions(Sync):
         self.tile_member(args[0], "SetValue", args[1:], node)
 
     def i_set_quant_scalar(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
-        """`SET_QUANT_SCALAR(float)`."""
-        self.make.op("pto.set_quant_scalar", [self.typed(self.num(args[0], node))])
+        """`SET_QUANT_SCALAR(float)`, `SET_QUANT_VECTOR(tile)`: the factor of what FIFOs push;
+        without one nothing takes it."""
+        if len(args) != 1:
+            raise CppError(node, f"{word} takes one argument")
+        value = self.num(args[0], node) if isinstance(args[0], Num) else args[0]
+        for number_ in self.pipe_ids.values():
+            given = self.tile(value, node) if isinstance(value, Tile) else self.typed(value)
+            attrs = [{"id": str(number_)}] if number_ else []
+            self.make.op(f"pto.{word.lower()}", [given, *attrs])
 
-    def i_set_quant_vector(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
-        """`SET_QUANT_VECTOR(tile)`."""
-        self.make.op("pto.set_quant_vector", [self.tile(args[0], node)])
+    i_set_quant_vector = i_set_quant_scalar
 
     def i_tprint(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """Printing says nothing about values."""
