@@ -6,6 +6,7 @@ import argparse
 import difflib
 import re
 import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.catalog import COLUMNS, catalog, shown_by_programs
@@ -182,9 +183,24 @@ def _switch(name: str, switch: SwitchDef) -> _Told:
     told = (
         f"{name}\n  values:  {values}\n  default: {default}\n\n"
         f"{text}\n\n  Set it with `--set {name}={switch.values[-1]}`.\n"
+        + "".join(f"  {line}\n" for line in _together(name, switch))
     )
-    fields = {"switch": name, "values": switch.values, "default": defaults, "text": switch.text}
-    return _Told(told, fields)
+    fields: dict[str, Any] = {
+        "switch": name, "values": switch.values, "default": defaults, "text": switch.text,
+    }  # fmt: skip
+    return _Told(told, fields | ({"sets": switch.sets} if switch.sets else {}))
+
+
+def _together(name: str, switch: SwitchDef) -> Iterator[str]:
+    """What a switch sets of others, and which one sets it."""
+    for value, given in switch.sets.items():
+        yield from textwrap.wrap(
+            f"`{value}` sets {', '.join(f'{key}={v}' for key, v in given.items())}.",
+            COLUMNS - 2, break_on_hyphens=False,
+        )  # fmt: skip
+    by = [s.name for s in switches().values() if any(name in given for given in s.sets.values())]
+    if by:
+        yield f"Switch `{', '.join(by)}` sets it together with others."
 
 
 # -- the manual ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml, toml_names
 from ptosim.ground.nearest import nearest
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class SwitchDef:
     """The default for kernels in C++, where the library differs from the assembler."""
     open: bool = False
     """True if no public source says what the hardware does."""
+    sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By its value, what it sets of other switches where it is set itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ def switches() -> dict[str, SwitchDef]:
         table: dict[str, str] = default if isinstance(default, dict) else {}
         table = table or dict.fromkeys(("a2a3", "a5"), str(default))
         library, is_open = row.get("library"), row.get("open", False)
-        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"], library, is_open)
+        values, sets = tuple(row["values"]), row.get("sets", {})
+        made[name] = SwitchDef(name, values, table, row["text"], library, is_open, sets)
     return made
 
 
@@ -89,5 +92,6 @@ def make_profile(
                 f"switch `{key}` does not take `{value}`",
                 help=f"values: {', '.join(known[key].values)}",
             )
-        values[key] = value
+        values |= known[key].sets.get(value, {})
+    values |= overrides or {}
     return Profile(name, target, values, tuple(overrides or ()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptosim.ground.isa.profiles import make_profile
 from tests.ops.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dtype, pool
 from tests.ops.semantics.rows import cases
 from tests.oracle.fills import philox4x32
@@ -46,6 +47,25 @@ def test_padding_values(target, dtype, pad, floats):
     operands = {"src": tile(dtype, 1, (3, -7)), "dst": tile(dtype, 2, (4, -1), pad=pad)}
     result = Case("tfillpad", target, operands, switches={"pad.float": floats}).check()
     assert ("PTO7032" in codes(result)) == (pad > 1 and dtype in ("f32", "f16", "bf16"))
+
+
+@pytest.mark.parametrize(("asked", "floats"), [
+    ({"lowering": "library"}, "inf"),
+    ({"lowering": "expansion"}, "finite"),
+    ({"pad.float": "finite", "lowering": "library"}, "finite"),
+])  # fmt: skip
+def test_one_switch_chooses_the_way_of_the_assembler(asked, floats):
+    """The pads of the library are infinite, those of the expansion finite; a switch that is set
+    beside `lowering` wins."""
+    profile = make_profile("hw", "a5", asked)
+    assert profile["pad.float"] == floats
+    is_library = asked["lowering"] == "library"
+    assert profile["tcmps.mask"] == ("rows" if is_library else "linear")
+    assert profile["rowexpand.block"] == ("lane" if is_library else "column0")
+    as_it_is = make_profile("hw", "a5").switches
+    assert make_profile("hw", "a5", {"lowering": "expansion"}).switches == as_it_is
+    operands = {"src": tile("f32", 1, (3, -7)), "dst": tile("f32", 2, (4, -1), pad=2)}
+    Case("tfillpad", "a5", operands, switches=asked | {"pad.float": floats}).check()
 
 
 @pytest.mark.parametrize("target", TARGETS)
