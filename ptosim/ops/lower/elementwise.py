@@ -22,7 +22,7 @@ from ptosim.ops.lower.operands import (
     valid,
     word,
 )
-from ptosim.ops.lower.writer import Writer, bits, vreg
+from ptosim.ops.lower.writer import Writer, bits, mask_of, vreg
 
 Table = dict[str, tuple[str, str]]
 Body = Callable[[Writer, list[str], str, str], str]
@@ -36,7 +36,7 @@ _ORDERED = _INTEGERS + " f16 f32"
 
 PAIRS: Table = {
     "pto.tadd": ("vadd", "i8 i16 i32 f16 bf16 f32"), "pto.tsub": ("vsub", "i8 i16 i32 f16 f32"),
-    "pto.tmul": ("vmul", _WIDE), "pto.tdiv": ("vdiv", "f16 f32"),
+    "pto.tmul": ("vmul", _WIDE), "pto.tdiv": ("vdiv", _WIDE),
     "pto.tmax": ("vmax", _ORDERED), "pto.tmin": ("vmin", _ORDERED),
     "pto.tand": ("vand", _INTEGERS), "pto.tor": ("vor", _INTEGERS), "pto.txor": ("vxor", _INTEGERS),
 }  # fmt: skip
@@ -52,16 +52,16 @@ SINGLES: Table = {
     "pto.tabs": ("vabs", "f16 f32"), "pto.tneg": ("vneg", "i8 i16 i32 f16 bf16 f32"),
     "pto.tnot": ("vnot", _INTEGERS), "pto.texp": ("vexp", "f32"), "pto.tlog": ("vln", "f32"),
     "pto.tsqrt": ("vsqrt", "f16 f32"), "pto.trecip": ("vrec", "f16 f32"),
-    "pto.trelu": ("vrelu", "i32"),
 }  # fmt: skip
 FILLS: Table = {"pto.texpands": ("vdup", _WIDE + " i8")}
-QUOTIENTS: Table = {"pto.tdivs": ("vdiv", "f16 f32")}
+QUOTIENTS: Table = {"pto.tdivs": ("vdiv", _WIDE)}
+CLIPPED: Table = {"pto.trelu": ("vcmps", "i32 f16 f32")}
 ROOTS: Table = {"pto.trsqrt": ("vsqrt", "f16 f32")}
 LEAKY: Table = {"pto.tlrelu": ("vmuls", "f32"), "pto.tprelu": ("vmul", "f16 f32")}
 SHIFTS: Table = {"pto.tshls": ("vshls", _INTEGERS), "pto.tshrs": ("vshrs", _INTEGERS)}
 REMAINDERS: Table = {
-    "pto.trem": ("F", "f32"), "pto.trems": ("F", "f32"),
-    "pto.tfmod": ("Z", "f32"), "pto.tfmods": ("Z", "f32"),
+    f"pto.{word}{form}": (rounded, _WIDE)
+    for word, rounded in (("trem", "F"), ("tfmod", "Z")) for form in ("", "s")
 }  # fmt: skip
 """How the quotient is rounded to a whole number."""
 MULTIPLIED: Table = {"pto.taxpy": ("vaxpy", "f16 f32")}
@@ -78,7 +78,8 @@ ARGUMENTS = {"pto.tpartargmax": "gt", "pto.tpartargmin": "lt"}
 
 def _instruction(op: Operation, table: Table, elem: str) -> str:
     name, elements = table[op.name]
-    if elem.lstrip("s") not in elements.split():
+    has_sign = name == "vdiv" or op.name in REMAINDERS  # nothing divides unsigned integers
+    if elem.lstrip("s" if has_sign else "su") not in elements.split():
         raise NotExpandable(f"{name} gives other bytes, or none, for {elem}")
     return name
 
@@ -92,8 +93,11 @@ def pairs(op: Operation, out: Writer) -> None:
 
 
 def of_two(out: Writer, name: str, registers: Sequence[str], mask: str, elem: str) -> str:
-    """Return the result of an instruction of PAIRS."""
+    """Return the result of an instruction of PAIRS; integers that are divided by 0 give 0."""
     a, b = registers
+    if name == "vdiv" and elem[0] in "isu":
+        none = _against_zero(out, b, "eq", mask, elem)
+        return out.select(out.everywhere(0, elem), out.binary(name, a, b, mask, elem), none, elem)
     if name not in EXTREMES or elem[0] in "is":
         return out.binary(name, a, b, mask, elem)
     v, m = vreg(elem), f"!pto.mask<b{bits(elem)}>"
@@ -107,6 +111,20 @@ def singles(op: Operation, out: Writer) -> None:
     source, target = tile(op, "src", out), tile(op, "dst", out)
     name = _instruction(op, SINGLES, target.elem)
     _each(out, [source], target, lambda w, r, mask, e: w.unary(name, r[0], mask, e))
+
+
+@expansion(*CLIPPED)
+def clipped(op: Operation, out: Writer) -> None:
+    """dst = 0 where a number is negative, else the number: a NaN stays, and so does -0."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    _instruction(op, CLIPPED, target.elem)
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        zero = w.everywhere(0 if elem[0] == "i" else "0.0", elem)
+        negative = _against_zero(w, registers[0], "lt", mask, elem)
+        return w.select(zero, registers[0], negative, elem)
+
+    _each(out, [source], target, body)
 
 
 @expansion(*SCALARS)
@@ -150,7 +168,7 @@ def quotients(op: Operation, out: Writer) -> None:
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
         every = w.op("vdup", [value, mask], [type_, f"!pto.mask<b{bits(elem)}>"], vreg(elem))
         a, b = (registers[0], every) if is_divisor else (every, registers[0])
-        return w.binary(name, a, b, mask, elem)
+        return of_two(w, name, [a, b], mask, elem)
 
     _each(out, [source], target, body)
 
@@ -208,21 +226,58 @@ def remainders(op: Operation, out: Writer) -> None:
     if str(word(op, "precisionType") or "default").lower() != "default":
         raise NotExpandable("the exact remainder is no short sequence of instructions")
     value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
-    takes_sign = by_tile and rounded == "F"
+    rest_of = {"f32": _rest, "f16": _rest_of_halves}.get(target.elem, _rest_of_integers)
+    takes_sign = rounded == "F" and (by_tile or rest_of is _rest_of_integers)
 
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
-        a, v, m = registers[0], vreg(elem), f"!pto.mask<b{bits(elem)}>"
+        a, v, m = registers[0], vreg(elem), mask_of(elem)
         b = registers[1] if by_tile else w.op("vdup", [value, mask], [type_, m], v)
-        quotient = w.binary("vdiv", a, b, mask, elem)
-        whole = w.op("vtrc", [quotient, mask, f'"{rounded}"'], [v, m], v)
-        rest = w.binary("vsub", a, w.binary("vmul", whole, b, mask, elem), mask, elem)
-        if not takes_sign:
-            return rest
-        sign = w.binary("vmul", b, rest, mask, elem)
-        differs = w.op("vcmps", [sign, w.constant("0.0", elem), mask, '"lt"'], [v, elem, m], m)
-        return w.select(w.binary("vadd", rest, b, mask, elem), rest, differs, elem)
+        rest = rest_of(w, a, b, mask, elem, rounded)
+        return _with_sign(w, rest, b, mask, elem) if takes_sign else rest
 
     _each(out, sources, target, body)
+
+
+def _rest(w: Writer, a: str, b: str, mask: str, elem: str, rounded: str) -> str:
+    v, m = vreg(elem), mask_of(elem)
+    quotient = w.binary("vdiv", a, b, mask, elem)
+    whole = w.op("vtrc", [quotient, mask, f'"{rounded}"'], [v, m], v)
+    return w.binary("vsub", a, w.binary("vmul", whole, b, mask, elem), mask, elem)
+
+
+def _rest_of_halves(w: Writer, a: str, b: str, mask: str, elem: str, rounded: str) -> str:
+    """In f32, the even lanes and then the odd ones, narrowed toward zero."""
+    made = []
+    for part in ("EVEN", "ODD"):
+        wide = [w.convert(register, elem, "f32", part) for register in (a, b)]
+        rest = _rest(w, *wide, w.every(32), "f32", rounded)
+        made.append(w.cast(w.convert(rest, "f32", elem, part, "Z", "NOSAT"), elem, "i16"))
+    return w.cast(w.binary("vor", *made, w.every(16), "i16"), "i16", elem)
+
+
+def _rest_of_integers(w: Writer, a: str, b: str, mask: str, elem: str, rounded: str) -> str:
+    """Of a divisor that is 0 nothing is left."""
+    quotient = w.binary("vdiv", a, b, mask, elem)
+    rest = w.binary("vsub", a, w.binary("vmul", quotient, b, mask, elem), mask, elem)
+    return w.select(w.everywhere(0, elem), rest, _against_zero(w, b, "eq", mask, elem), elem)
+
+
+def _against_zero(w: Writer, value: str, word: str, mask: str, elem: str) -> str:
+    zero, m = w.constant("0.0" if elem[0] == "f" else 0, elem), mask_of(elem)
+    return w.op("vcmps", [value, zero, mask, f'"{word}"'], [vreg(elem), elem, m], m)
+
+
+def _with_sign(w: Writer, rest: str, b: str, mask: str, elem: str) -> str:
+    """The remainder plus the divisor where its sign is another one."""
+    if elem[0] == "f":
+        differs = _against_zero(w, w.binary("vmul", b, rest, mask, elem), "lt", mask, elem)
+    elif elem[0] == "u":
+        return rest
+    else:
+        both = w.binary("vxor", b, rest, mask, elem)
+        other = _against_zero(w, both, "lt", mask, elem)
+        differs = _against_zero(w, rest, "ne", other, elem)
+    return w.select(w.binary("vadd", rest, b, mask, elem), rest, differs, elem)
 
 
 @expansion(*MULTIPLIED)
@@ -248,7 +303,7 @@ def threes(op: Operation, out: Writer) -> None:
     by_tile, target = second != "scalar", tile(op, "dst", out)
     given = (first, second, third) if by_tile else (first, third)
     sources = [tile(op, each, out) for each in given]
-    if target.elem.lstrip("s") not in PAIRS[f"pto.t{name[1:4]}"][1].split():
+    if target.elem.lstrip("su") not in PAIRS[f"pto.t{name[1:4]}"][1].split():
         raise NotExpandable(f"{name} gives other bytes, or none, for {target.elem}")
     value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
 

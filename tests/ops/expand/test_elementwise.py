@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 ARRAYS = {
     "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
     "i8": np.int8, "i16": np.int16, "i32": np.int32,
+    "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32,
 }  # fmt: skip
 ROWS, COLS = 9, 200
 SPECIAL = {
@@ -30,7 +31,7 @@ SPECIAL = {
 }
 KINDS = {
     "pairs": elementwise.PAIRS, "scalars": elementwise.SCALARS, "singles": elementwise.SINGLES,
-    "fills": elementwise.FILLS,
+    "fills": elementwise.FILLS, "clipped": elementwise.CLIPPED, "quotients by scalars": elementwise.QUOTIENTS,
     "pairs of remainders": {n: w for n, w in elementwise.REMAINDERS.items() if n[-1] != "s"},
     "remainders by scalars": {n: w for n, w in elementwise.REMAINDERS.items() if n[-1] == "s"},
 }  # fmt: skip
@@ -39,6 +40,10 @@ CASES = [
     for kind, table in KINDS.items()
     for op, (_, elements) in table.items()
     for elem in elements.split()
+] + [
+    pytest.param(kind, op, elem, id=f"{op[4:]}-{elem}")
+    for kind, op in (("pairs", "pto.tadd"), ("pairs", "pto.tmax"), ("scalars", "pto.tmins"))
+    for elem in ("ui8", "ui16", "ui32")
 ]
 
 
@@ -90,7 +95,7 @@ def test_same_bytes(kind, op, elem):
 
 @pytest.mark.parametrize(
     ("kind", "op", "elem"),
-    [("singles", "pto.trelu", "f32"), ("singles", "pto.texp", "f16")],
+    [("pairs", "pto.tdiv", "ui32"), ("singles", "pto.texp", "f16")],
 )
 def test_what_would_differ_in_a_bit_stays(kind, op, elem):
     k, _ = program(kind, op, elem)
