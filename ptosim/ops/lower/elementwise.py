@@ -93,7 +93,7 @@ def pairs(op: Operation, out: Writer) -> None:
 
 
 def of_two(out: Writer, name: str, registers: Sequence[str], mask: str, elem: str) -> str:
-    """Return the result of an instruction of PAIRS; integers that are divided by 0 give 0."""
+    """Return the result of an instruction of two registers; integers divided by 0 give 0."""
     a, b = registers
     if name == "vdiv" and elem[0] in "isu":
         none = _against_zero(out, b, "eq", mask, elem)
@@ -329,24 +329,44 @@ def parts(op: Operation, out: Writer) -> None:
 
 @expansion(*ARGUMENTS)
 def part_arguments(op: Operation, out: Writer) -> None:
-    """As `parts`, of values with their indices: the second pair of equal ones."""
+    """As `parts`, of values with their indices: the second pair of equal ones. Values of 16 bits
+    are compared in lanes of 32."""
     if op.variant is None or op.variant.name != "pairs":
         raise NotExpandable("the form of April is not written out")
     values = [tile(op, "src0", out), tile(op, "src1", out)]
     indices = [tile(op, "idx0", out), tile(op, "idx1", out)]
     targets = [tile(op, "dst", out), tile(op, "dst_idx", out)]
     elem = targets[0].elem
-    if elem not in ("i32", "f32") or bits(targets[1].elem) != 32:
-        raise NotExpandable(f"values of {elem} have indices of another width")
-    better = ARGUMENTS[op.name]
+    if elem not in WIDER or bits(targets[1].elem) != 32:
+        raise NotExpandable(f"values of {elem} with indices of {targets[1].elem} are not compared")
+    better, wide = ARGUMENTS[op.name], WIDER[elem]
 
     def body(w: Writer, registers: list[list[str]], mask: str, elems: list[str]) -> list[str]:
         (a, b), (i, j) = registers
-        v, m = vreg(elems[0]), "!pto.mask<b32>"
-        first = w.op("vcmp", [a, b, mask, f'"{better}"'], [v, v, m], m)
-        return [w.select(a, b, first, elems[0]), w.select(i, j, first, elems[1])]
+        v, m = vreg(wide), "!pto.mask<b32>"
+        pair = [widened(w, register, elem) for register in (a, b)]
+        first = w.op("vcmp", [*pair, mask, f'"{better}"'], [v, v, m], m)
+        images = [w.cast(register, elem, "i32") for register in (a, b)]
+        value = w.cast(w.select(*images, first, "i32"), "i32", elem)
+        return [value, w.select(i, j, first, elems[1])]
 
     _in_parts(out, [values, indices], targets, body)
+
+
+WIDER = {"f32": "f32", "i32": "i32", "ui32": "ui32", "f16": "f32", "i16": "i32", "ui16": "ui32"}
+"""Elements that are compared beside numbers of 32 bits, and as which they are."""
+
+
+def widened(out: Writer, value: str, elem: str) -> str:
+    """Return elements of WIDER that are in lanes of 32 bits as numbers of so many."""
+    if elem == "i16":
+        signed = out.convert(out.cast(value, elem, "si16"), "si16", "si32", "EVEN")
+        return out.cast(signed, "si32", "i32")
+    return (
+        out.convert(value, elem, "f32", "EVEN")
+        if elem == "f16"
+        else out.cast(value, elem, WIDER[elem])
+    )
 
 
 def scalar_of(op: Operation, elem: str) -> tuple[str, str]:
@@ -436,7 +456,7 @@ def _part(
     """The elements of a rectangle: a function of both sources, or the one that covers it."""
     top, bottom, left, right = place
     elems = [use.elem for use in targets]
-    width = bits(elems[0])
+    width = max(map(bits, elems))
     with out.rows(bottom - top) as row:
         for column, count in out.columns(right - left, 2048 // width):
             mask = out.first(count, width)
@@ -446,7 +466,10 @@ def _part(
                 return out.place((first, 1), (row, use.type.cols), (column, 1))
 
             loaded = [
-                [out.load(use.pointer(out), use.elem, at(use)) for use in _covering(pair, body)]
+                [
+                    out.load(use.pointer(out), use.elem, at(use), _SPREAD[width // bits(use.elem)])
+                    for use in _covering(pair, body)
+                ]
                 for pair in sources
             ]
             made = (
@@ -455,7 +478,13 @@ def _part(
                 else body(out, loaded, mask, elems)
             )
             for use, value in zip(targets, made, strict=True):
-                keep(out, value, use.pointer(out), at(use), mask, use.elem)
+                if bits(use.elem) == width:
+                    keep(out, value, use.pointer(out), at(use), mask, use.elem)
+                else:
+                    out.store(value, use.elem, use.pointer(out), use.elem, at(use), mask, "PK_B32")
+
+
+_SPREAD = {1: "NORM", 2: "UNPK_B16"}
 
 
 def _covering(pair: list[TileUse], body: Together | list[bool]) -> list[TileUse]:

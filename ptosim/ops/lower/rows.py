@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ops.lower.elementwise import PAIRS, keep, of_two
+from ptosim.ops.lower.elementwise import PAIRS, WIDER, keep, of_two, widened
 from ptosim.ops.lower.operands import (
     NotExpandable,
     TileUse,
@@ -20,7 +20,7 @@ from ptosim.ops.lower.operands import (
 )
 from ptosim.ops.lower.writer import Extent, Open, Writer, bits, vreg
 
-_SUMMED = ("f16", "i32", "i16")
+_SUMMED = ("f16", "i32", "i16", "ui32", "ui16")
 """Elements that no instruction sums to the same bytes."""
 SUMS = {"pto.trowsum": ("vcadd", "f32")}
 BEST = {"pto.trowmax": ("vcmax", "vmax", "f16 f32"), "pto.trowmin": ("vcmin", "vmin", "f16 f32")}
@@ -29,9 +29,11 @@ COLUMNS = {"pto.tcolsum": PAIRS["pto.tadd"], "pto.tcolprod": PAIRS["pto.tmul"]}
 COLUMNS |= {f"pto.tcol{w}": PAIRS[f"pto.t{w}"] for w in ("max", "min")}
 ROW_PLACES = {"pto.trowargmax": ("vcmax", "gt"), "pto.trowargmin": ("vcmin", "lt")}
 COLUMN_PLACES = {"pto.tcolargmax": "gt", "pto.tcolargmin": "lt"}
-_LEAST = {"f32": ("0xFF800000", "0x7F800000"), "i32": (-(2**31), 2**31 - 1)}
+_LEAST = {"f32": ("0xFF800000", "0x7F800000"), "i32": (-(2**31), 2**31 - 1), "ui32": (0, 2**32 - 1)}
 ROW_FORMS = {f"pto.trowexpand{w}": PAIRS[f"pto.t{w}"] for w in WORDS}
 COLUMN_FORMS = {f"pto.tcolexpand{w}": PAIRS[f"pto.t{w}"] for w in WORDS}
+ROW_FORMS["pto.trowexpandexpdif"] = COLUMN_FORMS["pto.tcolexpandexpdif"] = ("vexpdif", "")
+"""How one value for each row is combined; `vexpdif` rounds the difference, a tile does not."""
 COPIES = ("pto.trowexpand", "pto.tcolexpand")
 _INFINITY = {"vmax": {16: "0xFC00", 32: "0xFF800000"}, "vmin": {16: "0x7C00", 32: "0x7F800000"}}
 
@@ -42,7 +44,7 @@ def sums(op: Operation, out: Writer) -> None:
     source, target = _of_rows(op, out)
     name, elements = SUMS[op.name]
     if source.elem in _SUMMED:
-        zero = 0 if source.elem.startswith("i") else "0.0"
+        zero = "0.0" if source.elem.startswith("f") else 0
         _in_levels(out, source, target, PAIRS["pto.tadd"], zero)
         return
     _known(name, elements, source.elem)
@@ -86,10 +88,8 @@ def best(op: Operation, out: Writer) -> None:
     """dst[r] = the largest (smallest) number of the row, of a row of NaN an infinity."""
     source, target = _of_rows(op, out)
     name, word, elements = BEST[op.name]
-    if source.elem in ("i32", "i16"):
-        least = -(1 << (bits(source.elem) - 1))
-        start = least if word == "vmax" else -least - 1
-        _in_levels(out, source, target, (word, source.elem), start)
+    if source.elem in ("i32", "i16", "ui32", "ui16"):
+        _in_levels(out, source, target, PAIRS[f"pto.t{word[1:]}"], _limit(source.elem, word))
         return
     _known(name, elements, source.elem)
 
@@ -102,8 +102,16 @@ def best(op: Operation, out: Writer) -> None:
     _reduced(out, source, target, _INFINITY[word][bits(source.elem)], step)
 
 
+def _limit(elem: str, word: str) -> int:
+    """The integer that any other one is larger (smaller) than."""
+    half = 1 << (bits(elem) - 1)
+    if elem[0] == "u":
+        return 0 if word == "vmax" else 2 * half - 1
+    return -half if word == "vmax" else half - 1
+
+
 def _known(name: str, elements: str, elem: str) -> None:
-    if elem not in elements.split():
+    if elem.lstrip("" if name == "vdiv" else "u") not in elements.split():
         raise NotExpandable(f"{name} gives other bytes, or none, for {elem}")
 
 
@@ -147,44 +155,79 @@ def _reduced(out: Writer, source: TileUse, target: TileUse, start: int | str, st
         _store_one(out, of_row(row), result, out.place((row, _pitch(target))), elem)
 
 
+class _Ranked:
+    """The best of many numbers and where it is, in lanes of 32 bits: what both places of extremes
+    are made of. Raises NotExpandable for numbers that are not compared so."""
+
+    def __init__(self, op: Operation, out: Writer, better: str) -> None:
+        self.out, self.better = out, better
+        self.source, self.target = _of_rows(op, out)
+        self.value = tile(op, "value", out) if op.bound.get("value") is not None else None
+        elem, self.place = self.source.elem, self.target.elem
+        if elem not in WIDER or bits(self.place) != 32:
+            raise NotExpandable(f"places of {elem} in {self.place} are not written out")
+        self.rows, self.cols = extents(self.source, out)
+        if 0 in (self.rows, self.cols):
+            raise NotExpandable(f"{self.source.name} has no elements")
+        self.wide = WIDER[elem]
+        self.here = self.source.pointer(out)
+        self.starts = [
+            (out.everywhere(_LEAST[self.wide][better == "lt"], self.wide), self.wide),
+            (out.everywhere(0, self.place), self.place),
+        ]
+
+    def load(self, row: str, column: str) -> str:
+        """Return 64 numbers of a row."""
+        elem = self.source.elem
+        at = self.out.place((row, self.source.type.cols), (column, 1))
+        dist = "NORM" if elem == self.wide else "UNPK_B16"
+        return widened(self.out, self.out.load(self.here, elem, at, dist), elem)
+
+    def taken(self, one: str, best: str, mask: str) -> str:
+        """Return where a number is better than the best one so far."""
+        v, m = vreg(self.wide), "!pto.mask<b32>"
+        return self.out.op("vcmp", [one, best, mask, f'"{self.better}"'], [v, v, m], m)
+
+    def chosen(self, one: list[str], best: list[str], mask: str) -> list[str]:
+        """Return the better number and its place."""
+        kinds = zip(one, best, (self.wide, self.place), strict=True)
+        return [self.out.select(a, b, mask, kind) for a, b, kind in kinds]
+
+    def narrow(self, value: str) -> str:
+        """Return numbers as the elements that they were, one in each 32 bits."""
+        elem = self.source.elem
+        if elem == "f16":
+            return self.out.convert(value, self.wide, elem, "EVEN", "R", "NOSAT")
+        return self.out.cast(value, self.wide, elem)
+
+
 @expansion(*ROW_PLACES)
 def row_places(op: Operation, out: Writer) -> None:
     """dst[r] = the first column of row r with its largest (smallest) number, and that number."""
-    source, target = _of_rows(op, out)
-    value = tile(op, "value", out) if op.bound.get("value") is not None else None
-    elem, place, (name, better) = source.elem, target.elem, ROW_PLACES[op.name]
-    if elem not in _LEAST or bits(place) != 32:
-        raise NotExpandable(f"numbers of {elem} have places of another width")
-    rows, cols = extents(source, out)
-    if 0 in (rows, cols):
-        raise NotExpandable(f"{source.name} has no elements")
-    v, m, every = vreg(elem), "!pto.mask<b32>", out.every(32)
-    starts = [
-        (out.everywhere(_LEAST[elem][better == "lt"], elem), elem),
-        (out.everywhere(0, place), place),
-    ]
-    here, there = source.pointer(out), target.pointer(out)
-    with out.rows(rows) as row:
+    name, better = ROW_PLACES[op.name]
+    ranked = _Ranked(op, out, better)
+    elem, number, every = ranked.wide, ranked.place, out.every(32)
+    v, m = vreg(elem), "!pto.mask<b32>"
+    there = ranked.target.pointer(out)
+    with out.rows(ranked.rows) as row:
 
         def step(column: str, count: Extent, best: list[str]) -> list[str]:
             """Lane 0 of a reduced register is its best number, lane 1 the place of that."""
-            at = out.place((row, source.type.cols), (column, 1))
-            given = out.load(here, elem, at)
+            given = ranked.load(row, column)
             numbers = out.op("vcmp", [given, given, out.first(count), '"eq"'], [v, v, m], m)
             found = out.unary(name, given, numbers, elem)
-            inside = out.cast(out.spread("vdintlv", found, found, elem)[1], elem, place)
-            number = out.scalar("vadds", inside, out.number(column, place), place, every, place)
-            taken = out.op("vcmp", [found, best[0], every, f'"{better}"'], [v, v, m], m)
-            return [
-                out.select(found, best[0], taken, elem),
-                out.select(number, best[1], taken, place),
-            ]
+            inside = out.cast(out.spread("vdintlv", found, found, elem)[1], elem, number)
+            first = out.number(column, "i32")
+            at = out.scalar("vadds", inside, first, "i32", every, number)
+            return ranked.chosen([found, at], best, ranked.taken(found, best[0], every))
 
-        best = _over_columns(out, cols, starts, step)
-        _store_one(out, best[1], there, out.place((row, _pitch(target))), place)
-        if value is not None:
-            at = out.place((row, _pitch(value)))
-            _store_one(out, best[0], value.pointer(out), at, elem)
+        best = _over_columns(out, ranked.cols, ranked.starts, step)
+        at = out.place((row, _pitch(ranked.target)))
+        _store_one(out, best[1], there, at, number)
+        if ranked.value is not None:
+            at = out.place((row, _pitch(ranked.value)))
+            kept = ranked.value
+            _store_one(out, ranked.narrow(best[0]), kept.pointer(out), at, kept.elem)
 
 
 def _over_columns(
@@ -276,37 +319,29 @@ def _in_pairs(rows: list[Sum], of: Callable[[int], str], both: Callable[[str, st
 @expansion(*COLUMN_PLACES)
 def column_places(op: Operation, out: Writer) -> None:
     """dst[0, c] = the first row of column c with its largest (smallest) number, and that number."""
-    source, target = tile(op, "src", out), tile(op, "dst", out)
-    value = tile(op, "value", out) if op.bound.get("value") is not None else None
-    row_major(source, target, *([value] if value is not None else []))
-    elem, better = source.elem, COLUMN_PLACES[op.name]
-    if elem not in _LEAST or bits(target.elem) != 32:
-        raise NotExpandable(f"numbers of {elem} have places of another width")
-    rows, cols = extents(source, out)
-    if 0 in (rows, cols):
-        raise NotExpandable(f"{source.name} has no elements")
-    here, v, m, place = source.pointer(out), vreg(elem), "!pto.mask<b32>", target.elem
-    starts = [
-        (out.everywhere(_LEAST[elem][better == "lt"], elem), elem),
-        (out.everywhere(0, place), place),
-    ]
-    for column, count in out.columns(cols, 64):
+    ranked = _Ranked(op, out, COLUMN_PLACES[op.name])
+    row_major(ranked.target, *([ranked.value] if ranked.value is not None else []))
+    number, m = ranked.place, "!pto.mask<b32>"
+    for column, count in out.columns(ranked.cols, 64):
         mask = out.first(count, 32)
 
         def step(row: str, best: list[str], column: str = column, mask: str = mask) -> list[str]:
-            given = out.load(here, elem, out.place((row, source.type.cols), (column, 1)))
-            taken = out.op("vcmp", [given, best[0], mask, f'"{better}"'], [v, v, m], m)
-            number = out.number(row, place)
-            every = out.op("vdup", [number, mask], [place, m], vreg(place))
-            return [
-                out.select(given, best[0], taken, elem),
-                out.select(every, best[1], taken, place),
-            ]
+            given = ranked.load(row, column)
+            at = out.number(row, "i32")
+            every = out.op("vdup", [at, mask], ["i32", m], vreg(number))
+            return ranked.chosen([given, every], best, ranked.taken(given, best[0], mask))
 
-        best = out.fold_all(rows, starts, step)
-        keep(out, best[1], target.pointer(out), column, mask, place)
-        if value is not None:
-            keep(out, best[0], value.pointer(out), column, mask, elem)
+        best = out.fold_all(ranked.rows, ranked.starts, step)
+        _store_spread(out, best[1], ranked.target, column, mask)
+        if ranked.value is not None:
+            _store_spread(out, ranked.narrow(best[0]), ranked.value, column, mask)
+
+
+def _store_spread(out: Writer, value: str, target: TileUse, column: str, mask: str) -> None:
+    """Write elements that are in lanes of 32 bits."""
+    elem = target.elem
+    dist = "NORM_B32" if bits(elem) == 32 else "PK_B32"
+    out.store(value, elem, target.pointer(out), elem, column, mask, dist)
 
 
 # -- broadcasts ------------------------------------------------------------------------------------

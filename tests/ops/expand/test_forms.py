@@ -5,6 +5,8 @@ The two levels have separate implementations; numbers have NaN, infinities and z
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from tests.support.text import Kernel
 
 Arrays = dict[str, np.ndarray]
 FLAT = ("f32", "f16", "i32", "i16")
+INTEGERS = ("i32", "i16")
 
 
 def same(k: Kernel, args: Arrays, out: Arrays) -> ptosim.Result:
@@ -77,9 +80,9 @@ def test_columns_added_in_pairs(rows):
 
 
 @pytest.mark.sampled(3, 24)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("cols", [40, 200])
-@pytest.mark.parametrize("elem", ["f32", "i32"])
+@pytest.mark.parametrize(("elem", "cols", "form"), [
+    *product(("f32", "i32"), (40, 200), FORMS), ("f16", 200, "type"), ("i16", 200, "run"),
+])  # fmt: skip
 @pytest.mark.parametrize("op", ["tcolargmax", "tcolargmin", "trowargmax", "trowargmin"])
 def test_places_of_extremes(op, elem, cols, form):
     """The first of equal ones; a NaN is never one."""
@@ -95,7 +98,7 @@ def test_places_of_extremes(op, elem, cols, form):
     k.store(dst, "out", shape if along else None)
     k.store(best, "best", shape if along else None)
     data = numbers(elem, (ROWS, cols), 3)
-    data = data >> 30 if elem == "i32" else np.round(data / 40) * 40
+    data = data >> (30 if elem == "i32" else 12) if elem in INTEGERS else np.round(data / 40) * 40
     args = {"in": data.astype(ARRAYS[elem]), **extents(form, cols)}
     same(k, args, {"out": np.zeros(shape, np.int32), "best": np.zeros(shape, ARRAYS[elem])})
 
@@ -188,10 +191,14 @@ def test_a_selection_of_a_scalar():
     assert not np.isnan(outputs["out"]).any()
 
 
+CORNER = ((16, 96), (9, 32))
+
+
 @pytest.mark.sampled(3, 24)
-@pytest.mark.parametrize("shapes", [((16, 64), (16, 64)), ((8, 64), (16, 64)), ((16, 64), (16, 32)),
-                                    ((16, 96), (9, 32))])  # fmt: skip
-@pytest.mark.parametrize("elem", ["f32", "i32"])
+@pytest.mark.parametrize(("elem", "shapes"), [
+    *product(("f32", "i32"), (((16, 64), (16, 64)), ((8, 64), (16, 64)), ((16, 64), (16, 32)), CORNER)),
+    ("f16", CORNER), ("i16", CORNER),
+])  # fmt: skip
 @pytest.mark.parametrize("op", ["tpartadd", "tpartmax", "tpartmin", "tpartmul", "tpartargmax",
                                 "tpartargmin"])  # fmt: skip
 def test_partial_operations(op, elem, shapes):
