@@ -305,7 +305,9 @@ def without_body(
         else (f"`@{function.symbol}` is only declared: the file has no body for it")
     )
     more = (Label(function.op.span(source), "declared here"),) if function is not None else ()
-    help = "add the unit that defines it, run a function that does not call it, or --peer stub"
+    help = "add the unit that defines it, or run a function that does not call it"
+    if function is not None:
+        help += "; `--peer stub` lets something stand for it"
     return finding("PTO8005", told, op.span(source), more=more, help=help)
 
 
