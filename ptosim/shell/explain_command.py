@@ -185,10 +185,12 @@ def _switch(name: str, switch: SwitchDef) -> _Told:
         f"{text}\n\n  Set it with `--set {name}={switch.values[-1]}`.\n"
         + "".join(f"  {line}\n" for line in _together(name, switch))
     )
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "switch": name, "values": switch.values, "default": defaults, "text": switch.text,
     }  # fmt: skip
-    return _Told(told, fields | ({"sets": switch.sets} if switch.sets else {}))
+    if switch.sets:
+        fields["sets"] = switch.sets
+    return _Told(told, fields)
 
 
 def _together(name: str, switch: SwitchDef) -> Iterator[str]:

@@ -249,10 +249,10 @@ def _rest_of_halves(w: Writer, a: str, b: str, mask: str, elem: str, rounded: st
     """In f32, the even lanes and then the odd ones, narrowed toward zero."""
     made = []
     for part in ("EVEN", "ODD"):
-        wide = [w.convert(register, elem, "f32", part) for register in (a, b)]
-        rest = _rest(w, *wide, w.every(32), "f32", rounded)
+        one, other = (w.convert(register, elem, "f32", part) for register in (a, b))
+        rest = _rest(w, one, other, w.every(32), "f32", rounded)
         made.append(w.cast(w.convert(rest, "f32", elem, part, "Z", "NOSAT"), elem, "i16"))
-    return w.cast(w.binary("vor", *made, w.every(16), "i16"), "i16", elem)
+    return w.cast(w.binary("vor", made[0], made[1], w.every(16), "i16"), "i16", elem)
 
 
 def _rest_of_integers(w: Writer, a: str, b: str, mask: str, elem: str, rounded: str) -> str:
@@ -346,8 +346,8 @@ def part_arguments(op: Operation, out: Writer) -> None:
         v, m = vreg(wide), "!pto.mask<b32>"
         pair = [widened(w, register, elem) for register in (a, b)]
         first = w.op("vcmp", [*pair, mask, f'"{better}"'], [v, v, m], m)
-        images = [w.cast(register, elem, "i32") for register in (a, b)]
-        value = w.cast(w.select(*images, first, "i32"), "i32", elem)
+        one, other = (w.cast(register, elem, "i32") for register in (a, b))
+        value = w.cast(w.select(one, other, first, "i32"), "i32", elem)
         return [value, w.select(i, j, first, elems[1])]
 
     _in_parts(out, [values, indices], targets, body)
