@@ -16,12 +16,12 @@ from ptosim.engine.core.bound import Bound, Inst, Moved
 from ptosim.engine.watch.options import parse
 from ptosim.ground.errors import PtosimError
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.account import REGISTER, effects_after
+from ptosim.machine.effects.account import REGISTER, Reached, effects_after, reached_by
 from ptosim.machine.effects.ranges import intervals
-from ptosim.machine.effects.strided import Touch, touched_bytes
+from ptosim.machine.effects.strided import Strided, Touch, touched_bytes
 from ptosim.ops.base.binding import OpFault
 
-CONTENTS = 8
+CONTENTS = 12
 """Contents of the other bytes under which one byte may matter."""
 MOST_BYTES = 4096
 """Of what is read, looked at one by one."""
@@ -32,10 +32,68 @@ Memories = dict[Place, np.ndarray]
 Commit = Callable[[], object]
 
 
+def _slots(binding: Any, core: Core) -> Iterator[Reached]:
+    """The slot in global memory that a push fills, which the account leaves to the FIFO."""
+    if binding.slot is not None:
+        number, low, high = binding.slot()
+        yield Reached("slot", core, number, (Strided(low, high - low),))
+
+
+class _Trial:
+    """Executes an operation on other contents of what it reads."""
+
+    def __init__(
+        self,
+        memories: Memories,
+        read: Memories,
+        written: Memories,
+        commit: Commit,
+        entries: Callable[[], bytes],
+    ) -> None:
+        self.memories, self.commit, self.entries = memories, commit, entries
+        self.touched = {
+            p: np.flatnonzero(read[p] | written[p])
+            for p in memories
+            if (read[p] | written[p]).any()
+        }
+        self.results = {p: np.flatnonzero(written[p]) for p in self.touched}
+
+    def result(self, content: Memories) -> bytes | None:
+        """What it writes; None where it does not take such a content."""
+        for place, touched in self.touched.items():
+            self.memories[place][touched] = content[place][touched]
+        try:
+            self.commit()
+        except (OpFault, PtosimError):
+            return None
+        results = (self.memories[p][at].tobytes() for p, at in self.results.items())
+        return b"".join((*results, self.entries()))
+
+    def idle(self, place: Place, left: list[int], unit: int, content: Memories) -> list[int]:
+        """The elements of which no change changes a result, under one content."""
+        result = self.result(content)
+        if result is None:
+            return left
+        held = content[place]
+        idle = []
+        for at in left:
+            old = held[at : at + unit].copy()
+            changes = (old ^ 255, old ^ 128, old ^ 1, old * 0 + 127, old * 0)
+            for new in changes:
+                held[at : at + unit] = new
+                other = self.result(content)
+                if other is None or other != result:
+                    break
+            else:
+                idle.append(at)
+            held[at : at + unit] = old
+        return idle
+
+
 class Perturbed:
     """Takes the place of a run's monitor; `wrong` says what the account of an operation has not,
-    `idle` what it has too much: bytes that are said to be read and cannot matter (looked for if
-    `is_exact`), or said to be written and stay."""
+    `idle` what it has too much: elements (of what `is_exact` bytes) that are said to be read and
+    cannot matter, or bytes that are said to be written and stay."""
 
     is_on = True
     lines = SimpleNamespace(leave_without_values=lambda *_: None)
@@ -43,7 +101,11 @@ class Perturbed:
     met: frozenset[str] = frozenset()
     unsure: Mapping[int, Any] = MappingProxyType({})
 
-    def __init__(self, machine: Machine, ops: frozenset[str], *, is_exact: bool = False) -> None:
+    def __init__(
+        self, machine: Machine, ops: frozenset[str], *, is_exact: bool = False, most: int = 256
+    ) -> None:
+        """`most` elements of an operand are looked at, evenly spread; of an exact one all bytes."""
+        self.most = most
         self.machine, self.ops, self.is_exact = machine, ops, is_exact
         self.chosen = parse("none")
         self.wrong: list[str] = []
@@ -59,17 +121,48 @@ class Perturbed:
             return
         if binding.done is not None and binding.done() is not None:  # threads: nobody listens
             return
-        if binding.sync is not None or binding.signals or binding.awaits or binding.made:
-            return
         commit = bound.commit
 
         def looked() -> None:
             if name not in self.seen:
                 self.seen.add(name)
-                self._look(name, core, binding, commit)
+                put_back = self._counted()
+
+                def again() -> None:
+                    put_back()
+                    commit()
+
+                self._look(name, core, binding, again)
+                put_back()
             commit()
 
         bound.commit = looked
+
+    def _counted(self) -> Callable[[], None]:
+        """Return what puts back the counters of signals and FIFOs as they are now."""
+        clusters, cores = self.machine.clusters, self.machine.cores
+        tables = [
+            self.machine.global_counters,
+            *(cluster.counters for cluster in clusters),
+            *(table for c in cores for table in (c.flags, c.tokens, c.token_lines)),
+        ]
+        kept = [dict(table) for table in tables], [cluster.fifos.copy() for cluster in clusters]
+
+        def put_back() -> None:
+            for table, content in zip(tables, kept[0], strict=True):
+                table.clear()
+                table.update(content)
+            for cluster, fifos in zip(clusters, kept[1], strict=True):
+                cluster.fifos.restore(fifos)
+
+        return put_back
+
+    def _entries(self) -> bytes:
+        """What is in FIFOs, which no memory of the simulator has."""
+        fifos = [cluster.fifos for cluster in self.machine.clusters]
+        return b"".join(
+            e.tobytes() for f in fifos for s in f.shares.values() for e in s.entries.values()
+        )
 
     def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
         """Nothing is known of queues."""
@@ -91,22 +184,32 @@ class Perturbed:
     def _look(self, name: str, core: Core, binding: Any, commit: Callable[[], Any]) -> None:
         memories = {place: self._memory(place) for place in self._places(core)}
         before = {place: memory.copy() for place, memory in memories.items()}
+        slots = [*_slots(binding, core)]
         try:
             commit()
-            (effects,) = effects_after(binding)
+            told = effects_after(binding)
+            if len(told) != 1:
+                return
+            (effects,) = told
             added = effects.writes if effects.is_atomic else ()  # to what is there
             reads = self._mask([*effects.reads, *effects.found, *added])
-            writes = self._mask([*effects.writes, *(r for r, _ in effects.spoils)])
+            made = (reached_by(core, "", ref) for core, ref in binding.made if binding.sync)
+            more = [r for r in (*made, *slots) if r is not None]
+            writes = self._mask([*effects.writes, *(r for r, _ in effects.spoils), *more])
             none = {place: np.zeros(len(m), bool) for place, m in memories.items()}
             read = {p: reads.get(p, none[p]) for p in memories}
             written = {p: writes.get(p, none[p]) for p in memories}
             after = {place: memory.copy() for place, memory in memories.items()}
+            entries = self._entries()
             for place in memories:
                 extra = (before[place] != after[place]) & ~written[place]
                 self._tell(self.wrong, name, "writes more than it says:", place, extra)
             self._outside(name, memories, before, after, read, written, commit)
-            if self.is_exact:
-                self._inside(name, memories, before, read, written, commit)
+            if self._entries() != entries:
+                self.wrong.append(f"{name} pushes more than it reads")
+            if not binding.op.results:  # else it gives values
+                units = {1: reads} if self.is_exact else self._by_units(binding, effects)
+                self._inside(name, units, memories, before, read, written, commit)
         finally:
             for place, memory in memories.items():
                 memory[:] = before[place]
@@ -138,73 +241,41 @@ class Perturbed:
     def _inside(
         self,
         name: str,
+        units: dict[int, Memories],
         memories: Memories,
         before: Memories,
         read: Memories,
         written: Memories,
         commit: Commit,
     ) -> None:
-        """Each byte that it reads can matter."""
-        for place, memory in memories.items():
-            left = np.flatnonzero(read[place])[:MOST_BYTES]
-            for number in range(CONTENTS):
-                left = self._idle(left, number, place, memories, before, read, written, commit)
-            mask = np.zeros(len(memory), bool)
-            mask[left] = True
-            self._tell(self.idle, name, "says it reads, without effect:", place, mask)
+        """Each element that it reads can matter; of what `is_exact` each byte."""
+        trial = _Trial(memories, read, written, commit, self._entries)
+        contents = [self._content(n, before, read) for n in range(CONTENTS)]
+        most = MOST_BYTES if self.is_exact else self.most
+        for place in memories:
+            for unit, masks in units.items():
+                mask = masks.get(place)
+                found = np.flatnonzero(mask) // unit * unit if mask is not None else ()
+                left = np.unique(found).astype(int).tolist()[:: max(len(found) // unit // most, 1)]
+                for content in contents:
+                    left = trial.idle(place, left, unit, content) if left else left
+                idle = np.zeros(len(memories[place]), bool)
+                idle[left] = True
+                self._tell(
+                    self.idle, name, f"says it reads, without effect (of {unit}):", place, idle
+                )
 
-    def _idle(
-        self,
-        left: np.ndarray,
-        number: int,
-        place: Place,
-        memories: Memories,
-        before: Memories,
-        read: Memories,
-        written: Memories,
-        commit: Commit,
-    ) -> np.ndarray:
-        """The bytes of which a change changes no result, under one content."""
-        content = {p: self._content(number, before[p], read[p]) for p in memories}
-        result = self._result(memories, content, written, commit)
-        if result is None:
-            return left
-        idle = []
-        for at in left:
-            old = content[place][at]
-            for new in (old ^ 255, old ^ 128, old ^ 1):
-                content[place][at] = new
-                other = self._result(memories, content, written, commit)
-                if other is None or other != result:
-                    break
-            else:
-                idle.append(at)
-            content[place][at] = old
-        return np.array(idle, np.int64)
-
-    def _content(self, number: int, before: np.ndarray, read: np.ndarray) -> np.ndarray:
-        made = before.copy()
-        if number == 0:
-            return made
-        count = int(read.sum())
-        if number % 2:
-            made[read] = self._random.permutation(made[read])
-        elif number == 2:
-            made[read] = 0
-        else:
-            made[read] = self._random.integers(0, 256, count, np.uint8)
+    def _content(self, number: int, before: Memories, read: Memories) -> Memories:
+        """Contents of what is read: as it is, every bit the other way round, nothing, mixed, small
+        numbers, or any."""
+        made = {place: memory.copy() for place, memory in before.items()}
+        for place, memory in made.items():
+            chosen = memory[read[place]]
+            drawn = self._random.integers(0, 256, len(chosen), np.uint8)
+            mixed = self._random.permutation(chosen)
+            kinds = (chosen, ~chosen, 0, mixed, drawn & 7, drawn)
+            memory[read[place]] = kinds[min(number, len(kinds) - 1)]
         return made
-
-    def _result(
-        self, memories: Memories, content: Memories, written: Memories, commit: Commit
-    ) -> bytes | None:
-        for place, memory in memories.items():
-            memory[:] = content[place]
-        try:
-            commit()
-        except (OpFault, PtosimError):
-            return None
-        return b"".join(memory[written[place]].tobytes() for place, memory in memories.items())
 
     # -- memories ---------------------------------------------------------------------------------
 
@@ -231,6 +302,17 @@ class Perturbed:
             for low, high in intervals(parts).tolist():
                 mask[low:high] = True
         return found
+
+    def _by_units(self, binding: Any, effects: Any) -> dict[int, Memories]:
+        """What an operation reads, by the bytes of an element."""
+        found: dict[int, list[Any]] = {}
+        for one in effects.reads:
+            value = binding.values.get(one.operand)
+            bound = binding.op.bound.get(one.operand)
+            type_ = getattr(value, "type", None) or getattr(bound, "type", None)
+            elem = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
+            found.setdefault(max(getattr(elem, "bits", 8) // 8, 1), []).append(one)
+        return {unit: self._mask(ones) for unit, ones in found.items()}
 
     @staticmethod
     def _tell(told: list[str], name: str, what: str, place: Place, mask: np.ndarray) -> None:

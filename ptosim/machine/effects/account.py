@@ -172,9 +172,18 @@ def _of_operands(binding: Bound) -> Effects:
         if name == tail.get("of"):
             _add_tail(value, reached, found)
     _add_beyond(binding, found)
+    if not found.writes and _is_empty(op, values):
+        found.reads.clear()
     copied = [source for source, _ in binding.copied if source.operand not in binding.carried]
     found.found += [*binding.found, *copied]
     return found
+
+
+def _is_empty(op: Operation, values: Mapping[str, Any]) -> bool:
+    """True for an operation whose every destination is a tile without valid elements."""
+    kept = (Role.IN, Role.SCRATCH)
+    every = [value for _, role, value in bound_values(op, values) if role not in kept]
+    return bool(every) and all(isinstance(v, TileRef) and not v.v_row * v.v_col for v in every)
 
 
 def _add_by_role(role: Role, reached: Reached, found: Effects, *, is_kept: bool) -> None:

@@ -272,6 +272,7 @@ def _scales_of_elements(op: Binding, side: str, lines: int, k: int) -> Reader:
     if (tile.type.loc, tile.addr) != (memory, start):
         _tell_elsewhere(op, side, tile, start)
         op.found.append(Touch(_SCALES[side], op.core, memory, start, size))
+        op.covers(_SCALES[side], 0, 0)
     check_place(op.core, memory, start, size, f"scales of {side}")
     held = np.frombuffer(op.core.space(memory).data, np.uint8, size, start)
     view = held.reshape(blocks, pairs, 16, 2).transpose(0, 2, 1, 3)

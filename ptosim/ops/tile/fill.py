@@ -86,7 +86,23 @@ def tfillpad_inplace(op: Binding) -> Commit:
             f"writes padding at {dst.addr:#x} and no content: src is at {src.addr:#x}",
             help="use tfillpad, or give both tiles the same address",
         )
-    return _padding(op, src, dst)
+    fill = _padding(op, src, dst)
+    if not dst.layout.is_boxed:
+        _keeps_content(op, src, dst)
+    return fill
+
+
+def _keeps_content(op: Binding, src: Tile, dst: Tile) -> None:
+    """Say that the padding alone is written, and nothing read."""
+    layout, size, window = dst.layout, dst.dtype.itemsize, op.covered["dst"]
+    op.covers("src", 0, 0)
+    op.covered["dst"] = window._replace(rows=0, cols=0)
+    pitch, along, lines = layout.row_stride, (src.v_col, window.cols), (src.v_row, window.rows)
+    if layout.col_stride > pitch:
+        pitch, along, lines = layout.col_stride, lines, along
+    pitch *= size
+    op.writes_beyond("dst", along[0] * size, (along[1] - along[0]) * size, (lines[0], pitch))
+    op.writes_beyond("dst", lines[0] * pitch, along[1] * size, (lines[1] - lines[0], pitch))
 
 
 def _padding(op: Binding, src: Tile, dst: Tile) -> Commit:

@@ -28,6 +28,8 @@ def thistogram(op: Binding) -> Commit:
             "PTO6607", "counts 32-bit keys; idx is assumed to be read in the column of the key"
         )
     wanted = [_filter(op, size, n) for n in range(size - 1 - place)]
+    if size == 4 or not wanted:
+        op.covers("idx", len(wanted), src.v_col if wanted else 0)
     return partial(_count, keys, bins, place, wanted)
 
 

@@ -385,3 +385,39 @@ def test_of_a_tile_that_was_pushed_the_elements_with_values_have_values_at_the_o
             found = [d for d in ptosim.check(used) if d.code.startswith("PTO71")]
             assert [d.code for d in found] == expected, row
             assert all("'pto.tmatmul'" in d.message for d in found)
+
+
+def test_padding_in_place_reads_nothing_and_gives_no_value_to_what_it_leaves():
+    """The library writes what is around the valid region alone."""
+    part = "!pto.tile_buf<vec, 16x64xf32, valid=16x60>"
+    pad = "!pto.tile_buf<vec, 16x64xf32, pad=1>"
+    whole = "!pto.tile_buf<vec, 16x64xf32>"
+    view = "!pto.partition_tensor_view<16x60xf32>"
+    text = f"""func.func @k(%x: !pto.ptr<f32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c60 = arith.constant 60 : index
+  %a0 = arith.constant 0 : i64
+  %a1 = arith.constant 4096 : i64
+  %v = pto.make_tensor_view %x, shape = [%c16, %c60], strides = [%c60, %c1] : !pto.tensor_view<?x?xf32>
+  %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %c60] : !pto.tensor_view<?x?xf32> -> {view}
+  %s = pto.alloc_tile addr = %a0 : {part}
+  %d = pto.alloc_tile addr = %a0 : {pad}
+  %o = pto.alloc_tile addr = %a1 : {whole}
+  LOAD
+  pto.tfillpad_inplace ins(%s : {part}) outs(%d : {pad})
+  pto.tneg ins(%d : {pad}) outs(%o : {whole})
+  return
+}}"""
+    for load, expected in (
+        (f"pto.tload ins(%p : {view}) outs(%s : {part})", []),
+        ("", [("PTO7101", "tneg")]),
+    ):
+        made = text.replace("LOAD", load)
+        found = ptosim.check(made, target="a5", level=3, compat="2026-04")
+        told = [
+            (d.code, "tneg") for d in found if d.code.startswith("PTO71") and "tneg" in d.message
+        ]
+        assert told == expected
+        assert not [d for d in found if d.code.startswith("PTO71") and "tfillpad" in d.message]

@@ -34,6 +34,9 @@ def odd_shapes(at: Situation):
                     yield name, shape
 
 
+CHOOSES = ("tpartargmax", "tpartargmin")
+"""Which of two values is larger decides whose index is taken: twelve contents do not show each."""
+
 EXACT = frozenset(["tabs", "tand", "tor", "tneg", "tnot", "tmov", "tcolexpand", "trowexpand"])
 """Operations of which every bit of a source shows in the result: the others round, saturate, or
 choose."""
@@ -53,8 +56,8 @@ def test_what_is_not_accounted_for_does_not_matter(op, target, monkeypatch):
         watched: list[Perturbed] = []
 
         def attach(engine, *_, watched=watched, **_options):
-            exact = op in EXACT
-            engine.monitor = Perturbed(engine.machine, frozenset([f"pto.{op}"]), is_exact=exact)
+            ops = frozenset([f"pto.{op}"] if engine.domain.has_contents else [])
+            engine.monitor = Perturbed(engine.machine, ops, is_exact=op in EXACT)
             watched.append(engine.monitor)
             return engine.monitor
 
@@ -65,7 +68,8 @@ def test_what_is_not_accounted_for_does_not_matter(op, target, monkeypatch):
             continue
         looked += len(watched[0].seen)
         assert watched[0].wrong == [], (name, shape)
-        assert op not in EXACT or watched[0].idle == [], (name, shape)
+        idle = [told for told in watched[0].idle if op in EXACT or "says it reads" in told]
+        assert idle == [] or op in CHOOSES, (name, shape)
     assert looked, "no shape was executed"
 
 

@@ -45,7 +45,8 @@ def looked_at(name: str, target: str, monkeypatch) -> list[Perturbed]:
     watched: list[Perturbed] = []
 
     def attach(engine, *_, **_options):
-        engine.monitor = Perturbed(engine.machine, frozenset([name]))
+        ops = frozenset([name] if engine.domain.has_contents else [])
+        engine.monitor = Perturbed(engine.machine, ops, most=32)
         watched.append(engine.monitor)
         return engine.monitor
 
@@ -54,25 +55,47 @@ def looked_at(name: str, target: str, monkeypatch) -> list[Perturbed]:
         a.name: argument(a) for a in program.signature() if a.kind in ("ptr", "memref", "scalar")
     }
     monkeypatch.setattr(launch, "attach", attach)
+    limits = {"max_instructions": 20_000, "timing": False}
+    if len(program.entries) > 1:  # the halves of a pair: either launches both
+        limits["entry"] = program.entries[0]
     try:
-        program.run({}, max_instructions=20_000, timing=False)
+        program.run({}, **limits)
     except ptosim.UsageError:
-        program.run(given, max_instructions=20_000, timing=False)
+        program.run(given, **limits)
     return watched
 
 
 OWN = {("pto.tmrgsort", "a2a3")}
 """Their scratch is bytes of the simulator's own: no operand has them."""
 
+WITHOUT_EFFECT = {
+    "what comes of it is no byte of a memory": "tprint comm.tnotify comm.twait tsync",
+    "a hint, whose destination has no value": "tprefetch tprefetch_async",
+    "offsets in memory say which elements are taken": "mgather tgatherb",
+    "scales come in pairs, one of which k = 1 takes": "mad_mx_bias",
+    "a window that cuts a box counts as the tile": "textract tinsert",
+    "the example takes a tile from itself": "tsubreluconv",
+    "the example has both results, or all pieces, in one place": (
+        "tinterleave mte_l0c_ub copy_gm_to_cbuf_multi_nd2nz copy_gm_to_cbuf_multi_dn2nz"
+    ),
+    "the example shifts every bit out": "ub.vshl ub.vshr",
+}
+"""Why an element of what these read need not matter: in the order of the reasons."""
+ORDER = ("pto.comm.tnotify",)
+"""What it writes is the cell of a signal, which is order and no data."""
+MAY_BE_IDLE = {f"pto.{op}" for ops in WITHOUT_EFFECT.values() for op in ops.split()}
+
 
 @pytest.mark.sampled(3, 400)
 @pytest.mark.parametrize(("name", "target"), [c for c in cases() if c not in OWN])
-def test_what_is_not_accounted_for_does_not_matter(name, target, monkeypatch):
+def test_what_is_not_accounted_for_does_not_matter_and_the_rest_does(name, target, monkeypatch):
     try:
         watched = looked_at(name, target, monkeypatch)
     except PtosimError:  # indices that random data are not
         watched = []
-    assert [w.wrong for w in watched if w.wrong] == []
+    assert [w.wrong for w in watched if w.wrong] == [] or name in ORDER
+    idle = [told for w in watched for told in w.idle if "says it reads" in told]
+    assert idle == [] or name in MAY_BE_IDLE
 
 
 def test_most_of_what_takes_effect_on_a_pipe_is_looked_at(monkeypatch):
