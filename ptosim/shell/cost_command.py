@@ -182,6 +182,8 @@ def _what_if(pairs: list[str]) -> dict[str, float]:
             ) from problem
         if not math.isfinite(number):
             raise UsageError(f"--what-if takes KEY=NUMBER, and `{text}` is no finite number")
+        if key.strip() in found:
+            raise UsageError(f"--what-if: `{key.strip()}` is changed twice", help="give it once")
         found[key.strip()] = number
     return found
 

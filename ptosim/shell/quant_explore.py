@@ -76,7 +76,7 @@ def _table(found: list[Candidate], targets: list[str]) -> Table:
     first, *rest = _head(targets)
     drop = ("of f32", *(name for name in rest if name.endswith(" UB")))
     columns = [first, *(f">{name}" for name in rest)]
-    return table("", columns, [_cells(c, targets) for c in found], drop=drop)
+    return table("", columns, [_cells(c, targets) for c in found], essential=[first], drop=drop)
 
 
 def _page(made: Table, found: list[Candidate]) -> list[Section]:

@@ -153,12 +153,11 @@ def _example_facts(definition: OpDef) -> dict[str, object]:
 
 def _table(rows: list[OpDef], sure: dict[str, str], date: str | None) -> list[Part]:
     cells = [
-        (d.mnemonic, d.family, *(d.status[t] for t in TARGETS), d.basis or "",
+        (d.mnemonic, d.family, _both(d), d.basis or "",
          "/".join(dict.fromkeys(p.pipe for p in d.pipes)),
          *([sure[d.mnemonic]] if sure else ()), d.summary)
         for d in rows
     ]  # fmt: skip
-    status = [f"status {t}" for t in TARGETS]
     counts = []
     for target in TARGETS:
         number = Counter(str(d.status[target]) for d in rows)
@@ -166,15 +165,23 @@ def _table(rows: list[OpDef], sure: dict[str, str], date: str | None) -> list[Pa
     columns = (
         "operation",
         "family",
-        *status,
+        "status",
         "basis",
         "pipe",
         *([date or ""] if sure else ()),
         "what",
     )
-    essential, drop = ["operation", *status], ["pipe", "basis", "family"]
+    essential, drop = ["operation", "status"], ["pipe", "basis", "family"]
     made = table("", columns, cells, essential=essential, drop=drop, cut=True, pipe=_WIDE)
     return [made, Line("; ".join(counts))]
+
+
+def _both(definition: OpDef) -> str:
+    """The status on all targets: once where it is the same, and only where there is one."""
+    known = {t: str(definition.status[t]) for t in TARGETS}
+    if len(set(known.values())) == 1:
+        return known[TARGETS[0]]
+    return ", ".join(f"{t} {status}" for t, status in known.items() if status != "absent")
 
 
 # -- a card ----------------------------------------------------------------------------------------

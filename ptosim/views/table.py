@@ -26,7 +26,7 @@ MARK = "bold cyan"
 
 _CUT = 8
 """Characters that a cell which may be cut keeps."""
-_CUT_TEXT = 24
+_CUT_TEXT = 40
 """Those for which other columns are left out: of the last column, which has sentences."""
 
 LONG = 16

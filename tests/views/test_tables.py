@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from ptosim.views.cost_tables import confidence
@@ -151,11 +152,29 @@ def test_names_and_statuses_of_operations_have_room_on_a_screen():
     assert isinstance(made, Table)
     lines = shown(made, 80)
     assert max(map(len, lines)) <= 80
-    assert set(made.fitted(80).names) >= {"operation", "status a2a3", "status a5"}
+    assert set(made.fitted(80).names) >= {"operation", "status"}
+    assert made.fitted(80).laid_out(80)[1][-1] >= 20, "and what it does"
     assert all(any(line.split()[0] == d.mnemonic for line in lines) for d in every[:50])
     few = _table([d for d in every if d.family == "elementwise"], {}, None)[0]
     assert isinstance(few, Table)
-    assert few.fitted(80).laid_out(80)[1][-1] >= 20, "what it does has room before the family has"
+    assert few.fitted(80).laid_out(80)[1][-1] >= 30, "what it does has room before the family has"
+
+
+def test_names_of_formats_are_whole_however_wide_the_numbers_are():
+    from ptosim.models.explore import FORMATS, Candidate
+    from ptosim.shell.quant_explore import _table
+
+    targets = ["a2a3", "a5"]
+    found = [
+        Candidate(
+            f, 45.48, 18_432, 16_384, np.ones(1), None,
+            dict.fromkeys(targets, 27_648), dict.fromkeys(targets, 1_113),
+        )
+        for f in FORMATS
+    ]  # fmt: skip
+    lines = shown(_table(found, targets), 80)
+    assert max(map(len, lines)) <= 80
+    assert sum("int8 per block of 32" in line for line in lines) == 1
 
 
 def test_of_very_many_rows_the_rest_is_counted_whole():
