@@ -43,10 +43,11 @@ from ptosim.tools.search.space import Space, values_of
 from ptosim.tools.search.store import Store, default_store
 from ptosim.tools.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
 from ptosim.views import sweep_report
+from ptosim.views.charts.page import anchor
 from ptosim.views.header import header, header_line
-from ptosim.views.program_page import Known, Timed, sections
+from ptosim.views.program_page import Known, Timed, program, sections, verdict
 from ptosim.views.render import render
-from ptosim.views.report import Ending, Report, Room
+from ptosim.views.report import Ending, Report, Room, Section
 
 _EPILOG = """SOURCE is a Jinja2 template (kernel.pto.j2), a function (make.py:kernel), a program
 whose constants --const or the space name, or the rows of an earlier sweep (rows.jsonl). What was
@@ -125,6 +126,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("PTO7605: --parquet needs pyarrow", help="pip install pyarrow")
     before = read_rows(Path(options.baseline)) if options.baseline else None
     links: dict[int, str] = {}
+    inside: list[Section] = []
     if options.source.endswith(".jsonl"):
         if options.reports:
             raise UsageError("--reports needs what makes the programs, not rows")
@@ -133,6 +135,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         found, plan = _computed(options, terminal)
         if options.reports:
             links = _pages(options, found, plan)
+        elif terminal.format == "html":
+            links, inside = _inside(found, plan)
     differing = list(changes(before or [], found.rows, options.slack / 100)) if before else []
     if found.kept and not options.quiet:
         terminal.remark(f"{found.kept:,} of {len(found.rows):,} rows were known already")
@@ -143,6 +147,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     report = sweep_report.sweep_report(
         found.name, found.targets, found.rows, pareto, told,
         top=options.top, slack=options.slack / 100, whole=options.refused, links=links,
+        inside=inside,
     )  # fmt: skip
     report.fields = lambda: {
         "version": 1, "source": found.name, "rows": found.rows, "pareto": pareto,
@@ -221,18 +226,42 @@ def _pages(options: argparse.Namespace, found: Sweep, plan: Plan) -> dict[int, s
 
 
 def _page_of(text: str, row: Row, plan: Plan, name: str) -> str:
-    examined = examine(text, row["target"], plan.recipe.at(row["params"]), name=name)
-    program, cost = examined.program, examined.report
-    assert program is not None  # the row was accepted
-    assert cost is not None
-    head = header_line(header(program, cost.entry))
-    known = Known(examined.findings, timed=[Timed(program, cost)])
+    known, head = _known(text, row, plan, name)
     title = f"{plan.maker.name}: {_point(row)}"
     made = Report(
         page=lambda: sections(known, [head], f"ptosim report {name} --target {row['target']}"),
         title=title, heads=[head],
     )  # fmt: skip
     return render(made, "html", Room())
+
+
+def _known(text: str, row: Row, plan: Plan, name: str) -> tuple[Known, str]:
+    examined = examine(text, row["target"], plan.recipe.at(row["params"]), name=name)
+    loaded, cost = examined.program, examined.report
+    assert loaded is not None  # the row was accepted
+    assert cost is not None
+    head = header_line(header(loaded, cost.entry))
+    return Known(examined.findings, timed=[Timed(loaded, cost)]), head
+
+
+_INSIDE = 3
+"""Points of a target whose reports are in the page of the sweep: the fastest."""
+
+
+def _inside(found: Sweep, plan: Plan) -> tuple[dict[int, str], list[Section]]:
+    """Return the reports of the fastest points as sections of the page, and where these are."""
+    links: dict[int, str] = {}
+    made: list[Section] = []
+    names = sweep_report.varying(found.rows)
+    for target in found.targets:
+        for row in found.of(target)[:_INSIDE]:
+            told = " ".join(f"{name}={row['params'].get(name)}" for name in names)
+            title = f"{target}: {told}" if told else f"{target}: the point"
+            known, _ = _known(plan.maker.text(row["params"]), row, plan, plan.maker.name)
+            parts = [*verdict(known), *program(known, f"point-{len(made)}")]
+            made.append(Section(title, parts, folded=True))
+            links[id(row)] = f"#{anchor(title)}"
+    return links, made
 
 
 def _computed(options: argparse.Namespace, terminal: Terminal) -> tuple[Sweep, Plan]:

@@ -52,10 +52,11 @@ def sweep_report(
     slack: float,
     whole: bool,
     links: Links = MappingProxyType({}),
+    inside: Sequence[Section] = (),
 ) -> Report:
     """Return the report: `top` points of each target, the Pareto `fronts`, and what is different
     from an earlier sweep, where there was one; `whole` has a line for each refused point; `links`
-    are the pages of points."""
+    are the pages of points, `inside` those that are sections of this page."""
     refused = sum(not row["ok"] for row in rows)
     counts = f"{len(rows):,} rows: {len(rows) - refused:,} accepted, {refused:,} refused"
     head = f"ptosim {__version__} · sweep {name} · target {', '.join(targets)}"
@@ -81,7 +82,7 @@ def sweep_report(
     return Report(
         [Section("", lambda _: text())],
         records=records,
-        page=lambda: [*pictures(rows, fronts, links), *_all(rows)],
+        page=lambda: [*pictures(rows, fronts, links), *inside, *_all(rows)],
         title=f"Sweep of {name}",
         heads=[head],
         below=f"{head} · {counts}",
@@ -312,7 +313,8 @@ class _Linked:
             f'<li><a href="{escape(page)}">{escape(told)}</a></li>'
             for told, page in self.pages.items()
         )
-        return f"<p>reports of points:</p><ul>{items}</ul>" if items else ""
+        told = "a click on one of these points opens its report; `--reports DIR` makes more"
+        return f"<p>{told}:</p><ul>{items}</ul>" if items else ""
 
 
 def _scatter(ok: Sequence[Row], front: Sequence[Row], links: Links) -> Chart:

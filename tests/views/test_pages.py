@@ -29,6 +29,9 @@ PAGES = {
     "two targets": "port @basics/softmax --from a2a3 --to a5",
     "tuned": "tune @basics/softmax --target a5 --seeds 0",
     "explore": "quant explore randn:f32:64x128:3",
+    "checked": "check @broken/missing_flag @broken/left_operand_in_vec",
+    "points": "sweep @search/gemm.pto.j2 --space @search/gemm.toml --param TM=256 --param TN=128 "
+    "--param TK=32,64 --target a5 --no-store",
 }
 SWEEP = (
     "sweep @search/gemm.pto.j2 --space @search/gemm.toml --param TM=64,256 --param TN=128 "
@@ -253,6 +256,14 @@ def test_a_point_of_a_sweep_opens_its_report(files, tab: Page):
         ".pto"
     )
     assert page.with_suffix(".pto").read_text().startswith(("//", "module"))
+
+
+def test_a_point_opens_its_report_in_the_page_where_no_folder_is_asked_for(files, tab: Page):
+    tab.open(files["points"], 1400, dark=False)
+    opened = "document.querySelector('details[open] figure.listing figcaption')"
+    assert tab.value(f"{opened} === null")
+    tab.value("document.querySelector('a.point').click()")
+    assert tab.value(f"{opened}.textContent") == "gemm.pto.j2"
 
 
 def test_no_page_writes_an_error_to_the_console(files, tab: Page):

@@ -42,11 +42,11 @@ def _scripts(body: str) -> str:
 
 
 def _contents(titles: Sequence[str]) -> str:
-    links = "".join(f'<li><a href="#{_name(t)}">{escape(t)}</a></li>' for t in titles)
+    links = "".join(f'<li><a href="#{anchor(t)}">{escape(t)}</a></li>' for t in titles)
     return f'<nav class="contents" aria-label="contents"><ul>{links}</ul></nav>\n'
 
 
-def _name(title: str) -> str:
+def anchor(title: str) -> str:
     """The name of a section in addresses."""
     return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())
 
@@ -66,7 +66,7 @@ def section(title: str, body: str, folded: bool = False) -> str:
     if not body:
         return ""
     head = f"<h2>{escape(title)}</h2>"
-    name = _name(title)
+    name = anchor(title)
     if folded:
         return (
             f'<section id="{name}"><details><summary>{head}</summary>{body}</details></section>\n'
