@@ -233,8 +233,8 @@ def _not_numbers(where: str, problem: Exception) -> UsageError:
 
 # Values on the command line: `--arg NAME=SPEC`, `--out NAME=FILE`, `--expect NAME=FILE`.
 #
-# SPEC is `file.npy`, `file.npz:key`, `file.bin:dtype:RxC`, `zeros:dtype:RxC`, `ones:dtype:RxC`,
-# `randn:dtype:RxC[:seed]`, `randint:dtype:RxC[:seed]`, `arange:dtype:RxC`, a literal for a scalar,
+# SPEC is `file.npy`, `file.npz:key`, `file.npz:key:dtype:RxC` and `file.bin:dtype:RxC` of bytes,
+# `zeros:dtype:RxC`, `ones:dtype:RxC`, `randn:dtype:RxC[:seed]`, `randint:dtype:RxC[:seed]`, `arange:dtype:RxC`, a literal for a scalar,
 # or `@name` and `@R:name`, another argument's memory (of rank R).
 
 _IN_FILE = re.compile(r"(?P<name>.+?\.(?:npy|npz|bin|py))(?::(?P<rest>.*))?", re.DOTALL)
@@ -398,15 +398,33 @@ _MAKERS = {
 def _file(spec: str, base: Path | None) -> np.ndarray:
     name, rest = in_file(spec)
     path = Path(name) if base is None else beside(base, name)
-    if name.endswith((".npy", ".npz")):
-        return load_npy(path) if name.endswith(".npy") else load_npz(path, rest)
+    if name.endswith(".npy"):
+        return load_npy(path)
+    if name.endswith(".npz"):
+        typed = _TYPED.fullmatch(rest)
+        return load_npz(path, rest) if typed is None else _bytes_in(path, spec, *typed.groups())
     if name.endswith(".bin"):
         return _raw(path, spec, rest)
     raise UsageError(
         f"`{spec}` is no value",
-        help="a number, file.npy, file.npz:key, file.bin:dtype:RxC, zeros:, ones:, randn:, "
-        "randint: or arange:dtype:RxC",
+        help="a number, file.npy, file.npz:key[:dtype:RxC], file.bin:dtype:RxC, zeros:, randn:, "
+        "ones:, randint: or arange:dtype:RxC",
     )
+
+
+_TYPED = re.compile(r"([^:]+):([^:]+:[0-9xX]+)")
+"""The key of an array of bytes, and the type and shape of what they are."""
+
+
+def _bytes_in(path: Path, spec: str, key: str, rest: str) -> np.ndarray:
+    dtype, shape, _ = _dtype_shape_seed(spec, rest)
+    data = load_npz(path, key)
+    count = math.prod(shape)
+    if data.dtype != np.uint8 or data.size != dtype.bytes_for(count):
+        found = f"holds {data.size} elements of {data.dtype}"
+        size = f"{count} elements of {dtype} are {dtype.bytes_for(count)} bytes (uint8)"
+        raise UsageError(f"{path}:{key} {found}; {size}")
+    return from_bytes(data.reshape(-1), dtype, shape)
 
 
 def _raw(path: Path, spec: str, rest: str) -> np.ndarray:

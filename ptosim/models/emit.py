@@ -69,7 +69,6 @@ class _Pool:
 
     name: str
     stored: dict[str, np.ndarray] = field(default_factory=dict)
-    binary: dict[str, bytes] = field(default_factory=dict)
     known: dict[bytes, str] = field(default_factory=dict)
 
     def spec(self, key: str, array: np.ndarray) -> str:
@@ -80,14 +79,13 @@ class _Pool:
         return self.known[mark]
 
     def _stored(self, key: str, array: np.ndarray) -> str:
-        taken = len(self.stored) + len(self.binary)
-        name = f"{key}_{taken}" if key in self.stored or key in self.binary else key
+        name = f"{key}_{len(self.stored)}" if key in self.stored else key
         if array.dtype.kind in "iuf" and array.dtype.isbuiltin:
             self.stored[name] = array
             return f"{self.name}.npz:{name}"
         word = next(w for w, a in ARRAYS.items() if a == array.dtype)
-        self.binary[name] = array.tobytes()
-        return f"{self.name}.{name}.bin:{word}:{'x'.join(map(str, array.shape))}"
+        self.stored[name] = np.frombuffer(array.tobytes(), np.uint8)
+        return f"{self.name}.npz:{name}:{word}:{'x'.join(map(str, array.shape))}"
 
 
 def _tables(pool: _Pool, ran: Ran, head: str) -> list[str]:
@@ -108,7 +106,6 @@ def _write(folder: Path, pool: _Pool, text: str, lines: Sequence[str]) -> Path:
     np.savez_compressed(buffer, **pool.stored)  # type: ignore[arg-type]
     contents: dict[str, str | bytes] = {
         ".pto": text, ".npz": buffer.getvalue(), ".toml": "\n".join(lines),
-        **{f".{name}.bin": data for name, data in pool.binary.items()},
     }  # fmt: skip
     for suffix, content in contents.items():
         write_file(folder / f"{pool.name}{suffix}", content)

@@ -7,6 +7,7 @@ computed here. What it does not compute at all onnxruntime does, if it is instal
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,8 @@ def by_reference(
     made = evaluator(proto, is_quick=is_quick, has_pairs=has_pairs)
     with np.errstate(all="ignore"):  # what is divided by 0 is infinity, and said by nobody
         found = made.run(None, dict(feeds), intermediate=True)
+    del made
+    gc.collect(1)  # its nodes know it: it would keep a copy of all constants for long
     assert isinstance(found, dict)  # of all names: `intermediate`
     return {n: np.asarray(v) for n, v in found.items() if n and v is not None}
 

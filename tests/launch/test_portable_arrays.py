@@ -10,6 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import DescriptionError
+from ptosim.launch.array_files import parse_spec
 from ptosim.launch.compare import compare
 from ptosim.launch.description import Tolerance, sidecar_of
 
@@ -34,6 +35,23 @@ def test_what_a_file_makes_of_them(name, dtype) -> None:
         got = program.run({"x": given}, timing=False).outputs["y"]
         assert got.view(codes.dtype).tobytes() == codes.tobytes()
         assert compare("y", got, _through_a_file(x), Tolerance()).passed
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*TYPES, ("f4E2M1FN", ml_dtypes.float4_e2m1fn)])
+def test_bytes_in_an_archive_are_of_the_type_that_is_said(name, dtype, tmp_path) -> None:
+    """`file.npz:key:dtype:RxC`: as in `file.bin:dtype:RxC`; other amounts and types are refused."""
+    x = np.arange(2 * 64).reshape(2, 64).astype(np.float32).astype(dtype)
+    raw = x.view(np.uint8).reshape(-1)
+    data = raw[::2] | raw[1::2] << 4 if name == "f4E2M1FN" else raw
+    np.savez(tmp_path / "k.npz", x=data, half=data[:-1], wide=data.astype(np.int32))
+    data.tofile(tmp_path / "x.bin")
+    found = parse_spec(f"k.npz:x:{name}:2x64", tmp_path)
+    assert isinstance(found, np.ndarray)
+    assert (found.shape, found.dtype) == (x.shape, x.dtype)
+    assert found.tobytes() == x.tobytes() == parse_spec(f"x.bin:{name}:2x64", tmp_path).tobytes()
+    for key in ("half", "wide", "other"):
+        with pytest.raises(ptosim.UsageError):
+            parse_spec(f"k.npz:{key}:{name}:2x64", tmp_path)
 
 
 def test_other_types_of_the_width_are_refused() -> None:

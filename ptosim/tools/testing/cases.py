@@ -202,7 +202,7 @@ class Runner:
         array = np.ascontiguousarray(ran.result.outputs[case.output])
         if array.dtype.kind not in "biuf":  # what NumPy has no name for is kept as its bits
             array = array.view(f"u{array.dtype.itemsize}")
-        if path.suffix == ".npz" and name:
+        if path.suffix == ".npz" and name and ":" not in name:
             write_file(path, with_array(path, name, array))
         elif path.suffix == ".npy":
             write_file(path, npy_of(array))

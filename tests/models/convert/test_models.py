@@ -16,6 +16,7 @@ from ptosim.models import onnx_run
 from ptosim.models.conversion import sensitivity, source
 from ptosim.models.conversion.convert import Measures, attempt, convert, quantise
 from ptosim.models.conversion.types import Settings
+from ptosim.models.emit import write_layers
 from ptosim.models.onnx_model import graph_of
 from tests.models.convert import models
 
@@ -252,7 +253,7 @@ def test_the_command(cli, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["mxfp8", "mxfp4"])
-def test_microscaling_on_both_targets(format):
+def test_microscaling_on_both_targets(format, tmp_path):
     """Codes and exponents are onnx.reference's bit for bit on both targets, also where one has no
     instruction for them; sums of exact products differ in the last places alone."""
     model, samples = prepared(models.block(tokens=32))
@@ -272,6 +273,9 @@ def test_microscaling_on_both_targets(format):
     one, other = (made.outcome.results[t, "exact"]["y"] for t in TARGETS)
     assert np.abs(one - other).max() < 1e-5
     assert made.output.sqnr > (20 if format == "mxfp8" else 8)
+    write_layers(tmp_path, made.outcome.programs)  # bytes of narrow floats in the archives, too
+    ends = sorted(path.suffix for path in tmp_path.iterdir())
+    assert ends == sorted([".npz", ".pto", ".toml"] * (len(ends) // 3))
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ others, constants among the inputs; and operators that onnx.reference itself com
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
 
@@ -38,6 +39,14 @@ def between_products(
     first, last = node("MatMul", ["x", "w"], ["m"]), node("MatMul", ["a", "w"], ["y"])
     made = {"w": weights(rng, 32, 32)} | constants
     return build([first, *nodes, last], [("x", F, [4, 32])], [("y", F, None)], made, opset)
+
+
+def test_a_run_keeps_no_copy_of_the_model():
+    """The evaluator's nodes know it, and it has copies of all constants: a conversion makes one for
+    each plan that it tries."""
+    proto = between_products(node("Relu", ["m"], ["a"]))
+    reference_node.every_name(proto, {"x": f32(4, 32)})
+    assert not [o for o in gc.get_objects() if type(o) is ReferenceEvaluator]
 
 
 # -- types -----------------------------------------------------------------------------------------
