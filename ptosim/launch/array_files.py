@@ -234,8 +234,9 @@ def _not_numbers(where: str, problem: Exception) -> UsageError:
 # Values on the command line: `--arg NAME=SPEC`, `--out NAME=FILE`, `--expect NAME=FILE`.
 #
 # SPEC is `file.npy`, `file.npz:key`, `file.npz:key:dtype:RxC` and `file.bin:dtype:RxC` of bytes,
-# `zeros:dtype:RxC`, `ones:dtype:RxC`, `randn:dtype:RxC[:seed]`, `randint:dtype:RxC[:seed]`, `arange:dtype:RxC`, a literal for a scalar,
-# or `@name` and `@R:name`, another argument's memory (of rank R).
+# `zeros:dtype:RxC`, `ones:dtype:RxC`, `arange:dtype:RxC`, `randn:dtype:RxC[:seed]`,
+# `randint:dtype:RxC[:seed]`, a literal for a scalar, or `@name` and `@R:name`, another argument's
+# memory (of rank R).
 
 _IN_FILE = re.compile(r"(?P<name>.+?\.(?:npy|npz|bin|py))(?::(?P<rest>.*))?", re.DOTALL)
 """`file.npz:key`; `C:\\data\\file.npz:key` too."""
