@@ -14,6 +14,7 @@ from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType, DType, TileType, Type
 from ptosim.ground.isa.enums import dtype, dtypes
+from ptosim.ground.records import replace
 from ptosim.language.bind.resolve import resolve
 from ptosim.language.frontend import Front
 from ptosim.language.place.scopes import write as write_inferred
@@ -22,6 +23,8 @@ from ptosim.language.verify.verify import verify
 from ptosim.machine.storage import argument_dtype
 
 _DEFAULT_SHAPE = (16, 64)
+_GROUP = 32
+_LEAST_SCRATCH = 256
 _PARAMETERS = ("fp", "offset", "scale")
 
 
@@ -53,6 +56,8 @@ class _Chooser:
         self.given = given
         self.types: dict[str, Type] = {}
         self.assumed: dict[str, str] = {}
+        self.grouped: dict[str, TileType] = {}
+        """Codes and exponents of microscaling, with the type of what they were made of."""
 
     def choose(self) -> dict[str, Type]:
         """Return a tile type for every value of abstract type."""
@@ -74,6 +79,10 @@ class _Chooser:
             value = results.get(name) or getattr(op.bound.get(name), "value", None)
             if value is not None and isinstance(value.type, AbstractTileType):
                 self._value(value.name, partial(self._output, op, name))
+        if "exp" in outs:
+            made = (getattr(op.bound.get(n), "value", None) for n in ("dst", "exp"))
+            source = self._source(op)
+            self.grouped |= {value.name: source for value in made if value is not None}
 
     def _value(self, name: str, default: Any) -> None:
         if name in self.types:
@@ -97,13 +106,22 @@ class _Chooser:
             return _tile(dtype("f32"), source.rows, 1)
         if operand == "exp":
             return self._exponents(op)
+        moved = self._moved(op)
+        if operand == "tmp" and moved is not None:
+            size = max(moved.rows * moved.cols * 2 // _GROUP, _LEAST_SCRATCH)
+            return _tile(source.dtype, 1, size)
         return _tile(source.dtype, source.rows, source.cols)
+
+    def _moved(self, op: Operation) -> TileType | None:
+        """The type of what the codes or exponents that an operation takes were made of."""
+        operand = op.bound.get(_first_input(op))
+        return self.grouped.get(getattr(getattr(operand, "value", None), "name", ""))
 
     def _exponents(self, op: Operation) -> TileType:
         source = self._source(op)
         if attribute_of(op, "grp_axis") == 0:
-            return _tile(dtype("ui8"), source.rows // 32, source.cols)
-        count = -(-source.rows * source.cols // 32)
+            return _tile(dtype("ui8"), source.rows // _GROUP, source.cols)
+        count = -(-source.rows * source.cols // _GROUP)
         return _tile(dtype("ui8"), 1, -(-count // 32) * 32)
 
     def _source(self, op: Operation) -> TileType:
@@ -112,10 +130,25 @@ class _Chooser:
         found = self.types.get(name) or getattr(operand, "type", None)
         return found if isinstance(found, TileType) else _tile(dtype("f32"), *_default_shape(op))
 
+    def _boxed(self, op: Operation, moved: TileType) -> TileType:
+        """Codes in the fractal layout of the cube, exponents in the zigzag layout."""
+        source = self._source(op)
+        if op.bound.get("tmp") is None:
+            return replace(source, blayout="col_major", slayout="row_major")
+        rows, cols = moved.rows, moved.cols
+        shape = (cols, rows) if attribute_of(op, "grp_axis") == 0 else (rows, cols)
+        flat = _tile(source.dtype, shape[0], shape[1] // _GROUP)
+        return replace(flat, blayout="row_major", slayout="row_major", fractal=32)
+
     def _output(self, op: Operation, operand: str) -> TileType:
         source = self._source(op)
+        moved = self._moved(op)
+        if moved is not None and operand == "dst":
+            return self._boxed(op, moved)
         if operand in ("exp", "exp_zz"):
             return self._exponents(op)
+        if operand in ("max", "scaling") and attribute_of(op, "grp_axis") == 0:
+            return _tile(source.dtype, source.rows // _GROUP, source.cols)
         element = source.dtype
         if operand == "dst" and op.definition is not None and "quant_type" in op.definition.attrs:
             element = dtype(self._quantised(op))

@@ -5,7 +5,7 @@ attributes, `TASSIGN(tile, 0x0)` a placement, `Tile<TileType::Vec, float, 16, 64
 name. Each line becomes one line, so that places stay lines; what is no call is left as it is.
 
 The destination comes first in C++. Tiles without a declaration have the abstract type of the pages,
-which arguments make concrete; where a layout is converted they have the shapes of `DEFAULT`."""
+which arguments make concrete."""
 
 from __future__ import annotations
 
@@ -31,10 +31,6 @@ _TILE = re.compile(
 _ALIASED = re.compile(r"^(?P<indent>\s*)(?P<alias>\w+)\s+(?P<names>\w[^;<>=%]*);(?P<rest>.*)$")
 _NAME = re.compile(r"(\w+)\s*(?:\(([^()]*)\))?")
 _ABSTRACT = "!pto.tile_buf<...>"
-DEFAULT = (64, 64)
-"""Rows and columns of a tile that nothing declares, where a layout is converted: groups of 32
-along either axis, and the 64 that the zigzag layout of exponents asks for."""
-
 _ELEMENTS = {
     "float": "f32", "float32_t": "f32", "half": "f16", "float16_t": "f16", "bfloat16_t": "bf16",
     "int8_t": "i8", "uint8_t": "ui8", "int16_t": "i16", "uint16_t": "ui16", "int32_t": "i32",
@@ -191,11 +187,11 @@ class _Translator:
         return self._dps("tquant", ins, outs, attributes)
 
     def _mx_types(self, dst: str, src: str, beside: list[str], attributes: dict[str, str]) -> None:
-        """Types of tiles that nothing declares, where exponents or codes are moved later."""
-        if not self.converts:
+        """Types of tiles that follow from a declared source, where exponents or codes are moved
+        later."""
+        source = self.types.get(src)
+        if not self.converts or source is None:
             return
-        rows, cols = DEFAULT
-        source = self.types.setdefault(src, _Tile("vec", "bf16", rows, cols))
         is_fp4 = "fp4" in str(attributes).lower()
         self.types.setdefault(dst, replace(source, dtype="f4E2M1FN" if is_fp4 else "f8E4M3FN"))
         down = attributes.get("grp_axis") == "0"

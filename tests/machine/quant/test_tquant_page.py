@@ -59,6 +59,27 @@ def test_int8_calls_compute_what_the_assembly_does():
     np.testing.assert_array_equal(got, symmetric(X, SCALE))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(64, 64), (128, 32), (64, 192)])
+def test_the_pipeline_takes_any_type_and_shape(dtype, shape):
+    """Undeclared tiles are what the argument asks for: codes in column blocks of 32 bytes, exponents
+    of columns in boxes of 16 by 2. Declared ones give the same."""
+    x = (RNG.standard_normal(shape) * 9).astype(dtype)
+    got = run(EXAMPLES["pipeline"], srcTile=x)
+    rows, cols = shape
+    codes = got["fp8Tile"].view(np.uint8)
+    largest = np.abs(x.astype(np.float32)).reshape(rows // 32, 32, cols).max(1)
+    exponents = np.frexp(largest)[1] - 1 - 8 + 127
+    np.testing.assert_array_equal(got["e8DnTile"].view(np.uint8), exponents)
+    np.testing.assert_array_equal(got["fp8NZTile"].view(np.uint8), codes)
+    np.testing.assert_array_equal(got["e8ZzTile"].view(np.uint8).reshape(cols, -1), exponents.T)
+    word = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t"}[x.dtype.name]
+    declared = f"Tile<TileType::Vec, {word}, {rows}, {cols}> srcTile;\n{EXAMPLES['pipeline']}"
+    again = run(declared, srcTile=x)
+    for name in ("fp8NZTile", "e8ZzTile"):
+        np.testing.assert_array_equal(again[name].view(np.uint8), got[name].view(np.uint8))
+
+
 def test_the_pipeline_is_that_of_the_shipped_program(cli):
     """The page's last example in C++ gives what its assembly gives."""
     x = (RNG.standard_normal((64, 64)) * 9).astype(ml_dtypes.bfloat16)
