@@ -38,8 +38,8 @@ from ptosim.language.cpp.kinds import (
     Tile,
     Viewed,
 )
-from ptosim.language.cpp.loops import Loops
 from ptosim.language.cpp.names import is_type
+from ptosim.language.cpp.repeats import Repeats
 from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
 from ptosim.language.cpp.statements import Frame
 from ptosim.language.cpp.templates import SILENT, instance_name, packed, param_name
@@ -50,7 +50,7 @@ _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": m
                "expf": math.exp, "powf": math.pow}  # fmt: skip
 
 
-class Calls(Loops):
+class Calls(Repeats):
     """Following calls."""
 
     def _e_call_expression(self, node: Any) -> Any:

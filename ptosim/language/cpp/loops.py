@@ -30,7 +30,7 @@ MOST_ROUNDS = 100_000
 
 
 @dataclass(slots=True, eq=False)
-class _Counted:
+class Counted:
     """`for (i = first; i < end; i += step)`, `end` exclusive."""
 
     cell: Cell
@@ -172,14 +172,14 @@ class Loops(Statements):
                 return
             if update is not None:
                 self.ev(update) if update.type == "comma_expression" else self.lv(update)
-            if _is_unchanged(self.journal, mark, before):
+            if is_unchanged(self.journal, mark, before):
                 raise CppError(
                     node, "the loop has no end: a round changes nothing", "change its condition"
                 )
 
     # -- counted loops -----------------------------------------------------------------------------
 
-    def _counted(self, condition: Any, update: Any) -> _Counted | None:
+    def _counted(self, condition: Any, update: Any) -> Counted | None:
         while condition is not None and condition.type in (
             "parenthesized_expression",
             "condition_clause",
@@ -208,7 +208,7 @@ class Loops(Statements):
             return None
         if op == "<=":
             end = self.binary("+", end, Num(end.type, 1), condition)
-        return _Counted(cell, cell.value, end, step)
+        return Counted(cell, cell.value, end, step)
 
     def _step(self, update: Any, word: str) -> Num | None:
         if update.type == "update_expression":
@@ -227,7 +227,7 @@ class Loops(Statements):
         step = self.num(self.ev(right), right)
         return step if not step.is_known or step.const > 0 else None
 
-    def _counted_loop(self, node: Any, counted: _Counted, body: Any) -> bool:
+    def _counted_loop(self, node: Any, counted: Counted, body: Any) -> bool:
         """Append the loop, with the variables that a round changes carried; False if a round leaves
         the loop or changes the counter. What is changed shows when a round is followed; what was
         when the loop was followed for the one around it is asked first, so that loops in loops are
@@ -280,7 +280,7 @@ class Loops(Statements):
         return [c for c in found if c is not None] if None not in found else []
 
     def _done(
-        self, node: Any, counted: _Counted, body: Any, known: list[Cell], *, exact: bool = False
+        self, node: Any, counted: Counted, body: Any, known: list[Cell], *, exact: bool = False
     ) -> list[Cell] | Literal[True] | None:
         """Append the loop with what is known to change. True if a round changes nothing else
         (`exact`: and all of it); else it is undone, and what changes is returned, or None as the
@@ -314,7 +314,7 @@ class Loops(Statements):
         return Num(cell.type or cell.value.type, None, self.fresh())
 
     def _for(
-        self, node: Any, counted: _Counted, body: Any, known: list[Cell], *, exact: bool
+        self, node: Any, counted: Counted, body: Any, known: list[Cell], *, exact: bool
     ) -> list[Cell] | Literal[True] | None:
         before = self.journal.count
         self.here(node)
@@ -364,7 +364,7 @@ class Loops(Statements):
     def _ended(self, cell: Cell, value: Num, node: Any) -> Typed:
         return self.typed(self.cast(self.num(cell.value, node), value.type, node))
 
-    def _after(self, counted: _Counted) -> Num:
+    def _after(self, counted: Counted) -> Num:
         last = counted.first.const + (counted.rounds() or 0) * counted.step.const
         return Num(counted.cell.type, wrap(last, counted.cell.type))
 
@@ -462,7 +462,7 @@ class Loops(Statements):
         return self.make.into(op.regions[-1].blocks[0].ops)
 
 
-def _is_unchanged(journal: Journal, mark: int, before: int) -> bool:
+def is_unchanged(journal: Journal, mark: int, before: int) -> bool:
     """Is in the cells that were there before what was in them at a mark?"""
     oldest: dict[int, tuple[Any, Any]] = {}
     for cell, old in journal.entries[mark:]:

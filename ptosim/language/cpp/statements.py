@@ -55,6 +55,8 @@ class Round:
 
 
 _MOST_FORKS = 3
+LEAST_REPEATED = 512
+"""So many statements are worth a look for repetitions."""
 _COMPOUND = frozenset(
     ("compound_statement", "if_statement", "for_statement", "while_statement", "do_statement",
      "switch_statement", "else_clause")
@@ -103,7 +105,15 @@ class Statements(Objects):
 
     def execute_all(self, nodes: Sequence[Any]) -> None:
         """Execute statements in order, until one of them leaves."""
+        runs = self.runs(nodes) if len(nodes) >= LEAST_REPEATED and not self.static else {}
+        done = 0
         for i, node in enumerate(nodes):
+            if i < done:
+                continue
+            if i in runs:
+                done = i + self.repeated(nodes, i, *runs[i])
+                if done > i:
+                    continue
             if self._forks(node):
                 follow = partial(self.execute_all, nodes[i:])
                 self.branch(self.forked, follow, follow)
@@ -119,6 +129,8 @@ class Statements(Objects):
                     self.branch(self.negated(left), partial(self.execute_all, rest), None)
                 return
 
+    runs: Any
+    repeated: Any  # statements that are written out again and again: `repeats.py`
     forked: Num
 
     def _forks(self, node: Any) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import random
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -216,3 +217,49 @@ def test_recursion_is_told() -> None:
     text = _kernel("f(1);", "AICORE void f(int n) { f(n + 1); }")
     with pytest.raises(ProgramError, match="recursion"):
         ptosim.load(text, target="a2a3", filename="k.cpp")
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("TADDS(b, b, 1.0f); pipe_barrier(PIPE_V);", 300),
+        ("{ int i = n; TADDS(b, b, (float)(i - 4)); } pipe_barrier(PIPE_V);", 300),
+        ("n++; TADDS(b, b, (float)n); pipe_barrier(PIPE_V);", 180),  # each is another one
+    ],
+)
+def test_what_is_written_out_is_a_loop(body: str, count: int, target: str) -> None:
+    """Statements that are repeated word by word: the same values, cycles and findings as in a loop
+    of the file, and no operation for each of them."""
+    most = 40 if "n++" not in body else 10_000
+    written = "TMOV(b, a); pipe_barrier(PIPE_V);\n" + f"{body}\n" * count
+    looped = f"TMOV(b, a); pipe_barrier(PIPE_V);\nfor (int r = 0; r < {count}; r++) {{ {body} }}"
+    found = []
+    for text in (written, looped):
+        program = ptosim.load(_kernel(text), target=target, filename="k.cpp")
+        result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
+        assert len(program.front.resolved.ops) < most
+        found.append((result.outputs["y"].tolist(), result.findings))
+    assert found[0] == found[1]
+
+
+def test_ten_times_the_statements_are_ten_times_the_work_at_most() -> None:
+    """Steps are counted, not seconds: statements that differ are followed once each."""
+    counts = []
+    for count in (30, 300):
+        body = "TMOV(b, a);\n" + "".join(
+            f"TADDS(b, b, {i}.0f); pipe_barrier(PIPE_V);\n" for i in range(count)
+        )
+        calls = 0
+
+        def count_calls(frame: object, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count_calls)
+        try:
+            ptosim.load(_kernel(body), target="a5", filename="k.cpp")
+        finally:
+            sys.setprofile(None)
+        counts.append(calls)
+    assert counts[1] < 10.5 * counts[0]
