@@ -13,7 +13,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source, Span
-from ptosim.language.strides import block_overlaps, factor, shared_lines
+from ptosim.language.strides import factor, of_blocks
 from ptosim.machine.effects.row import named_values
 from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of
 
@@ -388,17 +388,17 @@ _LINTS = (
     invariant_loads,
     idle_slots,
     unpublished,
-    shared_lines,
-    block_overlaps,
 )
 
 
-def lints(resolved: ResolvedModule) -> list[Diagnostic]:
-    """Return what could be better in the functions of a module that has no errors."""
+def lints(resolved: ResolvedModule, blocks: int | None = None) -> list[Diagnostic]:
+    """Return what could be better in the functions of a module that has no errors, for a launch of
+    so many blocks."""
     source = resolved.module.source
     functions = [f for f in resolved.functions.values() if f.has_body and not f.implicit]
     found = [each for lint in _LINTS for function in functions for each in lint(function, source)]
     for function in functions:
+        found += of_blocks(function, source, blocks)
         if function.name in resolved.settings.ordered:
             found += filled_ahead(function, source)
     sink = Sink(date=resolved.date)

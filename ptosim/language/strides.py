@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ViewType
 from ptosim.ground.isa.schema import Role
@@ -125,23 +125,58 @@ def _of_view(view: Value | None, base: _Base) -> int | None:
     return _sum(own, pointer, base) if pointer is not None else None
 
 
-def shared_lines(function: Function, source: Source) -> Iterator[Diagnostic]:
+def of_blocks(function: Function, source: Source, blocks: int | None) -> Iterator[Diagnostic]:
+    """Report what the blocks of a launch of so many (None: nobody knows) do to each other, and
+    ranks and vector cores, as far as the distance between them tells."""
+    yield from _shared_lines(function, source, is_alone=blocks == 1)
+    if blocks != 1:
+        yield from _block_overlaps(function, source)
+
+
+def _shared_lines(function: Function, source: Source, *, is_alone: bool) -> Iterator[Diagnostic]:
     """Report scalar stores of several blocks, and signals of several ranks, in one line of the
     scalar unit's cache."""
+    sharers = ((is_block_index, "blocks"), (_is_lane, "vector cores"))[is_alone:]
     for op in function.ops:
         if op.has("writes_memory") and not op.has("atomic_update") and "ptr" in op.bound:
-            for base, of in ((is_block_index, "blocks"), (_is_lane, "vector cores")):
+            for base, of in sharers:
                 apart = _bytes_apart(op, base)
-                if apart is not None and 0 < abs(apart) < LINE:
+                if apart is not None and 0 < abs(apart) < LINE and not _is_for_one(op, base):
                     yield _shared(op, apart, of, source)
                     break
         elif op.has("publishes") and _sets(op):
             apart = _bytes_apart(op, _is_rank)
-            if apart is not None and 0 < abs(apart) < LINE:
+            if apart is not None and 0 < abs(apart) < LINE and not _is_for_one(op, _is_rank):
                 yield _signals(op, apart, source)
 
 
-def block_overlaps(function: Function, source: Source) -> Iterator[Diagnostic]:
+def _is_for_one(op: Operation, base: _Base) -> bool:
+    """True where a branch asks whether the number is one that it compares with: one alone comes
+    by."""
+    inner = op
+    for outer in op.around():
+        taken = _region_for_one(outer, base) if outer.has("branch") else None
+        if taken is not None and any(each is inner for each in taken.ops):
+            return True
+        inner = outer
+    return False
+
+
+def _region_for_one(branch: Operation, base: _Base) -> Region | None:
+    """The region of a branch that is executed where the base equals something else."""
+    test = operand_value(branch, "condition")
+    made = test.owner if test is not None else None
+    word = getattr(made.bound.get("predicate"), "const", None) if made is not None else None
+    sides = [made.bound.get(n) for n in ("lhs", "rhs")] if made is not None else []
+    grown = [factor(side, base) for side in sides if isinstance(side, Operand)]
+    if len(grown) != 2 or None in grown or grown[0] == grown[1]:
+        return None
+    if word == "eq":
+        return branch.regions[0]
+    return branch.regions[1] if word == "ne" and len(branch.regions) > 1 else None
+
+
+def _block_overlaps(function: Function, source: Source) -> Iterator[Diagnostic]:
     """Report stores of tiles whose windows in different blocks overlap; of atomic additions of
     floats that their order decides the last bits."""
     for op in function.ops:
@@ -172,8 +207,7 @@ def _overlap(op: Operation, view: Value, source: Source) -> Diagnostic | None:
     kind = op.attributes.get("atomicType")
     word = str(getattr(kind, "member", kind))
     if word == "atomic_add":
-        dtype = getattr(view.type, "dtype", None)
-        is_whole = dtype is not None and dtype.is_integer
+        is_whole = isinstance(view.type, ViewType) and view.type.elem.is_integer
         return None if is_whole else _float_order(op, source)
     if word not in ("None", "atomic_none"):
         return None

@@ -321,6 +321,7 @@ def _hardmax(f: KernelBuilder, tile: TileValue, scratch: TileValue) -> None:
     f.step("muls", f.step("maxs", tile, -1.0), -far)
     count = f.tile("count", "i32", 1, tile.cols, valid_cols=tile.valid_cols)
     f.tile_op("pto.tci", [f.integer(0, "i32")], [count])
+    f.barrier("V")  # flags before 0.63 take it for PIPE_S (B5)
     f.step("colexpandadd", tile, chains.real(f, count))
     first = _reduced(f, "min", tile, scratch)
     f.step("rowexpandsub", tile, first)

@@ -183,7 +183,8 @@ def check_source(
     front = run_frontend(source, options)
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
-    checked = Checked(front, _in_text(front, profile, lints_too=dry_run is not False))
+    found = _in_text(front, profile, blocks, lints_too=dry_run is not False)
+    checked = Checked(front, found)
     if cures and (front.sink.is_rejected or any(d.code == _MISSPELLED for d in front.sink)):
         checked.findings = _with_cures(front, checked.findings, options)
     if front.sink.is_rejected or (dry_run is False and not redundant):
@@ -269,13 +270,15 @@ def _facts(
     return values, Facts.of([*told, *ranges, *assume], index)
 
 
-def _in_text(front: Front, profile: str, *, lints_too: bool) -> list[Diagnostic]:
+def _in_text(
+    front: Front, profile: str, blocks: int | None, *, lints_too: bool
+) -> list[Diagnostic]:
     """What the text says by itself: the assembler's verdict first."""
     found = list(front.sink)
     if profile == "page":
         found += ask_profile(front.resolved, "page")
     if lints_too and not front.sink.has_errors:  # else the assembler's verdict alone
-        found += lints(front.resolved)
+        found += lints(front.resolved, blocks)
         if not front.sink.is_rejected and any(op.has("virtual") for op in front.resolved.ops):
             from ptosim.ops.lower.logical.pressure import spills  # few programs need it
 

@@ -264,3 +264,20 @@ def mistaken(resolved: ResolvedModule, access: Access) -> tuple[str, ...]:
         f"assemblers before 0.63 take '{access.inst.operation.name}' for an operation of "
         f"PIPE_{passes.modelled}: the flags that they insert order nothing",
     )
+
+
+def moved_out(first: Access, second: Access, source: str, target: str) -> tuple[str, ...]:
+    """Return a note where two accesses are in a branch, and the flag between their pipes outside of
+    it: there it orders what was before, not the work of the branch."""
+    one, two = first.inst.op, second.inst.op
+    branch = one.inside("branch") if one is not None else None
+    function = branch.inside("function") if branch is not None else None
+    if branch is None or function is None or two is None or branch not in two.around():
+        return ()
+    pipes = [f"PIPE_{source}", f"PIPE_{target}"]
+    for op in function.walk():
+        sides = [getattr(op.bound.get(name), "const", None) for name in ("src_pipe", "dst_pipe")]
+        named = [getattr(side, "member", side) for side in sides]
+        if named == pipes and op.has("signals") and branch not in op.around():
+            return (f"the flag of {' -> '.join(pipes)} is outside of the branch that both are in",)
+    return ()

@@ -8,7 +8,7 @@ from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Access
 from ptosim.engine.watch.clocks import EVERY, Clocks
 from ptosim.engine.watch.definedness import Cause, Step, Trail
-from ptosim.engine.watch.repair import Nesting, Repairs, is_inserted, mistaken
+from ptosim.engine.watch.repair import Nesting, Repairs, is_inserted, mistaken, moved_out
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink
 from ptosim.ground.ir.core import Operation
@@ -110,6 +110,7 @@ class Reporter:
             notes=(
                 *_rule(code, source, target, one.core.cluster is two.core.cluster),
                 *((replays,) if schedule is not None else ()),
+                *(moved_out(one, two, source, target) if same_core else ()),
                 *wrong,
             ),
             help=_OWN_FLAGS.format(repair.text) if wrong else text or repair.text,

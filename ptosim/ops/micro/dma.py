@@ -62,7 +62,14 @@ class Copy(NamedTuple):
 
 
 def copied(op: Binding, copy: Copy) -> Commit:
-    """Return the effect of a copy."""
+    """Return the effect of a copy. Raises OpFault for a negative size, which hangs a board."""
+    least = min(copy.length, *(level[0] for level in copy.levels), 0)
+    if least < 0:
+        raise OpFault(
+            "PTO6002",
+            f"'{op.op.name}': a size of the transfer is negative: {least}: the board hangs",
+            help="`arith.maxsi %n, %c0 : i64` keeps it from being negative; 0 moves nothing",
+        )
     levels = [level for level in copy.levels if level[0] != 1]
     if copy.length <= 0 or any(level[0] <= 0 for level in levels):
         return nothing
