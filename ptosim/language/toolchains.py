@@ -205,7 +205,7 @@ def _by_hand(function: Function, trait: str, is_given: bool) -> Operation | None
         if op.has(trait) or (op.has("places") and not is_given and not function.implicit):
             return op
         on_tiles = on_tiles or is_on_tiles(op)
-        if micro is None and _is_micro(op):
+        if micro is None and is_micro(op):
             micro = op
     return micro if not on_tiles else None
 
@@ -214,7 +214,8 @@ _OF_CALLERS = {"pto.tileop.helper", "pto.simt_entry"}
 """Functions that are as one operation of their callers."""
 
 
-def _is_micro(op: Operation) -> bool:
+def is_micro(op: Operation) -> bool:
+    """True for an instruction that a pipe executes."""
     return op.definition is not None and op.definition.family in _MICRO
 
 

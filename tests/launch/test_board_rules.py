@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,66 @@ def test_a_negative_extent_hangs_a_board(n, hangs):
 
 def test_a_negative_size_of_a_window_says_the_boards_number():
     assert catalog()["PTO6002"].boards == ("507014",)
+
+
+@pytest.mark.parametrize("size", ["%n40 nburst(%minus, ", "%minus nburst(%n1, "])
+def test_a_transfer_of_a_negative_size_hangs_a_board(size):
+    """A11: 0 moves nothing, and is no fault."""
+    text = board_rules()["A10"].right.replace("%n40 nburst(%n1, ", size, 1)
+    for value, told in ((-1, ["PTO6002"]), (0, [])):
+        made = f"    %minus = arith.constant {value} : i64\n    pto.mte_gm_ub"
+        found = ptosim.check(text.replace("    pto.mte_gm_ub", made, 1))
+        assert [d.code for d in found if d.is_error] == told
+
+
+@pytest.mark.parametrize(("blocks", "dtype", "told"), [
+    (None, "f32", ["PTO5209"]), (None, "i32", []), (1, "f32", []),
+])  # fmt: skip
+def test_only_floats_of_several_blocks_depend_on_the_order(blocks, dtype, told):
+    """A17: sums of integers are exact, and a block alone has no order."""
+    text = board_rules()["A17"].wrong.replace("f32", dtype)
+    text = text.replace("outs(%part : !p)", "outs(%part : !p) {atomicType = #pto<atomic_type atomic_add>}")
+    found = ptosim.check(text, blocks=blocks, explore=False)
+    assert [d.code for d in found if d.rule_id == "A17"] == told
+
+
+@pytest.mark.parametrize(("test", "blocks", "told"), [
+    ("", None, True), ("", 1, False), ("eq, %i, %c0", None, False), ("ne, %i, %c0", None, True),
+    ("eq, %c0, %c1", None, True),
+])  # fmt: skip
+def test_one_block_alone_shares_no_line(test, blocks, told):
+    """A02: in a launch of one block, and where a branch asks for one of them."""
+    text = board_rules()["A02"].wrong
+    store = "    pto.store_scalar %seven, %y[%at] : !pto.ptr<i32>, i32\n"
+    asked = f"    %is = arith.cmpi {test} : index\n    scf.if %is {{\n{store}    }}\n"
+    found = ptosim.check(text.replace(store, asked) if test else text, blocks=blocks)
+    assert ("PTO6112" in [d.code for d in found]) is told
+
+
+def test_flags_outside_of_the_branch_of_their_work_are_told():
+    """A28: there they order what was before the branch."""
+    text = board_rules()["A28"].right
+    inside = "      pto.{}_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]\n"
+    inside = inside.format("set") + inside.format("wait")
+    assert inside in text
+    out = text.replace(inside, "").replace("    scf.if", f"{inside}    scf.if")
+    (found,) = [d for d in ptosim.check(out) if d.is_error]
+    assert (found.code, found.rule_id, found.witness) == ("PTO5201", "A28", {"n": 1})
+
+
+def test_scratch_that_the_assembler_adds_makes_tci_vector_code():
+    """B5: at levels 1 and 2 of A2/A3; its flags are from PIPE_S all the same before 0.63."""
+    text = board_rules()["B5"].wrong.replace(", %s : i32, !pto.tile_buf<vec, 1x192xf32>", " : i32")
+    text = re.sub(r" addr = %a\d+", "", text)
+    assert [d.rule_id for d in ptosim.check(text) if d.is_error] == ["B5"]
+    assert not [d for d in ptosim.check(text, compat="2026-09") if d.is_error]
+
+
+def test_what_one_pipe_does_retires_on_that_pipe():
+    """A01: effects at retirement are in order with the flags of that pipe."""
+    text = board_rules()["A01"].right
+    got = ptosim.load(text).run(commit="retire")
+    assert [d.code for d in got.findings if d.severity.word != "note"] == []
 
 
 TILE, PART = "!pto.tile_buf<vec, 16x64xf32>", "!pto.partition_tensor_view<16x64xf32>"

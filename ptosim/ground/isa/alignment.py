@@ -64,6 +64,11 @@ class Passes(NamedTuple):
     modelled: str | None
 
     @property
+    def only(self) -> str | None:
+        """The one pipe that does it, where the library's code waits for no other before."""
+        return self.steps[0].pipe if len(self.steps) == 1 and not self.steps[0].after else None
+
+    @property
     def pipes(self) -> set[str]:
         """Every pipe that has to do with it."""
         return {*self.before, *(p for step in self.steps for p in (step.pipe, *step.after))}

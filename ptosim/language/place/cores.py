@@ -205,8 +205,9 @@ def plan(resolved: ResolvedModule, name: str) -> Plan:
         if kept is not None and op in kept.same and op in kept.queues:
             op.queue, op.passes = kept.queues[op]
             continue
-        op.queue = queue_of(op, resolved.target)
         op.passes = _passes_of(op, resolved.target, resolved.date)
+        only = op.passes.only if op.passes is not None else None
+        op.queue = only or queue_of(op, resolved.target)
         if kept is not None:
             kept.queues[op] = op.queue, op.passes
     return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))

@@ -14,6 +14,7 @@ from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import HandleType
 from ptosim.ground.isa.enums import enums, pipe_named
+from ptosim.language.toolchains import is_micro, is_on_tiles
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import EventArray
@@ -284,29 +285,52 @@ def _cross(op: Binding, number: int, *, sets: bool, by_name: bool = True) -> Com
     """Give or take what a number means on the core; `by_name`: as the name of the event says, which
     is A5's word.
 
-    On A2/A3 mode 2 (the default) is cube to both its vector cores, each vector core to the cube,
-    which waits for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster;
-    everyone waits for everyone."""
+    Mode 2 (the default) is cube to both its vector cores, each vector core to the cube, which waits
+    for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster; everyone waits
+    for everyone. On A5 that is so unless the program names each vector core by itself."""
     is_a5, kind = op.target == "a5" or (by_name and "event" in op.values), op.core.kind
+    if is_a5 and op.op.has("by_ffts") and _is_of_cluster(op.op):
+        return _of_cluster(op, number, sets=sets)
     if is_a5:
         if kind != "any":
             _check_number(number, 32 if op.target == "a5" else 16)
-    else:
-        _check_number(number, 16)
-        mode = op.attr("ffts_mode")
-        if mode is None and not sets:
-            mode = _mode_of_signals(op.op)
-        if mode in (0, 1):
-            return _arrive(op, number, mode) if sets else _meet(op, number, mode)
-    if kind == "any":
-        keys: list[Any] = [("any", number)]
-    else:
-        keys = (_keys_a5 if is_a5 else _keys_a2a3)(op, number, kind == "cube", sets)
+        return _passed(op, _keys_a5(op, number, sets=sets), sets=sets, is_bounded=False)
+    return _of_cluster(op, number, sets=sets)
+
+
+def _of_cluster(op: Binding, number: int, *, sets: bool) -> Commit:
+    """Give or take a signal of the cluster by its mode."""
+    _check_number(number, 16)
+    mode = op.attr("ffts_mode")
+    if mode is None and not sets:
+        mode = _mode_of_signals(op.op)
+    if mode in (0, 1):
+        return _arrive(op, number, mode) if sets else _meet(op, number, mode)
+    keys = _keys_of_cluster(op, number, sets=sets)
+    return _passed(op, keys, sets=sets, is_bounded=op.target == "a2a3" and op.core.kind != "any")
+
+
+def _passed(op: Binding, keys: list[Any], *, sets: bool, is_bounded: bool) -> Commit:
     if op.machine.stub is not None:
         return nothing
     if not sets:
         return _await(op, *keys)
-    return _signal(op, *keys) if is_a5 or kind == "any" else _bounded(op, keys)
+    return _bounded(op, keys) if is_bounded else _signal(op, *keys)
+
+
+@lru_cache(maxsize=64)
+def _is_of_cluster(signal: Operation) -> bool:
+    """True unless the module on A5 names the second vector core by an id from 16 on, may do so, or
+    is of micro instructions alone: there a number is that of one core, as recorded launches have
+    it. Elsewhere nothing can name the second core, and a signal is one of the cluster (A16)."""
+    on_tiles = has_micro = False
+    for op in [signal, *signal.around()][-1].walk():
+        on_tiles, has_micro = on_tiles or is_on_tiles(op), has_micro or is_micro(op)
+        number = getattr(op.bound.get("event_id"), "const", None)
+        is_named = not op.has("by_ffts") or not isinstance(number, int) or number > 15
+        if op.has("cross_core") and is_named:
+            return False
+    return on_tiles or not has_micro
 
 
 @lru_cache(maxsize=64)
@@ -330,9 +354,12 @@ def _same_number(one: Operation, other: Operation) -> bool:
     return first.const == second.const and (first.const is not None or first.value is second.value)
 
 
-def _keys_a5(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
+def _keys_a5(op: Binding, number: int, *, sets: bool) -> list[Any]:
     """The cube names one vector core with ids 0 to 15, the other with 16 to 31; to what a vector
     core names the hardware adds 16 for the second, unless it is 16 or more."""
+    is_cube = op.core.kind == "cube"
+    if op.core.kind == "any":
+        return [("any", number)]
     if not is_cube and number < 16:
         number += 16 * op.core.sub_block
     if is_cube == sets:
@@ -340,8 +367,11 @@ def _keys_a5(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
     return [("to cube", number)]
 
 
-def _keys_a2a3(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
+def _keys_of_cluster(op: Binding, number: int, *, sets: bool) -> list[Any]:
     """One semaphore for each vector core and direction."""
+    is_cube = op.core.kind == "cube"
+    if op.core.kind == "any":
+        return [("any", number)]
     towards = "v" if is_cube == sets else "c"
     return [(towards, number, k) for k in (_vector_cores(op) if is_cube else [op.core.sub_block])]
 

@@ -66,6 +66,53 @@ def test_windows_of_tiles_in_ub_go_by_the_scalar_unit(name, target, is_told):
     assert ("PTO5212" in [d.code for d in ptosim.check(text)]) == is_told
 
 
+ON_TILES = """
+!f = !pto.tile_buf<vec, 8x64xf32>
+!i = !pto.tile_buf<vec, 8x64xi32>
+!c = !pto.tile_buf<vec, 8x1xi32, blayout=col_major>
+!r = !pto.tile_buf<vec, 8x1xf32, blayout=col_major>
+!m = !pto.tile_buf<vec, 8x64xui8>
+module attributes {pto.target_arch = "TARGET"} {
+  func.func @k(%s: f32, %n: i32) {
+    %f = pto.alloc_tile : !f
+    %g = pto.alloc_tile : !f
+    %i = pto.alloc_tile : !i
+    %j = pto.alloc_tile : !i
+    %c = pto.alloc_tile : !c
+    %r = pto.alloc_tile : !r
+    %m = pto.alloc_tile : !m
+    pto.set_flag[<PIPE_SOURCE>, <PIPE_END>, <EVENT_ID0>]
+    OP
+    pto.wait_flag[<PIPE_SOURCE>, <PIPE_END>, <EVENT_ID0>]
+    return
+  }
+}
+"""
+SUM = "pto.trowsum ins(%i, %j : !i, !i) outs(%c : !c)"
+SUM_OF_FLOATS = "pto.trowsum ins(%f, %g : !f, !f) outs(%r : !r)"
+SELECT = "pto.tsels ins(%m, %f, %f, %s : !m, !f, !f, f32) outs(%g : !f)"
+COMPARE = "pto.tcmps ins(%f, %s {cmpMode = #pto<cmp lt>} : !f, f32) outs(%m : !m)"
+DIVIDE = "pto.tdivs ins(%f, %s : !f, f32) outs(%g : !f)"
+SCATTER = "pto.tscatter ins(%f, %i : !f, !i) outs(%g : !f)"
+
+
+@pytest.mark.parametrize(("op", "a3", "a5"), [
+    (SUM, "V-S S-V", ""), (SUM_OF_FLOATS, "", ""),
+    (SELECT, "S-V", ""), (COMPARE, "V-S", ""), (DIVIDE, "V-S S-V", "V-S"), (SCATTER, "V-S", ""),
+])  # fmt: skip
+def test_pairs_of_pipes_are_those_of_the_library(op, a3, a5):
+    """A24: each operation has its own pairs, on each target."""
+    for target, pairs in (("a3", a3), ("a5", a5)):
+        told = []
+        for pair in ("V-S", "S-V"):
+            source, _, end = pair.partition("-")
+            text = ON_TILES.replace("TARGET", target).replace("SOURCE", source)
+            found = ptosim.check(text.replace("END", end).replace("OP", op), explore=False)
+            assert not [d.message for d in found if d.is_rejection]
+            told += [pair] * ("PTO5212" in [d.code for d in found])
+        assert " ".join(told) == pairs, target
+
+
 PUSH = """
 !t = !pto.tile_buf<vec, 16x16xf32>
 !m = !pto.tile_buf<mat, 16x16xf32, blayout=col_major, slayout=row_major>

@@ -179,7 +179,7 @@ def test_a_core_that_waits_for_ever():
     """Only core 0 is signalled: core 1 waits, which is a deadlock and says who waits for what."""
     with pytest.raises(ptosim.Trap) as caught:
         run(
-            mixed("pto.sync.set <PIPE_FIX>, 3", "pto.sync.wait <PIPE_V>, 3"),
+            mixed("pto.set_intra_block <PIPE_FIX>, 3", "pto.sync.wait <PIPE_V>, 3"),
             {"o": np.zeros(2, np.int32)},
         )
     (diagnostic,) = caught.value.diagnostics

@@ -145,13 +145,28 @@ def mixed(cube: str, vector: str) -> str:
 
 
 def test_a5_cube_names_each_vector_core():
-    """Id for the first vector core, id + 16 for the second."""
+    """Id for the first vector core, id + 16 for the second, where the program says so; else one
+    signal is seen by both (A16)."""
     vector = "pto.sync.wait <PIPE_MTE2>, 3\nLOAD\npto.barrier <PIPE_ALL>\nSTORE"
     both = mixed("pto.sync.set <PIPE_FIX>, 3\npto.set_intra_block <PIPE_FIX>, 19", vector)
     assert copies(both)
     assert copies(both, block_num=3)
-    finding = deadlock(mixed("pto.sync.set <PIPE_FIX>, 3", vector))
+    finding = deadlock(both.replace("19", "20"))
     assert "vector 1" in finding.labels[0].text
+    assert copies(mixed("pto.sync.set <PIPE_FIX>, 3", vector))
+
+
+def test_a5_cube_waits_for_both_vector_cores():
+    """A16: a wait of the cube core needs one signal from each of them."""
+    vector = "LOAD\npto.barrier <PIPE_ALL>\nSTORE\npto.sync.set <PIPE_MTE3>, 5"
+    assert copies(mixed("pto.sync.wait <PIPE_FIX>, 5", vector))
+    one = vector.replace(
+        "pto.sync.set",
+        "%z = arith.constant 0 : i64\n%s = pto.get_subblock_idx\n"
+        "%q = arith.cmpi eq, %s, %z : i64\nscf.if %q {\npto.sync.set",
+    )
+    finding = deadlock(mixed("pto.sync.wait <PIPE_FIX>, 5", one + "\n}"))
+    assert "vector core 1 never signals" in finding.help
 
 
 def test_a5_cube_tells_the_vector_cores_apart():
