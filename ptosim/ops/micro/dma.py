@@ -61,8 +61,8 @@ class Copy(NamedTuple):
 # -- a copy ----------------------------------------------------------------------------------------
 
 
-def copied(op: Binding, copy: Copy) -> Commit:
-    """Return the effect of a copy. Raises OpFault for a negative size, which hangs a board."""
+def check_sizes(op: Binding, copy: Copy) -> None:
+    """Raise OpFault for a negative size of a transfer, which hangs a board."""
     least = min(copy.length, *(level[0] for level in copy.levels), 0)
     if least < 0:
         raise OpFault(
@@ -70,6 +70,10 @@ def copied(op: Binding, copy: Copy) -> Commit:
             f"'{op.op.name}': a size of the transfer is negative: {least}: the board hangs",
             help="`arith.maxsi %n, %c0 : i64` keeps it from being negative; 0 moves nothing",
         )
+
+
+def copied(op: Binding, copy: Copy) -> Commit:
+    """Return the effect of a copy."""
     levels = [level for level in copy.levels if level[0] != 1]
     if copy.length <= 0 or any(level[0] <= 0 for level in levels):
         return nothing
@@ -233,6 +237,7 @@ def transfer(op: Binding) -> Commit:
     """Bursts of bytes between global memory and UB or L1."""
     source, target = place(op, "src"), place(op, "dst")
     copy = Copy(source, target, op.values["length"], _levels(op))
+    check_sizes(op, copy)
     _check_alignment(op, copy)
     _check_order(op, copy)
     registers = _left_registers(op)

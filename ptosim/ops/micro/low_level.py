@@ -16,7 +16,16 @@ from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import STATE, Commit, kernel, nothing, value
-from ptosim.ops.micro.dma import Copy, copied, gapped, pad_bits, padded, set_registers, widened
+from ptosim.ops.micro.dma import (
+    Copy,
+    check_sizes,
+    copied,
+    gapped,
+    pad_bits,
+    padded,
+    set_registers,
+    widened,
+)
 from ptosim.ops.micro.matrix import as_fractals
 from ptosim.ops.micro.pointers import place, require_each, writes
 
@@ -69,7 +78,9 @@ def _looped(op: Binding, way: str) -> Copy:
         )
         for n in (1, 2)
     ]
-    return Copy(source, target, values["length"], levels)
+    copy = Copy(source, target, values["length"], levels)
+    check_sizes(op, copy)
+    return copy
 
 
 STATE["pto.copy_gm_to_ubuf"] = (("loops", SLOT_LOOPS),)
