@@ -83,7 +83,9 @@ def test_a_transfer_of_a_negative_size_hangs_a_board(size):
 def test_only_floats_of_several_blocks_depend_on_the_order(blocks, dtype, told):
     """A17: sums of integers are exact, and a block alone has no order."""
     text = board_rules()["A17"].wrong.replace("f32", dtype)
-    text = text.replace("outs(%part : !p)", "outs(%part : !p) {atomicType = #pto<atomic_type atomic_add>}")
+    text = text.replace(
+        "outs(%part : !p)", "outs(%part : !p) {atomicType = #pto<atomic_type atomic_add>}"
+    )
     found = ptosim.check(text, blocks=blocks, explore=False)
     assert [d.code for d in found if d.rule_id == "A17"] == told
 
