@@ -19,6 +19,7 @@ from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import ORIGIN, Shadow
 from ptosim.ground.diagnostics.model import (
     Diagnostic,
+    Origin,
     ProgramError,
     Severity,
     Trap,
@@ -358,11 +359,12 @@ def accessed(
         binding = launch.binding
         assert isinstance(binding, UnknownBinding)
         names = binding.assumed - binding.reached.keys()
-        if not any(op.traits & _HIDDEN for function in prepared.functions for op in function.ops):
-            return _needed(launch, names, *_without_values(launch))
         elems = {name: binding.arrays[name].elem for name in names}
         large = {n: Needed(ASSUMED_BYTES * 8 // e.bits, (ASSUMED_BYTES * 8 // e.bits,))
                  for n, e in elems.items()}  # fmt: skip
+        if not any(op.traits & _HIDDEN for function in prepared.functions for op in function.ops):
+            sets = _without_values(launch)
+            return large if sets is None else _needed(launch, names, *sets)
         found = [_with_values(prepared, replace(options, sizes=large, seed=seed), args, names)
                  for seed in (1, 2)]  # fmt: skip
     except (PtosimError, Undecided, Dependent):
@@ -370,11 +372,17 @@ def accessed(
     return found[0] if found[0] == found[1] else {}
 
 
-def _without_values(launch: Launch) -> Sequence[Sets]:
+def _without_values(launch: Launch) -> Sequence[Sets] | None:
+    """Return what is reached; None where the launch stops before its end, as a run of it does."""
     domain = Unknowns()
     engine = launch.begin(domain=domain)
     reach = _watched(launch, engine)
-    left = Walk(engine, domain, None).to_the_end(_MOST_STEPS)
+    try:
+        left = Walk(engine, domain, None).to_the_end(_MOST_STEPS)
+    except Trap as trap:
+        if any(d.origin is not Origin.HARDWARE for d in trap.diagnostics):
+            raise
+        return None
     return () if left or domain.unplaced else reach.taken()
 
 

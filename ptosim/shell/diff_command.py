@@ -307,8 +307,8 @@ def _machine(word: str) -> MachineDef:
     forms=("text", "json", "html"),
     epilog="EMITTED has its parameters in the order of SOURCE's, whatever their names. Exit code 0 "
     "if both are equal for all contents of the arguments, or on hard data where no proof can "
-    "follow, and EMITTED has no race, deadlock or lost flag of its own; 1 if they differ, 5 if "
-    "EMITTED cannot be followed.",
+    "follow, and EMITTED has no race, deadlock or lost flag of its own; 1 if they differ, or "
+    "EMITTED alone is rejected or stops; 5 if EMITTED cannot be followed.",
 )
 def validate(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Is what the assembler emitted the program that it was given?"""
@@ -362,9 +362,18 @@ def _validated(found: Difference, proof: Proof | None) -> Report:
         elif not proof.is_equal:
             told = f"equal on hard data, not proven {FOR_ALL}: {proof.why}"
     report = difference_report(found, worse, ("source", "emitted"), told, proven)
-    not_followed = found.exit_code and any(d.code.startswith("PTO8") for d in found.second.findings)
-    report.exit_code = 5 if not_followed else found.exit_code or (1 if worse else 0)
+    report.exit_code = _exit_code(found) or (1 if worse else 0)
     return report
+
+
+def _exit_code(found: Difference) -> int:
+    """That of a source which is no program itself, or of arguments; of what was emitted 5 if it is
+    not followed, 1 if it is no program or stops where its source does not."""
+    code, second = found.exit_code, found.second
+    is_own = found.first.is_rejected or (found.compares_nothing and found.first.stop_code)
+    if not code or is_own or second.stop_code == UsageError.exit_code:
+        return code
+    return 5 if any(d.code.startswith("PTO8") for d in second.findings) else 1
 
 
 # -- both ------------------------------------------------------------------------------------------

@@ -88,3 +88,46 @@ def test_what_cannot_be_followed_is_no_verdict(
     text = (_FOLDER / "01_add.cpp").read_text()
     emitted.write_text(text.replace("TADD(", "copy_gm_to_ubuf("))
     assert _validated(capsys, _FOLDER / "01_add.pto", emitted)[0] == 5
+
+
+def test_a_lost_flag_is_told_where_only_the_run_says_how_large_arrays_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run stops at the deadlock before it reaches the array that no view sizes: that is told,
+    not the missing argument."""
+    text = """__global__ AICORE void k(__gm__ float *y, __gm__ float *x) {
+    using namespace pto;
+    using G = GlobalTensor<float, Shape<1, 1, 1, 8, 64>, Stride<512, 512, 512, 64, 1>>;
+    Tile<TileType::Vec, float, 8, 64> t; TASSIGN(t, 0);
+    for (int i = 0; i < 2; i++) {
+        G from(x + i * 512), to(y + i * 512);
+        TLOAD(t, from);
+        set_flag(PIPE_MTE2, PIPE_MTE3, EVENT_ID0); wait_flag(PIPE_MTE2, PIPE_MTE3, EVENT_ID0);
+        TSTORE(to, t);
+        set_flag(PIPE_MTE3, PIPE_MTE2, EVENT_ID0); wait_flag(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
+    }
+}
+"""
+    source, emitted = tmp_path / "a.cpp", tmp_path / "b.cpp"
+    source.write_text(text)
+    emitted.write_text(text.replace("set_flag(PIPE_MTE2, PIPE_MTE3, EVENT_ID0);", ""))
+    assert _validated(capsys, source, source)[0] == 0
+    code, found = _validated(capsys, source, emitted)
+    assert code == 1
+    assert "PTO5006" in [d["code"] for d in found["new_findings"]]
+
+
+def test_what_is_no_program_differs_or_is_not_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What alone is rejected differs (1); what nobody follows is not judged (5); a source that is
+    no program is what `check` says of it (3)."""
+    source, text = _FOLDER / "01_add.cpp", (_FOLDER / "01_add.cpp").read_text()
+    codes = []
+    for old, new in (("TADD(", "TADD(1, "), ("TADD(", "vadd("), ("", "")):
+        other = tmp_path / "other.cpp"
+        other.write_text(text.replace(old, new, 1) if old else text)
+        codes.append(_validated(capsys, source, other)[0])
+    assert codes == [1, 5, 0]
+    other.write_text(text.replace("TADD(", "TADD(1, ", 1))
+    assert _validated(capsys, other, source)[0] == 3
