@@ -340,7 +340,7 @@ def left_open(outcomes: Mapping[str, Followed]) -> Diagnostic | None:
 # How much of arrays that no view sizes the accesses of a launch reach.
 
 
-_HIDDEN = frozenset(("simt_region", "launches", "indexed"))
+_HIDDEN = frozenset(("simt_region", "launches", "sets_launch", "indexed"))
 """Traits of what a run without values does not follow: threads, lanes that a register places."""
 
 

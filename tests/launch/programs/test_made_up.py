@@ -162,6 +162,35 @@ THREADS = """module attributes {{pto.target_arch = "a5"}} {{
 """
 
 
+LAUNCHED = """module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {
+  func.func @add(%x: !pto.ptr<f32, gm>, %row: i32) attributes {pto.simt_entry} {
+    %t = pto.get_tid_x : i32
+    %threads = pto.get_block_dim_x : i32
+    %start = arith.muli %row, %threads : i32
+    %place = arith.addi %start, %t : i32
+    %i = arith.index_cast %place : i32 to index
+    %v = pto.load %x[%i] : !pto.ptr<f32, gm> -> f32
+    return
+  }
+  func.func @rows(%x: !pto.ptr<f32, gm>) attributes {pto.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c7 = arith.constant 7 : i32
+    %c64 = arith.constant 64 : i32
+    pto.store_vfsimt_info %c1, %c1, %c64 : i32, i32, i32
+    scf.for %row = %c0 to %c7 step %c1 : i32 {
+      func.call @add(%x, %row) : (!pto.ptr<f32, gm>, i32) -> ()
+    }
+    return
+  }
+}
+"""
+
+
+def test_what_launched_threads_reach_round_after_round_is_followed() -> None:
+    assert ptosim.load(LAUNCHED).run({}).outputs["x"].shape == (7 * 64,)
+
+
 def test_what_threads_reach_is_as_large_as_their_indices() -> None:
     index = "%c3 = arith.constant 3 : index\n      %j = arith.muli %i, %c3 : index"
     result = ptosim.load(THREADS.format(index=index)).run({})
