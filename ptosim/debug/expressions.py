@@ -177,22 +177,34 @@ def _pointed(text: str, offset: int | None, message: str) -> str:
     return f"{_plain(message)}\n  {text}\n  {caret}"
 
 
-def text_of(value: Any) -> str:
-    """Return a value as text of a few lines. Raises UsageError for one that has none."""
-    return (
-        _array_text(value) if isinstance(value, np.ndarray) and value.ndim else _number_text(value)
-    )
-
-
-def _array_text(value: np.ndarray) -> str:
+def text_of(value: Any, blank: np.ndarray | None = None) -> str:
+    """Return a value as text of a few lines; `?` for elements that are `blank`. Raises UsageError
+    for one that has no text."""
+    if not isinstance(value, np.ndarray) or not value.ndim:
+        return _number_text(value)
     is_narrow = value.dtype.kind == "V" and is_number(value.dtype)
     shown = value.astype(np.float32) if is_narrow else value
     head = f"{'x'.join(map(str, value.shape))} {value.dtype}"
+    if blank is not None:
+        return f"{head}\n{written(shown, lambda array: _with_marks(array, blank))}"
     return f"{head}\n{written(shown, _summary)}"
 
 
 def _summary(array: np.ndarray) -> str:
-    return np.array2string(array, precision=6, threshold=64, max_line_width=96)
+    return np.array2string(array, precision=6, threshold=_SHOWN, max_line_width=96)
+
+
+_SHOWN = 64
+"""Elements up to which an array is printed whole."""
+
+
+def _with_marks(array: np.ndarray, blank: np.ndarray) -> str:
+    known = array[~blank]
+    texts = np.full(array.shape, "?", dtype="<U32")
+    texts[~blank] = [short_number(v) for v in known.ravel()]
+    width = max(map(len, texts.ravel()))
+    aligned = {"numpystr": lambda text: text.rjust(width)}
+    return np.array2string(texts, threshold=_SHOWN, max_line_width=96, formatter=aligned)  # type: ignore[arg-type]
 
 
 def _number_text(value: Any) -> str:

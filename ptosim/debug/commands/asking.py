@@ -28,22 +28,27 @@ _MOST = 64
 """Elements of a type that has no bits of its own for it that are looked up one by one."""
 
 
-def never_written(session: Debugger, text: str) -> str:
-    """Return a line on the elements of `%x` that nothing has written; "" where all are, or the text
-    is no tile by itself."""
+def marked(session: Debugger, text: str, value: object) -> tuple[str, str]:
+    """Return a value as it is printed, `?` for elements of the tile `%x` that nothing has written,
+    and a line on these; "" where all are written, or the text is no tile by itself."""
     name = text.strip().partition("[")[0]
     if _NAME.match(name) is None or session.launch.options.uninit != "poison":
-        return ""
+        return text_of(value), ""
     reading = session.reading(name)
     if reading.kind != "tile" or not reading.codes.size:
-        return ""
+        return text_of(value), ""
     blank = _blank(session, reading)
     if not blank.any():
-        return ""
+        return text_of(value), ""
+    is_whole = isinstance(value, np.ndarray) and value.shape == blank.shape
+    shown = text_of(value, blank) if is_whole else text_of(value)
     count, first = int(blank.sum()), ", ".join(map(str, np.argwhere(blank)[0]))
     if count == blank.size:
-        return f"nothing has written {name}: what is shown is no value of the program"
-    return f"never written: {count:,} of {blank.size:,} elements of {name}, first at [{first}]"
+        told = "" if is_whole else ": what is shown is no value of the program"
+        return shown, f"nothing has written {name}{told}"
+    return shown, (
+        f"never written: {count:,} of {blank.size:,} elements of {name}, first at [{first}]"
+    )
 
 
 def _blank(session: Debugger, reading: Reading) -> np.ndarray:
@@ -67,8 +72,8 @@ def _blank(session: Debugger, reading: Reading) -> np.ndarray:
 def print_(shell: Shell, args: str) -> None:
     """The value of an expression: Python over `%values` (NumPy arrays of what elements mean) and
     `$names`."""
-    shell.say(text_of(shell.session.evaluate(args)))
-    note = never_written(shell.session, args)
+    shown, note = marked(shell.session, args, shell.session.evaluate(args))
+    shell.say(shown)
     if note:
         shell.say(note)
 
