@@ -130,10 +130,12 @@ class Launch:
         making a launch raises."""
         self.sink = Sink()
         self.sink.extend(self._decoded)
-        machine = self.machine
+        machine, before = self.machine, self.machine.cores
         machine.cores, machine.clusters, machine.buffers = [], [], []
         machine.global_counters = {}
         self._take(args)
+        for core, old in zip(machine.cores, before, strict=True) if not machine.has_values else ():
+            core.spaces = old.spaces  # nobody asks what is in them
 
     def forget(self) -> None:
         """Let go of what was bound and watched; single instructions can still be executed."""

@@ -3,6 +3,7 @@ it, or no memory at all."""
 
 from __future__ import annotations
 
+import mmap
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +28,15 @@ from ptosim.machine.unknown import Unknown
 
 ASSUMED_BYTES = 4 << 20
 """Size of a buffer that is not given and whose size no view fixes."""
+_PAGED_BYTES = 1 << 14
+
+
+def _untouched(size: int) -> np.ndarray:
+    """Zeros that cost nothing until they are touched: pages of their own, which the system gives
+    when somebody does. Memory that was used before would be filled."""
+    if size < _PAGED_BYTES:
+        return np.zeros(size, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, size), np.uint8)
 
 
 class UnknownBinding(Binding):
@@ -71,8 +81,8 @@ class UnknownBinding(Binding):
             self.reached[value.name] = needed
         size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
         try:
-            content = np.zeros(size, np.uint8)  # costs nothing until it is touched
-        except (MemoryError, ValueError) as problem:
+            content = _untouched(size)
+        except (MemoryError, OSError, OverflowError, ValueError) as problem:
             raise LimitError(f"`{value.name}` would have {size:,} bytes") from problem
         self._add_buffer(value, type_.elem, content, (0,), is_own=True)
 

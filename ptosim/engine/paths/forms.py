@@ -114,6 +114,10 @@ class Form:
         """The forms and values that it is computed from."""
         yield from ()
 
+    def likeness(self, of: Callable[[Any], int]) -> tuple[Any, ...]:
+        """Return what two forms have in common that compute the same; `of` numbers their parts."""
+        return (id(self),)
+
 
 class Unknowable(Form):
     """A symbol as a form."""
@@ -124,6 +128,9 @@ class Unknowable(Form):
         super().__init__(now, ())
         self.symbol = symbol
         self.symbols = self.own = frozenset((symbol,))
+
+    def likeness(self, of: Callable[[Any], int]) -> tuple[Any, ...]:
+        return Unknowable, self.symbol
 
 
 class Computed(Form):
@@ -151,6 +158,9 @@ class Computed(Form):
 
     def parts(self) -> Iterator[Any]:
         yield from self.sources
+
+    def likeness(self, of: Callable[[Any], int]) -> tuple[Any, ...]:
+        return Computed, self.function, *map(of, self.sources)
 
 
 class Round(Form):
@@ -185,6 +195,9 @@ class Round(Form):
 
     def parts(self) -> Iterator[Any]:
         yield from (self.lower, self.upper, self.step)
+
+    def likeness(self, of: Callable[[Any], int]) -> tuple[Any, ...]:
+        return Round, self.number, *map(of, self.parts())
 
 
 class _Plan:
@@ -257,6 +270,34 @@ def value_of(given: Any, env: Env) -> Any:
     return given.value(env) if isinstance(given, Form) else given
 
 
+class Likeness:
+    """Tells which forms compute the same whatever is assumed: they have the same number. Without
+    `rounds` those of other rounds of a loop are alike, too."""
+
+    def __init__(self, *, rounds: bool = True) -> None:
+        self._has_rounds = rounds
+        self._numbers: dict[Any, int] = {}
+        self._known: dict[int, tuple[Any, int]] = {}  # with the form, so that no other one gets its id
+
+    def of(self, part: Any) -> int:
+        """Return the number of a form, or of a value."""
+        if isinstance(part, Form):
+            known = self._known.get(id(part))
+            if known is None:
+                same = part.likeness(self.of) if part.depth <= DEEPEST else (id(part),)
+                if part.__class__ is Round and not self._has_rounds:
+                    same = Round, *same[2:]
+                known = self._known[id(part)] = part, self._number(same)
+            return known[1]
+        return self._number((part.__class__, part))
+
+    def _number(self, same: tuple[Any, ...]) -> int:
+        try:
+            return self._numbers.setdefault(same, len(self._numbers))
+        except TypeError:  # has no hash: like nothing else
+            return self._number((id(same),))
+
+
 def constants_of(form: Form, most: int = 24) -> list[int]:
     """Return the whole numbers that a form is computed with, the first ones found."""
     found: dict[int, None] = {}
@@ -311,6 +352,8 @@ class Limit:
     operands: Mapping[int, Form]
     breaks: Callable[[Mapping[int, Any]], str]
     after: int = 0
+    others: Mapping[int, Any] = field(default_factory=dict)
+    """Operands without forms."""
 
     @property
     def symbols(self) -> frozenset[Symbol]:
@@ -387,7 +430,7 @@ def _is_bound(found: Diagnostic) -> bool:
 class Made(Form):
     """A handle, or a number, that an instruction makes of forms: it is executed again on others."""
 
-    __slots__ = ("given", "replay", "slot")
+    __slots__ = ("given", "place", "replay", "slot")
 
     def __init__(
         self,
@@ -395,9 +438,12 @@ class Made(Form):
         given: Mapping[int, Any],
         slot: int,
         replay: Callable[[Mapping[int, Any]], list[Any]],
+        place: tuple[int, int],
     ) -> None:
+        """`place` is the instruction's, and the number of the core that executes it again, if one
+        does."""
         super().__init__(now, given.values())
-        self.given, self.slot, self.replay = given, slot, replay
+        self.given, self.slot, self.replay, self.place = given, slot, replay, place
 
     def how(self, env: Env) -> tuple[Callable[..., Any], Sequence[Any]]:
         """Executing the instruction again."""
@@ -409,6 +455,9 @@ class Made(Form):
 
     def parts(self) -> Any:
         yield from self.given.values()
+
+    def likeness(self, of: Callable[[Any], int]) -> tuple[Any, ...]:
+        return Made, self.place, self.slot, *self.given, *map(of, self.given.values())
 
 
 class Muted:

@@ -212,7 +212,8 @@ class Scalars(Unknowns):
             given = {s: part_of(slots, half, s) for s in sources}
             for slot in targets:
                 if slots[slot].__class__ is not Unknown:
-                    slots[half + slot] = Made(slots[slot], given, slot, self._replayed(inst, None))
+                    replay = self._replayed(inst, None)
+                    slots[half + slot] = Made(slots[slot], given, slot, replay, (inst.pc, -1))
 
         return compute
 

@@ -153,7 +153,7 @@ class Paths(Scalars):
                     made = bool(forms) and is_replayed and slots[slot].__class__ is not Unknown
                     if made:
                         replayed = self._replayed(inst, core)
-                        form = Made(slots[slot], given, slot, replayed)
+                        form = Made(slots[slot], given, slot, replayed, (inst.pc, core.index))
                         slots[half + slot] = symbol_of(form) if tells else form
                     elif not reads:
                         slots[half + slot] = None
@@ -257,8 +257,9 @@ class Paths(Scalars):
     def _limit(
         self, core: Core, inst: Inst, forms: Mapping[int, Form], given: Mapping[int, Any]
     ) -> Limit:
-        breaks = self._breaker(core, inst, given)
-        return Limit(inst, forms, breaks, len(self.noted.decisions))
+        others = {s: value for s, value in given.items() if not isinstance(value, Form)}
+        breaks = self._breaker(core, inst, others)
+        return Limit(inst, forms, breaks, len(self.noted.decisions), others)
 
     def _is_certain(self, limit: Limit) -> bool:
         """True if the values that it depends on occur in each launch: index 0, and others below
@@ -271,9 +272,8 @@ class Paths(Scalars):
         )  # fmt: skip
 
     def _breaker(
-        self, core: Core, inst: Inst, given: Mapping[int, Any]
+        self, core: Core, inst: Inst, fixed: Mapping[int, Any]
     ) -> Callable[[Mapping[int, Any]], str]:
-        fixed = {s: value for s, value in given.items() if not isinstance(value, Form)}
         original = self._engine.program.insts[inst.pc]
 
         def breaks(values: Mapping[int, Any]) -> str:

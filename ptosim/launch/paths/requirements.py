@@ -11,16 +11,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
-from ptosim.engine.paths.forms import COUNT, DATA, INDEX, Decision, Env, Limit, Symbol
+from ptosim.engine.paths.forms import (
+    COUNT,
+    DATA,
+    INDEX,
+    Computed,
+    Decision,
+    Env,
+    Form,
+    Likeness,
+    Limit,
+    Round,
+    Symbol,
+)
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
-from ptosim.launch.paths.solve import Space
+from ptosim.launch.paths.solve import Space, linear_of
 
 MOST_BOUNDS = 64
 """Bounds of an entry that are asked."""
+_IN_VAIN = 2
+"""Bounds of a kind that are asked without an answer."""
 _MOST_SYMBOLS = 5
 _ASKED = 128
 """Assignments among which one that breaks a bound is looked for."""
@@ -156,10 +170,15 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     """Return what the bounds of the runs of an entry require, each once, with all its lines."""
     found: dict[tuple[object, ...], Requirement] = {}
     known: Planes = {}
-    for limit, run in _asked(explored):
+    left: dict[object, int] = {}
+    for limit, run, kind in _asked(explored):
+        if not left.setdefault(kind, _IN_VAIN):
+            continue
         when = _conditions(limit, run, explored)
         every = list(required_by(entry, limit, run, explored.space, known))
+        left[kind] -= not every
         if not every and _asks(limit, run, explored.space):
+            left[kind] = 0
             explored.unsaid[line_of(front, limit.inst)] = limit.symbols
         for made in every:
             if _is_contradicted(made, limit.inst.pc, explored):
@@ -271,19 +290,54 @@ def _finding_of(front: Front, made: Requirement) -> Diagnostic:
 _OF_LAUNCH = ("block", "blocks")
 
 
-def _asked(explored: Explored) -> Iterator[tuple[Limit, PathRun]]:
-    """The bounds to ask: of an instruction the first and the last of each set of symbols."""
-    count = 0
-    for pairs in explored.limits.values():
-        chosen: dict[tuple[object, ...], tuple[Limit, PathRun]] = {}
+class _Asked(NamedTuple):
+    """A bound to ask, and the run that came to it; those of an instruction that differ in what was
+    decided before and in the rounds of loops have the same `kind`."""
+
+    limit: Limit
+    run: PathRun
+    kind: tuple[object, ...]
+
+
+def _asked(explored: Explored) -> list[_Asked]:
+    """The bounds to ask, each once: of each instruction the first one, then the others. One of a
+    later round asks nothing that those of the first two and the last one do not, where what it is
+    about moves evenly with the rounds."""
+    like, alike = Likeness(), Likeness(rounds=False)
+    first, others = list[_Asked](), list[_Asked]()
+    for pc, pairs in explored.limits.items():
+        known: set[object] = set()
         for limit, run in pairs:
-            chosen.setdefault((limit.symbols, limit.after, "first"), (limit, run))
-            chosen[limit.symbols, "last"] = limit, run
-        for pair in dict.fromkeys(chosen.values()):
-            if count >= MOST_BOUNDS:
-                return
-            count += 1
-            yield pair
+            context = frozenset((like.of(d.form), d.outcome) for d in _context(limit, run))
+            same, in_rounds = (_parts(limit, by) for by in (like, alike))
+            is_later = (in_rounds, context) in known and _is_later(limit)
+            if (same, context) in known or is_later:
+                continue
+            (others if known else first).append(_Asked(limit, run, (pc, in_rounds)))
+            known |= {(same, context), (in_rounds, context)}
+    return (first + others)[:MOST_BOUNDS]
+
+
+def _parts(limit: Limit, like: Likeness) -> tuple[object, ...]:
+    operands = {slot: like.of(p) for slot, p in (*limit.operands.items(), *limit.others.items())}
+    return like, *sorted(operands.items())
+
+
+def _is_later(limit: Limit) -> bool:
+    """True if it is about a round after the second one, and a sum of what is not known."""
+    rounds, seen, todo = 0, set[int](), list[Any](limit.operands.values())
+    while todo:
+        part = todo.pop()
+        if not isinstance(part, Form) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        todo += part.parts()
+        if isinstance(part, Round):
+            rounds += part.number
+        elif isinstance(part, Computed):
+            if not all(isinstance(atom, Symbol) for atom in linear_of(part).terms):
+                return False
+    return rounds > 1
 
 
 def _context(limit: Limit, run: PathRun) -> list[Decision]:
@@ -292,7 +346,7 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     before = run.noted.decisions[: limit.after]
     return [
         d for d in before
-        if d.form.symbols & limit.symbols and not is_loop(d)
+        if d.form.own & limit.symbols and not is_loop(d)
     ]  # fmt: skip
 
 

@@ -153,6 +153,7 @@ class _Proof:
         self.bodies = [inst.op for inst in heads.values() if inst.op is not None]
         self.known = {d.inst.pc for run in explored.runs for d in run.noted.decisions}
         self.left, self.instructions = MOST_RUNS, MOST_INSTRUCTIONS
+        self.trips: dict[Any, Callable[[int], int]] = {}
         self.tried = {_key({**run.assignment, **run.noted.symbols}) for run in explored.runs}
 
     def prove(self) -> None:
@@ -192,9 +193,10 @@ class _Proof:
         way = self._way_of(run)
         few = self._bounded(way)
         if few is None:
-            few = self._few(way, self._repeating(way))
+            rounds = self._repeating(way)
+            few = self._few(way, rounds)
             self._afford(few, run)
-            self._with_each_other(way, few)
+            self._with_each_other(way, few, rounds)
         self._follow(few, way)
 
     def _afford(self, few: Mapping[Symbol, Sequence[int]], run: PathRun) -> None:
@@ -225,7 +227,8 @@ class _Proof:
         what was decided outside of loops stays: the number of rounds is taken to grow with the
         number that it depends on, and each is looked at."""
         symbol, base = loop.symbol, way.base
-        at = cache(lambda v: loop.trips({**base, symbol: v}))
+        key = loop.inst.pc, symbol, frozenset((s, base.get(s)) for s in loop.test.form.symbols - {symbol})
+        at = self.trips.setdefault(key, cache(lambda v: loop.trips({**base, symbol: v})))
         low, high = max(symbol.low, -1), min(symbol.high, _LARGE)
         first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
         near = range(first, min(last, first + 33))
@@ -317,19 +320,23 @@ class _Proof:
                 break
         raise Unproven(way.loops[0].inst.pc, f"something still changes after {rounds} rounds")
 
-    def _with_each_other(self, way: _Way, few: Mapping[Symbol, Sequence[int]]) -> None:
-        """A loop repeats for each small number of rounds of those that another number ends."""
+    def _with_each_other(
+        self, way: _Way, few: Mapping[Symbol, Sequence[int]], rounds: Mapping[int, int]
+    ) -> None:
+        """A loop repeats for each small number of rounds of those that another number ends. One
+        inside of these was followed in each of their rounds, from the first one on."""
         for symbol in few if len(few) > 1 else ():
-            others = [s for s in few if s != symbol]
             own = [loop for loop in way.loops if loop.symbol == symbol]
-            for chosen in product(*(few[s] for s in others)):
+            around = {each.symbol for loop in own for each in way.loops if _is_around(each, loop)}
+            others = [s for s in few if s != symbol and s not in around]
+            for chosen in product(*(few[s] for s in others)) if others else ():
                 given = dict(zip(others, chosen, strict=True))
                 tried = self.explored.space.fits({**way.base, **given})
                 if tried is None or not _holds(way.kept, tried):
                     continue
                 self._spend()
                 again = self._repeating(way._replace(base=tried, loops=own))
-                if max([0, *again.values()]) >= len(few[symbol]):
+                if any(count > rounds.get(pc, 0) for pc, count in again.items()):
                     words = ", ".join(f"{s.name} = {v}" for s, v in given.items())
                     raise Unproven(own[0].inst.pc, f"it repeats later with {words}")
 
@@ -467,13 +474,14 @@ class _Proof:
         found: dict[Symbol, dict[int, None]] = {}
         for loop in way.loops:
             values = found.setdefault(loop.symbol, {})
-            left = rounds.get(loop.inst.pc, 0) + 1
-            for count in range(min(MOST_ROUNDS, 32 * left)):
+            enough = rounds.get(loop.inst.pc, 0)
+            occur: list[int] = []
+            for count in range(min(MOST_ROUNDS, 32 * (enough + 1))):
                 tried = next(self._at(loop, count, way), None)
                 if tried is not None:
                     values[tried[loop.symbol]] = None
-                    left -= 1
-                if not left:
+                    occur.append(count)
+                if len(occur) > enough or occur == list(range(1, enough + 1)) != []:
                     break
         return {symbol: sorted(values) for symbol, values in found.items()}
 
@@ -487,6 +495,13 @@ class _Proof:
             self._spend()
             self.tried.add(_key(tried))
             self._add(self._again(tried))
+
+
+def _is_around(outer: Loop, inner: Loop) -> bool:
+    op = inner.inst.op
+    while op is not None and op is not outer.inst.op:
+        op = op.parent
+    return op is not None and outer.inst is not inner.inst
 
 
 def _refused(shown: Shown, loops: Sequence[Loop]) -> Unproven | None:
