@@ -56,8 +56,9 @@ def needed_elements(function: Function, scalars: Mapping[str, Any]) -> dict[str,
 
 
 def only_read(functions: Iterable[Function]) -> set[str]:
-    """Return the names of pointer arguments of which all that is made are views, and of them parts,
-    that operations read and nothing else: what they point to stays as it is."""
+    """Return the names of pointer arguments that only the scalar unit reads through, or of which
+    all that is made are views, and of them parts, that operations read and nothing else: what they
+    point to stays as it is."""
     found: dict[Value, str] = {}
     written: set[str] = set()
     for function in functions:
@@ -69,9 +70,15 @@ def only_read(functions: Iterable[Function]) -> set[str]:
                     continue
                 if op.has("view") or op.has("window"):
                     found |= dict.fromkeys(op.results, name)
+                elif role is Role.IN and op.has("reads_memory") and not _changes_memory(op):
+                    continue
                 elif not (isinstance(value.type, ViewType) and role is Role.IN and _only_reads(op)):
                     written.add(name)
     return {*found.values()} - written
+
+
+def _changes_memory(op: Operation) -> bool:
+    return op.has("writes_memory") or op.has("atomic_update")
 
 
 def _only_reads(op: Operation) -> bool:

@@ -3,7 +3,7 @@ condition that count their rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
@@ -15,8 +15,8 @@ from ptosim.machine.unknown import Unknown
 from ptosim.ops.scalar.numbers import word_of
 
 NO_REPEAT = "its rounds do not repeat"
-ADDRESSES = "the addresses of line"
-"""Why a loop is not proven for every number of rounds; lines follow the second."""
+ADDRESSES, DECIDES = "the addresses of line", "what is read in its rounds decides in line"
+"""Why a loop is not proven for every number of rounds; lines follow the others."""
 OF_CORE = (SLOT_BLOCK, SLOT_BLOCK_NUM)
 """What an operation that tells where it runs reads."""
 
@@ -107,7 +107,8 @@ def targets_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
         return ()
     results = [program.slots[v] for v in inst.op.results if v in program.slots]
     named = [s for name, slot in inst.operands if name == "results" for s in _flat([slot])]
-    changed = sources_of(program, inst) if inst.kind is Kind.ACTION else ()
+    is_plain = inst.op.has("window") or inst.op.has("reads_memory") or inst.op.has("writes_memory")
+    changed = sources_of(program, inst) if inst.kind is Kind.ACTION and not is_plain else ()
     return (*results, *named, *(s for s in changed if s not in OF_CORE))
 
 
@@ -115,8 +116,29 @@ def open_slots(program: DecodedProgram, seeds: Iterable[int]) -> frozenset[int]:
     """Return the slots whose content may depend on `seeds` or on what memory holds."""
     found = set(seeds)
     found |= {slot for slot, held in enumerate(program.initial) if held.__class__ is Unknown}
-    flows = [(sources_of(program, i), targets_of(program, i)) for i in program.insts]
-    grows = True
+    return _closed(found, [(sources_of(program, i), targets_of(program, i)) for i in program.insts])
+
+
+def is_inside(op: Operation | None, around: Collection[Operation | None]) -> bool:
+    """True if an operation is in the body of one of some others."""
+    above = op.parent if op is not None else None
+    while above is not None and not any(above is each for each in around):
+        above = above.parent
+    return above is not None
+
+
+def reached_from(program: DecodedProgram, insts: Iterable[Inst]) -> frozenset[int]:
+    """Return the slots of results of instructions, and of what is made of these."""
+    made = {program.slots[v] for inst in insts for v in inst.operation.results}
+    flows = [flow for inst in program.insts for flow in _flows(program, inst)] if made else ()
+    return _closed(made, flows)
+
+
+def _closed(
+    found: set[int], flows: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> frozenset[int]:
+    """The slots to which something of some goes, and these."""
+    grows = bool(flows)
     while grows:
         before = len(found)
         for sources, targets in flows:
@@ -147,6 +169,17 @@ def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:
     asked = {i.pc: s for i, s, _ in found if i.kind is Kind.EXEC and i.semantics is not None}
     reads = any(i.op is not None and i.op.has("reads_memory") for i in program.insts)
     return Flow(found, asked, reads)
+
+
+def _flows(program: DecodedProgram, inst: Inst) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """What of an instruction goes where: each of what is copied to its own place."""
+    match form_of(inst.run):
+        case ("copy", sources, targets) | ("start", _, sources, targets):
+            return [((s,), (t,)) for s, t in zip(sources, targets, strict=True)]
+        case ("next", variable, step, sources, targets):
+            copied = zip(sources, targets, strict=True)
+            return [((variable, step), (variable,)), *(((s,), (t,)) for s, t in copied)]
+    return [(sources_of(program, inst), targets_of(program, inst))]
 
 
 def _of_form(form: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -277,7 +277,9 @@ class Likeness:
     def __init__(self, *, rounds: bool = True) -> None:
         self._has_rounds = rounds
         self._numbers: dict[Any, int] = {}
-        self._known: dict[int, tuple[Any, int]] = {}  # with the form, so that no other one gets its id
+        self._known: dict[
+            int, tuple[Any, int]
+        ] = {}  # with the form, so that no other one gets its id
 
     def of(self, part: Any) -> int:
         """Return the number of a form, or of a value."""
@@ -397,6 +399,12 @@ class Noted:
     certain: dict[int, frozenset[Symbol]] = field(default_factory=dict)
     symbols: dict[Symbol, int] = field(default_factory=dict)
     computed: dict[int, list[Form]] = field(default_factory=dict)
+
+    def release(self) -> None:
+        """Let go of what checks can be asked again with: it refers to itself."""
+        for held in (self.decisions, self.limits, self.computed):
+            held.clear()
+        self.broken = None
 
     @property
     def decided_by(self) -> frozenset[Symbol]:

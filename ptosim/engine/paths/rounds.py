@@ -17,17 +17,35 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.runners import form_of
-from ptosim.engine.paths.flow import ADDRESSES, NO_REPEAT, Flow, counted, sources_of
+from ptosim.engine.paths.flow import (
+    ADDRESSES,
+    DECIDES,
+    NO_REPEAT,
+    Flow,
+    counted,
+    is_inside,
+    reached_from,
+    sources_of,
+)
 from ptosim.engine.paths.forms import Symbol
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
-from ptosim.engine.period.state import NEVER, START, Bounds, bounds_of, opaque_results
+from ptosim.engine.period.state import (
+    NEVER,
+    START,
+    Bounds,
+    bounds_of,
+    on_present_values,
+    opaque_results,
+    window_of,
+)
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.rounds import Moving, Sweep
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, moves, now
+from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, Opaque, moves, now
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.values import GmView, Pointer
 
 _LONGEST = 8
 """Rounds of a period beyond which no longer one is looked for."""
@@ -41,8 +59,7 @@ _GAP = 4
 
 class Assumed(Paths):
     """The numbers of an assignment without their forms: what is not known is still given a number,
-    once for each place. In a period that is tried on affine numbers, what is read at a place that
-    moves is a number of which nobody knows how it moves."""
+    once for each place."""
 
     def begin(
         self, launch: Any, seeds: Mapping[int, Symbol], flows: dict[frozenset[int], Flow]
@@ -73,12 +90,6 @@ class Assumed(Paths):
         act = self._action(inst, sources, targets)
 
         def read(core: Core) -> None:
-            trials = self.loops.trials if self.loops is not None else ()
-            if trials and any(moves(core.slots[slot]) for slot in sources):
-                inst_ = self._engine.insts[inst.pc]
-                if not opaque_results(self._engine, core, inst_, [t.level for t in trials]):
-                    raise NeedsValue(NO_LINE)
-                return
             act(core)
             for value in inst.operation.results:
                 core.slots[self._half + self._engine.program.slots[value]] = None
@@ -129,12 +140,25 @@ class Shown:
 
 
 class ProvenLoops(FollowedLoops):
-    """Watches the loops whose heads are `asked`, each from some round on; leaves out none."""
+    """Watches the loops whose heads are `asked`, each from some round on; leaves out none. Of
+    buffers that are only `read`, by number, it does not matter which bytes a window is of."""
 
     def __init__(
-        self, engine: Engine, domain: Assumed, monitor: Monitor, asked: Mapping[int, int]
+        self,
+        engine: Engine,
+        domain: Assumed,
+        monitor: Monitor,
+        asked: Mapping[int, int],
+        read: frozenset[int] = frozenset(),
     ) -> None:
         super().__init__(engine, domain, monitor)
+        self._read = read
+        self._reads = [
+            i for i in engine.insts if i.kind is Kind.ACTION and i.operation.has("reads_memory")
+        ]
+        for inst in self._reads:
+            engine.insts[inst.pc] = inst.running(self._reading(inst))
+        self._of_data: dict[int, frozenset[int]] = {}
         self.shown = Shown()
         self._asked = {n: asked[pc] for pc, n in self.numbers.items() if pc in asked}
         self._limits: list[dict[int, int]] = []
@@ -212,11 +236,60 @@ class ProvenLoops(FollowedLoops):
                     limits[pc] = min(limits.get(pc, ENDLESS), periods)
             Horizon.levels[:] = known[: len(Horizon.levels)]
 
+    def _reading(self, inst: Inst) -> Callable[[Core], Any]:
+        """What is read at a place that moves is a number of which nobody knows how it moves."""
+        sources = sources_of(self.engine.program, inst)
+
+        def read(core: Core) -> None:
+            held = [core.slots[slot] for slot in sources]
+            if not self.trials or not any(map(moves, held)):
+                inst.run(core)
+                return
+            is_anywhere = any(value.__class__ is Opaque for value in held)
+            if is_anywhere and not all(v.memory in self._read for v in held if _is_place(v)):
+                raise NeedsValue(NO_LINE)
+            if not opaque_results(self.engine, core, inst, [t.level for t in self.trials]):
+                raise NeedsValue(NO_LINE)
+
+        return read
+
+    def pass_by(self, core: Core, inst: Inst) -> int:
+        """A window of what is only read, at a place that data give, may be anywhere."""
+        results = window_of(self.engine, core, inst) if self.trials else None
+        if results is not None:
+            made = on_present_values(core, inst, results)
+            if all(isinstance(view, GmView) and view.memory in self._read for view in made):
+                for slot, view in zip(results, made, strict=True):
+                    core.slots[slot] = view
+                return inst.pc + 1
+        if self.trials and inst.kind is Kind.BRANCH:
+            trial = self.trials[-1]
+            line, _ = self._place(inst)
+            self._why[trial.core, trial.number] = f"{DECIDES} {line}"
+        return super().pass_by(core, inst)
+
     def _begin(self, core: Core, number: int, states: Any, rounds: int) -> None:
         bounds = self._bounds(core, number)
         super()._begin(core, number, states, rounds)
+        trial = self.trials[-1]
+        for each in self.engine.machine.cores:
+            held = trial.values.get(each.index)
+            for slot in self._read_in(number) if held is not None else ():
+                held[slot] = each.slots[slot] = Opaque(now(each.slots[slot]), trial.level)
         self._limits.append({})
         self._at.append(bounds.round - 1 if bounds is not None else 0)
+
+    def _read_in(self, number: int) -> frozenset[int]:
+        """Slots with what the rounds of a loop read, or make of it: any number in any round."""
+        if number not in self._of_data:
+            body = self._heads[number].op
+            reads = [inst for inst in self._reads if is_inside(inst.op, (body,))]
+            self._of_data[number] = reached_from(self.engine.program, reads)
+        return self._of_data[number]
+
+    def _agrees(self, start: Any, end: Any, level: int) -> bool:
+        """What may be anything at the start of a round may be anything at its end."""
+        return start.__class__ is Opaque or super()._agrees(start, end, level)
 
     def _settle(self, periods: int) -> Trial:
         self._limits.pop()
@@ -266,8 +339,10 @@ class ProvenLoops(FollowedLoops):
         self._counted(core)[number] = START
 
     def _line(self, window: Moving) -> int:
-        inst = window.noted.entry[2].inst
-        return self.engine.resolved.module.source.line_column(inst.operation.start)[0]
+        return self._place(window.noted.entry[2].inst)[0]
+
+    def _place(self, inst: Inst) -> tuple[int, int]:
+        return self.engine.resolved.module.source.line_column(inst.operation.start)
 
     def _meeting(self, windows: Sequence[Moving]) -> tuple[Moving, Moving] | None:
         """The first windows of global memory that may meet in different periods, of which nothing
@@ -282,6 +357,10 @@ class ProvenLoops(FollowedLoops):
             if found is None and not _is_apart_for_ever(write, other):
                 found = write, other
         return found
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, (GmView, Pointer))
 
 
 def _are_ordered(write: Moving, other: Moving) -> bool:

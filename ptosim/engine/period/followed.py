@@ -354,7 +354,7 @@ class FollowedLoops:
         _, before, last = trial.states
         cores = [c for c in self.engine.machine.cores if c.index in trial.values]
         if end is None or not self._is_even(before, last, end) or not all(
-            agrees(value, slot, trial.level)
+            self._agrees(value, slot, trial.level)
             for core in cores
             for value, slot in zip(trial.values[core.index], core.slots, strict=True)
         ):  # fmt: skip
@@ -363,6 +363,9 @@ class FollowedLoops:
         behind = lag_of(end.numbers, gains, end.owners)
         moving = self._moving_twice(before, last, end)
         return None if behind is None or moving is None else (gains, behind, moving)
+
+    def _agrees(self, start: Any, end: Any, level: int) -> bool:
+        return agrees(start, end, level)
 
     def _finish(self, trial: Trial) -> None:
         """The period is over: leave out those that are proven to repeat it."""

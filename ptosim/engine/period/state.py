@@ -294,16 +294,10 @@ def opaque_results(
     only begin elsewhere may be such, too."""
     results = numbers_of(engine.program, inst)
     if results is None and windows:
-        results = _window_of(engine, core, inst)
+        results = window_of(engine, core, inst)
     if not levels or results is None:
         return False
-    kept = list(core.slots)
-    core.slots[:] = map(now, kept)
-    try:
-        inst.run(core.slots if inst.kind is Kind.SCALAR else core)
-        made = [core.slots[slot] for slot in results]
-    finally:
-        core.slots[:] = kept
+    made = on_present_values(core, inst, results)
     for slot, value in zip(results, made, strict=True):
         for level in levels:
             value = Opaque(value, level)
@@ -311,7 +305,18 @@ def opaque_results(
     return True
 
 
-def _window_of(engine: Any, core: Core, inst: Inst) -> tuple[int, ...] | None:
+def on_present_values(core: Core, inst: Inst, results: Sequence[int]) -> list[Any]:
+    """Return what an instruction leaves in the slots `results` on what its operands are now."""
+    kept = list(core.slots)
+    core.slots[:] = map(now, kept)
+    try:
+        inst.run(core.slots if inst.kind is Kind.SCALAR else core)
+        return [core.slots[slot] for slot in results]
+    finally:
+        core.slots[:] = kept
+
+
+def window_of(engine: Any, core: Core, inst: Inst) -> tuple[int, ...] | None:
     """The slot of a window of a known size; None for anything else."""
     op, slots = inst.op, engine.program.slots
     if op is None or not op.has("window"):

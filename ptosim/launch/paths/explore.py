@@ -30,6 +30,7 @@ from ptosim.language import toolchains
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import MOST_BLOCKS, promises_of
 from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
+from ptosim.launch.extents import only_read
 from ptosim.launch.launch import Kept, Launch
 from ptosim.launch.paths.solve import (
     Space,
@@ -95,6 +96,9 @@ class Explored:
     def release(self) -> None:
         """Let go of what its runs can be asked again with: it refers to itself."""
         self.again = self.shown = None
+        self.limits.clear()
+        for run in self.runs:
+            run.noted.release()
         for kept in self.kept:
             for core in kept.cores:
                 core.release()
@@ -238,7 +242,9 @@ class Search:
         monitor = launch.sanitizers()
         if monitor is None:
             return Shown()
-        loops = ProvenLoops(launch.engine, domain, monitor, heads)
+        names = only_read(launch.prepared.launched)
+        read = frozenset(b.number for b in launch.machine.buffers if b.name in names)
+        loops = ProvenLoops(launch.engine, domain, monitor, heads, read)
         outcome = followed(launch, domain, self.budget, loops)
         loops.shown.executed = launch.engine.executed
         loops.shown.has_findings = bool(outcome.findings)

@@ -332,11 +332,10 @@ def _is_later(limit: Limit) -> bool:
             continue
         seen.add(id(part))
         todo += part.parts()
-        if isinstance(part, Round):
-            rounds += part.number
-        elif isinstance(part, Computed):
-            if not all(isinstance(atom, Symbol) for atom in linear_of(part).terms):
-                return False
+        atoms = linear_of(part).terms if isinstance(part, Computed) else ()
+        if not all(isinstance(atom, Symbol) for atom in atoms):
+            return False
+        rounds += part.number if isinstance(part, Round) else 0
     return rounds > 1
 
 

@@ -122,14 +122,21 @@ def meeting(
     """Yield assignments near `base` that meet a bound, those that keep the path first."""
     forms = list(limit.operands.values())
     kept = [d for d in earlier if d.form.symbols & limit.symbols]
-    rest: list[tuple[int, Assignment]] = []
+    later: list[tuple[int, Assignment]] = []
     for tried in sorted(_tries(forms, base, space), key=lambda t: _size(t, base)):
+        wrong = _wrong(kept, tried)
+        if wrong:
+            later.append((wrong, tried))
+        elif limit.is_met(tried):
+            yield tried
+    for _, tried in sorted(later, key=lambda pair: pair[0]):
         if limit.is_met(tried):
-            wrong = sum(not d.holds(Env(tried)) for d in kept)
-            if not wrong:
-                yield tried
-            rest.append((wrong, tried))
-    yield from (tried for wrong, tried in sorted(rest, key=lambda pair: pair[0]) if wrong)
+            yield tried
+
+
+def _wrong(kept: Iterable[Decision], tried: Assignment) -> int:
+    env = Env(tried)
+    return sum([not d.holds(env) for d in kept])
 
 
 def _found(
@@ -145,15 +152,11 @@ def _found(
     kept = [d for d in earlier if d.form.symbols & symbols]
     bounds = first_ones(limit for limit in limits if limit.symbols & symbols)
 
-    def wrong(tried: Assignment) -> int:
-        env = Env(tried)
-        return sum(not d.holds(env) for d in kept)
-
     best, least, asked = None, None, 0
     for tried in chain(_roots(wanted, base, space), _tries(forms, base, space)):
         if not turns(tried):
             continue
-        count = wrong(tried)
+        count = _wrong(kept, tried)
         if count == 0 and asked < _ASKED:
             asked += 1
             count = sum(limit.is_met(tried) is False for limit in bounds)
@@ -165,8 +168,8 @@ def _found(
             break
     if best is None:
         return None
-    most = wrong(best)
-    is_good = lambda t: turns(t) and wrong(t) <= most and space.fits(t) is not None  # noqa: E731
+    most = _wrong(kept, best)
+    is_good = lambda t: turns(t) and _wrong(kept, t) <= most and space.fits(t) is not None  # noqa: E731
     made = _smaller(best, base, is_good)
     is_worse = any(limit.is_met(made) is False and limit.is_met(best) for limit in bounds)
     return best if is_worse else made

@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.paths.flow import ADDRESSES, NO_REPEAT
+from ptosim.engine.paths.flow import ADDRESSES, DECIDES, NO_REPEAT, is_inside
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -36,7 +36,7 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.requirements import Requirement
-from ptosim.launch.paths.solve import facts_of_symbols, first_ones, is_forced
+from ptosim.launch.paths.solve import facts_of_symbols, first_ones, is_forced, meeting
 from ptosim.machine.values import GmView, Pointer
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ MOST_ROUNDS = 600
 MOST_RUNS, MOST_INSTRUCTIONS = 40, 30_000
 """Followings with few rounds, and instructions of all followings."""
 _TOO_LONG = f"more than {MOST_INSTRUCTIONS:,} instructions would show it"
+_REPAIRS, _TRIED = 3, 12
+"""How often values are looked for that a check asks for which fails in later rounds, and how many
+are."""
 _WAYS = 6
 """Ways through an entry whose loops are looked at."""
 _FEW = 20
@@ -153,6 +156,7 @@ class _Proof:
         self.bodies = [inst.op for inst in heads.values() if inst.op is not None]
         self.known = {d.inst.pc for run in explored.runs for d in run.noted.decisions}
         self.left, self.instructions = MOST_RUNS, MOST_INSTRUCTIONS
+        self.repairs = _REPAIRS
         self.trips: dict[Any, Callable[[int], int]] = {}
         self.tried = {_key({**run.assignment, **run.noted.symbols}) for run in explored.runs}
 
@@ -182,10 +186,7 @@ class _Proof:
         )
 
     def _is_inside(self, inst: Inst) -> bool:
-        op = inst.op.parent if inst.op is not None else None
-        while op is not None and not any(op is body for body in self.bodies):
-            op = op.parent
-        return op is not None
+        return is_inside(inst.op, self.bodies)
 
     # -- one way -----------------------------------------------------------------------------------
 
@@ -227,7 +228,8 @@ class _Proof:
         what was decided outside of loops stays: the number of rounds is taken to grow with the
         number that it depends on, and each is looked at."""
         symbol, base = loop.symbol, way.base
-        key = loop.inst.pc, symbol, frozenset((s, base.get(s)) for s in loop.test.form.symbols - {symbol})
+        others = loop.test.form.symbols - {symbol}
+        key = loop.inst.pc, symbol, frozenset((s, base.get(s)) for s in others)
         at = self.trips.setdefault(key, cache(lambda v: loop.trips({**base, symbol: v})))
         low, high = max(symbol.low, -1), min(symbol.high, _LARGE)
         first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
@@ -327,7 +329,8 @@ class _Proof:
         inside of these was followed in each of their rounds, from the first one on."""
         for symbol in few if len(few) > 1 else ():
             own = [loop for loop in way.loops if loop.symbol == symbol]
-            around = {each.symbol for loop in own for each in way.loops if _is_around(each, loop)}
+            pairs = [(loop, each) for loop in own for each in way.loops]
+            around = {e.symbol for loop, e in pairs if is_inside(loop.inst.op, (e.inst.op,))}
             others = [s for s in few if s != symbol and s not in around]
             for chosen in product(*(few[s] for s in others)) if others else ():
                 given = dict(zip(others, chosen, strict=True))
@@ -359,7 +362,10 @@ class _Proof:
             if refused is not None and rounds > ROUNDS and not shown.has_findings:
                 raise refused
             long = self._followed_too(way, assignment, shown)
-            if refused is not None and (rounds > ROUNDS or refused.why.startswith(ADDRESSES)):
+            if long.outcome is None:
+                return self._shown(self._repaired(way, long), rounds, after)
+            is_sure = rounds > ROUNDS or (refused and refused.why.startswith((ADDRESSES, DECIDES)))
+            if refused is not None and is_sure:
                 raise refused
             if refused is not None:
                 return None, {}
@@ -391,11 +397,24 @@ class _Proof:
         every = chain(*(chain(*each) for each in shown.rounds.values()))
         long = self._again(assignment, {pc for each in every for pc in each.limits})
         if long.outcome is None:
-            raise self._unproven("with many rounds a check fails")
+            return long
         self._add(long)
         if self._way(long) != self._way(way.run):
             raise self._unproven("other paths are taken in later rounds")
         return long
+
+    def _repaired(self, way: _Way, long: PathRun) -> _Way:
+        """The same way with values that meet a check which fails in later rounds: rather of what
+        the caller gives than of data, of which each round has others."""
+        limit, base = long.noted.broken, {**long.assignment, **long.noted.symbols}
+        if limit is not None and self.repairs:
+            self.repairs -= 1
+            tried = meeting(limit, long.noted.decisions, base, self.explored.space)
+            few = list(islice(tried, _TRIED))
+            kept = [t for t in few if all(base.get(s) == v for s, v in t.items() if s.kind == DATA)]
+            if few:
+                return way._replace(base=(kept or few)[0])
+        raise self._unproven("with many rounds a check fails")
 
     def _like_longer_ones(
         self, way: _Way, loops: Sequence[Loop], long: PathRun, shown: Shown
@@ -495,13 +514,6 @@ class _Proof:
             self._spend()
             self.tried.add(_key(tried))
             self._add(self._again(tried))
-
-
-def _is_around(outer: Loop, inner: Loop) -> bool:
-    op = inner.inst.op
-    while op is not None and op is not outer.inst.op:
-        op = op.parent
-    return op is not None and outer.inst is not inner.inst
 
 
 def _refused(shown: Shown, loops: Sequence[Loop]) -> Unproven | None:

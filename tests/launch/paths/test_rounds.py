@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from tests.launch.paths.kernels import LOAD, ORDERED, PART, STORE, VIEW, WORD, kernel
+from tests.launch.paths.kernels import LOAD, ORDERED, PART, STORE, TILE, VIEW, WORD, kernel
 
 FREE = "pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
 TAKEN = "pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
@@ -130,6 +130,30 @@ def test_rounds_that_use_other_bytes_are_apart_for_ever():
     assert "the addresses of lines" in meeting["loops"][0]["why"]
     ahead = coverage(rounds("%o = arith.muli %i, %c2 : index"))
     assert (ahead["trips"], ahead["loops"][0]["why"]) == ("0..3", "its rounds do not repeat")
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_a_row_that_memory_gives_the_number_of_may_be_any_row_of_what_is_only_read(name):
+    """Which row of x each round loads, a table says: nobody writes x, so the rounds repeat. Rows of
+    y that a table gives may be the same ones, or not: of their order nothing is claimed."""
+    rows, row = f"{VIEW.replace('16x64', '?x64')}", PART.replace("16x64", "1x64")
+    tile = TILE.replace("rows=16", "rows=1").replace("v_row=16", "v_row=1")
+    table = (
+        "%v = pto.load_scalar %d[%i] : !pto.ptr<i32> -> i32\n%w = arith.index_cast %v : i32 to index\n"
+        f"%r = pto.partition_view %all, offsets = [%w, %c0], sizes = [%c1, %c64] : {rows} -> {row}\n"
+        f"%s = pto.partition_view %all, offsets = [%i, %c0], sizes = [%c1, %c64] : {rows} -> {row}\n"
+    )
+    moved = ORDERED.replace(LOAD, f"pto.tload ins(%r : {row}) outs(%u : {tile})")
+    if name == "y":
+        moved = ORDERED.replace(STORE, f"pto.tstore ins(%u : {tile}) outs(%r : {row})").replace(
+            LOAD, f"pto.tload ins(%s : {row}) outs(%u : {tile})"
+        )
+    body = (
+        f"%all = pto.make_tensor_view %{name}, shape = [%m, %c64], strides = [%c64, %c1] : {rows}\n"
+        f"%u = pto.alloc_tile addr = %a0 : {tile}\n{handed_over(table + moved)}"
+    )
+    made = coverage(body, "%n: index, %m: index")
+    assert (made["open"], made["trips"]) == ([], "proven" if name == "x" else "0..3")
 
 
 def test_a_loop_that_a_requirement_keeps_short_is_followed_whole():
