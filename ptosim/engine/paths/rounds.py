@@ -274,7 +274,9 @@ class ProvenLoops(FollowedLoops):
         trial = self.trials[-1]
         for each in self.engine.machine.cores:
             held = trial.values.get(each.index)
-            for slot in self._read_in(number) if held is not None else ():
+            if held is None:
+                continue
+            for slot in self._read_in(number):
                 held[slot] = each.slots[slot] = Opaque(now(each.slots[slot]), trial.level)
         self._limits.append({})
         self._at.append(bounds.round - 1 if bounds is not None else 0)
