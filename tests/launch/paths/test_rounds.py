@@ -169,7 +169,7 @@ UNPROVEN = {
     "data decide in the rounds": (
         loop(f"%v = pto.load_scalar %d[%i] : !pto.ptr<i32> -> i32\n%z = arith.constant 0 : i32\n"
              f"%c = arith.cmpi eq, %v, %z : i32\nscf.if %c {{\n{ORDERED}\n}}\n{FENCE}"),
-        "its rounds do not repeat"),
+        "what is read in its rounds decides in line 23"),
     "a loop that is not counted": (
         f"%e = scf.while (%i = %c0) : (index) -> index {{\n%c = arith.cmpi ne, %i, %n : index\n"
         f"scf.condition(%c) %i : index\n}} do {{\n^bb0(%j: index):\n{ORDERED}\n{FENCE}\n"
