@@ -15,11 +15,12 @@ from ptosim.ops.lower.operands import (
     TileUse,
     expansion,
     extents,
+    pitch_of_column,
     row_major,
     tile,
     valid,
 )
-from ptosim.ops.lower.writer import MASK, Writer, bits, vreg
+from ptosim.ops.lower.writer import MASK, Open, Writer, bits, vreg
 
 _LETTERS = {
     "RINT": "R", "CAST_RINT": "R", "ROUND": "A", "FLOOR": "F", "CEIL": "C", "TRUNC": "Z",
@@ -59,6 +60,36 @@ def tcvt(op: Operation, out: Writer) -> None:
         _four_bits(out, source, target, request)
     else:
         _each(out, source, target, request)
+
+
+@expansion("pto.tdequant")
+def tdequant(op: Operation, out: Writer) -> None:
+    """dst[r, c] = (src[r, c] - offset[r]) * scale[r] in f32, each step rounded."""
+    source, target = tile(op, "src", out), tile(op, "dst", out)
+    parameters = [tile(op, name, out) for name in ("offset", "scale")]
+    row_major(source, target)
+    (rows, cols), lanes = extents(source, out), 2048 // 32
+    if isinstance(cols, Open) or (cols > lanes and cols % lanes):
+        raise NotExpandable("the last part of a row is stored whole by the library")
+    name = conversion_name(source.type.dtype)
+    wide = f"{'u' if name[0] == 'u' else 's'}i32"
+    code = f"ui{bits(name)}" if name[0] == "u" else f"si{bits(name)}"
+    here, there = source.pointer(out), target.pointer(out)
+    columns = [use.pointer(out) for use in parameters]
+    with out.rows(rows) as row:
+        given = [
+            out.load(pointer, "f32", out.place((row, pitch_of_column(use))), "BRC_B32")
+            for pointer, use in zip(columns, parameters, strict=True)
+        ]
+        for column, count in out.columns(cols, lanes):
+            at = out.place((row, source.type.cols), (column, 1))
+            loaded = out.load(here, source.elem, at, _LOADS[bits(name)])
+            whole = out.convert(out.cast(loaded, source.elem, code), code, wide, _part(code, wide))
+            made = out.convert(out.cast(whole, wide, "si32"), "si32", "f32")
+            for word, value in zip(("vsub", "vmul"), given, strict=True):
+                made = out.binary(word, made, value, out.every(), "f32")
+            at = out.place((row, target.type.cols), (column, 1))
+            out.store(made, "f32", there, "f32", at, out.first(count), "NORM_B32")
 
 
 def _request(op: Operation, source: TileUse, target: TileUse) -> Request:

@@ -38,6 +38,7 @@ PAIRS: Table = {
     "pto.tadd": ("vadd", "i8 i16 i32 f16 bf16 f32"), "pto.tsub": ("vsub", "i8 i16 i32 f16 f32"),
     "pto.tmul": ("vmul", _WIDE), "pto.tdiv": ("vdiv", _WIDE),
     "pto.tmax": ("vmax", _ORDERED), "pto.tmin": ("vmin", _ORDERED),
+    "pto.tshl": ("vshl", _INTEGERS), "pto.tshr": ("vshr", _INTEGERS),
     "pto.tand": ("vand", _INTEGERS), "pto.tor": ("vor", _INTEGERS), "pto.txor": ("vxor", _INTEGERS),
 }  # fmt: skip
 SCALARS: Table = {
@@ -278,6 +279,14 @@ def _with_sign(w: Writer, rest: str, b: str, mask: str, elem: str) -> str:
         other = _against_zero(w, both, "lt", mask, elem)
         differs = _against_zero(w, rest, "ne", other, elem)
     return w.select(w.binary("vadd", rest, b, mask, elem), rest, differs, elem)
+
+
+@expansion("pto.tpow", "pto.tpows", "pto.trandom")
+def without_instructions(op: Operation, out: Writer) -> None:
+    """What no short sequence of instructions gives the same bytes of."""
+    raise NotExpandable(
+        "a tile has it rounded once, or from wide products: registers round between"
+    )
 
 
 @expansion(*MULTIPLIED)

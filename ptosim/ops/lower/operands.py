@@ -64,7 +64,11 @@ def _extent(op: Operation, name: str, typed: int | None) -> int | None:
 
 def tile(op: Operation, name: str, out: Writer) -> TileUse:
     """Return a tile operand. Raises NotExpandable for what vector loads cannot address simply."""
-    operand = op.bound.get(name)
+    return tile_of(op.bound.get(name), name, out)
+
+
+def tile_of(operand: object, name: str, out: Writer) -> TileUse:
+    """As `tile`, of an operand of a list."""
     if not isinstance(operand, Operand) or operand.value is None:
         raise NotExpandable(f"operand {name} is not a named tile")
     type_ = operand.type
@@ -81,6 +85,11 @@ def row_major(*tiles: TileUse) -> None:
     for use in tiles:
         if use.type.blayout != "row_major":
             raise NotExpandable(f"{use.name} is column-major")
+
+
+def pitch_of_column(use: TileUse) -> int:
+    """Return how many elements there are from the value of a row to the next."""
+    return 1 if use.type.blayout == "col_major" else use.type.cols
 
 
 def extents(use: TileUse, out: Writer) -> tuple[Extent, Extent]:

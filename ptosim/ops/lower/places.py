@@ -1,10 +1,13 @@
 """Operations that take each element from a place of its own, or bring it to one: gathers and
-scatters by index and by pattern, transposes, triangles, and the indices themselves.
+scatters by index and by pattern, transposes, triangles, the indices themselves, sorts and
+histograms.
 
 A register gathers elements of 32 bits by 32-bit indices and of 16 bits by 16-bit ones, which count
 elements and have no sign."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import NamedTuple
@@ -17,11 +20,13 @@ from ptosim.ops.lower.operands import (
     extents,
     row_major,
     tile,
+    tile_of,
     valid,
     word,
 )
 from ptosim.ops.lower.writer import Writer, bits, mask_of, vreg
 from ptosim.ops.tile.gather import KEPT
+from ptosim.ops.tile.histogram import counted_byte
 
 _INDEX = {32: "i32", 16: "i16"}
 """Elements of the indices, by the width of what they gather."""
@@ -277,3 +282,187 @@ def counted(op: Operation, out: Writer) -> None:
         first = out.number(column, elem)
         made = out.scalar("vadds", lanes, first, elem, mask, elem)
         keep(out, made, kept, column, mask, elem)
+
+
+# -- sorts: instructions on memory, without a region -----------------------------------------------
+#
+# A record has 8 bytes: a score, and an index in the last four. What is sorted first where a score
+# is NaN no document says, of tiles nor of instructions.
+
+_BLOCK = 32
+_MOST_REPEATS = 255
+
+
+@expansion("pto.tsort32")
+def sorted_blocks(op: Operation, out: Writer) -> None:
+    """Each 32 elements of src as records, sorted downwards."""
+    source, indices, target = (tile(op, name, out) for name in ("src", "idx", "dst"))
+    row_major(source, indices, target)
+    rows, cols = valid(source)
+    places, _ = valid(indices)
+    if cols % _BLOCK:
+        raise NotExpandable("a partial block is filled up, and no memory is there for it")
+    if places not in (1, rows):
+        raise NotExpandable("the indices have another number of rows")
+    pitches = source.type.cols, 0 if places == 1 else indices.type.cols, target.type.cols
+    with out.outside():
+        pointers = [source.pointer(out), indices.pointer(out), target.pointer(out)]
+        with out.rows(rows) as row:
+            for first in range(0, cols, _BLOCK * _MOST_REPEATS):
+                count = min(cols - first, _BLOCK * _MOST_REPEATS)
+                step = 64 // bits(target.elem)  # elements of a record
+                starts = (first, first, first * step)
+                here, index, there = (
+                    _from(out, pointer, use.elem, out.place((row, pitch), (out.index(at), 1)))
+                    for pointer, use, pitch, at in zip(
+                        pointers, (source, indices, target), pitches, starts, strict=True
+                    )
+                )
+                types = [f"!pto.ptr<{use.elem}, ub>" for use in (target, source, indices)]
+                repeat = out.index(count // _BLOCK)
+                out.op("vbitsort", [there, here, index, repeat], [*types, "index"])
+
+
+def _from(out: Writer, pointer: str, elem: str, at: str) -> str:
+    type_ = f"!pto.ptr<{elem}, ub>"
+    name = out.name()
+    out.body.op("pto.addptr", [pointer, at], [type_], results=[name], arrow=[type_])
+    return name
+
+
+@expansion("pto.tmrgsort")
+def merged(op: Operation, out: Writer) -> None:
+    """Sorted lists of records as one: each four runs of a tile, or up to four tiles."""
+    target = tile(op, "dst", out)
+    row_major(target)
+    if target.elem != "f32":
+        raise NotExpandable("an instruction merges records by scores of f32")
+    if op.variant is not None and op.variant.name == "runs":
+        _runs_merged(op, out, target)
+    else:
+        _lists_merged(op, out, target)
+
+
+def _runs_merged(op: Operation, out: Writer, target: TileUse) -> None:
+    source, written = tile(op, "src", out), op.bound["blockLen"]
+    length = written.const if isinstance(written, Operand) else None
+    _, cols = valid(source)
+    if not isinstance(length, int) or source.name == target.name:
+        raise NotExpandable("it is written out between two tiles, of runs of a known length")
+    with out.outside():
+        here, there = source.pointer(out), target.pointer(out)
+        for group in range(0, cols, 4 * length):
+            ends = [min(group + k * length, cols) for k in range(5)]
+            sizes = [(b - a) // 2 for a, b in pairwise(ends)]
+            starts = [_from(out, here, "f32", out.index(at)) for at in ends[:4]]
+            _merge(out, _from(out, there, "f32", out.index(group)), starts, sizes)
+
+
+def _lists_merged(op: Operation, out: Writer, target: TileUse) -> None:
+    """Into scratch, from where the destination takes what it has room for."""
+    names = [f"srcs[{number}]" for number in range(len(op.bound["srcs"]))]
+    if op.bound.get("excuted") is not None:
+        raise NotExpandable("what it took of each list is not handed on")
+    sources = [tile_of(operand, names[n], out) for n, operand in enumerate(op.bound["srcs"])]
+    sizes = [valid(use)[1] // 2 for use in sources]
+    (_, cols), total = valid(target), sum(sizes)
+    has_room = op.bound.get("tmp") is not None
+    if not has_room and 2 * total != cols:
+        raise NotExpandable("the merged list has no room but the destination, of another size")
+    into = tile(op, "tmp", out) if has_room else target
+    if any(use.name == into.name for use in sources):
+        raise NotExpandable("a list is merged in its own place")
+    stops = bool(op.attributes.get("exhausted"))
+    with out.outside():
+        starts = [use.pointer(out) for use in sources]
+        _merge(out, into.pointer(out), [*starts, *starts[:1] * (4 - len(starts))], sizes, stops)
+    if has_room:
+        here, there = into.pointer(out), target.pointer(out)
+        for column, count in out.columns(cols, 64):
+            keep(out, out.load(here, "f32", column), there, column, out.first(count), "f32")
+
+
+def _merge(
+    out: Writer, there: str, starts: list[str], sizes: list[int], stops: bool = False
+) -> None:
+    """One merge of up to four lists; a word has their lengths, another one which there are."""
+    if max(sizes) >= 1 << 16:
+        raise NotExpandable("a list has more records than an instruction counts")
+    lengths = sum(size << 16 * number for number, size in enumerate(sizes))
+    present = sum(1 << number for number, size in enumerate(sizes) if size)
+    words = [out.constant(w, "i64") for w in (lengths, 1 | present << 8 | stops << 12)]
+    pointer = "!pto.ptr<f32, ub>"
+    out.op("vmrgsort4", [there, *starts, *words], [*[pointer] * 5, "i64", "i64"])
+
+
+# -- histograms ------------------------------------------------------------------------------------
+
+_KEYS = 256
+"""Keys that are looked at together: a register of each byte of theirs."""
+
+
+@expansion("pto.thistogram")
+def counted_bytes(op: Operation, out: Writer) -> None:
+    """dst[r, b] = how many keys of row r have a byte not above b, of those whose higher bytes are
+    what idx says: of 16-bit keys for each row, of 32-bit keys for each column."""
+    source, filters, target = (tile(op, name, out) for name in ("src", "idx", "dst"))
+    row_major(source, target)
+    rows, cols = valid(source)
+    if 0 in (rows, cols) or cols >= 1 << 16:
+        raise NotExpandable("a row has no keys, or more than 16 bits count")
+    size = bits(source.elem) // 8
+    place = counted_byte(op, size)
+    keys = _Keys(out, source, filters, size)
+    there, zero = target.pointer(out), out.everywhere(0, "ui16")
+    types = [vreg("ui16"), vreg("ui8"), mask_of("ui8"), "i32"]
+    with out.rows(rows) as row:
+        totals = [zero, zero]
+        for first in range(0, cols, _KEYS):
+            parts = keys.parts(row, first)
+            mask = out.first(min(_KEYS, cols - first), 8)
+            for byte in range(size - 1, place, -1):
+                mask = keys.having(parts[byte], row, first, size - 1 - byte, mask)
+            for side in (0, 1):
+                items = [totals[side], parts[place], mask, out.constant(side, "i32")]
+                totals[side] = out.op("chistv2", items, types, vreg("ui16"))
+        for side, total in enumerate(totals):
+            for number, words in enumerate(out.spread("vintlv", total, zero, "ui16")):
+                at = out.place((row, target.type.cols), (out.index(128 * side + 64 * number), 1))
+                made = out.cast(words, "ui16", target.elem)
+                keep(out, made, there, at, out.every(32), target.elem)
+
+
+class _Keys:
+    """The keys of a histogram: their bytes, and what the higher ones must be."""
+
+    def __init__(self, out: Writer, source: TileUse, filters: TileUse, size: int) -> None:
+        self.out, self.source, self.filters, self.size = out, source, filters, size
+        self.here = source.pointer(out, "ui8")
+        self.wanted = filters.pointer(out)
+
+    def parts(self, row: str, first: int) -> list[str]:
+        """Return a register of each byte of _KEYS keys, the lowest one first."""
+        pitch = self.source.type.cols * self.size
+        at = (row, pitch), (self.out.index(first * self.size), 1)
+        v, words = vreg("ui8"), '"DINTLV_B8"'
+        pairs = []
+        for number in range(self.size // 2):
+            place = self.out.place(*at, (self.out.index(512 * number), 1))
+            items = [self.out.at(self.here, place), words]
+            pairs.append(self.out.pair("vldsx2", items, ["!pto.ptr<ui8, ub>"], [v, v]))
+        if self.size == 2:
+            return list(pairs[0])
+        (even, odd), (more_even, more_odd) = pairs
+        zero, two = self.out.spread("vdintlv", even, more_even, "ui8")
+        one, three = self.out.spread("vdintlv", odd, more_odd, "ui8")
+        return [zero, one, two, three]
+
+    def having(self, part: str, row: str, first: int, number: int, mask: str) -> str:
+        """Return the keys of a mask whose byte, the `number`-th from above, is the wanted one."""
+        out, v, m = self.out, vreg("ui8"), mask_of("ui8")
+        if self.size == 2:
+            wanted = out.load(self.wanted, "ui8", out.place((row, 1)), "BRC_B8")
+        else:
+            at = out.index(number * self.filters.type.cols + first)
+            wanted = out.load(self.wanted, "ui8", at)
+        return out.op("vcmp", [part, wanted, mask, '"eq"'], [v, v, m], m)

@@ -15,6 +15,7 @@ from ptosim.ops.lower.operands import (
     TileUse,
     expansion,
     extents,
+    pitch_of_column,
     row_major,
     tile,
 )
@@ -152,7 +153,7 @@ def _reduced(out: Writer, source: TileUse, target: TileUse, start: int | str, st
         return total
 
     with out.rows(rows) as row:
-        _store_one(out, of_row(row), result, out.place((row, _pitch(target))), elem)
+        _store_one(out, of_row(row), result, out.place((row, pitch_of_column(target))), elem)
 
 
 class _Ranked:
@@ -222,10 +223,10 @@ def row_places(op: Operation, out: Writer) -> None:
             return ranked.chosen([found, at], best, ranked.taken(found, best[0], every))
 
         best = _over_columns(out, ranked.cols, ranked.starts, step)
-        at = out.place((row, _pitch(ranked.target)))
+        at = out.place((row, pitch_of_column(ranked.target)))
         _store_one(out, best[1], there, at, number)
         if ranked.value is not None:
-            at = out.place((row, _pitch(ranked.value)))
+            at = out.place((row, pitch_of_column(ranked.value)))
             kept = ranked.value
             _store_one(out, ranked.narrow(best[0]), kept.pointer(out), at, kept.elem)
 
@@ -243,11 +244,6 @@ def _over_columns(
     for first in range(0, cols, 64):
         best = step(out.index(first), min(64, cols - first), best)
     return best
-
-
-def _pitch(use: TileUse) -> int:
-    """Elements from the value of a row to the next."""
-    return 1 if use.type.blayout == "col_major" else use.type.cols
 
 
 def _store_one(out: Writer, value: str, pointer: str, at: str, elem: str) -> None:
@@ -421,7 +417,7 @@ def _broadcast(
     from_matrix = matrix.pointer(out) if matrix is not None else ""
     from_vector, to = vector.pointer(out), target.pointer(out)
     with out.rows(rows) as row:
-        one = out.place((row, _pitch(vector)))
+        one = out.place((row, pitch_of_column(vector)))
         value = out.load(from_vector, elem, one, f"BRC_B{width}") if by_rows else ""
         for column, count in out.columns(cols, 2048 // width):
             mask = out.first(count, width)

@@ -50,13 +50,14 @@ Extent = int | Open
 
 
 class Writer:
-    """Builds one region. `counts` holds how often each instruction is executed, `after` what
-    follows the region, `shapes` the types of tiles with valid shapes that operations fix."""
+    """Builds one region. `counts` holds how often each instruction is executed, `before` and
+    `after` what is around the region, `shapes` the types of tiles with valid shapes that operations
+    fix."""
 
     def __init__(self, prefix: str, shapes: Mapping[Value, TileType] | None = None) -> None:
         self.prefix = prefix
         self.shapes = shapes or {}
-        self.body, self.head, self.after = Builder(), Builder(), Builder()
+        self.body, self.head, self.before, self.after = (Builder() for _ in range(4))
         self.counts: Counter[str] = Counter()
         self._known: dict[tuple[object, ...], str] = {}
         self.is_open = False  # the run decides how often something is executed
@@ -64,13 +65,23 @@ class Writer:
         self._number = 0
 
     def region(self) -> list[Operation]:
-        """Return the region, and what follows it; nothing if there is nothing in it."""
+        """Return the region with what is around it; nothing if there is nothing in it."""
         b = Builder()
+        b.ops += self.before.ops
         if self.body.ops:
             with b.scope():
                 b.ops += [*self.head.ops, *self.body.ops]
             b.ops += self.after.ops
         return b.ops
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """What is written in it comes before the region: instructions that have none."""
+        within = self.body, self.head, self._known
+        self.body = self.head = self.before
+        self._known = {}
+        yield
+        self.body, self.head, self._known = within
 
     def name(self) -> str:
         """Return a fresh value name."""

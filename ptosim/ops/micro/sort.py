@@ -91,7 +91,8 @@ def _merge_all(
         reached.writes.append(_at(target, at, len(merged)))
         for where, length, count in zip(sources, lengths, taken, strict=True):
             looked = min(count + 1, length)  # the record after the last one taken was compared
-            reached.reads.append(_at(where, where.start + r * length * 8, looked))
+            if looked:
+                reached.reads.append(_at(where, where.start + r * length * 8, looked))
         at += sum(lengths) * 8
     done[:] = [reached]
     core.registers["vms4_sr"] = sum(count << 16 * k for k, count in enumerate(taken))

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ptosim.ground.ir.core import Operation
 from ptosim.ops.base.binding import Binding, tile_array
 from ptosim.ops.base.functions import Commit, kernel
 
@@ -22,7 +23,7 @@ def thistogram(op: Binding) -> Commit:
     size = src.dtype.itemsize
     keys = op.region("src", src.v_row, src.v_col).view(f"u{size}")
     bins = op.region("dst", src.v_row, _BINS)
-    place = _place(op, size)
+    place = counted_byte(op.op, size)
     if size == 4:
         op.report(
             "PTO6607", "counts 32-bit keys; idx is assumed to be read in the column of the key"
@@ -37,14 +38,14 @@ kernel("pto.thistogram", over="src")(thistogram)
 kernel("pto.thistogram:bytes", over="dst")(thistogram)
 
 
-def _place(op: Binding, size: int) -> int:
-    """The byte that is counted, 0 for the lowest of `size`."""
-    named = op.attr("byte")
+def counted_byte(op: Operation, size: int) -> int:
+    """Return the byte that is counted, 0 for the lowest of `size`."""
+    named, highest = op.attributes.get("byte"), op.attributes.get("isMSB")
     if named is not None:
         return int(str(named).removeprefix("byte_"))
-    if op.op.variant is not None and op.op.variant.name == "bytes":
-        return 0 if op.attr("isMSB") is False else 1
-    return size - 1 if op.attr("isMSB") else size - 2
+    if op.variant is not None and op.variant.name == "bytes":
+        return 0 if highest is False else 1
+    return size - 1 if highest else size - 2
 
 
 def _filter(op: Binding, size: int, number: int) -> np.ndarray:
