@@ -7,6 +7,7 @@ repaired with a select: with saturation it makes 0 of NaN, the tile operation ke
 from __future__ import annotations
 
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion, conversion_name, saturation
 from ptosim.ground.records import dataclass
 from ptosim.ops.lower import fp4
@@ -51,8 +52,6 @@ def tcvt(op: Operation, out: Writer) -> None:
     """dst = src in another element type."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
     row_major(source, target)
-    if "packed" in (source.type.dtype.kind, target.type.dtype.kind):
-        raise NotExpandable("elements that are pairs are not written out")
     request = _request(op, source, target)
     if 0 in (source.type.v_row, source.type.v_col):
         return
@@ -93,7 +92,7 @@ def tdequant(op: Operation, out: Writer) -> None:
 
 
 def _request(op: Operation, source: TileUse, target: TileUse) -> Request:
-    src, dst = conversion_name(source.type.dtype), conversion_name(target.type.dtype)
+    src, dst = (_single(use.type.dtype) for use in (source, target))
     given = op.attributes["rmode"] or "RINT"  # the member, also where the text has its number
     if src == dst == "f32":
         return Request(src, dst, _LETTERS.get(str(given), "R"), True)
@@ -107,6 +106,12 @@ def _request(op: Operation, source: TileUse, target: TileUse) -> Request:
     if src not in _FLOATS or dst in _CODES:
         letter = "A" if dst == "hif8" else "R"
     return Request(src, dst, letter, saturation(op, row, "a5", "policy").saturates)
+
+
+def _single(dtype: DType) -> str:
+    """The format of an element, of one that is a pair that of each half."""
+    name = conversion_name(dtype)
+    return f"{name.removesuffix('x2')}FN" if dtype.kind == "packed" else name
 
 
 def register_type(name: str) -> str:
@@ -210,16 +215,16 @@ def _part(src: str, dst: str) -> str:
 
 def _four_bits(out: Writer, source: TileUse, target: TileUse, request: Request) -> None:
     """Two elements a byte, from and to bf16."""
-    rows, cols = valid(source)
-    to_code = request.dst in _FP4
-    if cols % 2 or (to_code and (target.type.cols != cols or target.type.rows != rows)):
+    (rows, cols), to_code = valid(source), request.dst in _FP4
+    pitch, target_pitch = (use.type.cols * _values(use) for use in (source, target))
+    cols *= _values(source)
+    if cols % 2 or (to_code and (target_pitch != cols or target.type.rows != rows)):
         raise NotExpandable("an odd width, or a tile with padding, which the library clears")
     reads, writes = ("bf16", "ui8") if to_code else ("ui8", "bf16")
     here, there = source.pointer(out, reads), target.pointer(out, writes)
     with out.rows(rows) as row:
         for column, count in out.columns(cols, 64):
-            at = out.place((row, source.type.cols), (column, 1))
-            goes_to = out.place((row, target.type.cols), (column, 1))
+            at, goes_to = (out.place((row, each), (column, 1)) for each in (pitch, target_pitch))
             if to_code:
                 given = out.shift("vshls", out.load(here, reads, at, "UNPK_B16", "i32"), 16)
                 value = out.cast(given, "i32", "f32")
@@ -232,3 +237,8 @@ def _four_bits(out: Writer, source: TileUse, target: TileUse, request: Request) 
             wide = fp4.decode(out, fp4.unpack(out, packed), request.src)
             short = out.shift("vshrs", wide, 16)
             out.store(short, "i32", there, writes, goes_to, out.first(count), "PK_B32")
+
+
+def _values(use: TileUse) -> int:
+    """How many values an element has."""
+    return 2 if use.type.dtype.kind == "packed" else 1

@@ -113,11 +113,11 @@ def _pattern(op: Operation) -> _Pattern:
 def _gathered_by_pattern(op: Operation, out: Writer) -> None:
     source, target = tile(op, "src", out), tile(op, "dst", out)
     row_major(source, target)
-    if source.elem != target.elem or source.name == target.name:
-        raise NotExpandable("it is written out between two tiles of one element type")
+    if bits(source.elem) != bits(target.elem) or source.name == target.name:
+        raise NotExpandable("it is written out between two tiles of elements of one width")
     picked, elem, width = _pattern(op), target.elem, bits(target.elem)
     pitch, apart = source.type.cols, target.type.cols
-    table, kept = source.pointer(out), target.pointer(out)
+    table, kept = source.pointer(out, elem), target.pointer(out)
     rows, cols = extents(target, out)
     in_rows = picked.axis == "row" and picked.step > 1
     steps = _steps(out, picked, source) if in_rows else ""
