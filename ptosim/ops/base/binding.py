@@ -370,31 +370,37 @@ class Binding:
 
     def copies(self, name: str, rows: int, cols: int, target: str, *, turned: bool = False) -> None:
         """Say that so many rows and columns of a tile go to another one, `turned` as its columns
-        and rows, whether they have values or not."""
+        and rows, whether they have values or not, and that nothing else becomes of them."""
         if self.tile(name).bits >= 8 and rows and cols:
             source = self._elements(name, rows, cols, turned=False)
             self.copied.append((source, self._elements(target, rows, cols, turned=turned)))
+            if not _meet(self.tile(name), self.tile(target)):
+                self.covers(name, rows, cols)
+                self.carried.add(name)
 
-    def carries(self, rows: int, cols: int, **places: tuple[int, int]) -> None:
-        """Say that the operation does nothing else with `src` than to copy so many rows and columns
-        of it to `dst`, and from which row and column of either (the first). Of windows that cut a
-        box, and of elements that share a byte, it is not said."""
-        pair = [(self.tile(name), places.get(name, (0, 0))) for name in ("src", "dst")]
+    def carries(self, rows: int, cols: int, source: str = "src", **places: tuple[int, int]) -> None:
+        """Say that the operation does nothing else with `source` than to copy so many rows and
+        columns of it to `dst`, and from which row and column of either (the first). Of windows that
+        cut a box, of elements that share a byte and of copies in place it is not said."""
+        names = source, "dst"
+        pair = [(self.tile(name), places.get(name, (0, 0))) for name in names]
         if not rows or not cols or any(tile.bits < 8 for tile, _ in pair):
             return
         if not all(tile.layout.begins_box(*at) for tile, at in pair):
+            return
+        if _meet(*(tile for tile, _ in pair)):
             return
         high, wide = (
             sorted({1, *(getattr(tile.layout, box) for tile, _ in pair)}, reverse=True)
             for box in ("box_rows", "box_cols")
         )
         for piece in product(pieces(rows, high), pieces(cols, wide)):
-            source, target = (
+            taken, target = (
                 Touch(name, self.core, tile.type.loc, *elements_of(tile, at, *piece))
-                for name, (tile, at) in zip(("src", "dst"), pair, strict=True)
+                for name, (tile, at) in zip(names, pair, strict=True)
             )
-            self.copied.append((source, target))
-        self.carried.add("src")
+            self.copied.append((taken, target))
+        self.carried.add(source)
 
     def moves(self, rows: int, cols: int, **places: tuple[int, int]) -> None:
         """Say the same, and that nothing else of the two is taken, but of one whose window cuts a
@@ -444,6 +450,12 @@ class Binding:
         """Report a finding at the operation, once for each place and text; at binding or later."""
         span = Span(self.source, self.op.start, self.op.name_end)
         self.emit(finding(code, f"'{self.op.name}' {message}", span, notes=notes, help=help))
+
+
+def _meet(one: Tile, two: Tile) -> bool:
+    """True if two tiles have a byte in common."""
+    low, high = sorted((one, two), key=lambda tile: tile.addr)
+    return one.type.loc == two.type.loc and high.addr < low.addr + low.type.bytes
 
 
 def typed_scalar(value: Any, dtype: np.dtype) -> Any:

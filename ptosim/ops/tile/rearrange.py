@@ -33,6 +33,7 @@ def tconcat(op: Binding) -> Commit:
     out, steps, at = op.region("dst", dst.v_row, sum(widths)), [], 0
     for name, width in zip(names, widths, strict=True):
         source = op.region(name, dst.v_row, width)
+        op.carries(dst.v_row, width, name, dst=(0, at))
         steps.append(partial(np.copyto, out[:, at : at + width], source))
         at += width
 
@@ -153,8 +154,7 @@ def ttrans(op: Binding) -> Commit:
         rows, cols = max(rows, min(src.rows, dst.cols)), max(cols, min(src.cols, dst.rows))
     warn_shared(op, "dst", "src", is_certain=op.op.passes is not None)  # element by element, tails
     source, out = op.region("src", rows, cols, is_covered=False), op.region("dst", cols, rows)
-    if (rows, cols) != (src.v_row, src.v_col):  # what is not valid may have no values
-        op.copies("src", rows, cols, "dst", turned=True)
+    op.copies("src", rows, cols, "dst", turned=True)
     return lambda: np.copyto(out, source.T.copy())
 
 

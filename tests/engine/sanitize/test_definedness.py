@@ -421,3 +421,20 @@ def test_padding_in_place_reads_nothing_and_gives_no_value_to_what_it_leaves():
         ]
         assert told == expected
         assert not [d for d in found if d.code.startswith("PTO71") and "tfillpad" in d.message]
+
+
+@pytest.mark.parametrize("op", ["tfillpad", "tconcat", "ttrans", "tmov"])
+def test_a_copy_of_bytes_without_values_is_told_where_they_are_used(op):
+    for use in (False, True):
+        k = Kernel("a5")
+        source = k.tile("a", "f32", 16, 64)
+        rows, cols = {"tconcat": (16, 128), "ttrans": (64, 16)}.get(op, (16, 64))
+        if op == "tfillpad":
+            source = k.alias("pto.treshape", "part", source, v_row=16, v_col=60)
+        out = k.tile("o", "f32", rows, cols, **({"pad": 1} if op == "tfillpad" else {}))
+        more = {"ttrans": [k.tile("tmp", "f32", 16, 64)], "tconcat": [source]}.get(op, [])
+        k.op(f"pto.{op}", [source, *more], [out])
+        if use:
+            k.op("pto.tneg", [out], [k.tile("b", "f32", rows, cols)])
+        found = [d for d in k.run({}, timing=False).findings if d.code == "PTO7101"]
+        assert ["'pto.tneg' reads %o" in d.message for d in found] == [True] * use
