@@ -378,7 +378,7 @@ class Binding:
                 self.covers(name, rows, cols)
                 self.carried.add(name)
 
-    def carries(self, rows: int, cols: int, source: str = "src", **places: tuple[int, int]) -> None:
+    def carries(self, rows: int, cols: int, source: str, **places: tuple[int, int]) -> None:
         """Say that the operation does nothing else with `source` than to copy so many rows and
         columns of it to `dst`, and from which row and column of either (the first). Of windows that
         cut a box, of elements that share a byte and of copies in place it is not said."""
@@ -407,7 +407,7 @@ class Binding:
         box."""
         for name in ("src", "dst"):
             self.takes(name, rows, cols, places.get(name, (0, 0)))
-        self.carries(rows, cols, **places)
+        self.carries(rows, cols, "src", **places)
 
     def takes(self, name: str, rows: int, cols: int, at: tuple[int, int] = (0, 0)) -> None:
         """Say of a tile operand, of whatever core it is, that so many rows and columns are taken

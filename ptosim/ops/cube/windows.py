@@ -61,7 +61,7 @@ def extract_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Com
         op.moves(part.v_row, part.v_col, src=(row, col))
         return copy_window(whole, (row, col), part, (0, 0), part.v_row, part.v_col)
     source = _window(op, "src", part, row, col)
-    op.carries(part.v_row, part.v_col, src=(row, col))
+    op.carries(part.v_row, part.v_col, "src", src=(row, col))
     return partial(_copy, op.region("dst", part.v_row, part.v_col), source)
 
 
@@ -71,7 +71,7 @@ def insert_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Comm
         op.moves(part.v_row, part.v_col, dst=(row, col))
         return copy_window(part, (0, 0), whole, (row, col), part.v_row, part.v_col)
     target = _window(op, "dst", part, row, col)
-    op.carries(part.v_row, part.v_col, dst=(row, col))
+    op.carries(part.v_row, part.v_col, "src", dst=(row, col))
     return partial(_copy, target, op.region("src", part.v_row, part.v_col))
 
 

@@ -174,7 +174,7 @@ def _to_nz(op: Binding, src: Tile, dst: Tile) -> Commit:
     for name in ("src", "dst"):
         op.covers(name, rows, cols * half)
     if pitch == dst.rows:  # else it is not where the layout says
-        op.carries(rows, cols)
+        op.carries(rows, cols, "src")
     source = _rows(src, dst.dtype, rows, cols * half, src.cols)
     whole, rest = divmod(cols, width)
     image = tile_array(dst, (rows, whole, width), (32, pitch * 32, size))

@@ -68,7 +68,7 @@ def tfillpad(op: Binding) -> Commit:
     leaves all of it to the pad value."""
     src, dst = op.tile("src"), op.tile("dst")
     pad = _padding(op, src, dst)
-    op.carries(src.v_row, src.v_col)
+    op.carries(src.v_row, src.v_col, "src")
 
     def fill() -> None:
         dst.write(np.array(src.read()).view(dst.dtype))
