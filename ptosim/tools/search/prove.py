@@ -16,16 +16,18 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity, Trap
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.processes import each_of
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.launch.analysis.differences import hard_data
+from ptosim.launch.dry_run import follow as follow_dry
 from ptosim.launch.prepared import Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.machine.storage import has_numbers
 from ptosim.tools.search.prove_memory import Hashes, Unprovable
+from ptosim.tools.search.prove_period import LEAST_VALUES, Done, Induction, NotPeriodic
 from ptosim.tools.search.prove_run import Follower, global_hashes
 from ptosim.tools.search.prove_shared import Parting, can_share, go_through
 
@@ -136,7 +138,12 @@ def prove_each(
     with suppress(UsageError):
         blocks = launch(values[-1])[0].block_num or 1
     about = _about(scalars, blocks)
-    equal, left = _together(launch, values, tolerance == REASSOCIATED, jobs, most)
+    loose = tolerance == REASSOCIATED
+    repeating = set() if loose or len(scalars) > 1 else _by_period(launch, values)
+    others = [number for number in range(len(values)) if number not in repeating]
+    shared, over = _together(launch, [values[n] for n in others], loose, jobs, most)
+    equal = {n: Proof(EQUAL, "") for n in repeating} | {others[n]: p for n, p in shared.items()}
+    left = {others[n] for n in over}
     for _ in equal:
         done(_)
 
@@ -174,7 +181,47 @@ def prove_each(
     more = {p.about.removeprefix(FOR_ALL) for p in equal.values()}
     about += "".join(sorted(more))
     why = "sums of f32 in another order" if needed else "every element is the same expression"
+    if repeating:
+        why += f"; {len(repeating):,} of {len(values):,} values by induction over one period"
     return Proof(EQUAL, why, elements, operations, needed, about)
+
+
+def _by_period(
+    launch: Callable[[Mapping[str, int]], tuple[Launched, Launched]],
+    values: Sequence[Mapping[str, int]],
+) -> set[int]:
+    """The numbers of values of which induction over one period of a loop shows that they are equal.
+    Both programs are free of races with the largest of them."""
+    if len(values) < LEAST_VALUES:
+        return set()
+    try:
+        both = launch(values[-1])
+        if not all(can_share(one, list(values[0])) for one in both):
+            return set()
+        found = Induction(launch, values, _walked).proven()
+        return found if all(map(_is_clean, both)) else set()
+    except (NotPeriodic, Unprovable, PtosimError):
+        return set()
+
+
+def _walked(launched: Launched, observer: Callable[[Follower], Any]) -> tuple[Follower, Any]:
+    follower = Follower(fresh=next(_NUMBERS), loose=False)
+    looks = observer(follower)
+    try:
+        _followed(launched, follower, [looks])
+    except Done:
+        pass
+    return follower, looks
+
+
+def _is_clean(launched: Launched) -> bool:
+    """True if a dry run with every round finds nothing that a proof must not have."""
+    program = launched.program
+    found = follow_dry(
+        program.front, program.profile, program.entry(launched.entry), launched.args,
+        budget=None, block_num=launched.block_num or 1,
+    )  # fmt: skip
+    return found.is_whole and not any(_breaks(d) for d in found.findings)
 
 
 def _values_text(given: Mapping[str, int]) -> str:

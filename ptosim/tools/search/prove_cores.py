@@ -51,6 +51,11 @@ class Slots:
         self._held: dict[tuple[Any, ShareKey], dict[int, Hashes]] = {}
         self._factors: dict[tuple[int, str], Hashes] = {}
 
+    @property
+    def is_filled(self) -> bool:
+        """True if something was pushed, or factors were set."""
+        return bool(self._held or self._factors)
+
     def follow(self, op: Binding) -> tuple[list[Bytes], list[Bytes]]:
         """Follow a use of a FIFO that took effect: the bytes that it has read and written."""
         use, end = op.sync, end_of(op)
@@ -206,6 +211,11 @@ class Sums:
         self._starts: dict[Place, Hashes] = {}
         self._totals: dict[Place, Hashes] = {}
         self._own: dict[Place, dict[tuple[int, str], Hashes]] = {}
+
+    @property
+    def is_begun(self) -> bool:
+        """True if something was added to."""
+        return bool(self._own)
 
     def add(self, elements: Elements, hashes: Hashes, key: np.uint64, who: tuple[int, str]) -> None:
         """Add to elements in place; `who` are the core and the pipe that do."""

@@ -237,6 +237,17 @@ class HashedMemory:
         """Every memory that was reached, global memory and spaces."""
         return [*self.buffers, *self._spaces.values()]
 
+    @property
+    def spaces(self) -> dict[Place, Hashed]:
+        """Return the memories on the chip that were reached."""
+        return self._spaces
+
+    def at(self, place: Place) -> Hashed:
+        """Return a memory on the chip, which may not have been reached yet."""
+        name, number = place
+        core = next(core for core in self.machine.cores if core.number == number)
+        return self.of(self.own(core, name))
+
     def of(self, place: Place) -> Hashed:
         """Return a memory by its place."""
         if place[0] == "gm":

@@ -87,6 +87,12 @@ class Follower:
             if any(np.shares_memory(one, other) for other in held[:index]):
                 raise Unprovable("arguments share memory")
 
+    @property
+    def holds_more(self) -> bool:
+        """True if more than memory is followed: registers, slots of FIFOs, sums, numbers read."""
+        parts = self.registers.is_filled, self.slots.is_filled, self.sums.is_begun
+        return any(parts) or bool(self.assumed or self.memory.filled)
+
     def on_commit(self, core: Core, inst: Inst, bound: Any) -> None:
         """Follow an instruction that took effect."""
         op = inst.op

@@ -44,7 +44,7 @@ class _FoundSomething(Exception):
     """An instruction that would report a finding with other values."""
 
 
-_FAULTS = (
+FAULTS = (
     OpFault, ScalarFault, NeedsValue, ValueError, TypeError, OverflowError, _FoundSomething
 )  # fmt: skip
 _LINE = 3500
@@ -86,7 +86,9 @@ def go_through(
     """Follow a launch for all `values`; it has the last of them. `follow` executes it with one
     more observer. After `most` instructions none is begun any more."""
     with tempfile.TemporaryDirectory() as folder:
-        parting = Parting(launched, values, Path(folder) / "told", jobs, most)
+        file = Path(folder) / "told"
+        file.touch()
+        parting = Parting(launched, values, file, jobs, most)
         code = 1
         try:
             parting.tell(_ended(lambda: follow(parting)))
@@ -124,7 +126,6 @@ class Parting:
         self._half = 0
         self._own: list[list[Any]] = []
         self._sizes: dict[int, tuple[int, GmView, GmView]] = {}
-        file.touch()
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -257,7 +258,7 @@ class Parting:
                 slots[slot] = beside[slot][k]
             try:
                 run(slots)
-            except _FAULTS:
+            except FAULTS:
                 if k != self.base:
                     faulty.append([k])
                 continue
@@ -335,7 +336,7 @@ class Parting:
             scratch[held[0]] = end
             try:
                 on(scratch)
-            except _FAULTS:
+            except FAULTS:
                 return False
             if scratch[held[0]] is not end:
                 return False
@@ -468,7 +469,7 @@ def _outcomes(inst: Inst) -> Callable[[list[Any], dict[int, list[Any]], list[int
                 scratch[slot] = every[k]
             try:
                 yield k, inst.run(scratch)
-            except _FAULTS:
+            except FAULTS:
                 yield k, ("fault", k)
 
     return each

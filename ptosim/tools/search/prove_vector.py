@@ -42,6 +42,11 @@ class Registers:
         self._slots: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._tried: dict[Any, bool] = {}
 
+    @property
+    def is_filled(self) -> bool:
+        """True if a register came from memory."""
+        return any(self._held.values())
+
     def begin(self, core: Core) -> None:
         """A region begins: its log is empty."""
         self._logged[core.index] = 0
