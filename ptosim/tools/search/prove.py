@@ -26,8 +26,9 @@ from ptosim.launch.prepared import Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.machine.storage import has_numbers
+from ptosim.tools.search.prove_course import Done, NotPeriodic
 from ptosim.tools.search.prove_memory import Hashes, Unprovable
-from ptosim.tools.search.prove_period import LEAST_VALUES, Done, Induction, NotPeriodic
+from ptosim.tools.search.prove_period import LEAST_VALUES, Induction
 from ptosim.tools.search.prove_run import Follower, global_hashes
 from ptosim.tools.search.prove_shared import Parting, can_share, go_through
 
@@ -204,14 +205,14 @@ def _by_period(
         return set()
 
 
-def _walked(launched: Launched, observer: Callable[[Follower], Any]) -> tuple[Follower, Any]:
+def _walked(
+    launched: Launched, observer: Callable[[Follower], Any]
+) -> tuple[Follower, Any, set[str]]:
     follower = Follower(fresh=next(_NUMBERS), loose=False)
-    looks = observer(follower)
-    try:
-        _followed(launched, follower, [looks])
-    except Done:
-        pass
-    return follower, looks
+    looks, doubts = observer(follower), set[str]()
+    with suppress(Done):
+        doubts = _doubts(_followed(launched, follower, [looks]))
+    return follower, looks, doubts
 
 
 def _is_clean(launched: Launched) -> bool:
@@ -238,10 +239,10 @@ def _together(
     """Values of which one run of each program shows that they are equal, and those that were left
     since it would take too long."""
     try:
-        both = launch(values[-1])
+        both = launch(values[-1]) if values else ()
     except UsageError:
         return {}, set()
-    if len(values) == 1 or both[0].program.profile != both[1].program.profile:
+    if len(values) <= 1 or both[0].program.profile != both[1].program.profile:
         return {}, set()
     if not all(can_share(one, list(values[0])) for one in both):
         return {}, set()

@@ -215,7 +215,7 @@ class HashedMemory:
         self.filled: set[str] = set()
         """Registers that operations have filled with what they found in data."""
         self._numbers = count()
-        self._spaces: dict[Place, Hashed] = {}
+        self.spaces: dict[Place, Hashed] = {}
         self.buffers = [self._buffer(b) for b in machine.buffers]
 
     def _buffer(self, buffer: GmBuffer) -> Hashed:
@@ -235,24 +235,13 @@ class HashedMemory:
     @property
     def all(self) -> list[Hashed]:
         """Every memory that was reached, global memory and spaces."""
-        return [*self.buffers, *self._spaces.values()]
-
-    @property
-    def spaces(self) -> dict[Place, Hashed]:
-        """Return the memories on the chip that were reached."""
-        return self._spaces
-
-    def at(self, place: Place) -> Hashed:
-        """Return a memory on the chip, which may not have been reached yet."""
-        name, number = place
-        core = next(core for core in self.machine.cores if core.number == number)
-        return self.of(self.own(core, name))
+        return [*self.buffers, *self.spaces.values()]
 
     def of(self, place: Place) -> Hashed:
         """Return a memory by its place."""
         if place[0] == "gm":
             return self.buffers[place[1]]
-        return self._spaces[place]
+        return self.spaces[place]
 
     def space(self, core: Core, name: str) -> Place:
         """Return the place of a space that a core reaches: a vector core that writes to L1 writes
@@ -264,8 +253,8 @@ class HashedMemory:
     def own(self, core: Core, name: str) -> Place:
         """Return the place of a space of a core."""
         place = (name, core.number)
-        if place not in self._spaces:
-            self._spaces[place] = self._begun(core.space(name))
+        if place not in self.spaces:
+            self.spaces[place] = self._begun(core.space(name))
         return place
 
     def _begun(self, space: MemorySpace) -> Hashed:

@@ -15,17 +15,22 @@ happens are left to proofs of their own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import lcm
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ptosim.engine.core.bound import Inst, Kind
-from ptosim.engine.period.state import heads_of
-from ptosim.ground.records import dataclass, field
+from ptosim.engine.core.bound import Inst
 from ptosim.machine.core import Core
-from ptosim.machine.values import GmView, Pointer
+from ptosim.tools.search.prove_course import (
+    Done,
+    Form,
+    NotPeriodic,
+    course_of,
+    distances,
+    form_of,
+    in_step,
+    period_of,
+)
 from ptosim.tools.search.prove_memory import (
     Hashes,
     Place,
@@ -36,235 +41,11 @@ from ptosim.tools.search.prove_memory import (
     mixed,
     salt,
 )
-from ptosim.tools.search.prove_ops import exact, is_handle
-from ptosim.tools.search.prove_shared import FAULTS, Parting
 
 LEAST_VALUES = 48
 """Values of a scalar below which each is gone through."""
-_LEAST_ROUNDS = 12
-_LONGEST, _SOONEST = 8, 8
-"""Rounds of the longest period, and after which a loop repeats at the latest."""
-_MOST = 6_000_000
-"""Instructions of the scalar unit, for all values together."""
 _REFINED = 8
 """Times that classes of equal bytes are made finer."""
-
-
-class NotPeriodic(Exception):
-    """It cannot be shown that rounds repeat for all values."""
-
-
-# -- what the scalar unit does for every value -----------------------------------------------------
-
-Trace = list[tuple[int, tuple[Any, ...]]]
-"""Operations that were issued: places in the program, and operands."""
-
-
-class Form(NamedTuple):
-    """A trace without the places in global memory, and these: memories and first bytes."""
-
-    rest: tuple[Any, ...]
-    memories: tuple[Any, ...]
-    places: np.ndarray
-
-
-def form_of(trace: Trace) -> Form:
-    """Take the places in global memory out of a trace."""
-    rest: list[Any] = []
-    memories: list[Any] = []
-    places: list[int] = []
-    for pc, values in trace:
-        rest.append(pc)
-        for value in values:
-            if isinstance(value, GmView):
-                rest.append(("view", value.spec))
-                memories.append(value.memory)
-                places.append(value.start.byte)
-            elif isinstance(value, Pointer) and value.is_global:
-                rest.append("pointer")
-                memories.append(value.memory)
-                places.append(value.byte)
-            else:
-                rest.append(_told(value))
-    return Form(tuple(rest), tuple(memories), np.array(places, np.int64))
-
-
-def _told(value: Any) -> Any:
-    if isinstance(value, (bool, int, float, np.floating)) or value.__class__ in (tuple, list):
-        return value.__class__, exact(value)
-    return value
-
-
-class End(NamedTuple):
-    """How a value leaves the others: visits of each head and operations until then, and those that
-    it issues afterwards."""
-
-    visits: dict[int, int]
-    length: int
-    rest: Trace
-
-
-@dataclass(slots=True, eq=False)
-class Course:
-    """What a program issues for all values together, where its heads are visited, and how each
-    value ends."""
-
-    trace: Trace = field(default_factory=list)
-    visits: dict[int, list[int]] = field(default_factory=dict)
-    ends: dict[int, End] = field(default_factory=dict)
-
-
-class Done(Exception):
-    """All is known that a run was begun for."""
-
-
-class Skeleton(Parting):
-    """Executes the scalar unit's part for all values but the last, which only leads."""
-
-    def __init__(self, launched: Any, values: Sequence[Mapping[str, int]]) -> None:
-        super().__init__(launched, values, Path(), 1, _MOST)
-        self.course = Course()
-        self._waiting: list[tuple[list[int], int, list[Any], Trace | None]] = []
-        self._left_at: dict[int, tuple[dict[int, int], int]] = {}
-        self._pc = 0
-        self._rest: Trace | None = None
-
-    def on_start(self, engine: Any) -> None:
-        """Execute it, and nothing else."""
-        super().on_start(engine)
-        if len(engine.machine.cores) != 1:
-            raise NotPeriodic("several cores")
-        (core,) = engine.machine.cores
-        heads = {inst.pc for inst in heads_of(engine.insts)}
-        try:
-            self._go(core, core.pc, heads)
-            while self._waiting:
-                group, pc, slots, rest = self._waiting.pop()
-                self._resume(core, group, slots)
-                self._rest = list(rest) if rest is not None else []
-                visits, length = self._left_at[group[0]]
-                self._go(core, pc, heads)
-                for number in self.alive:
-                    self.course.ends[number] = End(visits, length, self._rest)
-        except FAULTS as problem:
-            raise NotPeriodic(f"a fault: {problem}") from problem
-        raise Done
-
-    def _resume(self, core: Core, group: list[int], slots: list[Any]) -> None:
-        self.alive, self.base = group, group[-1]
-        self._sizes.clear()
-        core.slots[:] = slots
-        for slot, every in core.slots[self._half].items():
-            core.slots[slot] = every[self.base]
-
-    def _go(self, core: Core, pc: int, heads: set[int]) -> None:
-        insts, course = self._engine.insts, self.course
-        is_main = self._rest is None
-        trace = course.trace if self._rest is None else self._rest
-        while pc >= 0 and not (is_main and len(self.alive) == 1):
-            self._pc = pc
-            self._steps += 1
-            if self._steps > _MOST:
-                raise NotPeriodic("too many instructions")
-            inst = insts[pc]
-            pc += 1
-            if inst.kind is Kind.SCALAR:
-                inst.run(core.slots)
-            elif inst.kind is Kind.BRANCH:
-                if is_main and inst.pc in heads:
-                    course.visits.setdefault(inst.pc, []).append(len(trace))
-                pc = inst.run(core.slots)
-            elif inst.kind is Kind.EXEC:
-                values = inst.getter(core.slots)
-                is_one = values.__class__ is not tuple
-                trace.append((inst.pc, (values,) if is_one else values))
-            else:
-                self._handles(core, inst)
-
-    def _handles(self, core: Core, inst: Inst) -> None:
-        op = inst.op
-        if inst.kind is not Kind.ACTION or op is None or op.has("call"):
-            raise NotPeriodic("more than operations on tiles")
-        if not is_handle(op.name) or op.has("reads_memory"):
-            raise NotPeriodic(f"`{op.name}` may look at data")
-        core.pc = inst.pc
-        inst.run(core)
-
-    def _part(self, groups: Sequence[list[int]]) -> bool:
-        """Keep each group of values for later."""
-        (core,) = self._engine.machine.cores
-        for group in groups:
-            gone = set(group)
-            self.alive = [k for k in self.alive if k not in gone]
-            slots = list(core.slots)
-            slots[self._half] = dict(slots[self._half])
-            if self._rest is None:
-                visits = {pc: len(at) for pc, at in self.course.visits.items()}
-                self._left_at |= dict.fromkeys(group, (visits, len(self.course.trace)))
-            rest = None if self._rest is None else list(self._rest)
-            self._waiting.append((group, self._pc, slots, rest))
-        return False
-
-
-# -- where it repeats ------------------------------------------------------------------------------
-
-
-class Period(NamedTuple):
-    """The rounds of a loop from round `first` on: each `rounds` of them are the ones before, moved."""
-
-    head: int
-    first: int
-    rounds: int
-
-
-def period_of(course: Course) -> tuple[Period, list[Form]]:
-    """Return how a course repeats, and its rounds. Raises NotPeriodic."""
-    long = [pc for pc, visits in course.visits.items() if len(visits) >= _LEAST_ROUNDS]
-    if not long:
-        raise NotPeriodic("no loop has enough rounds")
-    visits = course.visits[long[0]]
-    forms = [form_of(course.trace[a:b]) for a, b in zip(visits, visits[1:], strict=False)]
-    for first in range(1, _SOONEST + 1):
-        for rounds in range(1, _LONGEST + 1):
-            if len(forms) - first >= 3 * rounds and _repeats(forms[first:], rounds):
-                return Period(long[0], first, rounds), forms
-    raise NotPeriodic("no period was found")
-
-
-def _repeats(forms: Sequence[Form], rounds: int) -> bool:
-    steps: dict[int, np.ndarray] = {}
-    for at, (one, other) in enumerate(zip(forms, forms[rounds:], strict=False)):
-        if one.rest != other.rest or one.memories != other.memories:
-            return False
-        step = other.places - one.places
-        if not np.array_equal(steps.setdefault(at % rounds, step), step):
-            return False
-    return True
-
-
-def _together(periods: Sequence[Period], rounds: Sequence[int]) -> list[Period]:
-    """The periods of two programs, as long that one of each belongs to one of the other."""
-    one, two = periods
-    many, few = max(rounds), max(min(rounds), 1)
-    ratio = max(round(many / few), 1)
-    factors = (ratio, 1) if rounds[0] >= rounds[1] else (1, ratio)
-    unit = lcm(*(
-        p.rounds // np.gcd(p.rounds, f) for p, f in zip(periods, factors, strict=True)
-    ))  # fmt: skip
-    first = max(-(-p.first // f) for p, f in zip(periods, factors, strict=True))
-    return [
-        Period(p.head, first * f, int(unit) * f) for p, f in zip((one, two), factors, strict=True)
-    ]
-
-
-def _moved(forms: Sequence[Form], steps: Sequence[np.ndarray]) -> dict[Any, set[int]]:
-    """By how much the accesses to each memory move."""
-    found: dict[Any, set[int]] = {}
-    for form, step in zip(forms, steps, strict=True):
-        for memory, each in zip(form.memories, step.tolist(), strict=True):
-            found.setdefault(memory, set()).add(each)
-    return found
-
 
 # -- what memory holds at a head -------------------------------------------------------------------
 
@@ -356,8 +137,8 @@ class Classes:
             at += size
 
     def refined(self, one: Held, other: Held, head: int) -> bool:
-        """Make classes finer by what their bytes are at the next head, begun at this one. False if
-        they need not be."""
+        """Make classes finer by what their bytes are at the next head, begun at this one. False
+        if they need not be."""
         after, known = self._joined(one, other), self.stay | self.move
         left = known & (after != self.numbers(head + 1))
         order = np.argsort(self._numbers, kind="stable")
@@ -374,10 +155,28 @@ class Classes:
 
 # -- induction -------------------------------------------------------------------------------------
 
-Walk = Callable[[Any, Callable[[Any], Any]], tuple[Any, Any]]
+Walk = Callable[[Any, Callable[[Any], Any]], tuple[Any, Any, set[str]]]
 """Follows a launch with one more observer, which is made of the follower; gives both of them back
-when the run is over, or the observer has ended it."""
+when the run is over, with its doubts, or when the observer has ended it."""
 Launch = Callable[[Mapping[str, int]], tuple[Any, Any]]
+
+
+class _Walked(NamedTuple):
+    """A launch that was followed, with what looked on, and its doubts."""
+
+    follower: Any
+    heads: Heads
+    doubts: set[str]
+
+    @property
+    def buffers(self) -> Sequence[Any]:
+        """Return the arguments in global memory."""
+        return self.follower.memory.machine.buffers  # type: ignore[no-any-return]
+
+    @property
+    def names(self) -> list[str]:
+        """Return their names."""
+        return [buffer.name for buffer in self.buffers]
 
 
 class _Member(NamedTuple):
@@ -399,18 +198,18 @@ class _Tail(NamedTuple):
 
 
 class Induction:
-    """Shows of many values of one scalar at once that two programs are equal. Raises NotPeriodic, or
-    Unprovable, where this cannot be shown of any."""
+    """Shows of many values of one scalar at once that two programs are equal. Raises NotPeriodic,
+    or Unprovable, where this cannot be shown of any."""
 
     def __init__(self, launch: Launch, values: Sequence[Mapping[str, int]], walk: Walk) -> None:
         self.launch, self.values, self.walk = launch, values, walk
         ((name, last),) = values[-1].items()
         lead = {name: last + (last - values[-2][name])}
-        self._courses = [_course(one, [*values, lead]) for one in launch(lead)]
+        self._courses = [course_of(one, [*values, lead]) for one in launch(lead)]
         found = [period_of(course) for course in self._courses]
-        self._periods = _together([p for p, _ in found], [len(forms) for _, forms in found])
+        self._periods = in_step([p for p, _ in found], [len(forms) for _, forms in found])
         self._moved = [
-            _moved(forms[p.first : p.first + p.rounds], [
+            distances(forms[p.first : p.first + p.rounds], [
                 other.places - one.places
                 for one, other in zip(forms[p.first :], forms[p.first + p.rounds :], strict=False)
             ][: p.rounds])
@@ -426,7 +225,7 @@ class Induction:
         one = min(heads, key=lambda m: m.head).number
         classes, pure = self._begun(one)
         for _ in range(_REFINED):
-            if not any([self._is_finer(one, head, classes, pure) for head in (0, 1)]):
+            if not any(self._is_finer(one, head, classes, pure) for head in (0, 1)):
                 break
         else:
             raise NotPeriodic("equal bytes are others in each round")
@@ -467,31 +266,29 @@ class Induction:
                     for here, there, step in zip(m.places, first.places, steps, strict=True)
                 )
             ]
-            memories = [Form(f[0], f[1], steps[0]) for f in form[:2]]
-            yield _Tail(
-                (first, second), tuple(_moved([f], [s]) for f, s in zip(memories, steps, strict=True)),
-                like,
-            )  # type: ignore[arg-type]  # fmt: skip
+            one, other = (
+                distances([Form(of[0], of[1], step)], [step])
+                for of, step in zip(form[:2], steps, strict=True)
+            )
+            yield _Tail((first, second), (one, other), like)
 
     def _end_of(self, number: int) -> tuple[Any, _Member] | None:
-        ends = [course.ends.get(number) for course in self._courses]
-        if ends[0] is None or ends[1] is None:
+        """The form of the ends of a value, begun at its last head, and where they are."""
+        sides = list(zip(self._courses, self._periods, strict=True))
+        ends = [course.ends[number] for course, _ in sides if number in course.ends]
+        if len(ends) < len(sides):
             return None
-        counts = [e.visits.get(p.head, 0) for e, p in zip(ends, self._periods, strict=True)]  # type: ignore[union-attr]
-        head = min(
-            (n - 1 - p.first) // p.rounds for n, p in zip(counts, self._periods, strict=True)
-        )
+        counts = [e.visits.get(p.head, 0) for e, p in zip(ends, self._periods, strict=True)]
+        head = min((n - 1 - p.first) // p.rounds for n, (_, p) in zip(counts, sides, strict=True))
         if head < 0:
             return None
-        forms, left = [], []
-        for side, (end, course, period) in enumerate(
-            zip(ends, self._courses, self._periods, strict=True)
-        ):
-            visit = self._visit(side, head)
-            begin = course.visits[period.head][visit]
-            forms.append(form_of([*course.trace[begin : end.length], *end.rest]))  # type: ignore[union-attr]
-            left.append(counts[side] - visit)
-        key = (*((f.rest, f.memories) for f in forms), tuple(left))
+        visits = [self._visit(side, head) for side in range(len(sides))]
+        forms = [
+            form_of([*course.trace[course.visits[p.head][visit] : end.length], *end.rest])
+            for (course, p), end, visit in zip(sides, ends, visits, strict=True)
+        ]
+        left = tuple(n - visit for n, visit in zip(counts, visits, strict=True))
+        key = (*((f.rest, f.memories) for f in forms), left)
         return key, _Member(head, number, (forms[0].places, forms[1].places))
 
     # -- heads -------------------------------------------------------------------------------------
@@ -499,10 +296,10 @@ class Induction:
     def _walked(
         self, number: int, looks: Sequence[int], given: int | None = None,
         classes: Classes | None = None, pure: set[str] | None = None, *, ends: bool = False,
-    ) -> list[tuple[Any, Heads, Any]]:  # fmt: skip
+    ) -> list[_Walked]:  # fmt: skip
         """Follow both programs with one value; at the head `given` memory holds what `classes`
         say, and of what is not `pure` each byte an unknown of its own."""
-        found = []
+        found: list[_Walked] = []
         for side, launched in enumerate(self.launch(self.values[number])):
             visits = [self._visit(side, head) for head in looks]
             load = None
@@ -516,8 +313,10 @@ class Induction:
             ) -> Heads:
                 return Heads(follower, self._periods[side].head, visits, load, ends=ends)
 
-            found.append(self.walk(launched, observer))
-        return found  # type: ignore[return-value]
+            found.append(_Walked(*self.walk(launched, observer)))
+        if found[0].names != found[1].names:
+            raise NotPeriodic("the programs have other arguments")
+        return found
 
     def _begun(self, number: int) -> tuple[Classes, set[str]]:
         """Return the classes of equal bytes of the first heads, and the arguments that no round
@@ -526,65 +325,65 @@ class Induction:
         both = self._walked(number, looks)
         held: list[list[Held]] = []
         pure: list[set[str]] = []
-        for side, (follower, heads) in enumerate(both):  # type: ignore[misc]
-            seen = [heads.seen[self._visit(side, head)] for head in looks]
+        for side, walked in enumerate(both):
+            seen = [walked.heads.seen[self._visit(side, head)] for head in looks]
             if any(each[2] != seen[0][2] for each in seen):
                 raise NotPeriodic("a register is another one in a later round")
             held.append([spaces for spaces, _, _ in seen])
-            pure.append(_pure(follower, [b for _, b, _ in seen]))
+            pure.append(_pure(walked.follower, [b for _, b, _ in seen]))
         for head in looks:
-            self._same_memory([h.seen[self._visit(s, head)][1] for s, (_, h) in enumerate(both)])  # type: ignore[misc]
+            _same([w.heads.seen[self._visit(side, head)][1] for side, w in enumerate(both)])
         kept = pure[0] & pure[1]
-        self._move_together(self._moved, both[0][0], kept)
-        sizes = {b.name: b.size for b in both[0][0].memory.machine.buffers if b.name in kept}
+        _move_together(self._moved, both[0].names, kept)
+        sizes = {b.name: b.size for b in both[0].buffers if b.name in kept}
         return Classes(held[0][:2], held[1][:2], sizes), kept
 
     def _is_finer(self, number: int, head: int, classes: Classes, pure: set[str]) -> bool:
         both = self._walked(number, [head + 1], head, classes, pure)
-        seen = [h.seen[self._visit(side, head + 1)] for side, (_, h) in enumerate(both)]  # type: ignore[misc]
-        self._same_memory([each[1] for each in seen])
-        for side, (follower, _) in enumerate(both):  # type: ignore[misc]
-            if not pure <= _pure(follower, [seen[side][1]]):
+        seen = [w.heads.seen[self._visit(side, head + 1)] for side, w in enumerate(both)]
+        _same([buffers for _, buffers, _ in seen])
+        for walked, (_, buffers, _) in zip(both, seen, strict=True):
+            if not pure <= _pure(walked.follower, [buffers]):
                 raise NotPeriodic("a later round writes another argument")
         return classes.refined(seen[0][0], seen[1][0], head)
 
-    def _same_memory(self, both: Sequence[Sequence[Hashes]]) -> None:
-        one, other = both
-        if not all(map(np.array_equal, one, other)):
-            raise NotPeriodic("global memory differs at the heads")
-
-    def _move_together(self, moved: Sequence[Any], follower: Any, pure: set[str]) -> None:
-        """What is written must move as all else that reaches the same memory does."""
-        names = [buffer.name for buffer in follower.memory.machine.buffers]
-        steps: dict[Any, set[int]] = {}
-        for each in moved:
-            for memory, some in each.items():
-                steps.setdefault(memory, set()).update(some)
-        for memory, some in steps.items():
-            if names[memory] not in pure and len(some) > 1:
-                raise NotPeriodic(f"accesses to %{names[memory]} move by different distances")
-
     def _is_equal(self, tail: _Tail, classes: Classes, pure: set[str]) -> bool:
-        for member in tail.members:
-            try:
+        try:
+            for member in tail.members:
                 both = self._walked(member.number, (), member.head, classes, pure, ends=True)
-            except Unprovable:
-                return False
-            kept = set(pure)
-            for follower, _ in both:  # type: ignore[misc]
-                kept &= _pure(follower, [[b.hashes for b in follower.memory.buffers]])
-            try:
-                self._same_memory([[b.hashes for b in f.memory.buffers] for f, _ in both])  # type: ignore[misc]
-                self._move_together(tail.moved, both[0][0], kept)
-            except NotPeriodic:
-                return False
+                held = [[b.hashes for b in w.follower.memory.buffers] for w in both]
+                _same(held)
+                kept = [_pure(w.follower, [h]) for w, h in zip(both, held, strict=True)]
+                _move_together(tail.moved, both[0].names, pure & kept[0] & kept[1])
+                if any(w.follower.holds_more for w in both) or both[1].doubts - both[0].doubts:
+                    return False
+        except (NotPeriodic, Unprovable):
+            return False
         return True
+
+
+def _same(both: Sequence[Sequence[Hashes]]) -> None:
+    one, other = both
+    if not all(map(np.array_equal, one, other)):
+        raise NotPeriodic("global memory differs")
+
+
+def _move_together(moved: Sequence[Any], names: Sequence[str], pure: set[str]) -> None:
+    """What is written must move as all else that reaches the same memory does."""
+    steps: dict[Any, set[int]] = {}
+    for each in moved:
+        for memory, some in each.items():
+            steps.setdefault(memory, set()).update(some)
+    for memory, some in steps.items():
+        if names[memory] not in pure and len(some) > 1:
+            raise NotPeriodic(f"accesses to %{names[memory]} move by different distances")
 
 
 def _loader(classes: Classes, side: int, head: int, pure: set[str]) -> Callable[[Any], None]:
     def load(memory: Any) -> None:
+        (core,) = memory.machine.cores
         for place, numbers in classes.of(side, head):
-            memory.at(place).hashes[:] = numbers
+            memory.of(memory.own(core, place[0])).hashes[:] = numbers
         for buffer, held in zip(memory.machine.buffers, memory.buffers, strict=True):
             if buffer.name not in pure:
                 every = input_byte(buffer.name, np.arange(buffer.size))
@@ -603,15 +402,3 @@ def _pure(follower: Any, looks: Sequence[Sequence[Hashes]]) -> set[str]:
             for look in looks
         )
     }
-
-
-def _course(launched: Any, values: Sequence[Mapping[str, int]]) -> Course:
-    skeleton = Skeleton(launched, values)
-    try:
-        launched.program.run(
-            launched.args, entry=launched.entry, block_num=launched.block_num, timing=False,
-            sanitize="none", observers=[skeleton],
-        )  # fmt: skip
-    except Done:
-        return skeleton.course
-    raise NotPeriodic("nothing was executed")

@@ -1,0 +1,169 @@
+"""Any number of rounds by induction over one period: what it proves is so for each value, and what
+is different for one value, or only after some rounds, is not proven."""
+
+from __future__ import annotations
+
+import pytest
+
+import ptosim
+from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, _walked, prove, prove_each
+from ptosim.tools.search.prove_course import NotPeriodic
+from ptosim.tools.search.prove_period import Induction
+from tests.tools.search.test_prove_each import (
+    AHEAD,
+    AT_37,
+    CUT,
+    DOUBLED,
+    LOAD,
+    MOVED,
+    ROWS,
+    STORE,
+    VIEW,
+    WINDOW,
+    WINDOW_0,
+    loop,
+    loops,
+    op,
+)
+
+VALUES = [{"n": n} for n in range(1, 61)]
+
+
+def proven(one: str, two: str) -> set[int]:
+    """The numbers of rounds, of 1 to 60, that induction proves; none where it does not apply."""
+    try:
+        return {k + 1 for k in Induction(loops(one, two), VALUES, _walked).proven()}
+    except NotPeriodic:
+        return set()
+
+
+def test_a_number_of_which_something_else_is_decided_is_left_out() -> None:
+    """In the last of 37 rounds another operation is executed."""
+    assert proven(DOUBLED, AT_37) == set(range(1, 61)) - {37}
+
+
+@pytest.mark.slow
+def test_rows_that_are_loaded_ahead_are_as_one_load_in_the_round() -> None:
+    assert proven(DOUBLED, AHEAD) >= set(range(2, 61))
+
+
+@pytest.mark.slow
+def test_the_command_of_four_thousand_values_says_how() -> None:
+    proof = prove_each(loops(DOUBLED, MOVED), {"n": range(1, 4097)})
+    assert proof.verdict == EQUAL
+    assert "4,096 of 4,096 values by induction over one period" in proof.why
+    told = prove_each(loops(DOUBLED, AT_37), {"n": range(1, 61)})
+    assert told.verdict == UNEQUAL
+    assert "with n=37" in told.why
+
+
+def in_pairs() -> str:
+    """Two rounds of DOUBLED in each, and the last one alone where their number is odd."""
+    window = DOUBLED[DOUBLED.index("%at = ") : DOUBLED.index("pto.tload")]
+    second = f"{window}{LOAD}\n{op('add', '%a', '%a', '%b')}\n{STORE}"
+    for name in ("at", "p", "q"):
+        second = second.replace(f"%{name} ", f"%{name}2 ").replace(f"[%{name},", f"[%{name}2,")
+    second = second.replace("muli %i,", "muli %j,")
+    pairs = DOUBLED.replace("step %c1", "step %c2")
+    return pairs.replace(
+        STORE,
+        f"""{STORE}
+    %j = arith.addi %i, %c1 : index
+    %more = arith.cmpi slt, %j, %n : index
+    scf.if %more {{
+      {second}
+    }}""",
+    )
+
+
+@pytest.mark.slow
+def test_two_rounds_of_one_program_are_one_of_the_other() -> None:
+    assert proven(DOUBLED, in_pairs()) >= set(range(5, 61))
+
+
+START = f"{WINDOW_0}\n  pto.tload ins(%p0 : {WINDOW}) outs(%c : {ROWS})"
+END = f"""%q0 = pto.partition_view %w, offsets = [%c0, %c0], sizes = [%c16, %c64] : {VIEW} -> {WINDOW}
+  pto.tstore ins(%c : {ROWS}) outs(%q0 : {WINDOW})"""
+
+
+@pytest.mark.slow
+def test_a_sum_over_all_rounds_is_one_in_the_same_order() -> None:
+    """Its expression is longer with each round: at each head it is the same one in both."""
+    one = loop(f"{LOAD}\n{op('add', '%c', '%a', '%c')}", START, END)
+    same = loop(f"{LOAD}\n{op('mov', '%a', '%b')}\n{op('add', '%c', '%b', '%c')}", START, END)
+    other = loop(f"{LOAD}\n{op('add', '%a', '%c', '%c')}", START, END)
+    assert len(proven(one, same)) > 50
+    assert not proven(one, other)
+
+
+def delayed(rounds: int) -> str:
+    """What is added comes from a tile of so many rounds before; at first from the first rows."""
+    tiles = [f"%s{k}" for k in range(rounds)]
+    before = [f"{tile} = pto.alloc_tile : {ROWS}" for tile in tiles]
+    before += [f"pto.tload ins(%p0 : {WINDOW}) outs({tile} : {ROWS})" for tile in tiles]
+    moves = [op("mov", a, b) for a, b in zip(tiles[-2::-1], tiles[:0:-1], strict=True)]
+    body = [LOAD, op("add", "%a", tiles[-1], "%b"), STORE, *moves, op("mov", "%a", tiles[0])]
+    return loop("\n".join(body), "\n".join([START, *before]))
+
+
+@pytest.mark.slow
+def test_what_differs_after_some_rounds_only_is_not_proven() -> None:
+    """Rounds repeat from the second on; what they compute is another thing from the seventh on."""
+    kept = loop(f"{LOAD}\n{op('add', '%a', '%c', '%b')}\n{STORE}", START)
+    late = delayed(6)
+    launch = loops(kept, late)
+    assert prove(*launch({"n": 5})).verdict == EQUAL
+    assert prove(*launch({"n": 9})).verdict == UNEQUAL
+    assert not {n for n in proven(kept, late) if not prove(*launch({"n": n})).is_equal}
+
+
+NEAR = DOUBLED.replace(
+    "%at = arith.muli %i, %c16", "%k = arith.minsi %i, %c37 : index\n    %at = arith.muli %k, %c16"
+)
+
+
+def test_rounds_that_stay_at_a_place_after_some_are_no_period() -> None:
+    """From the 38th round on the rows are not those of the round."""
+    assert not proven(DOUBLED, NEAR)
+
+
+def cut(after: str) -> str:
+    """As DOUBLED, and the first columns of the first rows again after the loop."""
+    view = f"{VIEW} -> {CUT}"
+    return loop(
+        f"{LOAD}\n{op('add', '%a', '%a', '%b')}\n{STORE}", "",
+        f"""%k = arith.{after}
+  %t = pto.alloc_tile valid_col = %k : !pto.tile_buf<vec, 16x64xf32, valid=16x?>
+  %pk = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %k] : {view}
+  %qk = pto.partition_view %w, offsets = [%c0, %c0], sizes = [%c16, %k] : {view}
+  pto.tload ins(%pk : {CUT}) outs(%t : !pto.tile_buf<vec, 16x64xf32, valid=16x?>)
+  pto.tstore ins(%t : !pto.tile_buf<vec, 16x64xf32, valid=16x?>) outs(%qk : {CUT})""",
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_an_end_of_another_form_for_each_value_is_left_to_its_own_proof() -> None:
+    """As many columns as rounds are stored: no two values have the same end. One that is the same
+    for all is proven with what the rounds may have left there."""
+    assert not proven(cut("addi %n, %c0 : index"), cut("addi %n, %c0 : index"))
+    same = cut("addi %c16, %c0 : index")
+    assert proven(same, same) == set(range(1, 61))
+
+
+@pytest.mark.slow
+def test_a_window_that_leaves_its_view_is_found() -> None:
+    """A view of 256 rows has sixteen windows."""
+    short = loop(f"{LOAD}\n{op('add', '%a', '%a', '%b')}\n{STORE}", shape="[%c4096, %c64]").replace(
+        "arith.constant 4096 ", "arith.constant 256 "
+    )
+    assert max(proven(short, short), default=0) <= 16
+    proof = prove_each(loops(short, short), {"n": range(1, 61)})
+    assert proof.verdict == REFUSED
+    assert "with n=17" in proof.why
+
+
+def test_other_programs_keep_their_proofs() -> None:
+    """No loop, or a loop of which the scalar says nothing."""
+    program = ptosim.load(DOUBLED.replace("to %n", "to %c16").replace("%n, %c16", "%c16, %c16"))
+    with pytest.raises(NotPeriodic):
+        Induction(lambda given: (Launched(program, None, given),) * 2, VALUES, _walked)
