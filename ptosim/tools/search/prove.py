@@ -238,11 +238,13 @@ def _together(
 ) -> tuple[dict[int, Proof], set[int]]:
     """Values of which one run of each program shows that they are equal, and those that were left
     since it would take too long."""
+    if len(values) <= 1:
+        return {}, set()
     try:
-        both = launch(values[-1]) if values else ()
+        both = launch(values[-1])
     except UsageError:
         return {}, set()
-    if len(values) <= 1 or both[0].program.profile != both[1].program.profile:
+    if both[0].program.profile != both[1].program.profile:
         return {}, set()
     if not all(can_share(one, list(values[0])) for one in both):
         return {}, set()
