@@ -13,10 +13,12 @@ from typing import Any
 
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import isa
+from ptosim.language.grammars import tree_sitter
 from ptosim.language.syntax.driver import load_tables
 
 FOLDER = Path(__file__).parents[2] / "editors"
-_ELEMENTS = r"(?:[su]?i\d+|ui\d+|f16|f32|f64|bf16|tf32|hif8|f8E\w+|f4E\w+|index|none)"
+_NAMED_ELEMENTS = ("f16", "f32", "f64", "bf16", "tf32", "hif8", "index", "none")
+_ELEMENTS = rf"(?:[su]?i\d+|ui\d+|{'|'.join(_NAMED_ELEMENTS[:6])}|f8E\w+|f4E\w+|index|none)"
 _DIALECTS = "pto|arith|math|scf|func|memref|cf|quant|builtin|vector|llvm"
 _DOTTED = rf"(?:{_DIALECTS})\.\w[\w.]*"
 
@@ -209,9 +211,18 @@ def files() -> dict[Path, str]:
     made = {
         syntaxes / f"{n}.tmLanguage.json": json.dumps(d, indent=1) + "\n" for n, d in data.items()
     }
-    return made | {FOLDER / "vim" / "syntax" / "pto.vim": vim()}
+    made[FOLDER / "vim" / "syntax" / "pto.vim"] = vim()
+    trees = FOLDER / "tree-sitter"
+    made[trees / "src" / "parser.c"] = tree_sitter.parser(
+        (("operation", operations()), ("keyword", keywords()), ("type", _NAMED_ELEMENTS),
+         ("constant", members()))
+    )  # fmt: skip
+    made[trees / "queries" / "highlights.scm"] = tree_sitter.HIGHLIGHTS
+    made[trees / "queries" / "folds.scm"] = tree_sitter.FOLDS
+    return made
 
 
 if __name__ == "__main__":
     for path, text in files().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

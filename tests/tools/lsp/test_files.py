@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 import shutil
@@ -187,6 +188,70 @@ vim.cmd("qall!")
     assert "finding 6 unknown operation `pto.tadda`" in told
     colours = re.findall(r"colour (\w*)", told)
     assert colours == ["ptoOperation", "ptoComment", "ptoValue"]
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """The parser for tree-sitter as an editor loads it: compiled by the machine's C compiler."""
+    binding = pytest.importorskip("tree_sitter")
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    made = tmp_path_factory.mktemp("trees") / "pto.so"
+    source = grammars.FOLDER / "tree-sitter" / "src" / "parser.c"
+    flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]
+    subprocess.run([compiler, *flags, made, source], check=True, timeout=60)
+    make = ctypes.CDLL(str(made)).tree_sitter_pto
+    make.restype = ctypes.c_void_p
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
+    return binding.Language(capsule(make(), b"tree_sitter.Language", None)), binding
+
+
+def _nodes(node):
+    yield node
+    for child in node.children:
+        yield from _nodes(child)
+
+
+def test_a_tree_has_every_operation_and_every_block_of_shipped_programs(trees):
+    """No error but in the program whose brace is missing, and there the rest is known, too."""
+    language, binding = trees
+    parser = binding.Parser(language)
+    known = set(grammars.operations())
+    for path in sorted((ROOT / "programs").rglob("*.pto")):
+        text = path.read_bytes()
+        root = parser.parse(text).root_node
+        assert root.has_error == (path.stem == "missing_brace"), path
+        nodes = list(_nodes(root))
+        operations = {n.text.decode() for n in nodes if n.type == "operation"}
+        code = re.sub(rb'//[^\n]*|"[^"\n]*"|[#!][\w.]+', b"", text).decode()
+        assert operations == {
+            w for w in re.findall(r"(?<![\w.%@])[a-z]\w*\.[\w.]+", code) if w in known
+        }
+        blocks = sum(n.type == "block" for n in nodes)
+        assert blocks == code.count("}"), path
+
+
+def test_words_of_a_tree_have_the_colours_of_the_other_grammars(trees):
+    language, binding = trees
+    root = binding.Parser(language).parse(PROGRAM.encode()).root_node
+    queries = grammars.FOLDER / "tree-sitter" / "queries"
+    ask = binding.QueryCursor(binding.Query(language, (queries / "highlights.scm").read_text()))
+    colours = {n.text.decode(): name for name, found in ask.captures(root).items() for n in found}
+    wanted = {
+        "// A comment": "comment", "arith.constant": "function.builtin", "%c0": "variable",
+        "!pto.tile_buf": "type", "16x64xf32": "type", "f32": "type", "PIPE_V": "constant",
+        "@k": "function", "return": "keyword", '"text"': "string", "#pto.pipe": "attribute",
+    }  # fmt: skip
+    assert {word: colours.get(word) for word in wanted} == wanted
+    assert colours["0"] in ("number", "constant.numeric")
+    assert "pto.tadda" not in colours, "no row has it"
+    folds = binding.QueryCursor(binding.Query(language, (queries / "folds.scm").read_text()))
+    assert len(folds.captures(root)["fold"]) == 2
 
 
 @pytest.mark.deep
