@@ -27,6 +27,7 @@ from ptosim.language.cpp.kinds import (
     number,
     wrap,
 )
+from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.state import CppError, State
 
 _BYTES = frozenset(SCALARS[n] for n in ("void", "uint8_t", "int8_t"))
@@ -53,6 +54,8 @@ class Arithmetic(State):
             return value
         if isinstance(value, Member):
             return number(value.const)
+        if is_numeric(value):
+            return self.num(value.type.args[-1], node)
         raise CppError(node, "a number is expected here")
 
     def cast(self, value: Num, type_: Any, node: Any) -> Num:
@@ -381,6 +384,9 @@ def _identity(op: str, a: Num, b: Num) -> Num | None:
 def literal(word: str, node: Any) -> Num:
     """Return a number as it is written, in the type that C++ gives it."""
     plain = word.replace("'", "")
+    if plain[:2].lower() == "0x" and "p" in plain.lower():
+        is_single = plain[-1] in "fF"
+        return Num(FLOAT if is_single else DOUBLE, float.fromhex(plain.rstrip("fFlL")))
     if plain[:2].lower() not in ("0x", "0b"):
         made = _real(plain, node)
         if made is not None:

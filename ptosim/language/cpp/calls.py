@@ -38,6 +38,7 @@ from ptosim.language.cpp.kinds import (
     Tile,
     Viewed,
 )
+from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.repeats import Repeats
 from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
@@ -395,7 +396,7 @@ class Calls(Repeats):
         found = self.taken(value, node)
         if isinstance(found, Array) and is_reference:
             return self.cell(found)
-        if isinstance(found, (Num, Member)) and isinstance(type_, (Scalar, Pointer)):
+        if is_numeric(found) and isinstance(type_, (Scalar, Pointer)):
             found = self.as_type(found, type_, node)
         if not is_reference and not isinstance(type_, Pointer):
             found = self.copied(found)

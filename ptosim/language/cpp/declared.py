@@ -370,7 +370,7 @@ def pack_in(node: Any, scope: Scope) -> tuple[str, tuple[Any, ...]] | None:
     waiting = [node]
     while waiting:
         part = waiting.pop()
-        if part.type in ("identifier", "type_identifier"):
+        if part.type in ("identifier", "type_identifier", "namespace_identifier"):
             found = scope.find(text(part))
             if isinstance(found, tuple):
                 return text(part), found

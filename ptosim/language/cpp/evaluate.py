@@ -428,7 +428,7 @@ class Expressions(Names):
 
     def as_type(self, value: Any, type_: Any, node: Any) -> Any:
         """Return a value in another type."""
-        if isinstance(value, (Num, Member)) and isinstance(type_, (Scalar, Pointer)):
+        if library.is_numeric(value) and isinstance(type_, (Scalar, Pointer)):
             if type_ == SCALARS["void"]:
                 return value
             return self.cast(self.num(value, node), type_, node)

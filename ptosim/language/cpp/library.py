@@ -350,6 +350,13 @@ _ASKED = {
 }
 
 
+def is_numeric(value: Any) -> bool:
+    """Is it a number, a word for one, or an object of `std::integral_constant`?"""
+    held = getattr(value, "type", None)
+    is_constant = isinstance(held, Named) and held.name in ("integral_constant", "bool_constant")
+    return isinstance(value, (Num, Member)) or is_constant
+
+
 _OF_CONV = ("Loc", "DType", "bufferSize", "layout", "ConvTileShape")
 
 

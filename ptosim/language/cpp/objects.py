@@ -475,7 +475,7 @@ class Objects(Expressions):
             return self.ev(value) if args is None else args[0]
         if args is None:
             found = self.ev(value)
-            return self.as_type(found, type_, node) if isinstance(found, (Num, Member)) else found
+            return self.as_type(found, type_, node) if library.is_numeric(found) else found
         return self.constructed(type_, args, node)
 
 

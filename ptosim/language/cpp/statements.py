@@ -33,6 +33,7 @@ from ptosim.language.cpp.kinds import (
     Scalar,
     Tile,
 )
+from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.objects import Objects
 from ptosim.language.cpp.state import CppError, refused
 
@@ -55,8 +56,7 @@ class Round:
 
 
 _MOST_FORKS = 3
-LEAST_REPEATED = 512
-"""So many statements are worth a look for repetitions."""
+LEAST_REPEATED = 512  # so many statements are worth a look for repetitions
 _COMPOUND = frozenset(
     ("compound_statement", "if_statement", "for_statement", "while_statement", "do_statement",
      "switch_statement", "else_clause")
@@ -445,7 +445,7 @@ class Statements(Objects):
             args = [self.ev(a) for a in named(value)]
             return self._made_with(self.sized(type_, declarator, len(args)), args, node, word)
         found = self.ev(value)
-        if isinstance(found, (Num, Member)):
+        if is_numeric(found):
             return self.as_type(found, type_, node)
         found = self.from_value(type_, found, node, word)
         is_pointer = isinstance(type_, Pointer) or value.type == "pointer_expression"
