@@ -66,3 +66,27 @@ def test_arrays_that_do_not_fit_are_told(args, told):
     loaded, _, _ = program("micro f32")
     with pytest.raises(ptosim.UsageError, match=re.escape(told)):
         loaded.run(args)
+
+
+def test_logical_arguments_of_a_region_have_values_and_cycles():
+    """In a region, and handed to a function that it calls."""
+    v, m = "!pto.vmi.vreg<100xf32>", "!pto.vmi.mask<100xpred>"
+    text = f"""module attributes {{pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+  func.func @f(%v: {v}, %m: {m}, %p: !pto.ptr<f32, ub>) {{
+    %c0 = arith.constant 0 : index
+    pto.vecscope {{
+      %w = func.call @square(%v) : ({v}) -> {v}
+      pto.vmi.vstore %w, %p[%c0], %m : {v}, !pto.ptr<f32, ub>, {m}
+    }}
+    return
+  }}
+  func.func private @square(%x: {v}) -> {v} {{
+    %r = pto.vmi.vmul %x, %x : {v}, {v} -> {v}
+    return %r : {v}
+  }}
+}}"""
+    data, mask = np.arange(100, dtype=np.float32), np.arange(100) % 3 == 0
+    loaded = ptosim.load(text)
+    found = loaded.run({"v": data, "m": mask, "p": np.zeros(128, np.float32)})
+    assert np.array_equal(found.outputs["p"][:100], np.where(mask, data * data, 0))
+    assert found.cycles > 0

@@ -218,11 +218,18 @@ def test_to_vec_on_a5():
     np.testing.assert_array_equal(result.outputs["y"], values)
 
 
-def test_the_other_vector_core_is_not_simulated():
-    k = Kernel("a5")
+@pytest.mark.parametrize(("mode", "rows"), [
+    ("dual_mode_split_m", SHAPE[0] // 2), ("single_mode_vec1", 0), ("single_mode_vec0", SHAPE[0]),
+])  # fmt: skip
+def test_what_goes_to_a_vector_core_that_the_launch_has_not_is_left_out(mode, rows):
+    """A core without vector cores beside it stands for the first one; nobody reads the second one."""
+    k = Kernel("a5", compat=ONE_CORE)
     acc = acc_tile(k, "f32")
     vec = k.tile("vec", "f32", *SHAPE)
-    mode = "accToVecMode = #pto<acc_to_vec_mode dual_mode_split_m>"
-    k.op("pto.tmov", [acc], [vec], mode)
-    with pytest.raises(ptosim.PtosimError, match="second vector core"):
-        k.run({})
+    k.op("pto.tmov", [acc], [vec], f"accToVecMode = #pto<acc_to_vec_mode {mode}>")
+    k.store(vec, "y")
+    values = np.nan_to_num(FLOATS)
+    args = {"y": np.zeros(SHAPE, np.float32)}
+    result = k.run(args, observers=[Filled(values)], uninit="zero", sanitize="none")
+    expected = np.where(np.arange(SHAPE[0])[:, None] < rows, values, 0)
+    np.testing.assert_array_equal(result.outputs["y"], expected)

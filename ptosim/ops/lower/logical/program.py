@@ -7,16 +7,19 @@ from collections.abc import Iterator, Sequence
 from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.attributes import Symbol
 from ptosim.ground.ir.core import Block, Operation, Value
+from ptosim.ground.ir.lane_layout import CONTIGUOUS
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder, text_of
 from ptosim.language.rewrite.edits import Edit, indent_of
 from ptosim.ops.lower.logical import names
-from ptosim.ops.lower.logical.emitter import Emitter
+from ptosim.ops.lower.logical.emitter import Emitter, mask_type, vector_type
 from ptosim.ops.lower.logical.layouts import assign
 from ptosim.ops.lower.logical.lowering import Lowering
+from ptosim.ops.lower.logical.masks import Image
 from ptosim.ops.lower.logical.physical import Scope, operations
 from ptosim.ops.lower.logical.scope import NotLowered, Walker, mask_forms
+from ptosim.ops.lower.logical.values import Held, canonical
 
 
 def inlined_calls(resolved: ResolvedModule) -> dict[Operation, Operation]:
@@ -87,9 +90,25 @@ class Lowered:
         low = Lowering(out, self.layouts)
         walker = Walker(low, self.calls, self.forms, self.estimates)
         for value in _outside(region):
-            walker._number(value)
+            if not names.is_logical(value):
+                walker._number(value)
+            elif self.estimates:  # an argument: its registers are there
+                low.known[value] = self._given(value, out)
         walker.walk(region.regions[0].blocks[0].run)
         return Scope(region, out.nodes, walker.estimated, low.notes)
+
+    def _given(self, value: Value, out: Emitter) -> Held | Image:
+        """The registers of an argument of an entry."""
+        lanes, layout = names.lanes_of(value), self.layouts.of(value)
+        if names.is_vector(value):
+            elem, bits = names.elem_of(value), names.bits_of(value)
+            count = canonical(layout, lanes).registers(lanes, bits)
+            registers = [out.register(vector_type(elem)) for _ in range(count)]
+            return Held(elem, lanes, canonical(layout, lanes), registers)
+        layout, bits = self.forms.get(value, (CONTIGUOUS, 32))
+        layout = canonical(layout, lanes)
+        registers = [out.register(mask_type(bits)) for _ in range(layout.registers(lanes, bits))]
+        return Image(lanes, layout, bits, registers)
 
     def _refuse_endless(self, region: Operation) -> None:
         """A function that calls another one twice, which calls another one twice, and so on, is
@@ -118,12 +137,12 @@ class Lowered:
 
 
 def _outside(region: Operation) -> list[Value]:
-    """Numbers and pointers that a region takes from around it."""
+    """What a region takes from around it."""
     inner = region.walk()[1:]
     made = {v for op in inner for v in op.results}
     made |= {v for op in inner for r in op.regions for b in r.blocks for v in b.values}
     taken = {v: None for op in inner for v in op.operand_values()}
-    return [v for v in taken if v not in made and not names.is_logical(v)]
+    return [v for v in taken if v not in made]
 
 
 def unused_prefix(text: str) -> str:

@@ -234,6 +234,8 @@ class Walker:
 
     def _pass(self, value: Value, to: Value) -> None:
         if names.is_logical(value):
+            if value not in self.low.known:
+                raise refuse(f"%{value.name} comes from where no registers are")
             self.low.known[to] = self.low.known[value]
         else:
             number = self._number(value)
