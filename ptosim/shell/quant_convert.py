@@ -167,6 +167,9 @@ def _run_model(options: argparse.Namespace, terminal: Terminal) -> Report:
     targets = launching.architectures(options.target)
     budget = sensitivity.Budget(options.max_drop, options.max_cycles, options.budget_db)
     candidates = _candidates(options, targets, budget)
+    if len(candidates) > 1:
+        mixed = sensitivity.mixed(candidates, targets, budget, keeps_slow=options.keep_slow)
+        candidates += [mixed] if mixed is not None else []
     chosen = sensitivity.best(candidates, budget)
     made = of_quantised(
         chosen.model, chosen.data, chosen.settings, targets, options.seed, chosen.values,

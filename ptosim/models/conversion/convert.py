@@ -10,9 +10,9 @@ import numpy as np
 from ptosim.ground.diagnostics.model import ProgramError, UnsupportedError, finding
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import scheme, storage
-from ptosim.models import onnx_model, onnx_run
+from ptosim.models import onnx_run
 from ptosim.models.conversion import plan as plans
-from ptosim.models.conversion.plan import Layer, Plan
+from ptosim.models.conversion.plan import Plan
 from ptosim.models.conversion.source import Data, Model
 from ptosim.models.conversion.types import (
     FORMAT,
@@ -21,13 +21,14 @@ from ptosim.models.conversion.types import (
     blocks_rewritten,
     choose,
     choose_blocks,
+    rewritten,
 )
 from ptosim.models.front.blocks import BIASED
 from ptosim.models.fusion.groups import Fusion, Group, Pointwise, fuse
 from ptosim.models.fusion.mx import MxStep
 from ptosim.models.fusion.programs import is_depthwise
 from ptosim.models.kernel_runner import KernelRunner
-from ptosim.models.onnx_model import Graph, GraphNode, Writer, graph_of
+from ptosim.models.onnx_model import Graph, GraphNode, graph_of
 from ptosim.models.onnx_nodes import Lowering, matrices_of
 from ptosim.models.onnx_run import Line, Outcome, Step, every_value
 from ptosim.models.quant import diff
@@ -37,80 +38,6 @@ from ptosim.models.quant.diff import Setting
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-
-# The model with QuantizeLinear and DequantizeLinear: at its values, on its weights and biases.
-
-
-def rewritten(graph: Graph, plan: Plan, types: Types) -> ModelProto:
-    """Return the quantised model: `V_quantized` and `V_dequantized` for each value V of the plan,
-    weights as codes."""
-    onnx = onnx_model.package()
-    made = onnx.ModelProto()
-    made.CopyFrom(graph.proto)
-    writer = _QdqWriter(onnx, graph, made)
-    for layer in plan.layers:
-        if layer.name in types.weights:
-            writer.weights(layer, types)
-    for name, users in plan.users.items():
-        writer.point(name, users, types)
-    writer.finish()
-    return made
-
-
-class _QdqWriter(Writer):
-    """Writes values, weights and biases with one scale, or one for each channel."""
-
-    def weights(self, layer: Layer, types: Types) -> None:
-        """Codes of the weights, and of the bias, with DequantizeLinear."""
-        found = types.weights[layer.name]
-        source = layer.weights
-        stem = f"{source}_{layer.name}" if self.is_shared(source) else source
-        codes = self.constant(f"{stem}_quantized", found.codes)
-        self._dequantized(
-            stem, codes, found.scale, np.zeros(found.scale.shape, np.int8), found.axis
-        )
-        self.replace(layer.node, 1, f"{stem}_dequantized")
-        bias = types.biases.get(layer.name)
-        if bias is None or layer.bias is None:
-            return
-        node, place = layer.bias
-        stem = f"{node.inputs[place]}_{layer.name}_bias"
-        codes = self.constant(f"{stem}_quantized", bias[0])
-        axis = bias[0].ndim - 1 if bias[1].size > 1 else None
-        self._dequantized(stem, codes, bias[1], None, axis)
-        self.replace(node, place, f"{stem}_dequantized")
-
-    def _dequantized(
-        self, stem: str, codes: str, scale: np.ndarray, zero: np.ndarray | None, axis: int | None
-    ) -> None:
-        inputs = [codes, self.constant(f"{stem}_scale", scale)]
-        if zero is not None:
-            inputs.append(self.constant(f"{stem}_zero_point", zero))
-        extra = {} if axis is None else {"axis": axis}
-        helper = self.onnx.helper
-        self.first.append(
-            helper.make_node(
-                "DequantizeLinear", inputs, [f"{stem}_dequantized"], f"{stem}_DQ", **extra
-            )
-        )
-
-    def point(self, name: str, users: list[tuple[GraphNode, int]], types: Types) -> None:
-        """QuantizeLinear and DequantizeLinear after a value, for the users named."""
-        found = types.points[name]
-        parameters = [
-            self.constant(f"{name}_scale", found.scale),
-            self.constant(f"{name}_zero_point", found.zero),
-        ]  # fmt: skip
-        codes, back = f"{name}_quantized", f"{name}_dequantized"
-        helper = self.onnx.helper
-        pair = [
-            helper.make_node("QuantizeLinear", [name, *parameters], [codes], f"{name}_Q"),
-            helper.make_node("DequantizeLinear", [codes, *parameters], [back], f"{name}_DQ"),
-        ]
-        self.after[name] = pair
-        for node, place in users:
-            self.replace(node, place, back)
 
 
 # Why the fast form differs from the exact one: the audit's verdict on each group's
@@ -238,26 +165,52 @@ def quantise(
     that may differ from the reference's in the last place.
 
     Raises ProgramError (PTO7646) if nothing of it can be."""
-    form = FORMAT.get(settings.format)
-    depths = None if form is None else depths_of(model.graph, values)
-    plan = plans.make(model.graph, leave, depths)
+    plan, types, graph = _written(model.graph, settings, values, leave)
     if not plan.layers:
         why = "; ".join(f"{n}: {w}" for n, w in plan.left.items()) or "it has no product"
         raise ProgramError([finding("PTO7646", f"nothing of the model is quantised: {why}")])
-    if form is not None:
-        types = choose_blocks(model.graph, plan, values, form)
-        proto = blocks_rewritten(model.graph, plan, types, values, form)
-    else:
-        types = choose(model.graph, plan, values, settings)
-        proto = rewritten(model.graph, plan, types)
-    graph = graph_of(proto)
     found = every_value(graph, data.feeds, is_quick=is_quick)
-    return Quantised(plan, types, proto, graph, fuse(graph, model.on_host), found)
+    return Quantised(plan, types, graph.proto, graph, fuse(graph, model.on_host), found)
+
+
+def _written(
+    graph: Graph, settings: Settings, values: Values, leave: Collection[str]
+) -> tuple[Plan, Types, Graph]:
+    """The plan, the types and the graph with what quantises; of several formats one after the
+    other, each for its layers."""
+    kinds = dict(settings.layers)
+    names = [n.name for n in plans.candidates(graph)]
+    plan, types = Plan([], {}, {}, []), Types({}, {}, {})
+    for kind in sorted(set(kinds.values())) or [settings.format]:  # integers first
+        form = FORMAT.get(kind)
+        others = [n for n in names if n in kinds and kinds[n] != kind]
+        own = plans.make(
+            graph, [*leave, *others], None if form is None else depths_of(graph, values)
+        )
+        for name in others:
+            own.left.pop(name, None)
+        if not own.layers:
+            plan.left |= own.left
+            continue
+        if form is not None:
+            found = choose_blocks(graph, own, values, form)
+            suffix = f"_{kind}" if kinds else ""
+            proto = blocks_rewritten(graph, own, found, values, form, suffix)
+        else:
+            found = choose(graph, own, values, settings)
+            proto = rewritten(graph, own, found)
+        graph = graph_of(proto)
+        plan, types = plan.joined(own), types.joined(found)
+    return plan, types, graph
 
 
 def depths_of(graph: Graph, values: Values) -> dict[str, int]:
-    """Return how many terms the sums of each product have."""
-    return {n.name: values[n.inputs[0]][0].shape[-1] for n in plans.candidates(graph)}
+    """Return how many terms the sums have of each product of values of the float model."""
+    return {
+        n.name: values[n.inputs[0]][0].shape[-1]
+        for n in plans.candidates(graph)
+        if n.inputs[0] in values
+    }
 
 
 @dataclass(slots=True)

@@ -43,6 +43,14 @@ class Plan:
     left: dict[str, str]
     coupled: list[list[str]]
 
+    def joined(self, other: Plan) -> Plan:
+        """Return this plan and one for other layers."""
+        users = {
+            n: [*self.users.get(n, ()), *other.users.get(n, ())] for n in self.users | other.users
+        }
+        left = self.left | other.left
+        return Plan([*self.layers, *other.layers], users, left, self.coupled + other.coupled)
+
 
 def candidates(graph: Graph) -> list[GraphNode]:
     """Return the products and convolutions that can be quantised."""

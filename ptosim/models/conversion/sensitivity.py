@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ptosim.ground.progress import part_done
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.models.conversion import plan as plans
 from ptosim.models.conversion.convert import (
     Measures,
@@ -19,8 +19,8 @@ from ptosim.models.conversion.convert import (
     output_error,
     quantise,
 )
-from ptosim.models.conversion.source import Data, Model
-from ptosim.models.conversion.speed import never_slower, total_of
+from ptosim.models.conversion.source import Data, Model, with_blocks
+from ptosim.models.conversion.speed import Cost, costs, never_slower, total_of
 from ptosim.models.conversion.types import Settings
 from ptosim.models.onnx_model import GraphNode
 from ptosim.models.onnx_run import Step
@@ -261,3 +261,103 @@ def best(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
     if fits:
         return min(fits, key=lambda c: (total_of(c.chosen), -c.chosen.output.sqnr))
     return max(candidates, key=lambda c: c.chosen.output.sqnr)
+
+
+# -- a type for each layer -------------------------------------------------------------------------
+
+MIXED, FLOAT = "mixed", "float"
+_TRIES = 6
+"""Layers whose type is changed one by one, those that gain most."""
+
+
+def mixed(
+    candidates: Sequence[Candidate],
+    targets: Sequence[str],
+    budget: Budget,
+    *,
+    keeps_slow: bool = False,
+) -> Candidate | None:
+    """Return a plan with a type for each layer that is faster than each plan of one type that meets
+    the budget; None if there is none. Each layer has the type that costs it the fewest cycles, all
+    at once or, where that is not better, one after the other. The model is that of int8, of whose
+    products the others' are made. `keeps_slow`: none goes to float for that."""
+    start = best(candidates, budget)
+    whole = next((c for c in candidates if c.settings.format == "int8"), None)
+    if whole is None or met(start.chosen, budget):
+        return None
+    prices = _prices(candidates)
+    quantised = {layer.name for layer in start.chosen.quantised.plan.layers}
+    now = {n: start.settings.format if n in quantised else FLOAT for n in prices}
+    gains = []
+    for name, own in prices.items():
+        if now[name] in own:
+            kinds = [k for k in own if k != FLOAT or now[name] == FLOAT or not keeps_slow]
+            kind = min(kinds, key=lambda kind: _total(own[kind]))
+            gains.append((_total(own[kind]) - _total(own[now[name]]), name, kind))
+    wanted = {name: kind for gain, name, kind in sorted(gains) if gain < 0}
+    trials: list[Candidate] = []
+    limit = total_of(start.chosen)
+    for change in [wanted, *({n: k} for n, k in list(wanted.items())[:_TRIES])]:
+        if not change or (len(wanted) == 1 and trials):
+            break
+        if set((now | change).values()) == {FLOAT}:
+            continue  # something stays quantised
+        made = _of_types(whole, now | change, prices, targets)
+        trials.append(made)
+        if not met(made.chosen, budget) and total_of(made.chosen) < limit:
+            limit, now = total_of(made.chosen), now | change
+            if change is wanted:
+                break
+    found = [c for c in trials if total_of(c.chosen) == limit and not met(c.chosen, budget)]
+    if not found:
+        return None
+    found[0].tried = [c.chosen for c in trials]
+    return found[0]
+
+
+def _total(costs_: Sequence[Cost]) -> float:
+    """The cycles of a layer on all targets."""
+    return sum(c.quantised for c in costs_)
+
+
+def _prices(candidates: Sequence[Candidate]) -> dict[str, dict[str, list[Cost]]]:
+    """What each layer costs by type, as the first plan that has it counts it."""
+    found: dict[str, dict[str, list[Cost]]] = {}
+    for c in candidates:
+        for trial in c.tried:
+            own: dict[str, list[Cost]] = {}
+            for cost in costs(trial.quantised, trial.cycles, c.measures.real):
+                own.setdefault(cost.layer, []).append(cost)
+            for name, each in own.items():
+                known = found.setdefault(name, {})
+                known.setdefault(c.settings.format, each)
+                known.setdefault(FLOAT, [replace(x, quantised=x.real) for x in each])
+    return found
+
+
+def _of_types(
+    whole: Candidate,
+    types: Mapping[str, str],
+    prices: Mapping[str, Mapping[str, list[Cost]]],
+    targets: Sequence[str],
+) -> Candidate:
+    """A plan with a type for each layer."""
+    kinds = {n: k for n, k in types.items() if k != FLOAT}
+    left = [n for n, k in types.items() if k == FLOAT]
+    model = with_blocks(whole.model, [n for n, k in kinds.items() if k != "int8"])
+    values = every_value(model.graph, whole.data.feeds)
+    words = set(kinds.values())
+    settings = replace(
+        whole.settings, format=MIXED if len(words) > 1 else words.pop(),
+        layers=tuple(sorted(kinds.items())),
+    )  # fmt: skip
+    measures = Measures(known=whole.measures.known)
+    trial = attempt(model, whole.data, settings, targets, values, left, measures)
+    trial.slow = [
+        cost
+        for name in left
+        for cost in min((v for k, v in prices[name].items() if k != FLOAT), key=_total)
+    ]
+    return Candidate(
+        model, whole.data, settings, values, whole.ranked, measures, trial, [], [trial]
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,8 +237,20 @@ def prepared(
     zeros."""
     made, notes = front(proto, dims, arrays or {}, is_basic=is_basic)
     rewrites.simplify(made)
+    _name_nodes(made)
     if is_blocked:
         blocks.for_blocks(made)
+    return _model(made, notes, partial=partial)
+
+
+def with_blocks(model: Model, names: Collection[str]) -> Model:
+    """Return a model with some of its products as microscaling takes them."""
+    made = type(model.proto).FromString(model.proto.SerializeToString())
+    blocks.for_blocks(made, names)
+    return _model(made, model.notes, partial=model.partial)
+
+
+def _model(made: ModelProto, notes: list[str], *, partial: bool) -> Model:
     _name_nodes(made)
     graph = onnx_model.graph_of(made)
     quantising = [n for n in graph.nodes if n.op in QUANTISING]

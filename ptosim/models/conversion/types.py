@@ -48,6 +48,7 @@ class Settings:
     per_channel: bool = True
     scales: str = "short"  # or f32
     format: str = "int8"
+    layers: tuple[tuple[str, str], ...] = ()  # with "mixed": the format of each layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,12 @@ class Types:
     points: dict[str, PointType]
     weights: dict[str, WeightType]
     biases: dict[str, tuple[np.ndarray, np.ndarray] | None]
+
+    def joined(self, other: Types) -> Types:
+        """Return these types and those of more layers; of a value that both take, these."""
+        return Types(
+            other.points | self.points, self.weights | other.weights, self.biases | other.biases
+        )
 
 
 def choose(
@@ -216,6 +223,80 @@ def _weights(graph: Graph, layer: Layer, types: Types, room: int, settings: Sett
     types.biases[layer.name] = (whole.astype(np.int32), unit) if fits else None
 
 
+# -- the model with QuantizeLinear and DequantizeLinear at its values, on its weights and biases --
+
+
+def rewritten(graph: Graph, plan: Plan, types: Types) -> ModelProto:
+    """Return the quantised model: `V_quantized` and `V_dequantized` for each value V of the plan,
+    weights as codes."""
+    onnx = onnx_model.package()
+    made = onnx.ModelProto()
+    made.CopyFrom(graph.proto)
+    writer = _QdqWriter(onnx, graph, made)
+    for layer in plan.layers:
+        if layer.name in types.weights:
+            writer.weights(layer, types)
+    for name, users in plan.users.items():
+        writer.point(name, users, types)
+    writer.finish()
+    return made
+
+
+class _QdqWriter(Writer):
+    """Writes values, weights and biases with one scale, or one for each channel."""
+
+    def weights(self, layer: Layer, types: Types) -> None:
+        """Codes of the weights, and of the bias, with DequantizeLinear."""
+        found = types.weights[layer.name]
+        source = layer.weights
+        stem = f"{source}_{layer.name}" if self.is_shared(source) else source
+        codes = self.constant(f"{stem}_quantized", found.codes)
+        self._dequantized(
+            stem, codes, found.scale, np.zeros(found.scale.shape, np.int8), found.axis
+        )
+        self.replace(layer.node, 1, f"{stem}_dequantized")
+        bias = types.biases.get(layer.name)
+        if bias is None or layer.bias is None:
+            return
+        node, place = layer.bias
+        stem = f"{node.inputs[place]}_{layer.name}_bias"
+        codes = self.constant(f"{stem}_quantized", bias[0])
+        axis = bias[0].ndim - 1 if bias[1].size > 1 else None
+        self._dequantized(stem, codes, bias[1], None, axis)
+        self.replace(node, place, f"{stem}_dequantized")
+
+    def _dequantized(
+        self, stem: str, codes: str, scale: np.ndarray, zero: np.ndarray | None, axis: int | None
+    ) -> None:
+        inputs = [codes, self.constant(f"{stem}_scale", scale)]
+        if zero is not None:
+            inputs.append(self.constant(f"{stem}_zero_point", zero))
+        extra = {} if axis is None else {"axis": axis}
+        helper = self.onnx.helper
+        self.first.append(
+            helper.make_node(
+                "DequantizeLinear", inputs, [f"{stem}_dequantized"], f"{stem}_DQ", **extra
+            )
+        )
+
+    def point(self, name: str, users: list[tuple[GraphNode, int]], types: Types) -> None:
+        """QuantizeLinear and DequantizeLinear after a value, for the users named."""
+        found = types.points[name]
+        parameters = [
+            self.constant(f"{name}_scale", found.scale),
+            self.constant(f"{name}_zero_point", found.zero),
+        ]  # fmt: skip
+        codes, back = f"{name}_quantized", f"{name}_dequantized"
+        helper = self.onnx.helper
+        pair = [
+            helper.make_node("QuantizeLinear", [name, *parameters], [codes], f"{name}_Q"),
+            helper.make_node("DequantizeLinear", [codes, *parameters], [back], f"{name}_DQ"),
+        ]
+        self.after[name] = pair
+        for node, place in users:
+            self.replace(node, place, back)
+
+
 # -- blocks of 32 ----------------------------------------------------------------------------------
 
 OPSET = 24
@@ -259,9 +340,15 @@ def quantised(x: np.ndarray, axis: int, form: Format) -> tuple[np.ndarray, np.nd
 
 
 def blocks_rewritten(
-    graph: Graph, plan: Plan, types: Types, values: dict[str, list[np.ndarray]], form: Format
+    graph: Graph,
+    plan: Plan,
+    types: Types,
+    values: dict[str, list[np.ndarray]],
+    form: Format,
+    suffix: str = "",
 ) -> ModelProto:
-    """Return the model with the nodes that choose_blocks exponents and quantise."""
+    """Return the model with the nodes that choose_blocks exponents and quantise; `suffix` ends
+    their names, where a value may be quantised otherwise, too."""
     onnx = onnx_model.package()
     made = onnx.ModelProto()
     made.CopyFrom(graph.proto)
@@ -276,7 +363,8 @@ def blocks_rewritten(
     for name, users in plan.users.items():
         for axis in sorted({_axis(node, place) for node, place in users}):
             own = [u for u in users if _axis(*u) == axis]
-            _point(writer, name, own, axis, values[name][0].shape, form)
+            stem = f"{name}{suffix}" if axis == -1 else f"{name}{suffix}_columns"
+            _point(writer, (name, stem), own, axis, values[name][0].shape, form)
     writer.finish()
     return made
 
@@ -301,13 +389,13 @@ def _block_weights(writer: Writer, layer: Layer, found: WeightType) -> None:
 
 def _point(
     writer: Writer,
-    name: str,
+    names: tuple[str, str],
     users: list[tuple[GraphNode, int]],
     axis: int,
     shape: tuple[int, ...],
     form: Format,
 ) -> None:
-    stem = name if axis == -1 else f"{name}_columns"
+    name, stem = names
     where = len(shape) + axis
     split = [*shape[:where], shape[where] // GROUP, GROUP, *shape[where + 1 :]]
     make = writer.onnx.helper.make_node

@@ -6,6 +6,7 @@ with the filters; operands of other depths get zeros, which change neither sums 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.models.explore import GROUP
 from ptosim.models.front.edits import Editor, attributes
-from ptosim.models.front.rewrites import Shapes, apply, gathered
+from ptosim.models.front.rewrites import Rule, Shapes, apply, gathered
 from ptosim.models.quant.integer_ops import Window
 
 if TYPE_CHECKING:
@@ -25,10 +26,16 @@ MOST = 1 << 24
 """Elements of the patches of one image; a convolution with more of them stays one."""
 
 
-def for_blocks(proto: ModelProto) -> None:
-    """Rewrite the products of a model with static shapes."""
+def for_blocks(proto: ModelProto, names: Collection[str] | None = None) -> None:
+    """Rewrite the products of a model with static shapes, all or those named."""
     for rules in ({"Gemm": _gemm, "Conv": _conv}, {"MatMul": _padded}):
-        apply(proto, rules)
+        apply(proto, {op: _of(rule, names) for op, rule in rules.items()})
+
+
+def _of(rule: Rule, names: Collection[str] | None) -> Rule:
+    if names is None:
+        return rule
+    return lambda editor, node, shapes: rule(editor, node, shapes) if node.name in names else None
 
 
 def _named(node: NodeProto) -> str:

@@ -241,6 +241,56 @@ def test_types_are_compared(cli, tmp_path):
     assert chosen["sqnr"] == pytest.approx(whole["output"]["sqnr_db"])
 
 
+def test_one_value_is_taken_in_three_types():
+    """Two of the products take groups of 32, one integers: each is what it is in a plan of its own
+    type, and the graph that is written has all of them."""
+    c = {n: networks.weights(rng, 64, 32) for n in ("i", "e", "f")}
+    nodes = [node("MatMul", ["x", n], [f"{n}y"], f"layer {n}") for n in c]
+    proto = build(nodes, [("x", F, [8, 64])], [(f"{n}y", F, [8, 32]) for n in c], c)
+    samples = {"x": rng.standard_normal((8, 64)).astype(np.float32)}
+    model = source.prepared(proto, {}, samples)
+    data = source.Data([samples], "here", "")
+    layers = {"layer i": "int8", "layer e": "mxfp8", "layer f": "mxfp4"}
+    one = source.with_blocks(model, ["layer e", "layer f"])
+    made = convert(
+        one, data, Settings(format="mixed", layers=tuple(layers.items())), ("a2a3", "a5")
+    )
+    assert made.outcome.explained()
+    assert not made.quantised.plan.left
+    values = made.quantised.values
+    for name, kind in layers.items():
+        alone = convert(one, data, Settings(format=kind), ("a5",))
+        out = f"{name[-1]}y"
+        np.testing.assert_array_equal(values[out], alone.quantised.values[out])
+
+
+@pytest.mark.slow
+def test_each_layer_has_the_type_that_is_fastest_for_it():
+    """The convolution in groups of 32, the product in integers: faster than either in one type;
+    a budget that groups exceed keeps integers."""
+    c = {"w": networks.weights(rng, 128, 32, 3, 3), "v": networks.weights(rng, 2048, 10)}
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        node("MaxPool", ["c"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Flatten", ["p"], ["f"]), node("MatMul", ["f", "v"], ["y"], "fc"),
+    ]  # fmt: skip
+    proto = build(nodes, [("x", F, [1, 32, 8, 8])], [("y", F, None)], c)
+    samples = {"x": rng.standard_normal((1, 32, 8, 8)).astype(np.float32)}
+    found = []
+    for kind in ("int8", "mxfp8"):
+        model = source.prepared(proto, {}, samples, is_blocked=kind != "int8")
+        data, budget = source.Data([samples], "here", ""), sensitivity.Budget()
+        settings = Settings(format=kind)
+        found.append(sensitivity.candidate(model, data, settings, ("a5",), budget, keeps_slow=True))
+    mixed = sensitivity.mixed(found, ("a5",), budget)
+    assert mixed is not None
+    assert dict(mixed.settings.layers) == {"conv": "mxfp8", "fc": "int8"}
+    assert speed.total_of(mixed.chosen) < min(speed.total_of(c.chosen) for c in found)
+    assert sensitivity.best([*found, mixed], budget) is mixed
+    strict = sensitivity.Budget(None, None, (mixed.chosen.output.sqnr + 36) / 2)
+    assert sensitivity.mixed(found, ("a5",), strict) is None
+
+
 @pytest.mark.parametrize(
     ("scale", "zero", "limits", "is_one"),
     [
