@@ -283,7 +283,8 @@ def mixed(
     products the others' are made. `keeps_slow`: none goes to float for that."""
     start = best(candidates, budget)
     whole = next((c for c in candidates if c.settings.format == "int8"), None)
-    if whole is None or met(start.chosen, budget):
+    least = -math.inf if budget.decibels is None else budget.decibels
+    if whole is None or start.chosen.output.sqnr < least:
         return None
     prices = _prices(candidates)
     quantised = {layer.name for layer in start.chosen.quantised.plan.layers}

@@ -240,17 +240,17 @@ def prepared(
     _name_nodes(made)
     if is_blocked:
         blocks.for_blocks(made)
-    return _model(made, notes, partial=partial)
+    return _finished(made, notes, partial=partial)
 
 
 def with_blocks(model: Model, names: Collection[str]) -> Model:
     """Return a model with some of its products as microscaling takes them."""
     made = type(model.proto).FromString(model.proto.SerializeToString())
     blocks.for_blocks(made, names)
-    return _model(made, model.notes, partial=model.partial)
+    return _finished(made, model.notes, partial=model.partial)
 
 
-def _model(made: ModelProto, notes: list[str], *, partial: bool) -> Model:
+def _finished(made: ModelProto, notes: list[str], *, partial: bool) -> Model:
     _name_nodes(made)
     graph = onnx_model.graph_of(made)
     quantising = [n for n in graph.nodes if n.op in QUANTISING]
