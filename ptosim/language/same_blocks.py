@@ -293,6 +293,12 @@ def global_reads(functions: Iterable[Function]) -> dict[Operation, Read]:
     return found
 
 
+def passes_by_l2(op: Operation) -> bool:
+    """True for a load of whose lines L2 keeps none (`cache_policy` of September)."""
+    policy = op.attributes.get("cache_policy")
+    return getattr(policy, "member", policy) == "l2_bypass"
+
+
 def loops_around(op: Operation) -> tuple[Operation, ...]:
     """Return the loops that an operation is in, the innermost first."""
     found = []

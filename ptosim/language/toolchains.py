@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
@@ -18,6 +19,7 @@ from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule, Settings
 from ptosim.ground.ir.types import ScalarType
+from ptosim.ground.isa.data import read_toml
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.targets import target_of_word
 from ptosim.ground.records import NamedTuple
@@ -262,59 +264,96 @@ def _place(resolved: ResolvedModule, op: Operation) -> str:
     return f"{op.name} in line {resolved.module.source.line_column(op.start)[0]}"
 
 
-# What whoever launches a kernel promises of its scalar arguments.
-#
-# pypto gives every block its number, the number of blocks, and every vector core its lane, as the
-# last arguments of a kernel: what they are is known without the caller, as it is of
-# `pto.get_block_idx`. Source of the ranges: the order of arguments in pypto's wrapper (2026-08);
-# that extents are at least 1 is assumed, no check of it is known.
+# What whoever launches a kernel promises of its arguments: `isa/arguments.toml`. Where something runs
+# is known without the caller where an argument tells it, as it is of `pto.get_block_idx`.
 
 INDEX, COUNT, EXTENT, FREE = "index", "count", "extent", "free"
 """Where something runs; how many there are; a size of a tensor; whatever the caller likes."""
 BLOCK, BLOCKS, LANE = "block", "blocks", "lane"
 """What of a core an argument tells."""
-MOST_BLOCKS = 65_536
 
 
 class Promise(NamedTuple):
     """What holds for an argument: its kind, the least and the largest value (None: that of its
     type), the argument that it is less than, and what of the core that executes it it tells. A
-    launch may have more blocks than there are cores: an index is no number of a core."""
+    launch may have more blocks than there are cores: an index is no number of a core. A pointer is
+    `aligned` to its element; other arguments `may_share` its buffer, or each block has a part."""
 
     kind: str
     low: int | None = None
     high: int | None = None
     below: str = ""
     tells: str = ""
-    certainty: str = "read in sources"
+    aligned: str = ""
+    may_share: bool = False
+    per_block: bool = False
+    certainty: str = "sources"
 
 
-BLOCK_INDEX = "__pypto_spmd_block_idx"
-_NAMED = {
-    BLOCK_INDEX: Promise(INDEX, 0, MOST_BLOCKS - 1, "__pypto_spmd_block_num", BLOCK),
-    "__pypto_spmd_block_num": Promise(COUNT, 1, MOST_BLOCKS, tells=BLOCKS),
-    "__pypto_spmd_subblock_idx": Promise(INDEX, 0, 1, tells=LANE),
-}
-_EXTENT = Promise(EXTENT, 1, certainty="assumed")
-_FREE = Promise(FREE)
+class _Row(NamedTuple):
+    name: str
+    of: str
+    maker: str
+    promise: Promise
 
 
-def promises_of(function: Function) -> dict[str, Promise]:
-    """Return what holds for each whole number among the arguments of a function, by name."""
-    sizes = set(_sizes(function))
+@lru_cache(maxsize=1)
+def _promises() -> tuple[_Row, ...]:
+    rows = read_toml("arguments.toml")["argument"]
+    fields = Promise._fields
+    return tuple(
+        _Row(
+            row.get("name", ""), row.get("of", ""), row.get("maker", ""),
+            Promise(**{key: value for key, value in row.items() if key in fields}),
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def _promised(name: str, of: str = "", maker: str = "") -> Promise | None:
+    """The promise of an argument by its name, else by what it is."""
+    for row in _promises():
+        fits = row.name == name if row.name else bool(of) and row.of == of
+        if fits and row.maker in ("", maker):
+            return row.promise
+    return None
+
+
+def most_blocks() -> int:
+    """Return the most blocks of a launch that anybody promises."""
+    return max(row.promise.high or 0 for row in _promises() if row.promise.tells == BLOCKS)
+
+
+def promises_of(function: Function, maker: str = "none") -> dict[str, Promise]:
+    """Return what holds for each whole number and each pointer among the arguments of a function,
+    by name."""
+    sizes, slots = set(_sizes(function)), set(_workspaces(function))
     found = {}
     for value in function.args:
-        if isinstance(value.type, ScalarType) and not value.type.dtype.is_float:
-            usual = _EXTENT if value in sizes and value.type.dtype.name == "index" else _FREE
-            found[value.name] = _NAMED.get(value.name, usual)
+        if isinstance(value.type, ScalarType):
+            if value.type.dtype.is_float:
+                continue
+            is_size = value in sizes and value.type.dtype.name == "index"
+            of = "extent" if is_size else "number"
+        else:
+            of = "workspace" if value in slots else "pointer"
+        promise = _promised(value.name, of, maker) or _promised(value.name, "pointer")
+        if promise is not None:
+            found[value.name] = promise
     return found
+
+
+def block_has_own_slots(maker: str) -> bool:
+    """True if the pointer to a FIFO's slots is moved for each block by who launches a text."""
+    promise = _promised("", "workspace", maker)
+    return promise is not None and promise.per_block
 
 
 def told_by(value: Value) -> str:
     """Return what of a core an argument tells; '' for one that the caller gives."""
     if not value.is_argument or not isinstance(value.type, ScalarType):
         return ""
-    promise = _NAMED.get(value.name)
+    promise = _promised(value.name)
     return promise.tells if promise is not None else ""
 
 
@@ -322,6 +361,12 @@ def tells_core(function: Function) -> bool:
     """True if a function knows which block executes it, or how many there are: by an operation or
     by an argument."""
     return any(map(told_by, function.args)) or any(op.has("tells_core") for op in function.ops)
+
+
+def _workspaces(function: Function) -> list[Value]:
+    """The pointers to slots of FIFOs."""
+    opened = [op.bound.get("gm_slot_buffer") for op in function.ops]
+    return [o.value for o in opened if isinstance(o, Operand) and o.value is not None]
 
 
 def _sizes(function: Function) -> list[Value]:

@@ -22,7 +22,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
-from ptosim.language.same_blocks import global_windows, loops_around, roots_of
+from ptosim.language.same_blocks import global_windows, loops_around, passes_by_l2, roots_of
 from ptosim.language.toolchains import BLOCK
 from ptosim.launch.intervals import Numbers, Range, is_one
 from ptosim.machine.affine import now
@@ -141,6 +141,18 @@ class _Launch:
 
     def footprint(self) -> Footprint:
         """Return the account."""
+        passing = [use for use in self.uses if passes_by_l2(use.op)]
+        unique, unsure = self._unique()
+        if not passing:
+            return self._account(unique, 0, 0, unsure=unsure)
+        self.uses = [use for use in self.uses if use not in passing]
+        passed = sum(use.bytes * self._lines(use) for use in passing)
+        held, _ = self._unique()
+        aside = unique["read"] - held["read"]
+        return self._account(unique, int(passed), aside, unsure=unsure)
+
+    def _unique(self) -> tuple[dict[str, int], bool]:
+        """Bytes that are touched, by direction; True where some place depends on data."""
         unique = {"read": 0, "write": 0}
         unsure = False
         for direction in unique:
@@ -152,17 +164,26 @@ class _Launch:
                     key = box.buffer if box is not None else use.op
                     of_buffer.setdefault(key, []).append((use, box))
             unique[direction] = sum(self._touched(pairs) for pairs in of_buffer.values())
+        return unique, unsure
+
+    def _account(
+        self, touched: dict[str, int], passed: int, aside: int, *, unsure: bool
+    ) -> Footprint:
+        """What comes from HBM of what L2 may hold, and the rest."""
+        unique = {**touched, "read": touched["read"] - aside}
         far = dict(unique)
         l2 = self.l2  # a chip that says nothing of it has room for everything
         room = l2["mib"] * MIB * l2.get("kept", 1) if l2 is not None else inf
         moved = self.report.moved()
+        moved["read"] -= min(passed, moved["read"])
         again = sum(moved.values()) > sum(unique.values())
         if l2 is not None and again and sum(unique.values()) > room:
             found = self._in_rounds(l2["mib"] * MIB)
             far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
         return Footprint(
-            unique["read"], unique["write"], far["read"], far["write"], unsure, self._together()
-        )
+            touched["read"], touched["write"], far["read"], far["write"], unsure, self._together(),
+            passed, aside,
+        )  # fmt: skip
 
     def _touched(self, pairs: list[tuple[_Use, _Box | None]]) -> int:
         """Bytes of a buffer that some operations touch in whole lines."""
@@ -173,6 +194,10 @@ class _Launch:
         total = _union(boxes, self.granule)
         lines = max((_line_share(box, self.granule) for box in boxes), default=1)
         return int(min(total, moved * lines))
+
+    def _lines(self, use: _Use) -> float:
+        box = self._box(use)
+        return _line_share(box, self.granule) if box is not None else 1.0
 
     def _box(self, use: _Use) -> _Box | None:
         """The box of all executions of an operation; None where it is not known."""

@@ -211,3 +211,36 @@ def test_what_is_added_is_read_in_l2() -> None:
     assert by_bytes(added) == pytest.approx(2 * by_bytes(plain), rel=1e-3)
     assert added.times.l2_bytes == 2 * plain.times.l2_bytes
     assert added.moved() == plain.moved()
+
+
+STREAM = """module attributes {pto.target_arch = "a5"} {
+  func.func @k(%w: !pto.ptr<f32>) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %c640 = arith.constant 640 : index
+    %vw = pto.make_tensor_view %w, shape = [%c640, %c64], strides = [%c64, %c1] : !pto.tensor_view<640x64xf32>
+    %a = pto.alloc_tile : !pto.tile_buf<vec, 64x64xf32>
+    scf.for %i = %c0 to %c640 step %c64 {
+      %p = pto.partition_view %vw, offsets = [%i, %c0], sizes = [%c64, %c64]
+        : !pto.tensor_view<640x64xf32> -> !pto.partition_tensor_view<64x64xf32>
+      pto.tload ins(%p : !pto.partition_tensor_view<64x64xf32>) outs(%a : !pto.tile_buf<vec, 64x64xf32>)POLICY
+    }
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("start", ["warm", "cold"])
+def test_what_passes_by_l2_comes_from_hbm_each_time(start: str) -> None:
+    """`cache_policy` of September: every block reads its bytes from HBM, L2 keeps none of them."""
+
+    def far(policy: str) -> int:
+        text = STREAM.replace("POLICY", policy and f" {{cache_policy = #pto.load_cache_policy<{policy}>}}")
+        found = ptosim.load(text, compat="2026-09").cost(block_num=4, start=start)
+        assert found.times.unique_bytes == 640 * 64 * 4
+        return found.times.hbm_bytes
+
+    usual = 640 * 64 * 4 if start == "cold" else 0
+    assert [far(""), far("default"), far("l2_bypass")] == [usual, usual, 4 * 640 * 64 * 4]

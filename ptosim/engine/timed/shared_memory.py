@@ -22,7 +22,13 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import GIB, CostTable
-from ptosim.language.same_blocks import Read, global_reads, loops_around, working_set
+from ptosim.language.same_blocks import (
+    Read,
+    global_reads,
+    loops_around,
+    passes_by_l2,
+    working_set,
+)
 from ptosim.machine.affine import now
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import GmView
@@ -117,6 +123,10 @@ class SharedMemory:
     def _reads(self) -> Mapping[Operation, Read]:
         return global_reads(self.resolved.functions.values())
 
+    @cached_property
+    def _held(self) -> Mapping[Operation, Read]:
+        return {op: read for op, read in self._reads.items() if not passes_by_l2(op)}
+
     def _part(self, core: Core, inst: Inst, cost: Cost) -> float:
         """Return which part of its bytes an operation has from HBM, or hands on to it."""
         op = inst.operation
@@ -126,7 +136,7 @@ class SharedMemory:
             rounds = prod(self._rounds(core, loop) or 1 for loop in loops_around(op))
             return float(moved.bytes * rounds * self._active(core) > self.room)
         read = self._reads.get(op)
-        if read is None:
+        if read is None or passes_by_l2(op):
             return 1.0
         size = self._size(core, read)
         if (read.is_later or read.is_made) and (size or 0) <= self.room:
@@ -148,7 +158,7 @@ class SharedMemory:
     def _read_in(self, core: Core, loop: Operation) -> int:
         """Bytes that all cores of a kind read in a round of a loop."""
         total = 0
-        for reads in working_set(loop, self._reads).values():
+        for reads in working_set(loop, self._held).values():
             whole = self._size(core, reads[0][0])
             touched = sum(self._touched(core, read, inside) for read, inside in reads)
             total += touched if whole is None else min(touched, whole)

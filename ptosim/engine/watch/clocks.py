@@ -97,7 +97,7 @@ class Clocks:
         self.messages: dict[Any, deque[Clock]] = {}
 
     def _made(self, core: Core, pipe: str, target: str) -> Agent:
-        in_order, swaps = (target, pipe) != ("a2a3", "V"), (target, pipe) == ("a5", "MTE3")
+        in_order, swaps = (target, pipe) != ("a2a3", "V"), pipe == "MTE3"
         agent = Agent(len(self.by_index), core, pipe, {}, in_order, swaps)
         self.by_index.append(agent)
         return agent

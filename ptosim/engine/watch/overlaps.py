@@ -22,6 +22,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple
+from ptosim.language.toolchains import block_has_own_slots
 from ptosim.machine.effects.account import HIDDEN
 from ptosim.machine.effects.row import access_entry, role_of, uses_scratch, written_name
 from ptosim.machine.effects.strided import Strided
@@ -260,10 +261,13 @@ class Slots:
         self._marks = marks
         self._users: dict[Slot, dict[tuple[int, int], Entry]] = {}
         self._told: set[int] = set()
+        self._is_apart = block_has_own_slots(marks.report.resolved.settings.maker)
 
     def push(self, entry: Entry, agent: Agent, slot: Slot) -> None:
         """A tile is put into a slot; the first time by a block, its bytes are compared with those
         of all others."""
+        if self._is_apart:
+            return
         cluster, users = entry[2].core.cluster, self._users.setdefault(slot, {})
         block = (cluster.rank, cluster.block)
         is_new = block not in users

@@ -81,7 +81,8 @@ class Reporter:
         if not same_core:
             code = "PTO5206" if is_equal else "PTO5205"
         elif source == target:
-            code = "PTO5204" if source == "V" else "PTO5218"
+            unsure = "PTO5221" if self.resolved.target == "a2a3" else "PTO5218"
+            code = "PTO5204" if source == "V" else unsure
         other = _operand_at(one, print_, extent)
         where = _place(print_, extent)
         names = _who(one.core, two.core)
@@ -510,6 +511,8 @@ def _rule(code: str, source: str, target: str, same_block: bool) -> tuple[str, .
             "the vector pipe of A2/A3 may begin an instruction before the one ahead is done",
             "the A5 hardware and the public CPU simulator never show this",
         )
+    if code == "PTO5221":
+        return ("that A2/A3 keeps the order of such stores nobody has said; A5 does not",)
     if code == "PTO5218":
         return (f"on A5 stores of PIPE_{source} to the same bytes may change places",)
     return (

@@ -8,11 +8,11 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import ScalarType
+from ptosim.ground.ir.types import PtrType, ScalarType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.language.frontend import Front
 from ptosim.language.same_blocks import global_windows, roots_of
-from ptosim.language.toolchains import promises_of, tells_core
+from ptosim.language.toolchains import Promise, promises_of, tells_core
 from ptosim.launch.dry_run import BUDGET, follow
 from ptosim.launch.paths.requirements import Requirement
 
@@ -49,21 +49,34 @@ def _arguments(
     used = _used(front, functions)
     seen: set[str] = set()
     for function in functions:
-        promised = promises_of(function)
+        promised = promises_of(function, front.resolved.settings.maker)
         for value in function.args:
             if value.name in seen or not _is_launched(front, function):
                 continue
             seen.add(value.name)
             made: dict[str, Any] = {"name": value.name, "type": str(value.type)}
+            promise = promised.get(value.name)
             if isinstance(value.type, ScalarType):
-                promise = promised.get(value.name)
                 made["role"] = promise.kind if promise is not None else "free"
                 made |= _range(value.name, told, promise.low if promise is not None else None)
             else:
                 read, written = used.get(value.name, (set(), set()))
                 made["access"] = _ACCESS[bool(read), bool(written)]
                 made |= {"read": sorted(read), "written": sorted(written)}
+                made |= _of_pointer(value, promise)
             yield made
+
+
+def _of_pointer(value: Value, promise: Promise | None) -> dict[str, Any]:
+    """What may be counted on of a pointer, and what not: bytes that it is a multiple of, whether
+    another argument may name its buffer, whether each block has a part of it."""
+    if promise is None or not isinstance(value.type, PtrType):
+        return {}
+    return {
+        "aligned": max(value.type.elem.bits // 8, 1),
+        "may_share": promise.may_share,
+        "per_block": promise.per_block,
+    }
 
 
 _ACCESS = {

@@ -28,7 +28,7 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, field
 from ptosim.language import toolchains
 from ptosim.language.frontend import Front
-from ptosim.language.toolchains import MOST_BLOCKS, promises_of
+from ptosim.language.toolchains import most_blocks, promises_of
 from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
 from ptosim.launch.extents import only_read
 from ptosim.launch.launch import Kept, Launch
@@ -350,7 +350,7 @@ _RANKS = ("rank", "rank_id")
 
 def block_symbols(blocks: int | None) -> tuple[Symbol, Symbol]:
     """Return which block of a launch something runs in, and of how many."""
-    least, most = (1, MOST_BLOCKS) if blocks is None else (blocks, blocks)
+    least, most = (1, most_blocks()) if blocks is None else (blocks, blocks)
     count = Symbol("blocks", COUNT, least, most, least)
     return Symbol("block", INDEX, 0, most - 1, 0, "blocks"), count
 

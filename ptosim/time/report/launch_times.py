@@ -145,13 +145,13 @@ def from_hbm(report: Figures, start: str) -> float:
     """Return the bytes that go through HBM. A launch that begins warm finds in L2 what fits; of
     more than that ever less stays from one launch to the next."""
     touched, l2 = report.footprint, report.table.rows.get("machine.l2")
-    far = touched.fetched + touched.returned
-    if start == COLD or not touched.unique or l2 is None:
-        return far
+    far, held = touched.fetched + touched.returned, touched.unique - touched.aside
+    if start == COLD or not held or l2 is None:
+        return far + touched.passed
     size, kept = l2["mib"] * MIB, l2["warm"]
-    over = touched.unique / size - kept
-    stays = kept * size * exp(-l2["beyond"] * over) if over > 0 else touched.unique
-    return max(far - stays, 0.0)
+    over = held / size - kept
+    stays = kept * size * exp(-l2["beyond"] * over) if over > 0 else held
+    return max(far - stays, 0.0) + touched.passed
 
 
 def rates_over_time(report: Figures, columns: int) -> dict[str, list[float]]:
@@ -160,8 +160,10 @@ def rates_over_time(report: Figures, columns: int) -> dict[str, list[float]]:
     spread over all transfers."""
     touched, moved = report.footprint, report.moved()
     every = touched.fetched + touched.returned
-    far = from_hbm(report, report.start) / every if every else 0.0
-    of_all = {"read": touched.fetched * far, "write": touched.returned * far}
+    far = (from_hbm(report, report.start) - touched.passed) / every if every else 0.0
+    of_all = {
+        "read": touched.fetched * far + touched.passed, "write": touched.returned * far,
+    }  # fmt: skip
     found = {
         L2: (_rate(report, "machine.l2"), dict.fromkeys(of_all, 1.0)),
         HBM: (
@@ -207,7 +209,7 @@ def _share(report: Figures) -> float:
     row, touched = report.table.rows.get("machine.hbm"), report.footprint
     if row is None:
         return 1.0
-    every = touched.fetched + touched.returned
+    every = touched.fetched + touched.returned + touched.passed
     mix = min(2 * touched.returned / every, 1.0) if every else 0.0
     return row["reads"] - row["turns"] * mix
 
@@ -251,8 +253,10 @@ def _bounds(report: Figures, moved: int, l2_us: float) -> dict[str, float]:
     l2 = report.table.rows.get("machine.l2")
     resident = 0.0 if report.start == COLD or l2 is None else l2["mib"] * MIB
     cube = max((use.busy for use in report.pipes if use.pipe == "M"), default=0)
+    touched = report.footprint
+    least = max(touched.unique - touched.aside - resident, 0) + touched.passed
     return {
         CUBE: cube * report.cycles / max(report.span, 1) / report.mhz,
         L2: l2_us,
-        HBM: max(report.footprint.unique - resident, 0) / _rate(report, "machine.hbm"),
+        HBM: least / _rate(report, "machine.hbm"),
     }

@@ -153,3 +153,12 @@ def test_a_push_tells_the_scalar_unit_by_a_flag_of_its_own(target, number, is_to
     found = ptosim.check(text)
     assert not [d.message for d in found if d.is_error]
     assert ("PTO5212" in [d.code for d in found]) == is_told
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("%c0_index", False), ("%z", True)])
+def test_each_block_of_pypto_has_slots_of_its_own(name, is_told):
+    """C.4: its wrapper moves the pointer to the slots by block * (size / blocks)."""
+    text = PUSH.replace("TARGET", "a3").replace("IDN", "ID1")
+    text = text.replace("GM ", "gm_slot_buffer = %g : !pto.ptr<f32>, ")
+    found = ptosim.check(text.replace("%z", name), sync="manual", blocks=2)
+    assert ("PTO5205" in [d.code for d in found]) is is_told

@@ -34,6 +34,12 @@ def test_arguments_are_read_written_or_both(cli, tmp_path):
     assert (x["access"], len(x["read"]), len(x["written"])) == ("in-out", 2, 1)
 
 
+def test_what_may_be_counted_on_of_a_pointer(cli, tmp_path):
+    """C.4: a kernel gets a place inside of a buffer, and two arguments may name one."""
+    (x, *_) = contract(cli, tmp_path, ORDERED)["arguments"]
+    assert (x["aligned"], x["may_share"], x["per_block"]) == (4, True, False)
+
+
 def test_scalars_have_their_values(cli, tmp_path):
     made = contract(cli, tmp_path, window("%o = arith.addi %n, %c0 : index"))
     (n,) = [a for a in made["arguments"] if a["name"] == "n"]
