@@ -237,7 +237,9 @@ def test_what_passes_by_l2_comes_from_hbm_each_time(start: str) -> None:
     """`cache_policy` of September: every block reads its bytes from HBM, L2 keeps none of them."""
 
     def far(policy: str) -> int:
-        text = STREAM.replace("POLICY", policy and f" {{cache_policy = #pto.load_cache_policy<{policy}>}}")
+        text = STREAM.replace(
+            "POLICY", policy and f" {{cache_policy = #pto.load_cache_policy<{policy}>}}"
+        )
         found = ptosim.load(text, compat="2026-09").cost(block_num=4, start=start)
         assert found.times.unique_bytes == 640 * 64 * 4
         return found.times.hbm_bytes
