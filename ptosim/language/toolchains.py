@@ -264,8 +264,8 @@ def _place(resolved: ResolvedModule, op: Operation) -> str:
     return f"{op.name} in line {resolved.module.source.line_column(op.start)[0]}"
 
 
-# What whoever launches a kernel promises of its arguments: `isa/arguments.toml`. Where something runs
-# is known without the caller where an argument tells it, as it is of `pto.get_block_idx`.
+# What whoever launches a kernel promises of its arguments: `isa/arguments.toml`. Where something
+# runs is known without the caller where an argument tells it, as it is of `pto.get_block_idx`.
 
 INDEX, COUNT, EXTENT, FREE = "index", "count", "extent", "free"
 """Where something runs; how many there are; a size of a tensor; whatever the caller likes."""
