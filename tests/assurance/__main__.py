@@ -37,7 +37,14 @@ def page() -> str:
     """Return the page in Markdown."""
     known = tomllib.loads(RUNS.read_text(encoding="utf-8"))
     return "".join(
-        (_HEAD, *map(_promise, known["promise"]), *_counts(), *_fuzz(known["fuzz"]), _NOT)
+        (
+            _HEAD,
+            *map(_promise, known["promise"]),
+            *_counts(),
+            *_fuzz(known["fuzz"]),
+            *_mutants(known["mutants"]),
+            _NOT,
+        )
     )
 
 
@@ -79,6 +86,21 @@ def _fuzz(runs: list[dict[str, Any]]) -> Iterator[str]:
         f"\n{sum(run['inputs'] for run in runs):,} inputs in all. A finding is an exit code that no page "
         "names, a traceback, a hang of 20 s, a gigabyte, or a printed program that is not read back.\n"
     )
+
+
+def _mutants(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield (
+        "\n## Changed places, extents and fills\n\nShipped programs on tiles, pointers, vector registers "
+        "and logical vectors, as they are and with addresses in their text, of which one line is "
+        "changed.\nTold is a finding, a refusal or a stop; in part is a result of which "
+        "`Result.definedness` says what has no value; harmless gives the same bytes with\nmemory that "
+        "nothing wrote filled in two ways (of random programs: is right by an account that shares no "
+        "code). The rest computes\nsomething else of bytes that all have values of their own: only "
+        "what is expected of it tells.\n\n| changed | programs | told | in part | harmless | the rest "
+        "|\n|---|---:|---:|---:|---:|---:|\n"
+    )
+    for row in rows:
+        yield f"| {row['kind']} | {' | '.join(f'{n:,}' for n in row['counts'])} |\n"
 
 
 def main() -> int:

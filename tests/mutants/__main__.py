@@ -10,7 +10,7 @@ moved and replaced by those of other kinds. Exit code 1 if the two ever differ.
 `memory` changes places, extents and fills of shipped programs (`memory.py`), and prints for each
 kind what is said of its mutants; exit code 1 if one of a kind that histories of bytes must show
 computes something else without a finding, or if the account of `tests/oracle/histories.py` and the
-findings differ."""
+findings differ. `places` asks the same account of random programs on tiles at addresses."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from random import Random
 
 from tests.mutants.memory import EVERY, MISTAKES, MUST_SHOW, verdicts
 from tests.mutants.model import Model, Mutant, mutants
+from tests.mutants.places import compared, mistaken
 from tests.mutants.programs import LEVELS, models
 from tests.mutants.regions import changed, region
 from tests.mutants.verdicts import UNSURE, told, told_of_region
@@ -73,6 +74,20 @@ def _memory(per_kind: int) -> int:
     return differences
 
 
+def _places(programs: int) -> int:
+    """Random programs on tiles at addresses."""
+    counts: Counter[str] = Counter()
+    differences = 0
+    for seed in range(programs):
+        expected, is_told = compared(seed)
+        counts[f"{expected}{', told' if is_told else ''}"] += 1
+        if mistaken(expected, is_told=is_told):
+            differences += 1
+            print(f"places {seed}: {expected}, {'told' if is_told else 'not told'}")
+    _print("places", counts)
+    return differences
+
+
 def _print(level: str, counts: Counter[str]) -> None:
     shown = ", ".join(f"{word} {n}" for word, n in sorted(counts.items()))
     print(f"{level:12} {sum(counts.values()):6} programs: {shown}", flush=True)
@@ -81,17 +96,16 @@ def _print(level: str, counts: Counter[str]) -> None:
 def main() -> int:
     """Try all, and print a line for each level."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("level", nargs="*", choices=[*LEVELS, "regions", "memory", []])
+    others = {"regions": (_regions, 40), "memory": (_memory, 20), "places": (_places, 300)}
+    parser.add_argument("level", nargs="*", choices=[*LEVELS, *others, []])
     parser.add_argument("--programs", type=int, help="of each level and target; default: all")
     parser.add_argument("--twice", type=int, default=0)
     options = parser.parse_args()
     differences, start = 0, time.monotonic()
-    for level in options.level or (*LEVELS, "regions", "memory"):
-        if level == "memory":
-            differences += _memory(options.programs or 20)
-            continue
-        if level == "regions":
-            differences += _regions(options.programs or 40)
+    for level in options.level or (*LEVELS, *others):
+        if level in others:
+            tried_all, usual = others[level]
+            differences += tried_all(options.programs or usual)
             continue
         counts: Counter[str] = Counter()
         for model in models(level, options.programs):

@@ -314,9 +314,12 @@ class Marks(Ordering):
             self._tell_race("write", atom, earlier, later, print_, is_equal=is_equal)
 
     def _held(self, print_: Footprint, atom: Atom) -> bytes:
-        """The content of an atom of global memory."""
-        number = next(where for (_, where), s in self.shadows.items() if s is print_.shadow)
-        data = self.machine.buffers[number].data
+        """The content of an atom of global memory or of L1."""
+        core, where = next(place for place, s in self.shadows.items() if s is print_.shadow)
+        if core < 0:
+            data = self.machine.buffers[where].data
+        else:
+            data = np.frombuffer(self.machine.cores[core].space(where).data, np.uint8)
         return b"".join(data[low:high].tobytes() for low, high in print_.shadow.runs(atom))
 
     def _by_inserted(self, index: int, earlier: Entry, later: Entry) -> None:
@@ -464,11 +467,10 @@ def _hand_over(earlier: Access, later: Access) -> bool:
 
 
 def _are_twins(one: Core, two: Core, print_: Footprint) -> bool:
-    """True for two vector cores of one block that write global memory: programs that do not ask
-    which one they are store everything twice."""
+    """True for two vector cores of one block that write global memory, or L1 of their cube core:
+    programs that do not ask which one they are store everything twice."""
     return (
-        print_.shadow.is_global
-        and one is not two
+        one is not two
         and one.cluster is two.cluster
         and one.kind == two.kind == "vector"
     )

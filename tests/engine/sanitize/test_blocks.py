@@ -135,6 +135,33 @@ def test_two_sub_blocks_that_store_to_the_same_bytes(value, code):
     assert [d.code for d in found if d.code.startswith("PTO52")] == [code]
 
 
+@pytest.mark.parametrize(("value", "code"), [("one", "PTO5206"), ("own", "PTO5205")])
+def test_two_sub_blocks_that_write_to_the_same_bytes_of_l1(value, code):
+    """L1 belongs to the cube core; each vector core writes it."""
+    plain, boxes = "vec, 16x64xf16", ", blayout=col_major, slayout=row_major>"
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+func.func @k() attributes {{pto.entry}} {{
+  %a0 = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  pto.section.vector {{
+    %own = pto.get_subblock_idx
+    %f = arith.sitofp %{value} : i64 to f16
+    %p = pto.alloc_tile addr = %a0 : !pto.tile_buf<{plain}>
+    %v = pto.alloc_tile addr = %a0 : !pto.tile_buf<{plain}{boxes}
+    %m = pto.alloc_tile addr = %a0 : !pto.tile_buf<mat, 16x64xf16{boxes}
+    pto.texpands ins(%f : f16) outs(%p : !pto.tile_buf<{plain}>)
+    pto.barrier <PIPE_ALL>
+    pto.tmov ins(%v : !pto.tile_buf<{plain}{boxes}) outs(%m : !pto.tile_buf<mat, 16x64xf16{boxes})
+  }}
+  pto.section.cube {{
+  }}
+  return
+}}
+}}"""
+    found = ptosim.load(text, level=3, sync="manual").run({}, timing=False).findings
+    assert [d.code for d in found if d.severity.word != "note"] == [code]
+
+
 def checked(body: str, **options: object) -> list[str]:
     source = kernel(body).front.source.text
     return [d.code for d in ptosim.check(source, target="a5", **options) if "PTO52" in d.code]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.mutants import places
 from tests.mutants.memory import (
     EVERY,
     KINDS,
@@ -32,6 +33,13 @@ def test_no_mutant_that_histories_show_is_silent(name: str, placed: bool) -> Non
         if found in MISTAKES or (found == "other" and change.kind in MUST_SHOW)
     ]
     assert silent == []
+
+
+@pytest.mark.slow
+def test_random_programs_on_tiles_at_addresses_are_told_of_what_they_read_and_of_nothing_else():
+    verdicts = {seed: places.compared(seed) for seed in range(40)}
+    assert [s for s, (e, told) in verdicts.items() if places.mistaken(e, is_told=told)] == []
+    assert {"wrong", "clean"} <= {expected for expected, _ in verdicts.values()}
 
 
 FOUND = {
