@@ -469,11 +469,7 @@ def _hand_over(earlier: Access, later: Access) -> bool:
 def _are_twins(one: Core, two: Core, print_: Footprint) -> bool:
     """True for two vector cores of one block that write global memory, or L1 of their cube core:
     programs that do not ask which one they are store everything twice."""
-    return (
-        one is not two
-        and one.cluster is two.cluster
-        and one.kind == two.kind == "vector"
-    )
+    return one is not two and one.cluster is two.cluster and one.kind == two.kind == "vector"
 
 
 _SIXTEEN_REPEATS = 3840
