@@ -11,6 +11,7 @@ from ptosim.ground.source import Source
 from ptosim.models.audit.program import audit_program, audit_run
 from ptosim.models.audit.texts import find_in_text
 from ptosim.shell.main import main
+from tests.models.audit.test_sums import PLANTED
 from tests.support.paths import PROGRAMS
 
 WEIGHTS = "!quant.uniform<i8<-127:127>:f32:0, {0.1, 0.2, 0.1, 0.3}>"
@@ -253,3 +254,19 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
     (found,) = find_in_text(Source("f.mlir", text))
     assert (found.kind, found.where) == ("Q and DQ disagree", "line 5: %d")
     assert find_in_text(Source("f.mlir", text.replace("x!read", "x!made"))) == []
+
+
+def test_fifteen_kinds_are_planted():
+    """In steps, pairs, products and groups of programs, and in texts of types: each at its line in
+    the tests above, of sums and of groups."""
+    planted = {kind for kind, *_ in (*TEXTS.values(), *STEPS.values(), *PLANTED.values())}
+    planted |= {kind for kind, _ in PRODUCTS.values() if kind}
+    planted |= {"NaN or infinity becomes a code"}
+    kinds = {k for k in planted - {"type"} if not k.startswith("requantisation multiplier ")}
+    assert sorted(kinds) == [
+        "NaN or infinity becomes a code", "Q and DQ disagree", "accumulator overflow", "bias scale",
+        "channel out of line", "codes unused", "quantised twice", "scale NaN", "scale negative",
+        "scale subnormal", "scale zero or infinite", "values saturated", "wrong axis",
+        "zero point of symmetric weights", "zero point outside the codes",
+    ]  # fmt: skip
+    assert len(planted - kinds) == 7  # a type, and multipliers that are out of range in six ways

@@ -158,15 +158,26 @@ def test_a_planted_fault_is_found_at_its_place(name):
     assert all(f.cost is not None or f.why_not for f in found)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "change"),
-    [
-        ("values saturated", "r", lambda v: v / 8),
-        ("values saturated", "g", lambda v: v / 10),
-        ("codes unused", "r", lambda v: v * 30),
-        ("codes unused", "x", lambda v: v * 20),
-    ],
-)
+RANGES = [
+    ("values saturated", "r", lambda v: v / 8), ("values saturated", "g", lambda v: v / 10),
+    ("codes unused", "r", lambda v: v * 30), ("codes unused", "x", lambda v: v * 20),
+    ("error not from rounding", "r", lambda v: v * 0.45),  # few values, far outside
+    ("error not from rounding", "g", lambda v: v * 0.4),
+]  # fmt: skip
+
+
+def test_sixteen_kinds_are_planted():
+    """Those that the manual's table names, each at its place in the tests above and below."""
+    planted = {kind for kind, *_ in FAULTS.values()} | {kind for kind, *_ in RANGES}
+    assert sorted(planted) == [
+        "Q and DQ disagree", "accumulator overflow", "bias scale", "channel out of line",
+        "codes unused", "error not from rounding", "quantised twice", "requantisation multiplier",
+        "scale NaN", "scale negative", "scale subnormal", "scale zero", "values saturated",
+        "wrong axis", "zero point of a bias", "zero point of symmetric weights",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value", "change"), RANGES)
 def test_ranges_are_judged_on_samples(kind, value, change):
     net = network(put(f"{value}_s", change))
     found = [f for f in audited(net, is_sampled=True) if f.kind == kind]
