@@ -22,30 +22,37 @@ from ptosim.language.cures.addresses import (
     without_address,
 )
 from ptosim.language.cures.statements import (
-    EXTENTS,
     Edits,
     Group,
     Statement,
     Types,
-    all_of,
-    constant,
     edit_of,
-    everywhere,
-    facets,
     fresh,
     indent_of,
     names_in,
     region_around,
-    row_of,
     statement_at,
     written_out,
     zero_at,
+)
+from ptosim.language.cures.tiles import (
+    aligned,
+    as_row,
+    by_columns,
+    enough,
+    in_memory,
+    laid_out,
+    like_the_others,
+    of_element,
+    valid,
+    without_clause,
 )
 from ptosim.language.cures.words import (
     added_attribute,
     at_the_start,
     key_of_message,
     literal,
+    on_function,
     other_name,
     other_word,
     returned,
@@ -273,128 +280,6 @@ def _one_less(found: Diagnostic, span: Span) -> Iterator[Edits]:
             yield [edit_of(span.source, group.start, group.end, group.text(operands, types))]
 
 
-# -- tiles: layout, alignment, valid shapes, addresses ---------------------------------------------
-
-
-def _as_row(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A column of N elements is a row of N elements: a reshape moves nothing."""
-    here, source = statement_at(span.source, span.start), span.source
-    types, indent = Types(source), indent_of(here, source)
-    lines: list[str] = []
-    edits: Edits = []
-    named: dict[str, tuple[str, str]] = {}
-    for group in here.groups:
-        operands, texts = [], []
-        for operand in group.operands:
-            known = types.of(operand.text, here.start)
-            row = row_of(known.text) if known is not None else None
-            if known is not None and row is not None and operand.text not in named:
-                new = next(n for n in fresh(f"{operand.text}_row") if n not in source.text)
-                lines.append(f"{new} = pto.treshape {operand.text} : {known.text} -> {row}")
-                named[operand.text] = (new, row)
-            name, type_ = named.get(operand.text, (operand.text, known.text if known else ""))
-            operands.append(name)
-            texts.append(type_)
-        edits.append(edit_of(source, group.start, group.end, group.text(operands, texts)))
-    if lines:
-        made = "".join(f"{line}\n{indent}" for line in lines)
-        yield [edit_of(source, here.start, here.start, made), *edits]
-
-
-def _by_columns(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """An operand of one column is column-major, wherever its type is written."""
-    here, source = statement_at(span.source, span.start), span.source
-    types = dict.fromkeys(t.text for group in here.groups for t in group.types)
-    for type_ in (written_out(source, t) for t in types):
-        extents = EXTENTS.search(type_)
-        if extents is not None and extents[3] == "1" and "blayout" not in type_:
-            yield all_of(source, type_, f"{type_[:-1]}, blayout=col_major>")
-
-
-_TILE = re.compile(r"!pto\.tile_buf<[^>]*>")
-_BITS = re.compile(r"\d+")
-
-
-def _aligned(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A tile of one column is column-major; another one has longer rows or columns, of which a
-    part is valid."""
-    here, source = statement_at(span.source, span.start), span.source
-    written = here.text.rpartition(":")[2].strip()
-    type_ = _TILE.search(written_out(source, written)) or _TILE.search(here.text)
-    extents = EXTENTS.search(type_.group()) if type_ is not None else None
-    if extents is None or type_ is None or not names_in(here.text):
-        return
-    old = type_.group()
-    if extents[3] == "1" and "blayout" not in old:
-        yield from _as(source, here, old, f"{old[:-1]}, blayout=col_major>")
-    rows, columns = int(extents[2]), int(extents[3])
-    bits = _BITS.search(extents[4])
-    if bits is None or "valid" in old:
-        return
-    whole = _WHOLE.search(found.message)
-    unit = int(whole[1]) if whole is not None else max(256 // int(bits.group()), 1)
-    longer, wider = -(-rows // unit) * unit, -(-columns // unit) * unit
-    for high, wide in dict.fromkeys(((rows, wider), (longer, columns), (longer, wider))):
-        if (high, wide) != (rows, columns):
-            shape = f"{extents[1]}, {high}x{wide}x{extents[4]}, valid={rows}x{columns}"
-            yield from _as(source, here, old, old.replace(extents.group(), shape))
-
-
-_WHOLE = re.compile(r"multiple of inner\w+ \((\d+)\)")
-
-
-def _as(source: Source, here: Statement, old: str, new: str) -> Iterator[Edits]:
-    """A tile of another type, or all tiles of this type: those of an alias are one."""
-    if old in here.text:
-        yield everywhere(source, here, old, new)
-    yield all_of(source, old, new)
-
-
-def _like_the_others(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A tile of the function that differs from another operand in what the rule is about: its type
-    with the valid shape, the element type or the memory of the other one, or all of it."""
-    here, types = statement_at(span.source, span.start), Types(span.source)
-    operands = [o.text for group in reversed(here.groups) for o in group.operands]
-    known = {name: types.of(name, here.start) for name in operands}
-    tiles = {name: written_out(span.source, t.text) for name, t in known.items() if t is not None}
-    for name, other in itertools.permutations(tiles, 2):
-        at, old, model = known[name], tiles[name], tiles[other]
-        made = statement_at(span.source, at.start) if at is not None else here
-        if at is None or old == model or not _ALLOCATED.match(made.text):
-            continue
-        for new in dict.fromkeys((*facets(old, model), model)):
-            if new != old:
-                yield everywhere(span.source, made, at.text, new)
-
-
-_ALLOCATED = re.compile(r"%[\w$.-]+\s*=\s*pto\.alloc_tile(?!.*valid_)")
-
-
-def _valid(found: Diagnostic, span: Span) -> Iterator[Edits]:
-    """A valid shape that the type leaves open: the extents of the type."""
-    here = statement_at(span.source, span.start)
-    written = written_out(span.source, here.text.rpartition(":")[2].strip())
-    extents = EXTENTS.search(written) or EXTENTS.search(here.text)
-    if extents is None:
-        return
-    given, made = [], []
-    open_ = re.search(r"valid=(\?|\d+)x(\?|\d+)", written)
-    for word, number, sign in (("valid_row", extents[2], 1), ("valid_col", extents[3], 2)):
-        if word in here.text or (open_ is not None and open_[sign] != "?"):
-            continue
-        name = constant(span.source, int(number), here.start)
-        if name is None:
-            name = next(n for n in fresh(f"%c{number}") if n not in span.source.text)
-            made.append(f"{name} = arith.constant {number} : index\n{indent_of(here, span.source)}")
-        given.append(f" {word} = {name}")
-    at = here.start + len(here.text.partition(":")[0].rstrip())
-    new = edit_of(span.source, here.start, here.start, "".join(made))
-    yield [*([new] if made else []), edit_of(span.source, at, at, "".join(given))]
-    closed = re.sub(r", ?valid=[?\d]+x[?\d]+", "", here.text)
-    if closed != here.text:
-        yield [edit_of(span.source, here.start, here.end, closed)]
-
-
 # -- flags --------------------------------------------------------------------------------
 
 
@@ -457,26 +342,31 @@ BY_CODE: dict[str, tuple[Proposer, ...]] = {
     "PTO2001": (signs, _reordered, _one_more, _one_less),
     "PTO2004": (_other_event,),
     "PTO2005": (added_attribute,),
-    "PTO2010": (_like_the_others,),
-    "PTO2011": (_as_row, _by_columns, _like_the_others),
+    "PTO2010": (like_the_others,),
+    "PTO2011": (as_row, by_columns, like_the_others),
     "PTO2012": (_one_more,),
-    "PTO2015": (_the_only_one, _like_the_others),
-    "PTO2016": (_as_row, _aligned),
-    "PTO2018": (_as_row, _by_columns),
+    "PTO2013": (of_element,),
+    "PTO2014": (like_the_others,),
+    "PTO2015": (_the_only_one, in_memory, like_the_others),
+    "PTO2016": (as_row, aligned, like_the_others),
+    "PTO2018": (as_row, by_columns, laid_out),
+    "PTO2019": (enough, like_the_others),
     "PTO2020": (_the_only_one,),
     "PTO2026": (at_the_start,),
     "PTO2027": (whole_lists,),
-    "PTO2028": (_valid,),
+    "PTO2028": (valid, without_clause),
+    "PTO2029": (like_the_others,),
     "PTO2036": (signs,),
     "PTO2041": (_one_more,),
     "PTO2081": (_one_more,),
-    "PTO2160": (_aligned,),
+    "PTO2160": (aligned,),
     "PTO3004": (_string,),
     "PTO3011": (with_address, without_address),
     "PTO3070": (_out_of_its_region,),
     "PTO4353": (apart,),
     "PTO4354": (address,),
     "PTO5006": (_event_without_wait,),
+    "PTO5011": (on_function,),
     "PTO6401": (apart,),
     "PTO7104": (apart,),
     "PTO7108": (apart,),

@@ -76,6 +76,9 @@ def other_word(found: Diagnostic, span: Span) -> Iterator[Edits]:
     misspelled word of the syntax."""
     source, word = span.source, span.text
     yield from signs(found, span)
+    if word.startswith(("%", "!")):
+        at = len(source.text[: span.start].rstrip())
+        yield [edit_of(source, at, at, ",")]
     if not re.fullmatch(r"[A-Za-z_]\w*", word):
         return
     if re.match(r"\s*=(?!=)", source.text[span.end :]):
@@ -147,6 +150,22 @@ def _with_attribute(text: str, span: Span) -> Iterator[Edits]:
     for end in itertools.chain((len(here.text),), list(ends)[::-1]):
         at = here.start + end
         yield [edit_of(source, at, at, f" {{{text}}}")]
+
+
+def on_function(found: Diagnostic, span: Span) -> Iterator[Edits]:
+    """An attribute that the help line gives the function around the statement."""
+    source = span.source
+    told = re.search(r"give the function `\{(.*)\}`", found.help or "")
+    heads = list(re.finditer(r"\bfunc\.func\b[^{\n]*", source.text[: span.start]))
+    if told is None or not heads:
+        return
+    head = heads[-1]
+    at = head.end() if head.group().rstrip().endswith("attributes") else -1
+    if at >= 0:
+        yield [edit_of(source, at + 1, at + 1, f"{told[1]}, ")]
+    else:
+        at = head.start() + len(head.group().rstrip())
+        yield [edit_of(source, at, at, f" attributes {{{told[1]}}}")]
 
 
 # -- lists of a view -------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ CHANGES = [
         ("offsets =", "ofsets ="), ("%px = pto", "px = pto"), ("sizes = [%c16", "sizes = [c16"),
         ("pto.tmuls ins", "tmuls ins"), ("%a : !", "%a !"), ("%x, shape", "x, shape"),
         ("] : !pto.tensor_view", "] !pto.tensor_view"), ("%f : !", "%f, : !"),
-        ("sizes = [%c16, %c64]", "sizes = [%c16]"), ("strides = [%c64, %c1]", "strides = [%c64]"),
+        ("ins(%a, %f", "ins(%a %f"), ("sizes = [%c16, %c64]", "sizes = [%c16]"), ("strides = [%c64, %c1]", "strides = [%c64]"),
         ("offsets = [%c0, %c0]", "offsets = [%c0]"), ("%b = pto", "%bb = pto"),
     ]),
     Change(TILE, "    %c64 = arith.constant 64 : index\n", "", "%c64 = arith.constant 64 : index"),
@@ -304,6 +304,49 @@ def test_a_tile_is_like_the_other_operands(text: str, type_: str) -> None:
     assert _refused(mended) == []
     assert mended.endswith(text[text.index("func") :].replace(": Z", f": {like}").replace("T", like)
                            .replace("%z : !t", f"%z : {like}"))  # fmt: skip
+
+
+ALONE = """func.func @k() {
+  %z = pto.alloc_tile : Z
+  pto.texp ins(%z : Z) outs(%z : Z)
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "mended"),
+    [
+        ("!pto.tile_buf<vec, 16x64xi32>", "!pto.tile_buf<vec, 16x64xf16>"),
+        ("!pto.tile_buf<mat, 16x64xf32>", "!pto.tile_buf<vec, 16x64xf32>"),
+        ("!pto.tile_buf<vec, 16x64xf32, blayout=col_major>", "!pto.tile_buf<vec, 16x64xf32>"),
+    ],
+)
+def test_a_tile_gets_the_element_the_memory_or_the_layout_that_the_rule_names(
+    wrong, mended
+) -> None:
+    """In its definition and wherever its type is repeated; a tile that an argument is, too."""
+    argument = ALONE.replace("@k()", "@k(%z: Z)").replace("  %z = pto.alloc_tile : Z\n", "")
+    for program in (ALONE, argument):
+        text = program.replace("Z", wrong)
+        (error,) = [d for d in ptosim.check(text, target="a2a3") if d.is_rejection]
+        assert applied(text, error.fixes) == program.replace("Z", mended)
+
+
+def test_what_a_help_line_gives_the_function_or_takes_from_a_statement_is_an_edit() -> None:
+    acc = "!pto.tile_buf<acc, 16x64xf32, blayout=col_major, slayout=row_major, fractal=1024>"
+    text = f"""func.func @k(%n: index) {{
+  %t = pto.alloc_tile valid_row = %n : {acc}
+  return
+}}
+"""
+    (error,) = _refused(text)
+    assert applied(text, error.fixes) == text.replace(" valid_row = %n", "")
+    pushed = text.replace(" valid_row = %n", "").replace(
+        "  return", f"  pto.tpush_to_aiv(%t : {acc}) {{split = 0}}\n  return"
+    )
+    found = next(d for d in _refused(pushed) if d.code == "PTO5011")
+    assert "attributes {pto.kernel_kind = #pto.kernel_kind<cube>}" in found.fixes[0].replacement
 
 
 def test_a_misspelled_attribute_is_mended() -> None:
