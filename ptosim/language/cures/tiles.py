@@ -116,7 +116,7 @@ def like_the_others(found: Diagnostic, span: Span) -> Iterator[Edits]:
         if at is None or old == model:
             continue
         made = statement_at(span.source, at.start)
-        is_argument = "func.func" in made.text
+        is_argument = re.match(r"func\b", made.text) is not None
         if not is_argument and not _ALLOCATED.match(made.text):
             continue
         for new in dict.fromkeys((*facets(old, model), model)):
