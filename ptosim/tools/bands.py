@@ -27,7 +27,6 @@ from ptosim.ground.isa.profiles import make_profile, switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core
-from ptosim.machine.effects.account import effects_of
 from ptosim.machine.fifo import PipeEnd
 from ptosim.machine.storage import argument_dtype, has_numbers
 from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
@@ -35,6 +34,7 @@ from ptosim.ops.base.orders import Alloc, FifoUse, Free, Pop, Push
 from ptosim.ops.sync.fifo import popped, stored_at
 from ptosim.ops.sync.fifo_ends import end_of, share_keys, slot_start, split_of
 from ptosim.ops.sync.fifo_epilogue import converted
+from ptosim.tools.bands_pointers import follow as follow_pointers
 from ptosim.tools.bands_rules import ends_of, is_plain
 from ptosim.tools.bands_step import Place, Step
 
@@ -388,22 +388,15 @@ class Watcher:
         if inst.kind is not Kind.EXEC or inst.op is None:
             if not _is_scalar(inst):
                 self._is_stale.add(core.number)
-                self._note_open(core, inst.op)
+                if inst.op is None or inst.op.has("loads") or inst.op.has("reads_memory"):
+                    self._note_open(core, inst.op)
             return
         self._refresh(core)
         step = Step(self, core, inst, bound.binding)
-        if step.regions or isinstance(bound.binding.sync, FifoUse):
+        if step.writes or isinstance(bound.binding.sync, FifoUse):
             step.follow()
-        if not step.writes and not _is_scalar(inst):  # through pointers
+        elif not _is_scalar(inst) and not follow_pointers(self, core, inst, bound.binding):
             self._is_stale.add(core.number)
-            self._name_product(inst.op, bound.binding)
-
-    def _name_product(self, op: Operation, binding: Any) -> None:
-        """A product by pointers keeps the order of the simulator, which has to be told."""
-        target = op.bound.get("dst")
-        element = getattr(getattr(target, "type", None), "elem", None)
-        if element is not None and element.is_float:
-            self.unfollowed[op] += any(w.where == "acc" for w in effects_of(binding).writes)
 
     def _note_open(self, core: Core, op: Operation | None) -> None:
         places = [p for p in self._memories if p[0] == "gm" or p[1] == core.number]

@@ -3,7 +3,7 @@ the ends of sums in any order, of extremes, rounded outwards to an element type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,41 @@ def _is_moved(step: Any, region: Any, left: list[list[np.ndarray]], ends: list[n
         np.array_equal(made, np.where(moved, given[np.where(moved, up, 0)], up))
         for made, given in zip(both, ends, strict=True)
     )
+
+
+def without_numbers(step: Any) -> Iterator[list[np.ndarray]]:
+    """Yield the content with a NaN in place of each element that may be anything, if there are any:
+    no end of it says what becomes of a NaN."""
+    content, found = step.content("high"), False
+    for region, kind in _floats(step, step.reads):
+        place, start, stop = region
+        memory = step.watcher.memory(place)
+        low, high = (end[start:stop].view(kind).copy() for end in (memory.low, memory.high))
+        is_any = np.isneginf(low.astype(np.float64)) & np.isposinf(high.astype(np.float64))
+        if is_any.any():
+            high[is_any] = np.nan
+            step.write(content, region, high.view(np.uint8))
+            found = True
+    if found:
+        yield content
+
+
+def widen(step: Any, lost: Sequence[Any], low: Sequence[Any], high: Sequence[Any]) -> None:
+    """Let what is NaN in a content of the regions be anything."""
+    for (place, start, stop), kind in _floats(step, step.writes):
+        for (other, a, b), *contents in zip(step.regions, lost, low, high, strict=True):
+            if other == place and a <= start and stop <= b:
+                every, one, most = (c[start - a : stop - a].view(kind) for c in contents)
+                one[is_nan(every)], most[is_nan(every)] = -np.inf, np.inf
+
+
+def _floats(step: Any, values: Sequence[tuple[str, Any]]) -> Iterator[tuple[Any, Any]]:
+    """The regions of operands of floats, with their types."""
+    for _, value in values:
+        region, dtype = step.region(value), dtype_of(value)
+        is_float = dtype.is_float and is_plain(dtype)
+        if is_float and not (region[2] - region[1]) % (dtype.bits // 8):
+            yield region, argument_dtype(dtype)
 
 
 def is_plain(dtype: DType) -> bool:

@@ -38,6 +38,8 @@ from ptosim.tools.bands_rules import (
     product_sums,
     spread,
     sum_ends,
+    widen,
+    without_numbers,
 )
 
 MOST_COMBINATIONS = 64
@@ -62,7 +64,7 @@ class Step:
                     self.writes.append((name, value))
         every = [value for _, value in (*self.reads, *self.writes)]
         every += [v for v in op.values.values() if isinstance(v, (TileRef, GmView))]
-        self.regions = _joined([self.region(value) for value in every])
+        self.regions = joined([self.region(value) for value in every])
 
     def region(self, value: Any) -> Region:
         """The bytes of an operand."""
@@ -157,7 +159,11 @@ class Step:
         return left
 
     def _up(self) -> None:
-        low, high = self.executed([self.content("low"), self.content("high")])
+        low, high, *lost = self.executed(
+            [self.content("low"), self.content("high"), *without_numbers(self)]
+        )
+        for content in lost:
+            widen(self, content, low, high)
         self._put(low, high, self._owners())
 
     def _owners(self) -> list[np.ndarray]:
@@ -476,8 +482,8 @@ class Step:
         self._order(region, dtype, self.watcher.decision("sum", self.op.op))
 
 
-def _joined(regions: list[Region]) -> list[Region]:
-    """Regions in order, those that overlap as one."""
+def joined(regions: list[Region]) -> list[Region]:
+    """Return regions in order, those that overlap as one."""
     found: list[Region] = []
     for place, start, stop in sorted(set(regions), key=lambda r: (str(r[0]), r[1])):
         if found and found[-1][0] == place and start < found[-1][2]:

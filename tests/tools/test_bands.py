@@ -281,10 +281,33 @@ def test_tiles_go_through_fifos_with_their_ends(name: str) -> None:
             assert band.holds(other[output]).all(), (order, output)
 
 
-def test_products_by_pointers_are_named() -> None:
-    """They are summed in one order here, which nobody has said that the hardware keeps."""
-    found = bands(ptosim.load("@micro/fractal_matmul"), each_switch=False)
-    assert {name for name, _ in found.unfollowed} == {"pto.mad_acc", "pto.mad_bias"}
+def test_products_by_pointers_in_any_order_are_inside() -> None:
+    """A product in four pieces of k, a bias and the conversion on the way out: all by pointers.
+    Small whole numbers have one sum."""
+    choices = Choices(str(PROGRAMS / "micro/fractal_matmul.pto")).completed()
+    args, rng = dict(choices.arguments()), np.random.default_rng(6)
+    band = bands(choices.program(), args, each_switch=False)
+    assert {d.kind for d in band.decisions} == {"sum", "tie"}
+    assert not band.unfollowed
+    made = ptosim.load("@micro/fractal_matmul").run(args).outputs
+    left, right, bias = (made[n].astype(np.float32) for n in ("a", "b", "bias"))
+    terms = left.reshape(32, 128)[:, None, :] * right.reshape(128, 64).T[None]
+    every = np.concatenate([terms, np.broadcast_to(bias.reshape(1, 64, 1), (32, 64, 1))], axis=2)
+    for _ in range(20):
+        other = np.maximum(in_some_order(every, rng), 0).astype(np.float16)
+        assert band.outputs["c"].holds(other.reshape(band.outputs["c"].value.shape)).all()
+    whole = {n: np.rint(made[n]).astype(made[n].dtype) for n in ("a", "b", "bias")}
+    found = bands(choices.program(), {**args, **whole}, each_switch=False).outputs["c"]
+    assert not found.open.any()
+
+
+@pytest.mark.slow
+def test_what_vector_registers_take_of_such_products_is_named() -> None:
+    found = bands(ptosim.load("@micro/flash_attention"), each_switch=False)
+    assert {name for name, _ in found.unfollowed} == {"pto.vlds"}
+    found = bands(ptosim.load("@micro/mxfp8_matmul"), each_switch=False)
+    assert not found.unfollowed
+    assert 0 < widest(found.outputs["c"]) < 1
 
 
 def test_vector_registers_have_one_value_and_arguments_are_compared() -> None:
