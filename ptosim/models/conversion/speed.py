@@ -112,10 +112,10 @@ def slower_everywhere(found: Sequence[Cost]) -> list[str]:
 
 
 def never_slower(made: Trial, run: Callable[[Sequence[str]], Trial], measures: Measures) -> Trial:
-    """Return a trial whose layers that are slower on every target stay in float, as long as the
-    whole does not become slower by that: what hands codes on may pay more than it gains. `run`
-    tries with some left out. What stays slower has a line; where no layer would be left, all stay
-    quantised."""
+    """Return a trial whose layers that are slower on every target stay in float, or on all targets
+    together, as long as the whole does not become slower by that: what hands codes on may pay more
+    than it gains. `run` tries with some left out. What stays slower has a line; where no layer
+    would be left, they stay quantised."""
     seen: dict[str, list[Cost]] = {}
     for _ in range(_ROUNDS):
         found = costs(made.quantised, made.cycles, measures.real)
@@ -126,28 +126,30 @@ def never_slower(made: Trial, run: Callable[[Sequence[str]], Trial], measures: M
             break
         tried = run([*made.left, *slow])
         if total_of(tried) > total_of(made):
-            made = _one_by_one(made, _dearest(found, slow), run)
             break
         made = tried
+    made = _one_by_one(made, _dearest(costs(made.quantised, made.cycles, measures.real)), run)
     made.slow = [c for n in made.left for c in {c.target: c for c in seen.get(n, ())}.values()]
     return made
 
 
 def _one_by_one(made: Trial, names: Sequence[str], run: Callable[[Sequence[str]], Trial]) -> Trial:
     for name in names:
+        if {layer.name for layer in made.quantised.plan.layers} <= {name}:
+            break
         tried = run([*made.left, name])
         if total_of(tried) < total_of(made):
             made = tried
     return made
 
 
-def _dearest(found: Sequence[Cost], slow: Sequence[str]) -> list[str]:
-    """The layers that lose most, on all targets together."""
-    lost = dict.fromkeys(slow, 0.0)
+def _dearest(found: Sequence[Cost]) -> list[str]:
+    """The layers that are slower than in float on all targets together, those that lose most."""
+    lost: dict[str, float] = {}
     for cost in found:
-        if cost.layer in lost:
-            lost[cost.layer] += cost.quantised - cost.real
-    return sorted(slow, key=lambda name: -lost[name])[:_FEW]
+        lost[cost.layer] = lost.get(cost.layer, 0) + cost.quantised - cost.real
+    slow = sorted((name for name in lost if lost[name] > 0), key=lambda name: -lost[name])
+    return slow[:_FEW] if len(slow) < len(lost) else []
 
 
 def total_of(made: Trial) -> int:
@@ -250,7 +252,8 @@ def headline(made: Conversion, decibels: str) -> str:
     for target, total in made.float_totals.items():
         fast = [row.line.cycles.get((target, "fast")) for row in made.rows]
         if None not in fast and sum(c or 0 for c in fast):
-            times = f"{total / sum(c or 0 for c in fast):.2g}"
+            ratio = total / sum(c or 0 for c in fast)
+            times = f"{ratio:.1f}" if 0.995 <= ratio < 9.95 else f"{ratio:.2g}"
             word = "" if said else " times as fast as float"
             said.append(f"{times}{word} on {chip_of(target)}")
     speed = ", ".join(said) or "cycles are not known"
