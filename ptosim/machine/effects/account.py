@@ -141,6 +141,7 @@ def _of_operands(binding: Bound) -> Effects:
     op, core, values, target = binding.op, binding.core, binding.values, binding.target
     found = Effects()
     found.is_atomic = binding.attributes.get("atomicType") == "atomic_add"
+    _add_beyond(binding, found)  # what is known of a byte inside of an operand says more
     destroyed = destroyed_sources(op, target)
     whole = access_entry(op, "whole", target) or {}
     tail = access_entry(op, "tail", target) or {}
@@ -171,7 +172,6 @@ def _of_operands(binding: Bound) -> Effects:
             found.spoils.append((reached, CLOBBERED))
         if name == tail.get("of"):
             _add_tail(value, reached, found)
-    _add_beyond(binding, found)
     if not found.writes and _is_empty(op, values):
         found.reads.clear()
     copied = [source for source, _ in binding.copied if source.operand not in binding.carried]

@@ -44,6 +44,8 @@ def timg2col(op: Binding) -> Commit:
             f"'{op.op.name}': a map of {images}x{blocks}x{height}x{width} blocks of 32 bytes; src "
             f"has {src.type.bytes:,} bytes",
         )
+    if (src.v_row, src.v_col) != (src.rows, src.cols):  # the map is counted by its own sizes
+        op.covers("src", src.rows, src.cols)
     places = _places(op, rows, cols, lanes, (images, blocks, height, width))
     elements = tile_array(src, (count * lanes,), (size,), dst.dtype)
     pad = np.array(int(op.attr("padBits")), f"u{size}").view(dst.dtype)

@@ -305,7 +305,10 @@ def _clobber(
     products = op.region("src", rows, cols)
     tiles, tmp = op.stacked, op.opt_tile("tmp")
     shape, pitch = (tiles, rows // tiles, cols), src.type.bytes // tiles
-    image = tile_array(src, shape, (pitch, 2 * round_up(width, 16), 2), np.float16)
+    line = 2 * round_up(width, 16)
+    image = tile_array(src, shape, (pitch, line, 2), np.float16)
+    if tiles == 1 and cols < width:
+        op.writes_beyond("src", 0, 2 * cols, (rows, line), spoiled=True)
     integers: np.ndarray | None = None
     blocks = np.empty(0, np.uint8)
     if tmp is not None:
