@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
@@ -37,11 +39,18 @@ def difference_report(
         [Section("", parts)],
         lambda: {**found.to_dict(), "worse": worse, **told},
         page=page,
-        title=f"{names[0]} and {names[1]}: what differs",
+        title=f"{_named(found, names)}: what differs",
         heads=[_head(found, names)],
         aside=found.new if found.second.is_rejected else (),
         before=False,
     )
+
+
+def _named(found: Difference, names: tuple[str, str]) -> str:
+    """Both sides by their files; one file on two targets by these."""
+    first, second = (PurePath(side.name).name for side in (found.first, found.second))
+    both = " and ".join(names)
+    return f"{first} and {second}" if first != second else f"{first}: {both}"
 
 
 def _head(found: Difference, names: tuple[str, str]) -> str:

@@ -341,7 +341,7 @@ BY_CODE: dict[str, tuple[Proposer, ...]] = {
     "PTO1014": (_left_out,),
     "PTO2001": (signs, _reordered, _one_more, _one_less),
     "PTO2004": (_other_event,),
-    "PTO2005": (added_attribute,),
+    "PTO2005": (key_of_message, added_attribute),
     "PTO2010": (like_the_others,),
     "PTO2011": (as_row, by_columns, like_the_others),
     "PTO2012": (_one_more,),
