@@ -67,7 +67,9 @@ SIMULATOR = "__CPU_SIM"
 """What is predefined for the profile `cpu`, in the place of an architecture."""
 CORE_WORDS = frozenset(word for words in CORES.values() for word in words)
 MOST_TOKENS = 2_000_000
-"""Tokens of a file after its macros were expanded, and of all expansions on the way."""
+"""Tokens of a file after its macros were expanded."""
+MOST_ON_THE_WAY = 5_000_000
+"""Tokens of all expansions on the way: those of macros in macros count again."""
 
 
 @dataclass(slots=True)
@@ -150,9 +152,9 @@ def _reader(source: Source) -> Any:
         nonlocal count
         found = expand_macros(tokens, list(expanding_from))
         count += len(found) if expanding_from else 0
-        if count > MOST_TOKENS or len(expanding_from) > _DEEPEST:
+        if count > MOST_ON_THE_WAY or len(expanding_from) > _DEEPEST:
             at = _line_start(source, found[0].lineno if found else 1)
-            raise CppError(at, f"macros expand to more than {MOST_TOKENS:,} words")
+            raise CppError(at, f"macros expand to more than {MOST_ON_THE_WAY:,} words")
         return found
 
     reader.line_directive = None

@@ -174,7 +174,8 @@ def test_what_is_not_read_is_refused_where_it_is_written(body: str) -> None:
 
 
 @pytest.mark.slow
-def test_macros_without_end_are_told() -> None:
+def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptosim.language.cpp.preprocess.MOST_ON_THE_WAY", 200_000)
     lines = [f"#define M{i} {' '.join([f'M{i + 1}'] * 12)}" for i in range(9)]
     with pytest.raises(ProgramError, match="macros expand"):
         ptosim.load("\n".join([*lines, _kernel("int z = M0;")]), target="a2a3", filename="k.cpp")

@@ -2,6 +2,8 @@
 // entry: launchA<1>
 // also: launchA<2>: y = x + 4
 // also: launchA_2: y = x + 4
+// also: launchB<1>: y = x + 3
+// also: launchB<2>: y = x + 4
 #include <pto/pto-inst.hpp>
 using namespace pto;
 using G = GlobalTensor<float, Shape<1,1,1,8,64>, Stride<1,1,1,64,1>>;
@@ -30,3 +32,13 @@ template <int32_t tilingKey> void launchA(uint8_t *y, uint8_t *x, void *stream) 
 }
 template void launchA<1>(uint8_t *y, uint8_t *x, void *stream);
 template void launchA<2>(uint8_t *y, uint8_t *x, void *stream);
+template <int32_t tilingKey> void launchB(uint8_t *y, uint8_t *x, void *stream) {
+  switch (tilingKey) { case 1: launchA_1<<<1, nullptr, stream>>>(y, x);
+break;
+case 2: { launchA_2<<<1, nullptr, stream>>>(y, x);
+break;
+} default: break;
+}
+}
+template void launchB<1>(uint8_t *y, uint8_t *x, void *stream);
+template void launchB<2>(uint8_t *y, uint8_t *x, void *stream);
