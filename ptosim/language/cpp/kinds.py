@@ -173,10 +173,11 @@ def _element_bits(dtype: Scalar) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Dims:
-    """`Shape<…>` or `Stride<…>`: -1 is dynamic."""
+    """`Shape<…>` or `Stride<…>`: -1 is dynamic; of a matrix with its layout, rows and columns."""
 
     kind: str
     sizes: tuple[int, ...]
+    matrix: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +368,7 @@ class Journal:
         return list(found.values())
 
 
-UNKNOWN = object()
-"""What a soft cell holds where several values meet."""
+UNKNOWN = object()  # what a soft cell holds where several values meet
 
 
 @dataclass(slots=True, eq=False)

@@ -238,7 +238,28 @@ def shape_2d(name: str, args: list[Any], node: Any) -> Dims:
     else:
         shape = (1, 1, 1, rows, cols)
         stride = (area, area, area, *((1, rows) if layout == "DN" else (cols, 1)))
-    return Dims("Shape", shape) if name == "TileShape2D" else Dims("Stride", stride)
+    is_shape, matrix = name == "TileShape2D", (layout, rows, cols)
+    return Dims("Shape" if is_shape else "Stride", shape if is_shape else stride, matrix)
+
+
+def of_matrix(type_: Dims, given: list[Num], binary: Any, node: Any) -> list[Num]:
+    """Return the sizes or strides of a matrix of which rows or columns are `given`."""
+    assert type_.matrix is not None
+    layout, *extents = type_.matrix
+    rows, cols = (given.pop(0) if n < 0 else number(n) for n in extents)
+    is_shape = type_.kind == "Shape"
+    if layout in ("ND", "DN"):
+        ends = [rows, cols] if is_shape else [cols, number(1)]
+        if layout == "DN" and not is_shape:
+            ends = [number(1), rows]
+        return [*[number(1) if is_shape else binary("*", rows, cols, node)] * 3, *ends]
+    if layout != "NZ":
+        raise CppError(node, f"sizes of {layout} are template arguments", "give them", "PTO8010")
+    fixed = [number(s) for s in type_.sizes]
+    if is_shape:
+        wide, high = binary("/", cols, fixed[4], node), binary("/", rows, fixed[3], node)
+        return [fixed[0], wide, high, *fixed[3:]]
+    return [binary("*", rows, cols, node), binary("*", rows, fixed[3], node), *fixed[2:]]
 
 
 def _scales(layout: str, rows: int, cols: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

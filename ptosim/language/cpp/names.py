@@ -45,6 +45,8 @@ from ptosim.language.cpp.templates import SILENT, Templates
 _TYPES = (Scalar, Pointer, TileType, Dims, GlobalType, EventType, PipeType, ArrayType, Named, Enum,
           StructType)  # fmt: skip
 AUTO = Named("auto")
+MASK = "$"
+"""What stands for each digit of a number that is read as a name."""
 
 
 def unknown(node: Any, why: str) -> CppError:
@@ -290,6 +292,10 @@ class Names(Templates):
             return found
         return Named(word, tuple(args)) if word in library.TYPES else (word, args)
 
+    def unmasked(self, node: Any) -> Num:
+        """Return the number in whose place a name was read."""
+        raise NotImplementedError
+
     def arguments(self, node: Any) -> list[Any]:
         """Return the arguments of a template: types and values."""
         parts = spread(named(field_of(node, "arguments")), self.scope)
@@ -297,6 +303,8 @@ class Names(Templates):
 
     def argument(self, part: Any) -> Any:
         """Return one argument of a template."""
+        if part.text.startswith(MASK.encode()):
+            return self.unmasked(part)
         if part.type == "pack_element":
             with self.scoped() as scope:
                 scope.names[part.name] = part.value

@@ -305,6 +305,12 @@ class Objects(Expressions):
             return args[0].values
         given = [self.num(a, node) for a in args]
         dynamic = [s < 0 for s in type_.sizes]
+        if (
+            type_.matrix is not None
+            and given
+            and sum(s < 0 for s in type_.matrix[1:]) == len(given)
+        ):
+            return library.of_matrix(type_, given, self.binary, node)
         if len(given) == 5:
             return [g if d else number(s)
                     for g, d, s in zip(given, dynamic, type_.sizes, strict=True)]  # fmt: skip

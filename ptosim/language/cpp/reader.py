@@ -13,6 +13,7 @@ from ptosim.ground.ir.core import Module, Node, Operation, Region, Tok, walk
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.language.build import Builder
+from ptosim.language.cpp.arithmetic import literal
 from ptosim.language.cpp.calls import parameters
 from ptosim.language.cpp.declared import (
     Collector,
@@ -30,6 +31,7 @@ from ptosim.language.cpp.entries import (
 )
 from ptosim.language.cpp.instructions import Instructions
 from ptosim.language.cpp.kinds import Cell, Num
+from ptosim.language.cpp.names import MASK
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import REFUSED, CppError, Scope
 from ptosim.language.cpp.sync import PEER
@@ -120,6 +122,15 @@ _FRAMES = 30_000
 """Frames of Python that calls in calls may take: they are limited by `DEEPEST` before."""
 
 
+_METHOD = re.compile(r"((?:\.|->)\s*\w+\s*<\s*)(\d[\w']*)(?=\s*>\s*\()")
+
+
+def _masked(found: re.Match[str]) -> str:
+    """`a.f<3>(b)`, which the grammar takes for `(a.f < 3) > (b)`: with a name in the place of the
+    number it is a call. `Follower.unmasked` brings the number back."""
+    return found[1] + MASK * len(found[2])
+
+
 class _File:
     """A file as it is for one kind of core."""
 
@@ -127,7 +138,7 @@ class _File:
 
     def __init__(self, expanded: Expanded, arch: str, core: str | None) -> None:
         self.expanded, self.arch, self.core = expanded, arch, core
-        self.bytes = expanded.text.encode()
+        self.bytes = _METHOD.sub(_masked, expanded.text).encode()
         self.tree = parser().parse(self.bytes)
         self.scope = Scope()
         self.collector = Collector(expanded.kernels)
@@ -177,6 +188,10 @@ class Follower(Instructions):
                 found = inside[0]
             self.values_of[start, words] = field_of(found, "right")
         return self.values_of[start, words]
+
+    def unmasked(self, node: Any) -> Num:
+        """Return the number in whose place a name was read."""
+        return literal(self.file.expanded.text[node.start_byte : node.end_byte].strip(), node)
 
     def parse_again(self, node: Any) -> list[Any]:
         """Return the expressions of a list in parentheses that was read as parameters."""
