@@ -8,7 +8,6 @@ not. Tiles that are all column-major are written column by column."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ops.lower.operands import (
@@ -19,7 +18,6 @@ from ptosim.ops.lower.operands import (
     extents,
     row_major,
     tile,
-    valid,
     word,
 )
 from ptosim.ops.lower.writer import Writer, bits, mask_of, vreg
@@ -72,12 +70,9 @@ THREES = {
     "pto.tsubsc": ("src0", "vsubs", "scalar", "src1"),
 }  # fmt: skip
 """The first two operands, with the instruction between them, and the one that is added then."""
-PARTS: Table = {f"pto.tpart{w}": PAIRS[f"pto.t{w}"] for w in ("add", "mul", "max", "min")}
-ARGUMENTS = {"pto.tpartargmax": "gt", "pto.tpartargmin": "lt"}
-"""How the first value compares with the second where the first is taken."""
 
 
-def _instruction(op: Operation, table: Table, elem: str) -> str:
+def instruction(op: Operation, table: Table, elem: str) -> str:
     name, elements = table[op.name]
     has_sign = name == "vdiv" or op.name in REMAINDERS  # nothing divides unsigned integers
     if elem.lstrip("s" if has_sign else "su") not in elements.split():
@@ -89,7 +84,7 @@ def _instruction(op: Operation, table: Table, elem: str) -> str:
 def pairs(op: Operation, out: Writer) -> None:
     """dst = function of two tiles."""
     sources, target = [tile(op, "src0", out), tile(op, "src1", out)], tile(op, "dst", out)
-    name = _instruction(op, PAIRS, target.elem)
+    name = instruction(op, PAIRS, target.elem)
     _each(out, sources, target, lambda w, r, mask, e: of_two(w, name, r, mask, e))
 
 
@@ -110,7 +105,7 @@ def of_two(out: Writer, name: str, registers: Sequence[str], mask: str, elem: st
 def singles(op: Operation, out: Writer) -> None:
     """dst = function of a tile."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
-    name = _instruction(op, SINGLES, target.elem)
+    name = instruction(op, SINGLES, target.elem)
     _each(out, [source], target, lambda w, r, mask, e: w.unary(name, r[0], mask, e))
 
 
@@ -118,7 +113,7 @@ def singles(op: Operation, out: Writer) -> None:
 def clipped(op: Operation, out: Writer) -> None:
     """dst = 0 where a number is negative, else the number: a NaN stays, and so does -0."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
-    _instruction(op, CLIPPED, target.elem)
+    instruction(op, CLIPPED, target.elem)
 
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
         zero = w.everywhere(0 if elem[0] == "i" else "0.0", elem)
@@ -132,7 +127,7 @@ def clipped(op: Operation, out: Writer) -> None:
 def scalars(op: Operation, out: Writer) -> None:
     """dst = function of a tile and a scalar."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
-    name = _instruction(op, SCALARS, target.elem)
+    name = instruction(op, SCALARS, target.elem)
     value, type_ = scalar_of(op, target.elem)
 
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
@@ -149,7 +144,7 @@ def scalars(op: Operation, out: Writer) -> None:
 def fills(op: Operation, out: Writer) -> None:
     """dst = a scalar everywhere."""
     target = tile(op, "dst", out)
-    name = _instruction(op, FILLS, target.elem)
+    name = instruction(op, FILLS, target.elem)
     value, type_ = scalar_of(op, target.elem)
 
     def body(w: Writer, _: list[str], mask: str, elem: str) -> str:
@@ -162,7 +157,7 @@ def fills(op: Operation, out: Writer) -> None:
 def quotients(op: Operation, out: Writer) -> None:
     """dst = a tile by a scalar, or a scalar by a tile."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
-    name = _instruction(op, QUOTIENTS, target.elem)
+    name = instruction(op, QUOTIENTS, target.elem)
     value, type_ = scalar_of(op, target.elem)
     is_divisor = op.variant is not None and op.variant.operands[0].name == "src"
 
@@ -178,7 +173,7 @@ def quotients(op: Operation, out: Writer) -> None:
 def roots(op: Operation, out: Writer) -> None:
     """dst = the reciprocal of the root, each rounded."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
-    name = _instruction(op, ROOTS, target.elem)
+    name = instruction(op, ROOTS, target.elem)
 
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
         return w.unary("vrec", w.unary(name, registers[0], mask, elem), mask, elem)
@@ -192,7 +187,7 @@ def leaky(op: Operation, out: Writer) -> None:
     by_tile = op.bound.get("scalar") is None
     names = ("src0", "src1") if by_tile else ("src",)
     sources, target = [tile(op, name, out) for name in names], tile(op, "dst", out)
-    name = _instruction(op, LEAKY, target.elem)
+    name = instruction(op, LEAKY, target.elem)
     value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
 
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
@@ -212,7 +207,7 @@ def leaky(op: Operation, out: Writer) -> None:
 def shifts(op: Operation, out: Writer) -> None:
     """dst = a tile shifted by a scalar."""
     source, target = tile(op, "src", out), tile(op, "dst", out)
-    name = _instruction(op, SHIFTS, target.elem)
+    name = instruction(op, SHIFTS, target.elem)
     value, type_ = scalar_of(op, "i16")
     _each(out, [source], target, lambda w, r, mask, e: w.scalar(name, r[0], value, type_, mask, e))
 
@@ -223,7 +218,7 @@ def remainders(op: Operation, out: Writer) -> None:
     by_tile = op.bound.get("scalar") is None
     names = ("src0", "src1") if by_tile else ("src",)
     sources, target = [tile(op, name, out) for name in names], tile(op, "dst", out)
-    rounded = _instruction(op, REMAINDERS, target.elem)
+    rounded = instruction(op, REMAINDERS, target.elem)
     if str(word(op, "precisionType") or "default").lower() != "default":
         raise NotExpandable("the exact remainder is no short sequence of instructions")
     value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
@@ -295,7 +290,7 @@ def multiplied(op: Operation, out: Writer) -> None:
     source, target = tile(op, "src", out), tile(op, "dst", out)
     if source.elem != target.elem:
         raise NotExpandable("the source is of another type")
-    name = _instruction(op, MULTIPLIED, target.elem)
+    name = instruction(op, MULTIPLIED, target.elem)
     value, type_ = scalar_of(op, target.elem)
 
     def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
@@ -324,42 +319,6 @@ def threes(op: Operation, out: Writer) -> None:
         return w.binary("vadd", two, registers[-1], mask, elem)
 
     _each(out, sources, target, body)
-
-
-@expansion(*PARTS)
-def parts(op: Operation, out: Writer) -> None:
-    """dst = function of two tiles where both are valid, and the one that is valid elsewhere."""
-    sources, target = [tile(op, "src0", out), tile(op, "src1", out)], tile(op, "dst", out)
-    name = _instruction(op, PARTS, target.elem)
-    _in_parts(
-        out, [sources], [target], lambda w, r, m, e: [of_two(w, name, [r[0][0], r[0][1]], m, e[0])]
-    )
-
-
-@expansion(*ARGUMENTS)
-def part_arguments(op: Operation, out: Writer) -> None:
-    """As `parts`, of values with their indices: the second pair of equal ones. Values of 16 bits
-    are compared in lanes of 32."""
-    if op.variant is None or op.variant.name != "pairs":
-        raise NotExpandable("the form of April is not written out")
-    values = [tile(op, "src0", out), tile(op, "src1", out)]
-    indices = [tile(op, "idx0", out), tile(op, "idx1", out)]
-    targets = [tile(op, "dst", out), tile(op, "dst_idx", out)]
-    elem = targets[0].elem
-    if elem not in WIDER or bits(targets[1].elem) != 32:
-        raise NotExpandable(f"values of {elem} with indices of {targets[1].elem} are not compared")
-    better, wide = ARGUMENTS[op.name], WIDER[elem]
-
-    def body(w: Writer, registers: list[list[str]], mask: str, elems: list[str]) -> list[str]:
-        (a, b), (i, j) = registers
-        v, m = vreg(wide), "!pto.mask<b32>"
-        pair = [widened(w, register, elem) for register in (a, b)]
-        first = w.op("vcmp", [*pair, mask, f'"{better}"'], [v, v, m], m)
-        one, other = (w.cast(register, elem, "i32") for register in (a, b))
-        value = w.cast(w.select(one, other, first, "i32"), "i32", elem)
-        return [value, w.select(i, j, first, elems[1])]
-
-    _in_parts(out, [values, indices], targets, body)
 
 
 WIDER = {"f32": "f32", "i32": "i32", "ui32": "ui32", "f16": "f32", "i16": "i32", "ui16": "ui32"}
@@ -427,76 +386,3 @@ def keep(out: Writer, value: str, pointer: str, at: str, mask: str, elem: str) -
     """Write the lanes of a register that a mask has."""
     types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{bits(elem)}>"]
     out.op("vsts", [value, out.at(pointer, at), mask], types)
-
-
-Together = Callable[[Writer, list[list[str]], str, list[str]], list[str]]
-"""From the registers of both sources of each target, mask and element types to what is stored."""
-
-
-def _in_parts(
-    out: Writer, sources: list[list[TileUse]], targets: list[TileUse], body: Together
-) -> None:
-    """One rectangle after the other, along the borders of the valid shapes of both sources."""
-    row_major(*targets, *(use for pair in sources for use in pair))
-    shapes, whole = [valid(use) for use in sources[0]], valid(targets[0])
-    cuts = [
-        sorted({0, end, *(min(shape[axis], end) for shape in shapes)})
-        for axis, end in enumerate(whole)
-    ]
-    for top, bottom in pairwise(cuts[0]):
-        for left, right in pairwise(cuts[1]):
-            covered = [top < rows and left < cols for rows, cols in shapes]
-            if not any(covered):
-                raise NotExpandable("neither source covers a part of the destination")
-            if left * bits(targets[0].elem) % 256:
-                raise NotExpandable("a part begins inside of a block of 32 bytes")
-            _part(
-                out, sources, targets, (top, bottom, left, right), body if all(covered) else covered
-            )
-
-
-def _part(
-    out: Writer,
-    sources: list[list[TileUse]],
-    targets: list[TileUse],
-    place: tuple[int, int, int, int],
-    body: Together | list[bool],
-) -> None:
-    """The elements of a rectangle: a function of both sources, or the one that covers it."""
-    top, bottom, left, right = place
-    elems = [use.elem for use in targets]
-    width = max(map(bits, elems))
-    with out.rows(bottom - top) as row:
-        for column, count in out.columns(right - left, 2048 // width):
-            mask = out.first(count, width)
-
-            def at(use: TileUse, row: str = row, column: str = column) -> str:
-                first = out.index(top * use.type.cols + left)
-                return out.place((first, 1), (row, use.type.cols), (column, 1))
-
-            loaded = [
-                [
-                    out.load(use.pointer(out), use.elem, at(use), _SPREAD[width // bits(use.elem)])
-                    for use in _covering(pair, body)
-                ]
-                for pair in sources
-            ]
-            made = (
-                [pair[0] for pair in loaded]
-                if isinstance(body, list)
-                else body(out, loaded, mask, elems)
-            )
-            for use, value in zip(targets, made, strict=True):
-                if bits(use.elem) == width:
-                    keep(out, value, use.pointer(out), at(use), mask, use.elem)
-                else:
-                    out.store(value, use.elem, use.pointer(out), use.elem, at(use), mask, "PK_B32")
-
-
-_SPREAD = {1: "NORM", 2: "UNPK_B16"}
-
-
-def _covering(pair: list[TileUse], body: Together | list[bool]) -> list[TileUse]:
-    if not isinstance(body, list):
-        return pair
-    return [use for use, covers in zip(pair, body, strict=True) if covers]

@@ -15,6 +15,10 @@ class NotExpandable(Exception):
     """Why an operation stays as it is."""
 
 
+class NotOfVectorUnit(NotExpandable):
+    """Why another unit executes an operation in the form in which it is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class TileUse:
     """A tile operand: its name in the text, its type with the valid shape that is known of it, and

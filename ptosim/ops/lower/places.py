@@ -14,6 +14,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.ops.lower.elementwise import keep, scalar_of
 from ptosim.ops.lower.operands import (
     NotExpandable,
+    NotOfVectorUnit,
     TileUse,
     agree,
     expansion,
@@ -90,6 +91,29 @@ def _gathered_by_index(op: Operation, out: Writer) -> None:
                 index = out.op("vbitcast", [index], [vreg(indices.elem)], vreg(number))
             found = _gather(out, table, index, mask, elem)
             keep(out, found, kept, out.place((row, target.type.cols), (column, 1)), mask, elem)
+
+
+@expansion("pto.tgatherb")
+def gathered_blocks(op: Operation, out: Writer) -> None:
+    """dst = blocks of 32 bytes of src at byte offsets: eight of them make a register."""
+    source, offsets, target = (tile(op, name, out) for name in ("src", "offset", "dst"))
+    row_major(offsets, target)
+    if bits(offsets.elem) != 32:
+        raise NotExpandable(f"offsets of {offsets.elem} are not taken")
+    elem, lanes = target.elem, 2048 // bits(target.elem)
+    table, kept = source.pointer(out, elem), target.pointer(out)
+    places = offsets.pointer(out, "i32")
+    rows, cols = valid(target)
+    types = [f"!pto.ptr<{elem}, ub>", vreg("i32"), mask_of("i32")]
+    with out.rows(rows) as row:
+        for column, count in out.columns(cols, lanes):
+            block = out.part(column, lanes // 8)
+            at = out.place((row, offsets.type.cols), (block, 1))
+            where = out.load(places, "i32", at)
+            blocks = out.first(-(-count * 8 // lanes))
+            found = out.op("vgatherb", [table, where, blocks], types, vreg(elem))
+            at = out.place((row, target.type.cols), (column, 1))
+            keep(out, found, kept, at, out.first(count, bits(elem)), elem)
 
 
 class _Pattern(NamedTuple):
@@ -266,7 +290,7 @@ def transposed(op: Operation, out: Writer) -> None:
 def counted(op: Operation, out: Writer) -> None:
     """dst = scalar, scalar + 1, …: with scratch; without it the scalar unit stores them."""
     if op.bound.get("tmp") is None:
-        raise NotExpandable("without scratch it is done by the scalar unit")
+        raise NotOfVectorUnit("without scratch it is done by the scalar unit")
     if word(op, "descending"):
         raise NotExpandable("lanes that count down are described by documents only")
     target = tile(op, "dst", out)

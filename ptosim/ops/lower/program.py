@@ -15,17 +15,17 @@ from ptosim.language.build import text_of
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.edits import Edit, edited, indent_of
 from ptosim.ops.lower import casts as convert
-from ptosim.ops.lower import compare, elementwise, mx, places, rows
+from ptosim.ops.lower import compare, elementwise, mx, parts, places, rows
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.ops.lower.logical.physical import VIEWS
 from ptosim.ops.lower.logical.program import replacements
-from ptosim.ops.lower.operands import EXPANSIONS, NotExpandable, whole_types
+from ptosim.ops.lower.operands import EXPANSIONS, NotExpandable, NotOfVectorUnit, whole_types
 from ptosim.ops.lower.writer import Writer
 
 TARGET = "a5"
 ADDRESSES = ("tile_buf_addr", "castptr", "tile_valid_rows", "tile_valid_cols")
 """What the scalar unit does: no instruction of the vector unit."""
-FAMILIES = (compare, convert, elementwise, mx, places, rows)
+FAMILIES = (compare, convert, elementwise, mx, parts, places, rows)
 """The modules whose expansions are registered."""
 
 
@@ -103,6 +103,8 @@ def _rewritten(front: Front) -> Expanded:
         try:
             _checked(op)
             maker(op, writer)
+        except NotOfVectorUnit:
+            continue
         except NotExpandable as reason:
             result.kept.append(Kept(op.name, line, str(reason)))
             continue

@@ -115,6 +115,38 @@ def test_codes_become_numbers(elem, cols, layout):
     same(k, {"in": data, **numbers}, {"out": np.zeros((rows, cols), np.float32)})
 
 
+def some(elem: str, shape: tuple[int, int]) -> np.ndarray:
+    kind = np.dtype(KINDS[elem])
+    return RNG.integers(0, 1 << 15, shape).astype(f"u{kind.itemsize}").view(kind)
+
+
+@pytest.mark.parametrize(("elem", "cols"), [("f32", 128), ("f16", 200)])
+def test_blocks_are_gathered(elem, cols):
+    """The last register takes one block of eight: what is after its offsets counts for nothing."""
+    k, rows, per = Kernel("a5"), 3, 32 // np.dtype(KINDS[elem]).itemsize
+    blocks = -(-cols // per)
+    src, dst = k.tile("a", elem, rows, 256), k.tile("d", elem, rows, blocks * per, (rows, cols))
+    offsets = k.tile("f", "ui32", rows, -(-blocks // 8) * 8, (rows, blocks))
+    k.load("in", src)
+    k.load("of", offsets, (rows, blocks))
+    k.op("pto.tgatherb", [src, offsets], [dst])
+    k.store(dst, "out", (rows, cols))
+    of = (RNG.integers(0, rows * 256 // per, (rows, blocks)) * 32).astype(np.uint32)
+    same(k, {"in": some(elem, (rows, 256)), "of": of}, {"out": np.zeros((rows, cols), KINDS[elem])})
+
+
+def test_tiles_side_by_side():
+    k, rows = Kernel("a5"), 5
+    sources = [k.tile(n, "f32", rows, 128, (rows, w)) for n, w in (("a", 72), ("b", 40))]
+    dst = k.tile("d", "f32", rows, 256, (rows, 112))
+    data = [some("f32", (rows, width)) for width in (72, 40)]
+    for number, each in enumerate(sources):
+        k.load(f"in{number}", each, data[number].shape)
+    k.op("pto.tconcat", sources, [dst])
+    k.store(dst, "out", (rows, 112))
+    same(k, {f"in{n}": d for n, d in enumerate(data)}, {"out": np.zeros((rows, 112), np.float32)})
+
+
 @pytest.mark.parametrize("pair", ["!pto.f4E2M1x2", "!pto.f4E1M2x2"])
 def test_pairs_of_floats_of_four_bits(pair):
     """Two values an element (R7), to them and back."""
