@@ -305,14 +305,14 @@ def load_quantised(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[
     onnx_model.only_inputs(proto)
     proto = runtime_operators.written_out(proto, OPERATORS)
     notes = runtime_operators.standard(proto)
+    if any(n.op_type == recurrent.DYNAMIC for n in proto.graph.node):
+        notes.append(recurrent.WHOLE)
     inputs = onnx_model.inputs_of(proto)
     is_open = any(None in dims for _, dims in inputs.values()) or any(
         not o.type.tensor_type.HasField("shape") for o in proto.graph.output
     )
-    has_kernels = all(
-        n.op_type in OPERATORS and rewrites.kernel_gives_all(n) for n in proto.graph.node
-    )
-    if has_kernels and not is_open:
+    nodes = proto.graph.node
+    if all(n.op_type in OPERATORS and rewrites.kernel_gives_all(n) for n in nodes) and not is_open:
         return onnx_model.graph_of(proto), notes
     sizes = _zeros({n: v for n, v in inputs.items() if n not in arrays}) | dict(arrays)
     shapes.fix(proto, {}, sizes)

@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
 WITH: dict[str, str] = dict.fromkeys(
-    ("LSTM", "GRU", "RNN"),
+    ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"),
     " of more than 512 steps, with weights or lengths that are no constants, or with activations "
     "that ONNX does not define",
 )
 """What of a recurrent layer is not written out."""
 LONGEST = 512
 """Steps of a sequence that are written out."""
+DYNAMIC = "DynamicQuantizeLSTM"
+"""An LSTM of onnxruntime whose weights are codes; inputs and states are quantised by what they
+hold."""
+WHOLE = (
+    f"{DYNAMIC} of onnxruntime: the states of all sequences are quantised together, as it does "
+    "with one thread (with more, those of each by themselves)"
+)
+KINDS = {"LSTM": "LSTM", "GRU": "GRU", "RNN": "RNN", DYNAMIC: "LSTM"}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
@@ -36,7 +44,8 @@ def steps(
         return None
     if attrs.get("layout", 0):
         shape = shape[1], shape[0], shape[2]
-    functions = _functions(node.op_type, attrs, editor.constants[node.input[1]].shape[0])
+    kind = KINDS[node.op_type]
+    functions = _functions(kind, attrs, editor.constants[node.input[1]].shape[0])
     if not 0 < shape[0] <= LONGEST or functions is None:
         return None
     return _Layer(editor, node, attrs, shape, functions).nodes()
@@ -51,7 +60,7 @@ def _has_constants(editor: Editor, node: NodeProto) -> bool:
     return all(
         name in editor.constants
         for place, name in enumerate(node.input)
-        if place in (1, 2, 3, 4, 7) and (name or place < 3)
+        if place in (1, 2, 3, 4, 7, 8, 9, 10, 11) and (name or place < 3)
     )
 
 
@@ -121,10 +130,15 @@ class _Layer:
     ) -> None:
         self.editor = editor
         self.node = node
-        self.kind = node.op_type
+        self.kind = KINDS[node.op_type]
+        self.is_dynamic = node.op_type == DYNAMIC
         self.stem = node.name or node.output[0]
         self.length = shape[0]
         self.weights, self.repeated = (editor.constants[node.input[i]] for i in (1, 2))
+        if self.is_dynamic:  # [ways, inputs, gates]
+            self.weights, self.repeated = (
+                w.transpose(0, 2, 1) for w in (self.weights, self.repeated)
+            )
         self.directions, _, self.hidden = self.repeated.shape
         way = attrs.get("direction", b"forward")
         self.way = way.decode() if isinstance(way, bytes) else way
@@ -203,7 +217,7 @@ class _Layer:
         first = own + other
         if self.kind == "GRU" and self.before_reset:
             first = np.concatenate([first[: 2 * hidden], own[2 * hidden :]])
-        product = self.add("MatMul", [self.x, turned], f"inputs{d}")
+        product = self._product(self.x, turned, f"inputs{d}", 8, d)
         inputs = self.add("Add", [product, self.constant(f"b{d}", first)], f"biased{d}")
         state, cell = self._start(5, d), self._start(6, d) if self.kind == "LSTM" else ""
         order = range(self.length)
@@ -258,7 +272,22 @@ class _Layer:
         name = f"{self.stem}_{stem}{d}"
         if name not in self.editor.constants:
             name = self.constant(f"{stem}{d}", np.ascontiguousarray(weights.T))
-        return self.add("MatMul", [state, name], f"{stem}{d}_product")
+        return self._product(state, name, f"{stem}{d}_product", 10, d)
+
+    def _product(self, value: str, weights: str, stem: str, place: int, d: int) -> str:
+        """A product with weights; with codes, whose scale and zero point are operands from a place
+        on, of a value that is quantised by what it holds."""
+        if not self.is_dynamic:
+            return self.add("MatMul", [value, weights], stem)
+        scale, zero = (self.editor.constants[self.node.input[place + i]][d] for i in (0, 1))
+        codes = self.add("DynamicQuantizeLinear", [value], f"{stem}_codes")
+        parts = [self.editor.fresh(f"{stem}_{n}") for n in ("scale", "zero")]
+        self.made[-1].output.extend(parts)
+        shift = self.constant(f"{stem}_weights_zero", np.asarray(zero))
+        sums = self.add("MatMulInteger", [codes, weights, parts[1], shift], f"{stem}_sums")
+        unit = self.constant(f"{stem}_weights_scale", np.asarray(scale, np.float32))
+        whole = self.add("Cast", [sums], f"{stem}_real", to=1)
+        return self.add("Mul", [whole, self.add("Mul", [parts[0], unit], f"{stem}_unit")], stem)
 
     def _plus(self, x: str, state: str, weights: np.ndarray, stem: str, d: int) -> str:
         return x if not state else self.add("Add", [x, self._times(state, weights, stem, d)], "sum")

@@ -67,7 +67,7 @@ def for_kernels(proto: ModelProto) -> None:
     wanted = {op: rule for op, rule in _RULES.items() if op != "Gemm"}
     nodes = [
         n for n in proto.graph.node
-        if n.op_type in wanted and is_standard(n)
+        if n.op_type in wanted and _is_known(n)
         and not (n.op_type == "LayerNormalization" and kernel_gives_all(n))
     ]  # fmt: skip
     editor = Editor(proto)
@@ -88,11 +88,15 @@ def for_kernels(proto: ModelProto) -> None:
         apply(proto, wanted)
 
 
+def _is_known(node: NodeProto) -> bool:
+    return is_standard(node) or node.op_type == recurrent.DYNAMIC
+
+
 def _applied(editor: Editor, shapes: Shapes, rules: Mapping[str, Rule]) -> bool:
     made: list[NodeProto] = []
     changed = False
     for node in list(editor.proto.graph.node):
-        rule = rules.get(node.op_type) if is_standard(node) else None
+        rule = rules.get(node.op_type) if _is_known(node) else None
         found = rule(editor, node, shapes) if rule is not None else None
         changed |= found is not None
         made += [node] if found is None else found
@@ -486,7 +490,5 @@ _RULES: dict[str, Rule] = {
     "BatchNormalization": _batch_norm,
     "Gemm": _gemm,
     "ConvTranspose": _conv_transpose,
-    "LSTM": recurrent.steps,
-    "GRU": recurrent.steps,
-    "RNN": recurrent.steps,
+    **dict.fromkeys(recurrent.KINDS, recurrent.steps),
 }
