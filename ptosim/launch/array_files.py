@@ -26,6 +26,7 @@ from ptosim.ground.files import refuse_device
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.enums import dtypes, plain_dtypes
 from ptosim.ground.limits import current, size_text
+from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.whole_numbers import number_in
 from ptosim.launch.arguments import parse_alias
@@ -339,8 +340,10 @@ def _dtype_shape_seed(spec: str, rest: str) -> tuple[DType, tuple[int, ...], int
 def _values_dtype(name: str) -> DType:
     found = plain_dtypes().get(name)
     if found is None:
-        known = ", ".join(plain_dtypes())
-        raise UsageError(f"unknown element type `{name}`", help=f"known: {known}")
+        known = f"known: {', '.join(plain_dtypes())}"
+        meant = nearest(name, plain_dtypes())
+        help_ = known if meant is None else f"{meant} {known}"
+        raise UsageError(f"unknown element type `{name}`", help=help_)
     return found
 
 
@@ -406,11 +409,13 @@ def _file(spec: str, base: Path | None) -> np.ndarray:
         return load_npz(path, rest) if typed is None else _bytes_in(path, spec, *typed.groups())
     if name.endswith(".bin"):
         return _raw(path, spec, rest)
-    raise UsageError(
-        f"`{spec}` is no value",
-        help="a number, file.npy, file.npz:key[:dtype:RxC], file.bin:dtype:RxC, zeros:, randn:, "
-        "ones:, randint: or arange:dtype:RxC",
+    head, colon, _ = spec.partition(":")
+    meant = nearest(head, _MAKERS) if colon else None
+    forms = (
+        "a number, file.npy, file.npz:key[:dtype:RxC], file.bin:dtype:RxC, zeros:, randn:, "
+        "ones:, randint: or arange:dtype:RxC"
     )
+    raise UsageError(f"`{spec}` is no value", help=forms if meant is None else f"{meant} {forms}")
 
 
 _TYPED = re.compile(r"([^:]+):([^:]+:[0-9xX]+)")

@@ -12,6 +12,7 @@ from ptosim.ground.errors import UnsizedError, UsageError
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
+from ptosim.ground.nearest import nearest
 from ptosim.ground.notebook import Shown
 from ptosim.ground.records import dataclass, replace
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
@@ -118,7 +119,9 @@ class LoadedProgram(Shown):
         if name is not None:
             problem = f"{len(found)} entries are called" if found else "there is no entry"
             listed = ", ".join(found or entries) or "none"
-            raise UsageError(f"{problem} `{name}`", help=f"entries: {listed}")
+            meant = nearest(name, entries) if not found else None
+            help_ = f"entries: {listed}" if meant is None else f"{meant} entries: {listed}"
+            raise UsageError(f"{problem} `{name}`", help=help_)
         if not entries:
             raise UsageError("the program has no function with a body to run")
         raise UsageError(

@@ -110,8 +110,8 @@ class _File:
 
 def _fail_on(text: str) -> str:
     if text not in THRESHOLDS and not re.fullmatch(r"note:PTO\d{4}", text):
-        words = ", ".join(THRESHOLDS)
-        raise argparse.ArgumentTypeError(f"`{text}` is none of {words}, note:PTO6050")
+        words = ", ".join(repr(word) for word in (*THRESHOLDS, "note:PTO6050"))
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {words})")
     return text
 
 
