@@ -140,10 +140,10 @@ def prove_each(
         blocks = launch(values[-1])[0].block_num or 1
     about = _about(scalars, blocks)
     loose = tolerance == REASSOCIATED
-    repeating = set() if loose or len(scalars) > 1 else _by_period(launch, values)
+    repeating = {} if loose or len(scalars) > 1 else _by_period(launch, values)
     others = [number for number in range(len(values)) if number not in repeating]
     shared, over = _together(launch, [values[n] for n in others], loose, jobs, most)
-    equal = {n: Proof(EQUAL, "") for n in repeating} | {others[n]: p for n, p in shared.items()}
+    equal = repeating | {others[n]: p for n, p in shared.items()}
     left = {others[n] for n in over}
     for _ in equal:
         done(_)
@@ -190,19 +190,22 @@ def prove_each(
 def _by_period(
     launch: Callable[[Mapping[str, int]], tuple[Launched, Launched]],
     values: Sequence[Mapping[str, int]],
-) -> set[int]:
-    """The numbers of values of which induction over one period of a loop shows that they are equal.
+) -> dict[int, Proof]:
+    """The values of which induction over one period of a loop shows that they are equal, by number.
     Both programs are free of races with the largest of them."""
     if len(values) < LEAST_VALUES:
-        return set()
+        return {}
     try:
         both = launch(values[-1])
         if not all(can_share(one, list(values[0])) for one in both):
-            return set()
-        found = Induction(launch, values, _walked).proven()
-        return found if all(map(_is_clean, both)) else set()
+            return {}
+        made = Induction(launch, values, _walked)
+        found = dict.fromkeys(sorted(made.proven()), Proof(EQUAL, ""))
+        if not found or not all(map(_is_clean, both)):
+            return {}
+        return found | {next(iter(found)): Proof(EQUAL, "", made.elements, made.executed)}
     except (NotPeriodic, Unprovable, PtosimError):
-        return set()
+        return {}
 
 
 def _walked(

@@ -203,6 +203,7 @@ class Induction:
 
     def __init__(self, launch: Launch, values: Sequence[Mapping[str, int]], walk: Walk) -> None:
         self.launch, self.values, self.walk = launch, values, walk
+        self.elements = self.executed = 0  # that were compared, and instructions for it
         ((name, last),) = values[-1].items()
         lead = {name: last + (last - values[-2][name])}
         self._courses = [course_of(one, [*values, lead]) for one in launch(lead)]
@@ -314,6 +315,7 @@ class Induction:
                 return Heads(follower, self._periods[side].head, visits, load, ends=ends)
 
             found.append(_Walked(*self.walk(launched, observer)))
+            self.executed += found[-1].follower.engine.executed
         if found[0].names != found[1].names:
             raise NotPeriodic("the programs have other arguments")
         return found
@@ -353,6 +355,7 @@ class Induction:
                 both = self._walked(member.number, (), member.head, classes, pure, ends=True)
                 held = [[b.hashes for b in w.follower.memory.buffers] for w in both]
                 _same(held)
+                self.elements += sum(b.size // max(1, b.dtype.bits // 8) for b in both[0].buffers)
                 kept = [_pure(w.follower, [h]) for w, h in zip(both, held, strict=True)]
                 _move_together(tail.moved, both[0].names, pure & kept[0] & kept[1])
                 if any(w.follower.holds_more for w in both) or both[1].doubts - both[0].doubts:

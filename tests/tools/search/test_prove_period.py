@@ -3,6 +3,8 @@ is different for one value, or only after some rounds, is not proven."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import ptosim
@@ -52,6 +54,7 @@ def test_the_command_of_four_thousand_values_says_how() -> None:
     proof = prove_each(loops(DOUBLED, MOVED), {"n": range(1, 4097)})
     assert proof.verdict == EQUAL
     assert "4,096 of 4,096 values by induction over one period" in proof.why
+    assert proof.elements >= 2 * 1024  # of the two ends that were compared
     told = prove_each(loops(DOUBLED, AT_37), {"n": range(1, 61)})
     assert told.verdict == UNEQUAL
     assert "with n=37" in told.why
@@ -167,3 +170,58 @@ def test_other_programs_keep_their_proofs() -> None:
     program = ptosim.load(DOUBLED.replace("to %n", "to %c16").replace("%n, %c16", "%c16, %c16"))
     with pytest.raises(NotPeriodic):
         Induction(lambda given: (Launched(program, None, given),) * 2, VALUES, _walked)
+
+
+TILES = ["%a", "%b", "%c", "%d"]
+
+
+def drawn(rng: random.Random) -> list[tuple[str, ...]]:
+    """Some operations on tiles that keep what they hold from round to round."""
+    words = rng.choices(["add", "mul", "sub", "mov"], k=rng.randint(2, 5))
+    return [
+        (word, *rng.sample(TILES, 2))
+        if word == "mov"
+        else (word, *(rng.choice(TILES) for _ in range(3)))
+        for word in words
+    ]
+
+
+def changed(body: list[tuple[str, ...]], rng: random.Random) -> list[tuple[str, ...]]:
+    """One operation left out, put in, moved, or with another operand."""
+    made, at = list(body), rng.randrange(len(body))
+    kind = rng.randrange(4)
+    if kind == 0:
+        del made[at]
+    elif kind == 1:
+        made.insert(at, ("mov", *rng.sample(TILES, 2)))
+    elif kind == 2:
+        made.insert(rng.randrange(len(made)), made.pop(at))
+    else:
+        made[at] = (made[at][0], *rng.sample(TILES, len(made[at]) - 1))
+    return made
+
+
+def rounds(body: list[tuple[str, ...]], special: tuple[str, int] | None) -> str:
+    """Rounds of these operations; in some of them one more."""
+    filled = [f"pto.tload ins(%p0 : {WINDOW}) outs({tile} : {ROWS})" for tile in TILES]
+    before = "\n".join([WINDOW_0, f"%d = pto.alloc_tile : {ROWS}", *filled])
+    inside = [LOAD, *(op(*each) for each in body)]
+    if special is not None:
+        inside.append(f"%is = arith.cmpi {special[0]}, %i, %c{special[1]} : index")
+        inside.append(f"scf.if %is {{ {op('sub', '%b', '%a', '%b')} }}")
+    return loop("\n".join([*inside, STORE]), before)
+
+
+@pytest.mark.sampled(0, 4)
+@pytest.mark.parametrize("seed", range(100))
+def test_what_induction_proves_of_two_programs_is_so_for_each_value(seed: int) -> None:
+    """Programs drawn at random and one change of each: no value of which it is proven has a proof
+    of its own that fails."""
+    rng = random.Random(43_000 + seed)
+    body = drawn(rng)
+    special = rng.choice([None, None, ("eq", 1), ("slt", 2), ("sge", 16), ("eq", 37)])
+    two = rounds(changed(body, rng), special if rng.random() < 0.8 else None)
+    one = rounds(body, special)
+    found, launch = proven(one, two), loops(one, two)
+    asked = found & {1, 2, 3, 6, 17, 38}
+    assert {n for n in asked if prove(*launch({"n": n})).is_equal} == asked
