@@ -108,6 +108,14 @@ def _has_words(op: Binding) -> bool:
     return op.has("fp") and op.tile("fp").bits == 64
 
 
+def _takes(op: Binding, rows: int, cols: int, at: Start = (0, 0)) -> None:
+    """Say that a window of the accumulator is converted, and which scales that needs."""
+    op.takes("src", rows, cols, at)
+    if op.has("fp"):
+        by_rows = op.switch("fixpipe.channel") == "row"
+        op.covers("fp", 1, rows if by_rows else cols)
+
+
 def words_of(op: Binding, plain: bool, dst: str) -> Words | None:
     """The quantisation words of the columns: of a parameter tile, of a scalar, or, where types need
     them and the operation has none, of the registers; None if nothing is scaled."""
@@ -196,6 +204,7 @@ def store_accumulator(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     convert = stored(op, tile, view.dtype)
     layout = layout_for_acc(view, tile)
     sizes, rows, cols = logical_sizes(op, view, tile, layout)
+    _takes(op, rows, cols)
     dtype = view_dtype(view.dtype)
 
     def results() -> np.ndarray:
@@ -243,7 +252,7 @@ def accumulator_to_tile(op: Binding) -> Commit:
     if len(parts) == 1:
         rows, cols = min(rows, parts[0][0].rows), min(cols, parts[0][0].cols)
 
-    op.takes("src", rows, cols)
+    _takes(op, rows, cols)
     _takes_part(op, parts, (0, 0), (rows, cols))
 
     def move() -> None:
@@ -265,7 +274,7 @@ def accumulator_window(
     """Convert a window of an accumulator into a window of a tile of L1."""
     _check_mat(op, src, dst)
     convert = stored(op, src, dst.type.dtype)
-    op.takes("src", *size, src_start)
+    _takes(op, *size, src_start)
     op.takes("dst", *size, dst_start)
 
     def move() -> None:
@@ -282,7 +291,7 @@ def accumulator_to_ub(
     halves of both."""
     parts = _vector_parts(op, *size)
     convert = stored(op, src, op.values["dst"].type.dtype)
-    op.takes("src", *size, src_start)
+    _takes(op, *size, src_start)
     _takes_part(op, parts, dst_start, size)
 
     def move() -> None:

@@ -69,6 +69,11 @@ def _to_bias(op: Binding, src: Tile, dst: Tile) -> Commit:
         )
     _check_block(op, src, dst)
     cols = min(src.cols, dst.cols)
+    if src.bits == dst.bits:
+        op.moves(1, cols)
+    else:  # what is not valid may have no values
+        op.finds("src", cols * src.dtype.itemsize, (1, 0))
+        op.covers("dst", 1, cols)
     return lambda: dst.write(src.read(1, cols).astype(dst.dtype))
 
 
