@@ -25,11 +25,17 @@ gate refuses one that is out of date.
 | promise | tests |
 |---|---|
 """
-_NOT = """
-## What is not measured
+_MEASURED = """
+## What the tests execute, and what they notice
 
-Branch coverage by room and a mutation score of ptosim's own code: nobody has taken these figures, so there
-are none here.
+`python -m tests.assurance.branches` takes the branches of each room that the tests of the fast tier take
+(what commands execute in processes of their own is not seen); `python -m tests.assurance.mutation` draws
+places inside of functions, changes each (a comparison, an operator, a constant, a condition, a result), and
+runs the tests that execute its line. A change that none of them executes, and one that means the same, count
+as missed.
+
+| room | branches | taken | changes | found |
+|---|---:|---:|---:|---:|
 """
 
 
@@ -43,7 +49,7 @@ def page() -> str:
             *_counts(),
             *_fuzz(known["fuzz"]),
             *_mutants(known["mutants"]),
-            _NOT,
+            *_measured(known),
         )
     )
 
@@ -101,6 +107,21 @@ def _mutants(rows: list[dict[str, Any]]) -> Iterator[str]:
     )
     for row in rows:
         yield f"| {row['kind']} | {' | '.join(f'{n:,}' for n in row['counts'])} |\n"
+
+
+def _measured(known: dict[str, Any]) -> Iterator[str]:
+    yield _MEASURED
+    changes = {row["room"]: row for row in known.get("mutation", [])}
+    for row in known.get("branches", []):
+        made = changes.get(row["room"], {"all": 0, "found": 0})
+        yield (
+            f"| {row['room']} | {row['all']:,} | {_share(row['taken'], row['all'])} | "
+            f"{made['all']:,} | {_share(made['found'], made['all'])} |\n"
+        )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "-"
 
 
 def main() -> int:
