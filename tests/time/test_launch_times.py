@@ -142,32 +142,36 @@ WINDOW = """module attributes {{pto.target_arch = "{arch}"}} {{
   func.func @k(%x: !pto.ptr<f16>) attributes {{pto.kernel}} {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    %r = arith.constant 64 : index
+    %r = arith.constant {rows} : index
     %c = arith.constant {cols} : index
     %s = arith.constant {stride} : index
     %v = pto.make_tensor_view %x, shape = [%r, %c], strides = [%s, %c1] : !pto.tensor_view<?x?xf16>
     %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%r, %c]
-      : !pto.tensor_view<?x?xf16> -> !pto.partition_tensor_view<64x{cols}xf16>
+      : !pto.tensor_view<?x?xf16> -> !pto.partition_tensor_view<{rows}x{cols}xf16>
     %t = pto.alloc_tile : !pto.tile_buf<{tile}>
     {op}
     return
   }}
 }}
 """
-LOADED = (
-    "pto.tload ins(%p : !pto.partition_tensor_view<64x{cols}xf16>) outs(%t : !pto.tile_buf<{tile}>)"
-)
-STORED = "pto.tstore ins(%t : !pto.tile_buf<{tile}>) outs(%p : !pto.partition_tensor_view<64x{cols}xf16>)"
+LOADED = "pto.tload ins(%p : !pto.partition_tensor_view<{rows}x{cols}xf16>) outs(%t : !pto.tile_buf<{tile}>)"
+STORED = "pto.tstore ins(%t : !pto.tile_buf<{tile}>) outs(%p : !pto.partition_tensor_view<{rows}x{cols}xf16>)"
 
 
 def transfer(
-    cols: int, stride: int, *, loc: str = "vec", arch: str = "a3", op: str = LOADED
+    cols: int,
+    stride: int,
+    *,
+    loc: str = "vec",
+    arch: str = "a3",
+    op: str = LOADED,
+    rows: int = 64,
 ) -> ptosim.CostReport:
-    """A tile of 64 rows in a window whose rows are so many elements of f16 apart."""
-    layout = ", blayout=col_major, slayout=row_major" if loc == "mat" else ""
-    tile = f"{loc}, 64x{cols}xf16{layout}"
-    op = op.format(cols=cols, tile=tile)
-    text = WINDOW.format(arch=arch, cols=cols, stride=stride, tile=tile, op=op)
+    """A tile of some rows in a window whose rows are so many elements of f16 apart."""
+    layout = f", valid={rows}x{cols}, blayout=col_major, slayout=row_major" if loc == "mat" else ""
+    tile = f"{loc}, {-(-rows // 16) * 16}x{cols}xf16{layout}"
+    op = op.format(rows=rows, cols=cols, tile=tile)
+    text = WINDOW.format(arch=arch, rows=rows, cols=cols, stride=stride, tile=tile, op=op)
     return ptosim.load(text).cost()
 
 
@@ -202,6 +206,16 @@ def test_strides_off_512_bytes_take_longer(cols: int, rates: tuple[int, ...]) ->
     assert by_bytes(transfer(cols, cols)) <= into_ub[0]  # one run
     on_950 = {by_bytes(transfer(cols, s, loc="mat", arch="a5")) for s in strides}
     assert len(on_950) == 1
+
+
+def test_tiles_of_few_rows_do_not_reach_the_rate() -> None:
+    """Shares of the rate of 16 rows by the rows of the tile (catlass' fits on boards, loads into L1
+    as fractals, A2/A3)."""
+    full = by_bytes(transfer(512, 4096, loc="mat", rows=16)) / 16
+    for rows, share in {1: 0.13, 2: 0.23, 4: 0.42, 8: 0.71, 12: 0.90}.items():
+        found = by_bytes(transfer(512, 4096, loc="mat", rows=rows)) / rows
+        assert full / found == pytest.approx(share, rel=0.06), rows
+    assert by_bytes(transfer(512, 4096, loc="mat", rows=32)) == pytest.approx(32 * full, rel=1e-3)
 
 
 def test_what_is_added_is_read_in_l2() -> None:

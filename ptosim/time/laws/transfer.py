@@ -43,7 +43,8 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     moved = Movement(direction, view.bytes, runs, length, adds)
     apart = _rows_apart(request, path, row)
     longer = unaligned(apart, view.apart(), length)
-    size = round(_in_pieces(row, view) * (1 + adds) * longer)
+    few = few_rows(row, request.shape.tile("dst"))
+    size = round(_in_pieces(row, view) * (1 + adds) * longer * few)
     if longer > 1:
         row = replace(row, confidence=lowest_confidence((row.confidence, apart.confidence)))
     tile = request.shape.tile("src") if path.startswith("acc") else None
@@ -82,6 +83,14 @@ def unaligned(row: CostRow, apart: int, length: int) -> float:
     far = row.get(name.replace("off", "long")) or short
     part = min(max(2 * length / LONG - 1, 0.0), 1.0)
     return short + (far - short) * part
+
+
+def few_rows(row: CostRow, tile: TileShape | None) -> float:
+    """Return how many times as long a load takes whose rows become blocks of 16 rows, of what its
+    bytes take: each row that a block lacks costs a share of a row that is there."""
+    if tile is None or tile.type.slayout != "row_major" or not 0 < tile.rows < BLOCK:
+        return 1.0
+    return 1 + row.get("lacking") * (BLOCK - tile.rows) / tile.rows
 
 
 def _gather(request: Request, tile: TileShape, direction: str) -> Cost:
