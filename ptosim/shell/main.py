@@ -287,6 +287,7 @@ def understands(argv: Sequence[str]) -> bool:
 
 
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)", re.DOTALL)
+_MANUAL = os.path.join(os.path.dirname(__file__), os.pardir, "manual")
 _LISTED = 3
 """Commands that are named."""
 _QUOTED = re.compile(r"'([^']*)'")
@@ -344,6 +345,8 @@ class _Parser(argparse.ArgumentParser):
         word, known = chosen["word"], _QUOTED.findall(chosen["known"])
         if message.startswith("argument COMMAND: "):
             message, known = f"there is no command '{word}'", list(COMMANDS)
+            if word.isidentifier() and os.path.isfile(os.path.join(_MANUAL, f"{word}.md")):
+                self._stop(message, f"it is a page of the manual: `ptosim help {word}`")
         self._stop(message, _meant(_similar(word, known)))
 
     def _stop(self, message: str, hint: str) -> NoReturn:

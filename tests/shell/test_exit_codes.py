@@ -92,6 +92,7 @@ def test_3_operands_and_types_differ_in_number(cli, tmp_path, command):
         (["run", "KERNEL", "--sanitise", "all"], "did you mean `--sanitize`?"),
         (["cost", "KERNEL", "--view", "hint"], "did you mean `hints`?"),
         (["quant", "dif"], "did you mean `diff`?"),
+        (["chain", "KERNEL"], "`ptosim help chain`"),
         (["run", "KERNEL", "--uninit", "poisn"], "did you mean `poison`?"),
         (["run", "@basics/vadd", "--entry", "vad"], "did you mean `vadd`?"),
         (["run", "KERNEL", "--arg", "x=zeross:f32:16x64"], "did you mean `zeros`?"),
