@@ -40,7 +40,7 @@ from ptosim.engine.period.state import (
     window_of,
 )
 from ptosim.engine.watch.monitor import Monitor
-from ptosim.engine.watch.rounds import Moving, Sweep
+from ptosim.engine.watch.rounds import Moving, Sweep, is_plain
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, Opaque, moves, now
 from ptosim.machine.core import Core
@@ -116,13 +116,14 @@ class Rounds(NamedTuple):
     """How an execution of a loop repeats: from round `first` on (counted from 0) each `period` of
     rounds is like the one before it; the one that begins with round `at` was tried. `limits` are
     the instructions with a comparison that does not hold for ever, and the round until which it
-    does."""
+    does; `beside` are those of loops of other cores that went on in the period, with the core."""
 
     pc: int
     first: int
     period: int
     at: int
     limits: dict[int, int]
+    beside: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -133,10 +134,26 @@ class Shown:
 
     rounds: dict[int, list[list[Rounds]]] = field(default_factory=dict)
     open: dict[int, str] = field(default_factory=dict)
+    unproven: list[tuple[int, int]] = field(default_factory=list)
+    """Of each execution that is not shown to repeat the core and the head."""
     seen: set[int] = field(default_factory=set)
     shared: set[int] = field(default_factory=set)
     executed: int = 0
     has_findings: bool = False
+
+    def settle(self) -> dict[int, int]:
+        """A loop on another core that goes on beside one which repeats, once each, repeats with it:
+        take it out of those that are open. Return by its head that of the other."""
+        found: dict[int, int] = {}
+        for pc, executions in self.rounds.items():
+            beside = executions[0][0].beside if len(executions) == 1 else frozenset()
+            for other in {head for _, head in beside} & self.open.keys() - self.rounds.keys():
+                cores = [core for core, head in self.unproven if head == other]
+                if len(set(cores)) == len(cores) and all((c, other) in beside for c in cores):
+                    found[other] = pc
+        for head in found:
+            del self.open[head]
+        return found
 
 
 class ProvenLoops(FollowedLoops):
@@ -166,6 +183,7 @@ class ProvenLoops(FollowedLoops):
         self._visited: dict[int, int] = {}
         self._kept: list[State] = []
         self._is_refused = 0
+        self._beside: set[tuple[int, int]] = set()
         self._why: dict[tuple[int, int], str] = {}
         self._at: list[int] = []
         for heads in self._known:
@@ -206,6 +224,13 @@ class ProvenLoops(FollowedLoops):
         super()._look(core, number)
         self._is_refused = 0
 
+    def _is_comparable(self) -> bool:
+        """Cores that wait for one another are where they were a period before, too."""
+        cores = self.engine.machine.cores
+        stalled = [core.stalled[1] for core in cores if core.stalled is not None]
+        is_transfer = any(bound.binding.sync is None for bound in stalled)
+        return is_plain(self.monitor) and not (is_transfer or any(core.queues for core in cores))
+
     def _state(self) -> State:
         made = super()._state()
         self._visited[id(made)] = len(self._visited)
@@ -230,6 +255,8 @@ class ProvenLoops(FollowedLoops):
         try:
             return super()._execute_one(core)
         finally:
+            if pc in self.numbers and core.index != trial.core:
+                self._beside.add((core.index, pc))
             for level, periods in enumerate(Horizon.levels):
                 if periods < _ENDLESS and not (is_own and level == len(known) - 1):
                     limits = self._limits[level]
@@ -279,6 +306,7 @@ class ProvenLoops(FollowedLoops):
             for slot in self._read_in(number):
                 held[slot] = each.slots[slot] = Opaque(now(each.slots[slot]), trial.level)
         self._limits.append({})
+        self._beside = set()
         self._at.append(bounds.round - 1 if bounds is not None else 0)
 
     def _read_in(self, number: int) -> frozenset[int]:
@@ -319,7 +347,7 @@ class ProvenLoops(FollowedLoops):
         at, pc = self._at[-1], self._heads[trial.number].pc
         first = max(at - 2 * trial.rounds, 0)
         limits = {p: at + trial.rounds * (n + 1) for p, n in self._limits[-1].items()}
-        made = Rounds(pc, first, trial.rounds, at, limits)
+        made = Rounds(pc, first, trial.rounds, at, limits, frozenset(self._beside))
         self._found.setdefault(key, []).append(made)
         self._settle(0)
         self._forget(core, trial.number)
@@ -335,6 +363,7 @@ class ProvenLoops(FollowedLoops):
         if found:
             self.shown.rounds.setdefault(pc, []).append(found)
         elif number in self._asked:
+            self.shown.unproven.append((core.index, pc))
             self.shown.open.setdefault(
                 pc, why or (NO_REPEAT if is_long else "it has too few rounds to tell")
             )

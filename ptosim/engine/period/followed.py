@@ -45,6 +45,7 @@ from ptosim.engine.watch.rounds import (
     lag_of,
     moved_windows,
     spot,
+    waits,
 )
 from ptosim.engine.watch.shadow import Footprint
 from ptosim.ground.records import dataclass, replace
@@ -252,10 +253,10 @@ class FollowedLoops:
     def _is_comparable(self) -> bool:
         """True while nothing is under way that no state has: queues, and transfers that wait."""
         for core in self.engine.machine.cores:
-            waits = core.stalled[1].binding.sync is None if core.stalled is not None else False
-            if core.queues or waits:
+            is_transfer = core.stalled is not None and core.stalled[1].binding.sync is None
+            if core.queues or is_transfer:
                 return False
-        return is_plain(self.monitor)
+        return is_plain(self.monitor) and not waits(self.monitor)
 
     def _state(self) -> State:
         engine = self.engine

@@ -452,6 +452,11 @@ class Passed:
         if parts:
             _set(Footprint(shadow, parts, "tile", None), push.state, push.trail)
 
+    def state(self) -> tuple[Any, ...]:
+        """What is in each FIFO, in its order: shapes, and pushes of what has no value."""
+        of = lambda each: id(each) if isinstance(each, Pushed) else each  # noqa: E731
+        return tuple((key, tuple(map(of, slots))) for key, slots in self._slots.items() if slots)
+
     def left(self) -> Iterator[Pushed]:
         """Yield what nobody pops: where the other half is not at hand, it is taken as read."""
         for key, slots in self._slots.items():

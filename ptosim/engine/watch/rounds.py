@@ -37,11 +37,14 @@ MOST_WHOLE = 16 << 30
 
 
 def is_plain(monitor: Monitor) -> bool:
-    """True while all that the monitor keeps is compared: nothing waits in queues, nobody was let go
-    by a signal in memory, nothing is left to be said of the operation before."""
-    agents = monitor.clocks.agents.values()
-    waits = any(agent.pending for agent in agents) or not monitor.notices.is_empty
-    return not (waits or monitor.tainted or monitor.twins)
+    """True while all that the monitor keeps is compared: nobody was let go by a signal in memory,
+    nothing is left to be said of the operation before."""
+    return monitor.notices.is_empty and not (monitor.tainted or monitor.twins)
+
+
+def waits(monitor: Monitor) -> bool:
+    """True if something has been issued and waits."""
+    return any(agent.pending for agent in monitor.clocks.agents.values())
 
 
 class Walk:
@@ -71,7 +74,7 @@ class Walk:
         self.shape += [
             (key, tuple(i.pc for i in set_)) for key, set_ in monitor.flags.pending.items() if set_
         ]
-        self.shape += [monitor.control.state(), monitor.lines.state()]
+        self.shape += [monitor.control.state(), monitor.lines.state(), monitor.passed.state()]
         for key, shadow in monitor.shadows.items():
             if not shadow.is_global:
                 self.shape.append((key, shadow.version, len(shadow.atoms)))
@@ -87,6 +90,9 @@ class Walk:
             agent.count = self.number(agent.index, agent.count)
         for agent in agents:
             agent.clock = self._clock(agent.clock)
+            if agent.pending:
+                self.shape.append((agent.index, len(agent.pending)))
+                self._messages(agent.pending)
         for agent, is_joined in zip(agents, joined, strict=True):
             if is_joined:
                 agent.seen = agent.scalar.clock

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 6
 """Rounds of the first following that looks for a period."""
-_MORE = 4
+_MORE = 3
 """Times as many rounds are followed where none of these repeat."""
 _LONGER = 3
 """Times that they are made longer, where something goes on changing for some rounds."""
@@ -350,14 +350,18 @@ class _Proof:
         of each bring out everything, or None and after how many the next try is to begin."""
         most, more = 1, 0
         found: dict[int, int] = {}
-        while more < min(most, _PERIODS):  # after each round of a period something else may follow
+        while more < min(most, _PERIODS):  # after each round of a period another loop may follow
             assignment = self._long(way, rounds + more)
             more += 1
             assert self.explored.shown is not None
             heads = {loop.inst.pc: after.get(loop.inst.pc, 0) for loop in way.loops}
             shown = self.explored.shown(assignment, heads)
             self._take(shown.executed)
-            reached = [loop for loop in way.loops if loop.inst.pc in shown.seen]
+            beside = shown.settle()
+            reached = [
+                loop for loop in way.loops
+                if loop.inst.pc in shown.seen and loop.inst.pc not in beside
+            ]  # fmt: skip
             refused = _refused(shown, reached)
             if refused is not None and rounds > ROUNDS and not shown.has_findings:
                 raise refused
@@ -376,7 +380,8 @@ class _Proof:
             for loop, each in repeated:
                 pc = loop.inst.pc
                 found[pc] = max(found.get(pc, 0), _enough(each, loop.trips(assignment)))
-                most = max(most, each.period)
+                most = max(most, each.period) if len(reached) > 1 else most
+            found |= {pc: max(found.get(pc, 0), found[other]) for pc, other in beside.items()}
         if most > _PERIODS:
             raise Unproven(way.loops[0].inst.pc, f"its period has {most} rounds")
         return found, {}
