@@ -134,6 +134,16 @@ def reached_from(program: DecodedProgram, insts: Iterable[Inst]) -> frozenset[in
     return _closed(made, flows)
 
 
+def deciding_in(program: DecodedProgram, head: Inst) -> Inst | None:
+    """Return what decides in the rounds of a loop on what the scalar unit reads there, if
+    something does: no two rounds need be alike."""
+    inside = [inst for inst in program.insts if is_inside(inst.op, (head.op,))]
+    reads = [i for i in inside if i.kind is Kind.ACTION and i.operation.has("reads_memory")]
+    found = reached_from(program, reads)
+    branches = [inst for inst in inside if inst.kind is Kind.BRANCH]
+    return next((i for i in branches if not found.isdisjoint(sources_of(program, i))), None)
+
+
 def _closed(
     found: set[int], flows: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> frozenset[int]:

@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.paths.flow import ADDRESSES, DECIDES, NO_REPEAT, is_inside
+from ptosim.engine.paths.flow import ADDRESSES, DECIDES, NO_REPEAT, deciding_in, is_inside
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -157,6 +157,7 @@ class _Proof:
         self.known = {d.inst.pc for run in explored.runs for d in run.noted.decisions}
         self.left, self.instructions = MOST_RUNS, MOST_INSTRUCTIONS
         self.repairs = _REPAIRS
+        self.alike: dict[int, set[Any]] = {}
         self.trips: dict[Any, Callable[[int], int]] = {}
         self.tried = {_key({**run.assignment, **run.noted.symbols}) for run in explored.runs}
 
@@ -194,6 +195,7 @@ class _Proof:
         way = self._way_of(run)
         few = self._bounded(way)
         if few is None:
+            self._see_decisions(way)
             rounds = self._repeating(way)
             few = self._few(way, rounds)
             self._afford(few, run)
@@ -308,6 +310,16 @@ class _Proof:
 
     # -- loops that repeat -------------------------------------------------------------------------
 
+    def _see_decisions(self, way: _Way) -> None:
+        """Raise Unproven for a loop in whose rounds data decide that are read there. Some rounds
+        more are followed once."""
+        program = self.explored.kept[0].engine.program
+        for loop in way.loops:
+            deciding = deciding_in(program, loop.inst)
+            if deciding is not None:
+                self._add(self._again(self._long(way, ROUNDS)))
+                raise Unproven(loop.inst.pc, f"{DECIDES} {line_of(self.front, deciding)}")
+
     def _repeating(self, way: _Way) -> dict[int, int]:
         """How many rounds of each loop bring out everything, by head."""
         rounds = ROUNDS
@@ -338,10 +350,30 @@ class _Proof:
                 if tried is None or not _holds(way.kept, tried):
                     continue
                 self._spend()
-                again = self._repeating(way._replace(base=tried, loops=own))
+                this = way._replace(base=tried, loops=own)
+                if self._is_alike(this):
+                    continue
+                again = self._repeating(this)
                 if any(count > rounds.get(pc, 0) for pc, count in again.items()):
                     words = ", ".join(f"{s.name} = {v}" for s, v in given.items())
                     raise Unproven(own[0].inst.pc, f"it repeats later with {words}")
+
+    def _is_alike(self, way: _Way) -> bool:
+        """True if loops repeat as they were shown to with other numbers."""
+        assignment = self._long(way, ROUNDS)
+        assert self.explored.shown is not None
+        shown = self.explored.shown(assignment, {loop.inst.pc: 0 for loop in way.loops})
+        self._take(shown.executed)
+        shown.settle()
+        if shown.has_findings or shown.open:
+            return False
+        for loop in way.loops:
+            pc, trips = loop.inst.pc, loop.trips(assignment)
+            known = self.alike.get(pc, ())
+            for execution in shown.rounds.get(pc, [[]]):
+                if not any(_shape(each, trips) in known for each in execution):
+                    return False
+        return True
 
     def _shown(
         self, way: _Way, rounds: int, after: Mapping[int, int]
@@ -379,6 +411,7 @@ class _Proof:
                 return None, {} if is_soon and rounds == ROUNDS else later
             for loop, each in repeated:
                 pc = loop.inst.pc
+                self.alike.setdefault(pc, set()).add(_shape(each, loop.trips(assignment)))
                 found[pc] = max(found.get(pc, 0), _enough(each, loop.trips(assignment)))
                 most = max(most, each.period) if len(reached) > 1 else most
             found |= {pc: max(found.get(pc, 0), found[other]) for pc, other in beside.items()}
@@ -529,6 +562,12 @@ def _refused(shown: Shown, loops: Sequence[Loop]) -> Unproven | None:
         if why:
             return Unproven(pc, why)
     return None
+
+
+def _shape(each: Rounds, trips: int) -> tuple[Any, ...]:
+    """How a loop repeats: from which round on, and what is about its end."""
+    ends = frozenset((pc, trips - until) for pc, until in each.limits.items())
+    return each.first, each.period, ends
 
 
 def _enough(each: Rounds, trips: int) -> int:
