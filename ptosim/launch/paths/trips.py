@@ -395,15 +395,17 @@ class _Proof:
                 if loop.inst.pc in shown.seen and loop.inst.pc not in beside
             ]  # fmt: skip
             refused = _refused(shown, reached)
-            if refused is not None and rounds > ROUNDS and not shown.has_findings:
-                raise refused
+            is_sure = rounds > ROUNDS or (refused and refused.why.startswith(ADDRESSES))
+            if refused is not None and not shown.has_findings:
+                if is_sure:
+                    raise refused
+                return None, {}
             long = self._followed_too(way, assignment, shown)
             if long.outcome is None:
                 return self._shown(self._repaired(way, long), rounds, after)
-            is_sure = rounds > ROUNDS or (refused and refused.why.startswith((ADDRESSES, DECIDES)))
-            if refused is not None and is_sure:
-                raise refused
             if refused is not None:
+                if is_sure:
+                    raise refused
                 return None, {}
             repeated, later = self._like_longer_ones(way, reached, long, shown)
             if len(repeated) < sum(len(shown.rounds[loop.inst.pc]) for loop in reached):
