@@ -3,7 +3,7 @@ the orders that `isa/cpp.toml` says."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from ptosim.ground.ir.core import Node
 from ptosim.ground.isa.rows import isa
@@ -21,6 +21,7 @@ from ptosim.language.cpp.kinds import (
     Num,
     Struct,
     Tile,
+    number,
 )
 from ptosim.language.cpp.state import CppError
 
@@ -28,7 +29,7 @@ GROUP = "ParallelGroup"
 _MOST_TILES = 2
 
 
-def is_group(value: Any) -> bool:
+def is_group(value: Any) -> TypeGuard[Struct]:
     """Is it a group of devices?"""
     return isinstance(value, Struct) and getattr(value.type, "name", "") == GROUP
 
@@ -44,6 +45,16 @@ def is_communication(word: str, values: list[Any]) -> bool:
 def new_group(values: list[Any]) -> Struct:
     """Return `ParallelGroup<G>::Create(array, count, root)`."""
     return Struct(Named(GROUP), {"args": values})
+
+
+def group_member(follower: Any, group: Struct, word: str, values: list[Any], node: Any) -> Any:
+    """Call a member function of a group: its size, and who its root is."""
+    array, *rest = [*group.fields["args"], *values][:3]
+    if word == "GetSize":
+        return follower.num(rest[0], node) if rest else number(len(array.cells))
+    if word in ("GetRootIdx", "GetRoot"):
+        return follower.num(rest[1], node) if len(rest) > 1 else number(0)
+    raise CppError(node, f"a ParallelGroup has no member function `{word}`")
 
 
 def communicate(follower: Any, word: str, values: list[Any], targs: list[Any], node: Any) -> Any:

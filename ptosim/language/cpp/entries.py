@@ -9,7 +9,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.language.cpp.declared import Declared, Overloads, field_of, name_node, named, text
-from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar
+from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar, StructType
 from ptosim.language.cpp.preprocess import expand
 from ptosim.language.cpp.state import CppError, Scope, needs_extra
 
@@ -158,7 +158,7 @@ def argument_of(follower: Any, param: Any, names: list[str], function: Declared)
             f"parameter `{word}` is no number and no pointer to global memory",
             "a kernel takes numbers and pointers",
         )
-    if isinstance(type_, Pointer) and not isinstance(type_.to, Scalar):
+    if isinstance(type_, Pointer) and not isinstance(type_.to, (Scalar, StructType)):
         raise CppError(param, f"parameter `{word}` is a pointer to what is no number")
     at = sum(FFTS not in n.lower() for n in names)
     if FFTS not in word.lower() and at < len(follower.renamed):

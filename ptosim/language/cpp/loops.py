@@ -448,6 +448,9 @@ class Loops(Statements):
         op.result_tokens = [(r.removeprefix("%"), 1, self.make.at) for r in results]
         for cell, kind, result in zip(hard, kinds, results, strict=True):
             cell.set(Num(kind, None, result))
+        for cell in known:
+            if cell not in hard:
+                cell.set(UNKNOWN)  # what was made in the loop is not known after it
         broke.set(Num(BOOL, False))
 
     def _region(self, op: Any, hard: list[Cell], kinds: list[Any]) -> Any:

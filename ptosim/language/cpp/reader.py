@@ -30,7 +30,7 @@ from ptosim.language.cpp.entries import (
     parser,
 )
 from ptosim.language.cpp.instructions import Instructions
-from ptosim.language.cpp.kinds import Cell, Num
+from ptosim.language.cpp.kinds import Cell, Num, StructType
 from ptosim.language.cpp.names import MASK
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import REFUSED, CppError, Scope
@@ -264,7 +264,8 @@ def _followed(follower: Follower, file: _File, name: str) -> _Followed:
     names: list[str] = []
     values = [argument_of(follower, p, names, function) for p in parameters(function.node)]
     follower.scope = before
-    follower.arguments_open = set(names)
+    fixed = {v.name for v in values if isinstance(getattr(v.type, "to", None), StructType)}
+    follower.arguments_open = {n for n in names if f"%{n}" not in fixed}
     follower.follow(function, scope, values, _instantiated(file, name) or function.node)
     args = [_Arg(n, follower.argument_types[n]) for n in names]
     ops = _alive([*follower.constants.values(), *follower.make.ops])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.language.cpp.calls import Calls, parameters
+from ptosim.language.cpp.communication import group_member, is_group
 from ptosim.language.cpp.convolution import conv_member, is_conv
 from ptosim.language.cpp.declared import (
     Declared,
@@ -319,6 +320,8 @@ class Structs(Calls):
             return self.global_member(owner, word, values, targs, node)
         if isinstance(owner, Event):
             return self.event_member(owner, word, values, targs, node)
+        if is_group(owner):
+            return group_member(self, owner, word, values, node)
         if is_conv(owner):
             return conv_member(self, owner, word, values, targs, node)
         if isinstance(owner, Array) and word == "size":

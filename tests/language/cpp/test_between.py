@@ -115,7 +115,8 @@ _CALLS = {
     "pto::comm::TPUT<AtomicType::AtomicAdd>(gy, gx, a);": (1, 0),
     "comm::TNOTIFY(signal, 3, comm::NotifyOp::Set); comm::TWAIT(signal, 3, comm::WaitCmp::GE);"
     "if (comm::TTEST(signal, 3, comm::WaitCmp::EQ)) { comm::TPUT(gz, gx, a); }": (0, 1),
-    "auto g = comm::ParallelGroup<G>::Create(ends, 2, 0); comm::TBROADCAST(g, gx, a);": (1, 1),
+    "auto g = comm::ParallelGroup<G>::Create(ends, 2, 0);"
+    "if (g.GetSize() == 2 && g.GetRootIdx() == 0) comm::TBROADCAST(g, gx, a);": (1, 1),
     "comm::ParallelGroup<G> g(both, 2, 1);comm::TREDUCE(g, gz, a, b, comm::ReduceOp::Sum);": (0, 2),
 }
 
