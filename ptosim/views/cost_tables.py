@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -258,7 +259,7 @@ def task(report: CostReport) -> str:
 def limit(report: CostReport) -> str:
     """Return what takes longest in a launch, and the busiest pipe where that is in a core."""
     times = report.times
-    busiest = report.bound.removeprefix("block 0 ")
+    busiest = re.sub(r"^block 0 |(?<=\d )block 0 (?:core )?", "", report.bound)
     return f"{times.limit}, {busiest}" if busiest else times.limit
 
 
