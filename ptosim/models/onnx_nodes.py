@@ -372,7 +372,7 @@ def _rearranged(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 _REARRANGING = (
     "Slice", "Split", "Gather", "GatherElements", "GatherND", "Pad", "Expand", "Tile",
     "DepthToSpace", "SpaceToDepth", "Trilu", "TopK", "ScatterND", "ScatterElements",
-    "ReverseSequence", "Compress",
+    "ReverseSequence", "Compress", "OneHot",
 )  # fmt: skip
 
 UNARY = onnx_floats.UNARY | onnx_elements.UNARY | onnx_functions.UNARY

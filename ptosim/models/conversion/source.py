@@ -292,7 +292,7 @@ def front(
         shapes.give_outputs(made, runs[0])
     onnx_model.graph_of(made)
     notes += folding.fold(made, runs)
-    made = _upgraded(onnx, made)
+    made = runtime_operators.written_out(_upgraded(onnx, made), OPERATORS)
     folding.fold(made, runs)
     return made, notes
 

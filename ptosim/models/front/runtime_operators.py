@@ -43,8 +43,9 @@ def written_out(proto: ModelProto, known: Collection[str]) -> ModelProto:
             raise UnsupportedError(
                 [finding("PTO7640", f"functions of the model cannot be written out: {first}")]
             ) from problem
+    own = {name for node in made.graph.node for name in node.output}
     try:
-        return _cast_as_said(_defined(made, known))
+        return _in_f32(_cast_as_said(_defined(made, known)), own)
     except Exception:  # of its C++ code: what stays is named as an operator without a kernel
         return made
 
@@ -78,6 +79,20 @@ def _defined(proto: ModelProto, known: Collection[str]) -> ModelProto:
             made.graph.value_info.append(value)
     pairs = [("", name) for name in sorted(wanted)]
     return inliner.inline_selected_functions(made, pairs, inline_schema_functions=True)
+
+
+_F32, _F64 = 1, 11
+
+
+def _in_f32(proto: ModelProto, own: Collection[str]) -> ModelProto:
+    """Definitions that compute in f64 (logarithms of sums) do so in f32, as kernels do; `own` are
+    names that the model itself gives."""
+    for node in proto.graph.node:
+        if node.op_type == "Cast" and not set(node.output) & set(own):
+            for attribute in node.attribute:
+                if attribute.name == "to" and attribute.i == _F64:
+                    attribute.i = _F32
+    return proto
 
 
 def _cast_as_said(proto: ModelProto) -> ModelProto:

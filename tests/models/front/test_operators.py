@@ -41,6 +41,25 @@ def between_products(
     return build([first, *nodes, last], [("x", F, [4, 32])], [("y", F, None)], made, opset)
 
 
+@pytest.mark.parametrize(
+    ("op", "want"),
+    [
+        ("ReduceL1", lambda v: np.abs(v).sum(1)), ("ReduceL2", lambda v: np.sqrt((v**2).sum(1))),
+        ("ReduceSumSquare", lambda v: (v**2).sum(1)),
+        ("ReduceLogSumExp", lambda v: np.log(np.exp(v).sum(1))),
+    ],
+)  # fmt: skip
+def test_what_a_later_operator_set_defines_by_others(op, want):
+    """At set 17 the reductions are operators of their own, at 18 others define them; that of
+    logarithms says f64, which is f32 here."""
+    proto = build([node(op, ["x"], ["y"], "it", axes=[1], keepdims=0)], [("x", F, [4, 32])],
+                  [("y", F, [4])], {}, 17)  # fmt: skip
+    x = f32(4, 32)
+    model = source.prepared(proto, {}, {"x": x})
+    for found in onnx_run.run(model.graph, {"x": x}, ("a2a3", "a5")).results.values():
+        np.testing.assert_allclose(found["y"], want(x.astype(np.float64)), rtol=1e-5)
+
+
 def test_a_run_keeps_no_copy_of_the_model():
     """The evaluator's nodes know it, and it has copies of all constants: a conversion makes one for
     each plan that it tries."""
