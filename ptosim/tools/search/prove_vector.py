@@ -318,6 +318,10 @@ class Registers:
 
 
 def _content(value: Any) -> Any:
+    if isinstance(value, LogicalMask):
+        return value.on.tobytes()
+    if isinstance(value, tuple):
+        return tuple(map(_content, value))
     return value.tobytes() if isinstance(value, np.ndarray) else value
 
 

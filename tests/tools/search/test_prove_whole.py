@@ -165,6 +165,13 @@ def test_other_numbers_are_no_comparison() -> None:
     assert prove(reading(5, before=stored), reading(6, before=stored)).verdict == EQUAL
 
 
+@pytest.mark.slow
+def test_masks_of_logical_registers_are_compared_by_their_lanes() -> None:
+    """An instruction that makes a mask is tried on other contents as any other one."""
+    one = shipped("new/vmi")
+    assert prove(one, one).verdict in (EQUAL, REFUSED)
+
+
 # -- what was tried of one form of an instruction says nothing of another --------------------------
 
 LANES, MASK, UB, GM = (
