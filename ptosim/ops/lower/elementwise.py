@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ops.lower.operands import (
     NotExpandable,
+    NotOfVectorUnit,
     TileUse,
     agree,
     expansion,
@@ -282,6 +283,12 @@ def without_instructions(op: Operation, out: Writer) -> None:
     raise NotExpandable(
         "a tile has it rounded once, or from wide products: registers round between"
     )
+
+
+@expansion("pto.tprint")
+def printed(op: Operation, out: Writer) -> None:
+    """What a program shows of a tile."""
+    raise NotOfVectorUnit("it shows a tile and computes nothing")
 
 
 @expansion(*MULTIPLIED)
