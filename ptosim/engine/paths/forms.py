@@ -385,12 +385,21 @@ class Limit:
         return found
 
 
+class Window(NamedTuple):
+    """A window of global memory that a transfer uses: a view, or its form."""
+
+    inst: Inst
+    view: Any
+    is_write: bool
+
+
 @dataclass(slots=True, eq=False)
 class Noted:
     """Of one run: its decisions in their order, its bounds, each once, and the one that it broke.
     `symbols` are those that it met, `computed` the forms that the instructions which were asked
     for made, in their order, `ends` values with which a loop ends that goes on and on, `certain`
-    what checks depend on that fail for an index that occurs, by the place of their operation."""
+    what checks depend on that fail for an index that occurs, by the place of their operation,
+    `windows` those of global memory that transfers used in their first rounds."""
 
     decisions: list[Decision] = field(default_factory=list)
     limits: dict[Any, Limit] = field(default_factory=dict)
@@ -399,6 +408,7 @@ class Noted:
     certain: dict[int, frozenset[Symbol]] = field(default_factory=dict)
     symbols: dict[Symbol, int] = field(default_factory=dict)
     computed: dict[int, list[Form]] = field(default_factory=dict)
+    windows: dict[tuple[int, int], Window] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let go of what checks can be asked again with: it refers to itself."""

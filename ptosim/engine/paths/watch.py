@@ -27,6 +27,7 @@ from ptosim.engine.paths.forms import (
     Noted,
     Symbol,
     Unknowable,
+    Window,
     is_of_buffer,
     range_of,
     symbol_of,
@@ -340,6 +341,8 @@ class Paths(Scalars):
         """An operation is issued: what it asks of its operands, and where it writes."""
         if bound is None or inst.kind is not Kind.EXEC:
             return
+        if inst.window is not None:
+            self._note_window(core, inst)
         sources, slots, half = self._flow.asked.get(inst.pc, ()), core.slots, self._half
         is_open = any(slots[half + s] is not None for s in sources)
         if is_open and bound.binding.sync is None:
@@ -351,6 +354,16 @@ class Paths(Scalars):
         for name, value in getattr(bound.binding, "values", {}).items():
             if isinstance(value, GmView) and value.is_placed and name.startswith(("dst", "outs")):
                 self._written.append((value.memory, *value.span()))
+
+    def _note_window(self, core: Core, inst: Inst) -> None:
+        """Keep which window of global memory a transfer uses, in its first two rounds."""
+        count = self._counts[inst.pc, "window"] = self._counts.get((inst.pc, "window"), 0) + 1
+        for name, slot in inst.operands if count <= 2 else ():
+            view = core.slots[slot] if slot.__class__ is int else None
+            if isinstance(view, GmView) and view.is_placed:
+                is_write = name.startswith(("dst", "outs"))
+                part = part_of(core.slots, self._half, slot)
+                self.noted.windows[inst.pc, count] = Window(inst, part, is_write)
 
     def _named(self, core: Core, inst: Inst) -> None:
         """Which flag or slot a signal is about is a decision, but in rounds of a loop."""

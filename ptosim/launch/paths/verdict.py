@@ -6,7 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.paths.forms import DATA, Limit, Symbol
+from ptosim.engine.paths.forms import (
+    CANNOT,
+    DATA,
+    Env,
+    Form,
+    Limit,
+    NoRound,
+    Symbol,
+    Window,
+    value_of,
+)
 from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
@@ -68,15 +78,20 @@ class Coverage:
     """How many loops a symbol ends."""
     unsaid: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Lines with a check that asks something of what is named which no requirement says."""
+    apart: tuple[tuple[int, int, tuple[str, ...]], ...] = ()
+    """Pairs of lines whose windows of one buffer did not meet, and may with other values of what is
+    named."""
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
         unsaid = [{"line": line, "symbols": list(names)} for line, names in self.unsaid]
+        apart = [{"lines": [a, b], "symbols": list(names)} for a, b, names in self.apart]
         return {
             "entry": self.entry, "runs": self.runs, "valid": self.valid, "paths": self.paths,
             "trips": self.trips, "open": self.open, "assumed": list(self.assumed),
             "given": list(self.given), "loops": [loop._asdict() for loop in self.loops],
             **({"unsaid": unsaid} if unsaid else {}),
+            **({"apart": apart} if apart else {}),
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -95,7 +110,9 @@ class Coverage:
         given = f"; if {' and '.join(self.given)}" if self.given else ""
         more = "; ".join(f"line {line}: of {', '.join(names)}" for line, names in self.unsaid[:3])
         unsaid = f"; more is required than sums say ({more})" if more else ""
-        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}{unsaid}"
+        pairs = ", ".join(f"{one} and {other}" for one, other, _ in self.apart[:3])
+        apart = f"; windows of lines {pairs} are taken to be apart" if pairs else ""
+        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}{unsaid}{apart}"
 
 
 def coverage_of(
@@ -104,7 +121,8 @@ def coverage_of(
     """Return what the followings of an entry cover; `loops` are those of which more rounds may
     bring out more, and how many there are that a symbol ends."""
     open_ = list(_open(front, explored))
-    is_all = not open_ and _is_every_path(explored.valid, has_proof=not loops[0])
+    apart = _apart(front, explored)
+    is_all = not (open_ or apart) and _is_every_path(explored.valid, has_proof=not loops[0])
     every = (*explored.open, *explored.unsolved)
     places = [each.inst.op for each in every if each.inst.op is not None]
     place = Span(front.source, places[0].start, places[0].name_end) if places else None
@@ -118,6 +136,7 @@ def coverage_of(
             (line, tuple(sorted(symbol.name for symbol in symbols)))
             for line, symbols in sorted(explored.unsaid.items())
         ),
+        apart,
     )  # fmt: skip
 
 
@@ -141,6 +160,74 @@ def _open(front: Front, explored: Explored) -> Iterator[dict[str, object]]:
         if outcome is not None and outcome.is_open and str(outcome) not in told:
             told.add(str(outcome))
             yield {"line": outcome.place.line if outcome.place else 0, "why": str(outcome)}
+
+
+_MOVED = (0, 1, 2, 3, 7, 16, 64, 100, 101, 128, 1000, 4096)
+
+
+def _apart(front: Front, explored: Explored) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
+    """Pairs of windows of one buffer, one of them written, by different pipes, that met in no run
+    and do with other values: whether they are in order then, no run showed."""
+    met: set[tuple[int, int]] = set()
+    found: dict[tuple[int, int], tuple[str, ...]] = {}
+    for run in explored.valid:
+        windows = list(run.noted.windows.values())
+        for at, one in enumerate(windows):
+            for other in windows[at + 1 :]:
+                pair = one.inst.pc, other.inst.pc
+                is_pair = one.is_write or other.is_write
+                if not is_pair or one.inst.pipe == other.inst.pipe or pair in met:
+                    continue
+                now = [w.view.now if isinstance(w.view, Form) else w.view for w in (one, other)]
+                if now[0].memory != now[1].memory:
+                    continue
+                if _meet(*now):
+                    met.add(pair)
+                elif pair not in found:
+                    found[pair] = _meeting_by(one, other, run, explored)
+    lines = {pc: line_of(front, w.inst) for r in explored.valid
+             for (pc, _), w in r.noted.windows.items()}  # fmt: skip
+    every = {(lines[a], lines[b], names) for (a, b), names in found.items() if names and
+             not {(a, b), (b, a)} & met}  # fmt: skip
+    return tuple(sorted(every))
+
+
+def _meet(one: Any, other: Any) -> bool:
+    (low, high), (first, last) = one.span(), other.span()
+    return bool(one.memory == other.memory and low < last and first < high)
+
+
+def _meeting_by(one: Window, other: Window, run: PathRun, explored: Explored) -> tuple[str, ...]:
+    """The symbols of which one, moved by itself, lets two windows meet; none if none does."""
+    base = {**run.assignment, **run.noted.symbols}
+    forms = [w.view for w in (one, other) if isinstance(w.view, Form)]
+    symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
+    limits = [v for v in run.noted.limits.values() if v.inst.pc in (one.inst.pc, other.inst.pc)]
+
+    def views(symbol: Symbol, value: int) -> tuple[Any, Any] | None:
+        tried = explored.space.fits({**base, symbol: value})
+        if tried is None or not symbol.low <= value <= symbol.high:
+            return None
+        try:
+            made = [value_of(w.view, Env(tried)) for w in (one, other)]
+        except (*CANNOT, NoRound):
+            return None
+        is_inside = all(limit.is_met(tried) is not False for limit in limits)
+        return (made[0], made[1]) if is_inside else None
+
+    found: list[str] = []
+    for symbol in sorted(symbols, key=lambda s: s.name):
+        now = base.get(symbol, symbol.default)
+        there = [views(symbol, now), views(symbol, now + 1)]
+        values = list(_MOVED)
+        if None not in there:
+            far, near = (p[0].span()[0] - p[1].span()[0] for p in there if p is not None)
+            if far == near:
+                continue  # both move alike
+            values.insert(0, now + round(far / (far - near)))
+        if any(pair is not None and _meet(*pair) for pair in (views(symbol, v) for v in values)):
+            found.append(symbol.name)
+    return tuple(found)
 
 
 def _is_every_path(runs: Sequence[PathRun], *, has_proof: bool) -> bool:

@@ -9,7 +9,7 @@ import re
 import pytest
 
 import ptosim
-from tests.launch.paths.kernels import LOAD, SET, STORE, WAIT, kernel
+from tests.launch.paths.kernels import LOAD, PART, SET, STORE, TILE, VIEW, WAIT, kernel
 from tests.launch.paths.slow_executor import TooLong, faults
 
 ARGS = "%n: index, %m: index"
@@ -205,3 +205,32 @@ def test_a_decision_after_a_loop_is_taken_both_ways():
     (wrong,) = [d for d in ptosim.check(text, sync="manual") if kind(d)]
     assert (kind(wrong), wrong.witness) == ("left", {"n": 5})
     assert faults(text, {**_FIRST, "n": 5}) == {"left"}
+
+
+def test_windows_that_may_meet_are_not_claimed_to_be_apart():
+    """A row is stored, and one is loaded without an order between the two: where an argument says
+    which row, they may be the same one. Two rows that move together are never."""
+    rows = f"{VIEW.replace('16x64', '?x64')}"
+    many = "%k512 = arith.constant 512 : index\n%f = arith.addi %m, %c100 : index\n"
+    many += (
+        f"%all = pto.make_tensor_view %x, shape = [%k512, %c64], strides = [%c64, %c1] : {rows}\n"
+    )
+
+    def covered(stored: str, loaded: str) -> dict:
+        windows = "".join(
+            f"%{n} = pto.partition_view %all, offsets = [{row}, %c0], sizes = [%c16, %c64] : "
+            f"{rows} -> {PART}\n"
+            for n, row in (("p", stored), ("q", loaded))
+        )
+        store, load = STORE.replace("%py", "%p"), LOAD.replace("%px", "%q").replace("%t", "%u")
+        second = f"%a1 = arith.constant 8192 : i64\n%u = pto.alloc_tile addr = %a1 : {TILE}\n"
+        body = f"{many}{second}{windows}{LOAD}\n{SET}\n{WAIT}\n{store}\n{load}\n{FENCE}"
+        (made,) = ptosim.check(kernel(body, ARGS), sync="manual").coverage
+        return made
+
+    meeting = covered("%n", "%f")
+    assert (meeting["paths"], meeting["apart"][0]["symbols"]) == ("some", ["m", "n"])
+    (found,) = {tuple(each["lines"]) for each in meeting["apart"]}
+    assert found[1] == found[0] + 1
+    together = covered("%m", "%f")
+    assert (together["paths"], "apart" in together) == ("all", False)
