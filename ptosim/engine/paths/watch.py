@@ -359,7 +359,9 @@ class Paths(Scalars):
         """Keep which window of global memory a transfer uses, in its first two rounds."""
         count = self._counts[inst.pc, "window"] = self._counts.get((inst.pc, "window"), 0) + 1
         for name, slot in inst.operands if count <= 2 else ():
-            view = core.slots[slot] if slot.__class__ is int else None
+            if isinstance(slot, tuple):
+                continue
+            view = core.slots[slot]
             if isinstance(view, GmView) and view.is_placed:
                 is_write = name.startswith(("dst", "outs"))
                 part = part_of(core.slots, self._half, slot)
