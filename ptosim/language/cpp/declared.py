@@ -256,6 +256,9 @@ class Collector:
     def _struct(self, node: Any, scope: Scope, params: Any) -> None:
         name, body = field_of(node, "name"), field_of(node, "body")
         if body is None:
+            if params and name is not None and name.type == "type_identifier":
+                made = Declared("struct", text(name), node, params, scope)
+                scope.names.setdefault(text(name), made)  # what specialisations belong to
             return
         if name is not None and name.type == "template_type":
             word = text(field_of(name, "name"))

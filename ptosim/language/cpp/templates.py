@@ -123,6 +123,8 @@ class Templates(Arithmetic):
         raise NotImplementedError
 
     def _structure(self, found: Declared, node: Any, args: tuple[Any, ...], scope: Scope) -> Any:
+        if field_of(node, "body") is None:
+            raise CppError(node, f"`{found.name}` is declared, and not defined for these arguments")
         made = StructType(found.name, node, scope, args)
         scope.names[found.name] = made
         for part in named(node):
@@ -172,10 +174,22 @@ class Templates(Arithmetic):
         bound: dict[str, Any] = {}
         if len(pattern) != len(args):
             return None
-        for part, value in zip(pattern, args, strict=True):
-            if not self.deduce(part, value, free, bound):
-                return None
-        return bound
+        later = [(part, value) for part, value in zip(pattern, args, strict=True)
+                 if not self.deduce(part, value, free, bound)]  # fmt: skip
+        return bound if all(self._follows(*pair, free, bound) for pair in later) else None
+
+    def _follows(self, part: Any, value: Any, free: set[str], bound: dict[str, Any]) -> bool:
+        """Is a part that names nothing by itself (`std::enable_if_t<…>`) what it has to be, with
+        what the other parts name?"""
+        words = _words(part) & free
+        if not words or words - bound.keys():
+            return False
+        try:
+            with self.scoped() as scope:
+                scope.names.update(bound)
+                return _key((self.argument(part),)) == _key((value,))
+        except CppError:
+            return False
 
     def deduce(self, part: Any, value: Any, free: set[str], bound: dict[str, Any]) -> bool:
         """Match a type or value with the node of a pattern; enter what its free names are."""
