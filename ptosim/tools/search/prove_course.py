@@ -187,6 +187,8 @@ class Skeleton(Valued):
         """Keep each group of values for later."""
         (core,) = self._engine.machine.cores
         for group in groups:
+            if self.base in group:
+                raise NotPeriodic("a number is not the one that it was")
             gone = set(group)
             self.alive = [k for k in self.alive if k not in gone]
             slots = list(core.slots)

@@ -247,7 +247,10 @@ class Induction:
         for number in range(len(self.values)):
             found = self._end_of(number)
             if found is not None:
-                classes.setdefault(found[0], []).append(found[1])
+                try:
+                    classes.setdefault(found[0], []).append(found[1])
+                except TypeError as problem:  # an operand that is no key
+                    raise NotPeriodic(str(problem)) from problem
         for form, members in classes.items():
             members.sort(key=lambda m: m.head)
             first = members[0]

@@ -155,7 +155,7 @@ class Valued:
             if beside.keys().isdisjoint(sources):
                 return run(slots)  # type: ignore[no-any-return]
             goes = self._goes(inst, slots, beside)
-            if goes is not None:
+            if goes is not None and len(goes):
                 apart = self._living[goes != goes[-1]]
                 if len(apart) and self._part([apart.tolist()]):
                     return branch(slots)
@@ -191,7 +191,7 @@ class Valued:
     def _living(self) -> np.ndarray:
         """The numbers of the values, the base last."""
         if self._listed[0] is not self.alive:
-            self._listed = self.alive, np.array(self.alive)
+            self._listed = self.alive, np.array(self.alive, np.int64)
         return self._listed[1]
 
     def _array(self, every: list[Any]) -> np.ndarray | None:
@@ -363,7 +363,7 @@ class Valued:
             sizes = np.array([v.spec.sizes for v in kept], np.int64)
             known = self._sizes[id(every)] = every, np.array(like), sizes
         _, like, sizes = known
-        if not like[self._living].all():
+        if not self.alive or not like[self._living].all():
             return None
         strides, dtype, layout = now.spec.strides, now.spec.dtype, now.spec.layout
         sizes = sizes[self._living]

@@ -8,9 +8,11 @@ import random
 import pytest
 
 import ptosim
+from ptosim.launch.choices import Choices
 from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, _walked, prove, prove_each
 from ptosim.tools.search.prove_course import NotPeriodic
 from ptosim.tools.search.prove_period import Induction
+from tests.support.paths import PROGRAMS
 from tests.tools.search.test_prove_each import (
     AHEAD,
     AT_37,
@@ -170,6 +172,19 @@ def test_other_programs_keep_their_proofs() -> None:
     program = ptosim.load(DOUBLED.replace("to %n", "to %c16").replace("%n, %c16", "%c16, %c16"))
     with pytest.raises(NotPeriodic):
         Induction(lambda given: (Launched(program, None, given),) * 2, VALUES, _walked)
+
+
+@pytest.mark.slow
+def test_what_is_no_number_that_stays_is_no_period() -> None:
+    """Tiles of block scales are another object each time that they are asked for."""
+    choices = Choices(str(PROGRAMS / "cube/gemm_mxfp8_grid.pto")).completed()
+    args = dict(choices.arguments())
+
+    def launch(given: dict[str, int]) -> tuple[Launched, Launched]:
+        return (Launched(choices.program(), choices.entry, {**args, **given}, 1),) * 2
+
+    with pytest.raises(NotPeriodic):
+        Induction(launch, [{"m": n} for n in range(1, 50)], _walked)
 
 
 TILES = ["%a", "%b", "%c", "%d"]
