@@ -129,6 +129,50 @@ def test_what_one_pipe_does_retires_on_that_pipe():
     assert [d.code for d in got.findings if d.severity.word != "note"] == []
 
 
+STREAM = """
+    %near = pto.addptr %ub, %c3 : !pto.ptr<f32, ub> -> !pto.ptr<f32, ub>
+    %far = pto.addptr %near, %c8 : !pto.ptr<f32, ub> -> !pto.ptr<f32, ub>
+    %long = arith.constant 512 : i64
+    pto.mte_gm_ub %x, %ub, %a0, %long nburst(%n1, %long, %long) : !pto.ptr<f32, gm>, !pto.ptr<f32, ub>, i64, i64, i64, i64, i64
+    pto.barrier <PIPE_ALL>
+    pto.vecscope {
+      %all = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+      %begun = pto.vldas BEGIN : !pto.ptr<f32, ub> -> !pto.align
+      %b, %on = pto.vldus FIRST, %begun : !pto.ptr<f32, ub>, !pto.align -> !pto.vreg<64xf32>, !pto.align
+      pto.vsts %b, %ub[%c8], %all : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+    }"""
+
+
+@pytest.mark.parametrize(("begin", "first", "told"), [
+    ("%near", "%near", False), ("%ub", "%near", False), ("%ub", "%far", True), ("%far", "%near", True),
+])  # fmt: skip
+def test_a_stream_begins_where_its_first_load_does(begin, first, told):
+    """A08: the block of 32 bytes that `vldas` brings holds the first bytes of the first `vldus`."""
+    text = board_rules()["A08"].right
+    region = text[text.index("    pto.vecscope") : text.index("    return")]
+    text = text.replace(region, STREAM.replace("BEGIN", begin).replace("FIRST", first) + "\n")
+    found = [d for d in ptosim.check(text, explore=False) if d.rule_id == "A08"]
+    assert [d.code for d in found] == ["PTO6432"] * told
+
+
+def test_places_that_the_caller_gives_are_required_to_be_aligned():
+    """A08: a kernel that is right for multiples is no error."""
+    text = board_rules()["A08"].right.replace("%ub[%c8]", "%ub[%n]")
+    text = text.replace("%y: !pto.ptr<f32, gm>)", "%y: !pto.ptr<f32, gm>, %n: index)")
+    (note,) = [d for d in ptosim.check(text) if d.rule_id == "A08"]
+    assert (note.code, note.message) == ("PTO6052", "@k requires n is a multiple of 8")
+    for n, told in ((16, []), (4, ["PTO6430"])):
+        assert [d.code for d in ptosim.check(text, args={"n": n}) if d.is_error] == told
+
+
+@pytest.mark.parametrize(("arch", "code"), [("a5", "PTO5218"), ("a3", "PTO5221")])
+def test_stores_of_one_pipe_to_the_same_bytes(arch, code):
+    """A20: certain on A5, assumed on A2/A3."""
+    text = board_rules()["A20"].wrong.replace('"a5"', f'"{arch}"')
+    found = [d for d in ptosim.check(text) if d.severity.word != "note"]
+    assert [(d.code, d.rule_id) for d in found] == [(code, "A20")]
+
+
 TILE, PART = "!pto.tile_buf<vec, 16x64xf32>", "!pto.partition_tensor_view<16x64xf32>"
 WHOLE = "!pto.tensor_view<16x64xf32>"
 STATIC = "pto.{}_flag[<PIPE_MTE2>, <PIPE_S>, <EVENT_ID1>]"

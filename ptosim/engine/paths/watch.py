@@ -33,12 +33,14 @@ from ptosim.engine.paths.forms import (
     symbol_of,
 )
 from ptosim.engine.paths.scalars import Scalars, part_of
+from ptosim.engine.watch.vector import misplaced
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
+from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
 
@@ -147,6 +149,10 @@ class Paths(Scalars):
             forms = {s: f for s, f in given.items() if isinstance(f, Form)}
             if forms:
                 self._bounded(core, inst, given, told)
+            if forms and inst.kind is Kind.VECTOR:
+                limit = self._limit(core, inst, forms, given)
+                if limit.breaks({s: f.now for s, f in forms.items()}):
+                    self._broken(limit, told)
             if reads:
                 self._read(core, inst, sources)
             for slot, old in zip(targets, before, strict=True):
@@ -279,7 +285,7 @@ class Paths(Scalars):
 
         def breaks(values: Mapping[int, Any]) -> str:
             if inst.kind is Kind.VECTOR:
-                return ""
+                return _misplaced(core, original, {**fixed, **values})
             kept = core.slots
             core.slots = list(kept)
             for slot, value in (*fixed.items(), *values.items()):
@@ -379,6 +385,25 @@ class Paths(Scalars):
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
         sources = sources_of(self._engine.program, inst)
         return {s: part_of(core.slots, self._half, s) for s in sources}
+
+
+def _misplaced(core: Core, inst: Inst, values: Mapping[int, Any]) -> str:
+    """Return what is wrong with the address of an instruction of a vector region that is executed
+    on other values, and on another UB."""
+    slots, ub = core.slots, core.ub
+    if inst.op is None or ub is None:
+        return ""
+    core.slots, core.ub = list(slots), VectorWindow(bytearray(ub.data))
+    core.ub.watch()
+    for slot, value in values.items():
+        core.slots[slot] = value
+    try:
+        inst.run(core)
+        return misplaced(inst.op, core.ub)
+    except CANNOT:
+        return ""
+    finally:
+        core.slots, core.ub = slots, ub
 
 
 def _is_condition(op: Operation | None) -> bool:

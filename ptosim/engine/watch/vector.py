@@ -32,6 +32,7 @@ from ptosim.engine.watch.region_log import (
 )
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.types import PtrType
 from ptosim.ground.isa.alignment import Alignment, alignment_of
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core
@@ -78,7 +79,19 @@ def _alignment(op: Operation) -> Alignment | None:
         return None
     word = op.attributes.get("dist")
     dist = str(getattr(word, "member", word) or "NORM")
-    return alignment_of(op.name.removeprefix("pto."), dist)
+    place = getattr(op.bound.get("base") or op.bound.get("src"), "type", None)
+    bits = place.elem.bits if isinstance(place, PtrType) else 8
+    return alignment_of(op.name.removeprefix("pto."), dist, max(bits // 8, 1))
+
+
+def misplaced(op: Operation, ub: VectorWindow) -> str:
+    """Return what is wrong with an address of an instruction whose accesses are in a log."""
+    need = _alignment(op)
+    starts = in_order(ub).starts if need is not None and need.bytes > 1 and ub.log else ()
+    wrong = next((s for s in map(int, starts) if need is not None and s % need.bytes), None)
+    if need is None or wrong is None:
+        return ""
+    return f"address {wrong:#x} of UB is no multiple of {need.bytes}"
 
 
 def _from_first_lane(mask: Value) -> bool:

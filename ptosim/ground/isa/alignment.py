@@ -29,13 +29,16 @@ def _rows() -> dict[str, list[TomlTable]]:
 
 
 @lru_cache(maxsize=256)
-def alignment_of(mnemonic: str, dist: str) -> Alignment | None:
-    """Return what holds for an operation with a distribution; None if its address is free."""
+def alignment_of(mnemonic: str, dist: str, element: int = 1) -> Alignment | None:
+    """Return what holds for an operation with a distribution and elements of so many bytes; None if
+    its address is free."""
     for row in _rows().get(mnemonic, ()):
         if "dist" not in row or dist.startswith(tuple(row["dist"].split())):
             number = row["bytes"]
             if number == "width":
                 number = int(dist.rpartition("_B")[2]) // 8
+            elif number == "element":
+                number = element
             return Alignment(number, row.get("certain", True), row.get("cure", ""))
     return None
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.ir.core import Operand
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.numbers.integers import unsigned
@@ -292,6 +293,16 @@ def vldas(ctx: VectorContext) -> Run:
     return run
 
 
+def _begun(ctx: VectorContext) -> int | None:
+    """The slot of the align state where an instruction is the first of a stream that is begun beside
+    it."""
+    align = ctx.op.bound.get("align")
+    owner = align.value.owner if isinstance(align, Operand) and align.value is not None else None
+    if owner is None or owner.parent is not ctx.op.parent or owner.bound.get("align") is not None:
+        return None
+    return ctx["align"] if owner.has("loads") else None
+
+
 @vector("pto.vldus", "pto.uvld")
 def vldus(ctx: VectorContext) -> Run:
     """256 bytes at any address; the new align state of a stream is the block after them. April's
@@ -299,10 +310,17 @@ def vldus(ctx: VectorContext) -> Run:
     lanes, target, align = ctx.lanes("dst"), ctx["dst"], ctx.slots.get("align_out")
     beyond = None if ctx.has("offset") else ctx.slots.get("src_out")
     at, load, source = address(ctx, "src", "offset"), loader(ctx, REGISTER_BYTES), ctx["src"]
+    begun = _begun(ctx)
 
     def run(core: Core) -> None:
         slots = core.slots
         start = at(slots)
+        if begun is not None and slots[begun].end != start // 32 * 32 + 32:
+            ctx.report(
+                "PTO6432",
+                f"begins at {start:#x} of UB, and the 32 bytes that wait for it are those before "
+                f"{slots[begun].end:#x}",
+            )
         slots[target] = np.frombuffer(load(core, start), lanes)
         if align is None:
             return
