@@ -149,7 +149,7 @@ class Paths(Scalars):
             forms = {s: f for s, f in given.items() if isinstance(f, Form)}
             if forms:
                 self._bounded(core, inst, given, told)
-            if forms and inst.kind is Kind.VECTOR:
+            if inst.kind is Kind.VECTOR and any(f.own for f in forms.values()):
                 limit = self._limit(core, inst, forms, given)
                 if limit.breaks({s: f.now for s, f in forms.items()}):
                     self._broken(limit, told)
@@ -265,7 +265,7 @@ class Paths(Scalars):
         self, core: Core, inst: Inst, forms: Mapping[int, Form], given: Mapping[int, Any]
     ) -> Limit:
         others = {s: value for s, value in given.items() if not isinstance(value, Form)}
-        breaks = self._breaker(core, inst, others)
+        breaks = self._breaker(core, inst, others, is_of_run=any(f.own for f in forms.values()))
         return Limit(inst, forms, breaks, len(self.noted.decisions), others)
 
     def _is_certain(self, limit: Limit) -> bool:
@@ -279,13 +279,13 @@ class Paths(Scalars):
         )  # fmt: skip
 
     def _breaker(
-        self, core: Core, inst: Inst, fixed: Mapping[int, Any]
+        self, core: Core, inst: Inst, fixed: Mapping[int, Any], *, is_of_run: bool
     ) -> Callable[[Mapping[int, Any]], str]:
         original = self._engine.program.insts[inst.pc]
 
         def breaks(values: Mapping[int, Any]) -> str:
             if inst.kind is Kind.VECTOR:
-                return _misplaced(core, original, {**fixed, **values})
+                return _misplaced(core, original, {**fixed, **values}) if is_of_run else ""
             kept = core.slots
             core.slots = list(kept)
             for slot, value in (*fixed.items(), *values.items()):
