@@ -294,7 +294,7 @@ def vldas(ctx: VectorContext) -> Run:
 
 
 def _begun(ctx: VectorContext) -> int | None:
-    """The slot of the align state where an instruction is the first of a stream that is begun beside
+    """The slot of the align state where an instruction is the first of a stream that begins beside
     it."""
     align = ctx.op.bound.get("align")
     owner = align.value.owner if isinstance(align, Operand) and align.value is not None else None
