@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.ground.isa.schema import Role, ScratchEffect
-from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.row import (
     READ,
@@ -202,7 +202,12 @@ def _covered(binding: Bound, name: str, value: Any) -> Any:
     type_ = value.type
     rows, cols = min(covered.rows, type_.rows), min(covered.cols, type_.cols)
     first = value.layout.offset(covered.row, covered.col) * type_.dtype.bits // 8
-    return tile_ref(type_, value.addr + first, rows, cols)
+    made = tile_ref(type_, value.addr + first, rows, cols)
+    if made.layout.strides == value.layout.strides:
+        return made
+    held = replace(type_, pitch=value.layout.rows)  # an accumulator is as high as its valid rows
+    made = tile_ref(held, value.addr + first, rows, cols)
+    return made if made.layout.strides == value.layout.strides else value
 
 
 def _element(

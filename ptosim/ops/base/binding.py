@@ -34,6 +34,7 @@ from ptosim.machine.effects.strided import (
     strided,
 )
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
+from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.orders import Sync
@@ -411,9 +412,15 @@ class Binding:
 
     def takes(self, name: str, rows: int, cols: int, at: tuple[int, int] = (0, 0)) -> None:
         """Say of a tile operand, of whatever core it is, that so many rows and columns are taken
-        from a place on; of a window that cuts a box it is not said."""
-        if self.values[name].layout.begins_box(*at):
-            self.covers(name, rows, cols, *at)
+        from a place on; of a window that cuts a box, the boxes that it reaches."""
+        layout = self.values[name].layout
+        if not layout.begins_box(*at) and rows and cols:
+            first = at[0] // layout.box_rows * layout.box_rows
+            left = at[1] // layout.box_cols * layout.box_cols
+            rows = round_up(at[0] + rows, layout.box_rows) - first
+            cols = round_up(at[1] + cols, layout.box_cols) - left
+            at = first, left
+        self.covers(name, rows, cols, *at)
 
     def finds(self, name: str, size: int, lines: tuple[int, int]) -> None:
         """Say that so many bytes from a tile's base on, in each of `lines` (count, distance in

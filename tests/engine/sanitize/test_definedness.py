@@ -438,3 +438,30 @@ def test_a_copy_of_bytes_without_values_is_told_where_they_are_used(op):
             k.op("pto.tneg", [out], [k.tile("b", "f32", rows, cols)])
         found = [d for d in k.run({}, timing=False).findings if d.code == "PTO7101"]
         assert ["'pto.tneg' reads %o" in d.message for d in found] == [True] * use
+
+
+def test_a_window_that_cuts_a_box_reaches_the_boxes_around_it_alone():
+    """Rows 8 to 23 of L1 are written, with the boxes 0 to 15 and 16 to 31 in part; the rest has no
+    value."""
+    acc, mat = ACC.replace("64x64", "16x64"), MAT.replace("f32", "f16")
+    left = LEFT.replace("64x64xf32", "16x64xf16")
+    right = RIGHT.replace("64x64xf32", "64x64xf16")
+    text = f"""module attributes {{pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+func.func @k() attributes {{pto.kernel}} {{
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %row = arith.constant ROW : index
+  %a = pto.alloc_tile : {acc}
+  %m = pto.alloc_tile : {mat}
+  %l = pto.alloc_tile : {left}
+  %r = pto.alloc_tile : {right}
+  pto.tinsert ins(%a, %c8, %c0 : {acc}, index, index) outs(%m : {mat})
+  pto.textract ins(%m, %row, %c0 : {mat}, index, index) outs(%l : {left})
+  pto.tmatmul ins(%l, %r : {left}, {right}) outs(%a : {acc})
+  return
+}}
+}}"""
+    for row, expected in ((16, False), (32, True), (48, True)):
+        found = ptosim.check(text.replace("ROW", str(row)))
+        told = [d for d in found if d.code == "PTO7101" and "reads %l" in d.message]
+        assert bool(told) == expected, row
