@@ -354,3 +354,33 @@ def test_bursts_on_chip_are_blocks_apart(apart, told):
         1,
     )
     assert ("PTO6605" in [d.code for d in ptosim.check(text)]) is told
+
+
+GATHER = """module attributes {pto.target_arch = "a3"} {
+  func.func @k(%x: !pto.ptr<f16>, %i: !pto.ptr<i32>) attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %a0 = arith.constant 0 : i64
+    %seven = arith.constant 7 : i32
+    %v = pto.make_tensor_view %x, shape = [%c16, %c16], strides = [%c16, %c1] : !pto.tensor_view<16x16xf16>
+    %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %c16] : !pto.tensor_view<16x16xf16> -> !pto.partition_tensor_view<16x16xf16>
+    %w = pto.make_tensor_view %i, shape = [%c1, %c16], strides = [%c16, %c1] : !pto.tensor_view<1x16xi32>
+    %q = pto.partition_view %w, offsets = [%c0, %c0], sizes = [%c1, %c16] : !pto.tensor_view<1x16xi32> -> !pto.partition_tensor_view<1x16xi32>
+    %m = pto.alloc_tile addr = %a0 : !pto.tile_buf<mat, 16x16xf16, blayout=col_major, slayout=row_major>
+    pto.store_scalar %seven, %i[%c0] : !pto.ptr<i32>, i32
+    pto.mgather ins(%p, %q : !pto.partition_tensor_view<16x16xf16>, !pto.partition_tensor_view<1x16xi32>) outs(%m : !pto.tile_buf<mat, 16x16xf16, blayout=col_major, slayout=row_major>) {coalesce = #pto<coalesce row>}
+    return
+  }
+}
+"""
+
+
+def test_indices_that_the_scalar_unit_reads_come_from_its_cache():
+    """A07v, A04: a gather to L1 reads its indices in global memory with the scalar unit; its table
+    comes past the cache."""
+    assert not [d for d in ptosim.check(GATHER) if d.code == "PTO6110"]
+    table = GATHER.replace("%i[%c0] : !pto.ptr<i32>, i32", "%j[%c0] : !pto.ptr<i32>, i32").replace(
+        "    %seven", "    %j = pto.castptr %x : !pto.ptr<f16> -> !pto.ptr<i32>\n    %seven"
+    )
+    assert [d.rule_id for d in ptosim.check(table) if d.code == "PTO6110"] == ["A04"]

@@ -73,10 +73,14 @@ class ScalarLines:
                 self._store(use, line, print_)
 
     def moved(self, access: Access) -> None:
-        """A transfer past the cache."""
-        use = _Use(access.core, access.inst)
+        """A transfer past the cache; what the library's code for it reads with the scalar unit goes
+        through the cache."""
+        use, op = _Use(access.core, access.inst), access.inst.op
+        steps = op.passes.steps if op is not None and op.passes is not None else ()
+        cached = [name for step in steps if step.pipe == SCALAR for name in step.reads]
         for print_ in access.reads:
-            if print_.shadow.is_global and (self._dirty or self._written_back):
+            is_past = print_.shadow.is_global and print_.name not in cached
+            if is_past and (self._dirty or self._written_back):
                 self._read(use, print_)
         for print_ in access.writes:
             for line in _lines(print_):
