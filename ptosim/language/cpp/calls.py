@@ -351,8 +351,9 @@ class Calls(Repeats):
         self.static += is_static
         try:
             self.bind(parameters(function.node), values, scope, node)
-            type_ = self._returned(function)
-            return self._followed(body, type_, function.name, node)
+            ref = inner(field_of(function.node, "declarator"), "reference_declarator")
+            type_ = None if ref is not None else self._returned(function)
+            return self._followed(body, type_, function.name, node, ref)
         finally:
             self.static -= is_static
             self.scope, self.deep = before, deep
@@ -403,9 +404,11 @@ class Calls(Repeats):
         held = type_ if isinstance(type_, (Scalar, Pointer)) else getattr(found, "type", None)
         return self.cell(found, held if isinstance(held, (Scalar, Pointer)) else None)
 
-    def _followed(self, body: Any, type_: Any, name: str, node: Any) -> Any:
+    def _followed(self, body: Any, type_: Any, name: str, node: Any, ref: Any = None) -> Any:
         outer, rounds = getattr(self, "frame", None), getattr(self, "rounds", [])
-        self.frame = Frame(self.cell(Num(BOOL, False), BOOL), self.cell(None), type_)
+        self.frame = Frame(
+            self.cell(Num(BOOL, False), BOOL), self.cell(None), type_, ref is not None
+        )
         if isinstance(type_, Scalar) and type_.kind in ("int", "float", "bool"):
             self.frame.value.value, self.frame.value.type = Num(type_, 0), type_
         self.rounds = []

@@ -45,6 +45,7 @@ class Frame:
     done: Cell
     value: Cell
     type: Any
+    by_reference: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +56,7 @@ class Round:
     next: Cell | None
 
 
-_MOST_FORKS = 3
-LEAST_REPEATED = 512  # so many statements are worth a look for repetitions
+_MOST_FORKS, LEAST_REPEATED = 3, 512  # of conditions; of statements that are looked at
 _COMPOUND = frozenset(
     ("compound_statement", "if_statement", "for_statement", "while_statement", "do_statement",
      "switch_statement", "else_clause")
@@ -330,7 +330,7 @@ class Statements(Objects):
     def _s_return_statement(self, node: Any) -> None:
         value = named(node)
         if value:
-            found = self.ev(value[0])
+            found = self.lv(value[0]) if self.frame.by_reference else self.ev(value[0])
             type_ = self.frame.type
             if isinstance(found, list) and type_ is not None:
                 found = self.constructed(type_, found, node)
