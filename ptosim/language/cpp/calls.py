@@ -497,6 +497,3 @@ def _is_known(value: Any) -> bool:
     if isinstance(value, Cell):
         value = value.value
     return isinstance(value, Member) or (isinstance(value, Num) and value.is_known)
-
-
-__all__ = ["Calls", "parameters"]

@@ -269,6 +269,9 @@ class Collector:
         word = struct_name(node)
         known = scope.names.get(word)
         special = known.special if isinstance(known, Declared) else []
+        if params and isinstance(known, Declared) and known.params:
+            given = {text(p).partition("=")[0].strip(): p for p in known.params}
+            params = [given.get(text(p).strip(), p) for p in params]  # with the defaults before
         scope.names[word] = Declared("struct", word, node, params, scope, special)
 
     _struct_specifier = _class_specifier = _union_specifier = _struct
