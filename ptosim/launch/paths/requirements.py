@@ -43,7 +43,7 @@ _FAR = 1 << 40
 _NEAR = 8
 _PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24, -1, -9, -100, -1000)
 
-_OTHERS = (1, 2, 3, 33, 100)
+_OTHERS = (0, 1, 2, 3, 33, 100)
 
 Met = Callable[[dict[Symbol, int]], bool | None]
 """True or False where a bound is asked, None where the path does not come to it."""
