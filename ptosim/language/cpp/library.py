@@ -387,6 +387,8 @@ def member_of_trait(thing: Named, word: str) -> Any:
         return _limit(thing.args[0], word)
     if word in ("value", "type") and thing.args:
         return thing.args[-1]
+    if word == "value" and thing.name in ("true_type", "false_type"):
+        return number(thing.name == "true_type", BOOL)
     if thing.name == "ConvTile" and word in _OF_CONV:
         return thing.args[_OF_CONV.index(word)]
     return None

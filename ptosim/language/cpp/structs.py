@@ -247,6 +247,8 @@ class Structs(Calls):
             >= len(args)
             >= sum(p.type == "parameter_declaration" for p in parameters(f.node))
         ]
+        if not fitting and not args and b"= default" in made.type.node.text:
+            return
         if not fitting:
             raise CppError(node, f"no constructor of `{found.name}` takes {len(args)} arguments")
         scope = self._object_scope(made)
