@@ -164,6 +164,7 @@ def cases() -> dict[str, Callable[[], Iterator[Compared]]]:
 
 
 REASONS = {
+    "tdiv i": "the law has a division alone; `expand` looks for divisors of 0, of which 0 is left in a tile",
     "trecip precise": "the library has a routine of some hundred instructions; `expand` writes the one "
     "instruction that gives the same bytes",
     "tcvt f32 to": "the library converts two registers and merges them, 128 elements an iteration; "

@@ -198,8 +198,8 @@ module attributes {pto.target_arch = "a5"} {
       pto.cmo.cacheinvalid %y single_cache_line : !pto.ptr<!i>
       pto.fence.barrier_all #pto.fence_scope<gm>
       pto.barrier <PIPE_ALL>
-      pto.sync.set <PIPE_MTE3>, 3
     }
+    pto.sync.set <PIPE_MTE3>, 3
     return
   }
 }

@@ -55,6 +55,7 @@ def test_the_range_of_each_argument_is_known():
     promised = promises_of(ptosim.load(NUMBERS).front.resolved.functions["k"])
     ranges = {n: (p.kind, p.low, p.high) for n, p in promised.items()}
     assert ranges == {
+        "out": ("pointer", None, None),
         "n": ("free", None, None),
         "rows": ("extent", 1, None),
         "__pypto_spmd_block_idx": ("index", 0, 65_535),
