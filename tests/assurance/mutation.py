@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -143,6 +144,10 @@ class Runner:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
+        for file in {
+            site.file for site in self.drawn
+        }:  # what is loaded later could not be exchanged
+            import_module(".".join(Path(file).relative_to(TREE).with_suffix("").parts))
         gc.unfreeze()
         functions: dict[tuple[str, str, int], list[FunctionType]] = {}
         for thing in gc.get_objects():
