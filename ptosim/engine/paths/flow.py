@@ -144,6 +144,20 @@ def deciding_in(program: DecodedProgram, head: Inst) -> Inst | None:
     return next((i for i in branches if not found.isdisjoint(sources_of(program, i))), None)
 
 
+def moving_seldom(
+    program: DecodedProgram, head: Inst, around: Collection[Operation | None]
+) -> Inst | None:
+    """Return what decides, or is at a place, by the number of the round in branches (`around`) that
+    few rounds of a loop may take, if something does: another round in them need not be alike."""
+    if head.op is None:
+        return None
+    args = [a for region in head.op.regions for block in region.blocks for a in block.values]
+    made = {program.slots[value] for value in args if value in program.slots}
+    found = _closed(made, [flow for inst in program.insts for flow in _flows(program, inst)])
+    inside = (i for i in program.insts if i.kind is not Kind.SCALAR and is_inside(i.op, around))
+    return next((i for i in inside if not found.isdisjoint(sources_of(program, i))), None)
+
+
 def _closed(
     found: set[int], flows: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> frozenset[int]:

@@ -15,7 +15,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.paths.flow import ADDRESSES, DECIDES, NO_REPEAT, deciding_in, is_inside
+from ptosim.engine.paths.flow import (
+    ADDRESSES,
+    DECIDES,
+    NO_REPEAT,
+    deciding_in,
+    is_inside,
+    moving_seldom,
+)
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -311,10 +318,19 @@ class _Proof:
     # -- loops that repeat -------------------------------------------------------------------------
 
     def _see_decisions(self, way: _Way) -> None:
-        """Raise Unproven for a loop in whose rounds data decide that are read there. Some rounds
-        more are followed once."""
+        """Raise Unproven for a loop in whose rounds data decide that are read there (some rounds
+        more are followed once), and for one in which the number of the round decides, or is a place
+        in a branch that its distance from the last one decides: a round far on may be the
+        only one that is wrong."""
         program = self.explored.kept[0].engine.program
+        ending = {loop.symbol for loop in way.loops}
+        decided = [d for d in way.run.noted.decisions if d.form.symbols & ending and not is_loop(d)]
+        branches = [d.inst.op for d in decided if self._is_inside(d.inst)]
         for loop in way.loops:
+            seldom = moving_seldom(program, loop.inst, branches)
+            if seldom is not None:
+                line = line_of(self.front, seldom)
+                raise Unproven(loop.inst.pc, f"few rounds take line {line}, by their number")
             deciding = deciding_in(program, loop.inst)
             if deciding is not None:
                 self._add(self._again(self._long(way, ROUNDS)))

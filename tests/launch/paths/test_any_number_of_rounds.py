@@ -132,3 +132,55 @@ def agrees(seed: int) -> bool:
 def test_what_is_claimed_of_any_number_of_rounds_is_right(first):
     claimed = [agrees(seed) for seed in range(first, first + 6)]
     assert sum(claimed) >= 1
+
+
+def test_a_round_far_on_may_be_the_only_one_that_is_wrong():
+    """The tenth round waits twice if it is the last one: only n = 10 deadlocks. The other
+    loop stores row i in its last round, which row 9 is read beside. Where the number of the round
+    decides, or is a place, in a branch that the last round takes alone, nothing is claimed."""
+    wait = "pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
+    body = f"""pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]
+scf.for %i = %c0 to %n step %c1 {{
+%last = arith.subi %n, %c1 : index
+%is_last = arith.cmpi eq, %i, %last : index
+scf.if %is_last {{
+%nine = arith.constant 9 : index
+%is_tenth = arith.cmpi eq, %i, %nine : index
+scf.if %is_tenth {{
+{wait}
+pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]
+{wait}
+{wait}
+pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]
+}}
+}}
+}}
+{wait}"""
+    tile = "!pto.tile_buf<vec, 1x64xf32>"
+    view, row = "!pto.tensor_view<4096x64xf32>", "!pto.partition_tensor_view<1x64xf32>"
+    stored = f"""%nine = arith.constant 9 : index
+%many = arith.constant 4096 : index
+%o1 = arith.constant 4096 : i64
+%q = pto.alloc_tile addr = %o1 : {tile}
+%z = pto.make_tensor_view %y, shape = [%many, %c64], strides = [%c64, %c1] : {view}
+%w = pto.partition_view %z, offsets = [%nine, %c0], sizes = [%c1, %c64] : {view} -> {row}
+pto.tload ins(%w : {row}) outs(%q : {tile})
+{FENCE}
+pto.tload ins(%w : {row}) outs(%q : {tile})
+%o2 = arith.constant 8192 : i64
+%p = pto.alloc_tile addr = %o2 : {tile}
+scf.for %i = %c0 to %n step %c1 {{
+%last = arith.subi %n, %c1 : index
+%is_last = arith.cmpi eq, %i, %last : index
+scf.if %is_last {{
+%u = pto.partition_view %z, offsets = [%i, %c0], sizes = [%c1, %c64] : {view} -> {row}
+pto.tstore ins(%p : {tile}) outs(%u : {row})
+}}
+}}
+{FENCE}"""
+    for lines, code in ((body, "PTO5006"), (stored, "PTO5202")):
+        text = kernel(lines)
+        assert code in faults(ptosim.check(text, sync="manual", args={"n": 10}))
+        (made,) = ptosim.check(text, sync="manual").coverage
+        assert made["trips"] != "proven"
+        assert "few rounds take line" in made["loops"][0]["why"]
