@@ -184,3 +184,67 @@ pto.tstore ins(%p : {tile}) outs(%u : {row})
         (made,) = ptosim.check(text, sync="manual").coverage
         assert made["trips"] != "proven"
         assert "few rounds take line" in made["loops"][0]["why"]
+
+
+ROW_TILE = "!pto.tile_buf<vec, 1x64xf32>"
+ROWS, ROW = "!pto.tensor_view<4096x64xf32>", "!pto.partition_tensor_view<1x64xf32>"
+
+
+def of_rows(*lines: str) -> str:
+    """A kernel with two tiles of one row, %p and %q, and a view of %y, of which lines `load ROW`
+    and `store ROW` load to %q and store %p."""
+    made = [
+        "%many = arith.constant 4096 : index",
+        f"%z = pto.make_tensor_view %y, shape = [%many, %c64], strides = [%c64, %c1] : {ROWS}",
+        "%o1 = arith.constant 4096 : i64", "%o2 = arith.constant 8192 : i64",
+        f"%q = pto.alloc_tile addr = %o1 : {ROW_TILE}",
+        f"%p = pto.alloc_tile addr = %o2 : {ROW_TILE}",
+    ]  # fmt: skip
+    for n, line in enumerate(lines):
+        word, _, row = line.partition(" ")
+        if word not in ("load", "store"):
+            made.append(line)
+            continue
+        made.append(
+            f"%w{n} = pto.partition_view %z, offsets = [{row}, %c0], sizes = [%c1, %c64] : "
+            f"{ROWS} -> {ROW}"
+        )
+        load = f"pto.tload ins(%w{n} : {ROW}) outs(%q : {ROW_TILE})"
+        made.append(
+            load if word == "load" else f"pto.tstore ins(%p : {ROW_TILE}) outs(%w{n} : {ROW})"
+        )
+    return kernel("\n".join(made))
+
+
+ELEVEN, ROUNDS = "%row = arith.constant 11 : index", "scf.for %i = %c0 to %n step %c1 {"
+LAST = ["%k = arith.subi %n, %c1 : index", "%e = arith.cmpi eq, %i, %k : index", "scf.if %e {"]
+MEETING = {
+    "before": [ELEVEN, "load %row", ROUNDS, "store %i", "}", FENCE],
+    "after": [ELEVEN, ROUNDS, "store %i", "}", "load %row", FENCE],
+    "in the last round": [ELEVEN, ROUNDS, "store %i", *LAST, "load %row", "}", "}", FENCE],
+    "in another loop": [
+        "%row = arith.constant 40 : index", ROUNDS, "store %i", "}", ROUNDS.replace("%i", "%j"),
+        "%f = arith.subi %row, %j : index", "load %f", "}", FENCE,
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_what_moves_may_come_to_what_is_outside_of_its_rounds(name):
+    """A loop stores row i. Beside it a row is loaded that only later rounds come to: nothing is
+    claimed of these, unless a barrier is between the two, or no round ever comes there."""
+    lines = MEETING[name]
+    assert "PTO52" in str(faults(ptosim.check(of_rows(*lines), sync="manual", args={"n": 30})))
+    (made,) = ptosim.check(of_rows(*lines), sync="manual").coverage
+    assert made["trips"] != "proven"
+    assert made["loops"][0]["why"].startswith("the addresses of lines")
+    if name == "in the last round":
+        return
+    at = lines.index("load %row") + 1 if name == "before" else lines.index("}") + 1
+    (made,) = ptosim.check(of_rows(*lines[:at], FENCE, *lines[at:]), sync="manual").coverage
+    assert made["trips"] == "proven"
+    if name != "in another loop":
+        far, at = "%far = arith.addi %i, %c16 : index", lines.index("store %i")
+        away = [*lines[:at], far, "store %far", *lines[at + 1 :]]
+        (made,) = ptosim.check(of_rows(*away), sync="manual").coverage
+        assert made["trips"] == "proven"
