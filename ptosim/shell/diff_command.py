@@ -25,6 +25,7 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
+    BLOCKS,
     CERTIFICATE,
     FAIL_ON,
     FILE,
@@ -55,7 +56,7 @@ from ptosim.views.difference_report import difference_report
 from ptosim.views.report import Report, Section
 from ptosim.views.text import Text
 
-_VALUES = (inputs("run"), SEED, INPUTS, tolerance("values"))
+_VALUES = (inputs("run"), BLOCKS, SEED, INPUTS, tolerance("values"))
 _COMPARED = (
     group(
         "comparison",

@@ -254,7 +254,7 @@ def _product(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule:
     """A product by rows of the left and columns of the right side, and what it is added to."""
     left, right = op.values["lhs"], op.values["rhs"]
     m, k, n = left.v_row, left.v_col, right.v_col
-    if op.switch("matmul.order") == "f64":
+    if op.switch("matmul.order") not in ("exact", "sequential"):
         raise Unfollowed("products in the order of a library")
     reads = [_part(op, place, "lhs", m, k), _part(op, place, "rhs", k, n)]
     if op.has("bias"):

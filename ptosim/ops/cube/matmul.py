@@ -100,9 +100,7 @@ def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
 def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
     """A factor as f64 (integers: i64), from its layout; the left one of a tgemv is one run of
     elements."""
-    tile = op.tile(role)
-    if role == "lhs" and op.op.name.startswith("pto.tgemv"):
-        tile = Tile(tile_ref(replace(tile.type, rows=1), tile.addr, 1, cols), tile.buffer)
+    tile = factor_of(op, role, cols)
     if isinstance(tile.type.dtype, PackedDType):
         return _pairs(tile, tile.type.dtype, rows, cols, along=int(role == "lhs"))
     name = conversion_name(tile.type.dtype)
@@ -112,6 +110,14 @@ def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
     else:
         read = _from_boxes(op, f"{role}.{name}", boxes)
     return _shortened(op, read) if name == "f32" else read
+
+
+def factor_of(op: Binding, role: str, cols: int) -> Tile:
+    """The tile of a factor; the left one of a tgemv has one row, whatever its type says."""
+    tile = op.tile(role)
+    if role == "lhs" and op.op.name.startswith("pto.tgemv"):
+        return Tile(tile_ref(replace(tile.type, rows=1), tile.addr, 1, cols), tile.buffer)
+    return tile
 
 
 def _pairs(tile: Tile, dtype: PackedDType, rows: int, cols: int, *, along: int) -> Reader:
@@ -240,6 +246,16 @@ def _by_lines(op: Binding, boxes: np.ndarray) -> tuple[np.ndarray, ...]:
 
 _SCALES = {"lhs": "lhs_scale", "rhs": "rhs_scale"}
 _MEMORIES = {"lhs": "left_scale", "rhs": "right_scale"}
+
+
+def scale_places(op: Binding, side: str, lines: int, k: int) -> tuple[str, np.ndarray]:
+    """The memory of the scales of a factor, and where each is: a row for each row of lhs or column
+    of rhs, a column for each group of elements."""
+    pairs = _pairs_of_groups(op, side, op.tile(_SCALES[side]), k)
+    line, group = np.ogrid[:lines, : -(-k // GROUP)]
+    block = line // 16 * pairs + group // 2
+    start = op.tile(side).addr >> 4
+    return _MEMORIES[side], start + (block * 16 + line % 16) * 2 + group % 2
 
 
 def _scaled(factor: Reader, scales: Reader, *, transposed: bool) -> Reader:

@@ -18,6 +18,7 @@ from ptosim.machine.effects.ranges import storage_ranges
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
+from ptosim.ops.cube.matmul import GROUP, factor_of, scale_places
 from ptosim.ops.cube.outward import layout_for_acc
 from ptosim.ops.move.transfer import from_logical, logical_sizes
 from ptosim.ops.tile.reduce import is_whole_row
@@ -55,13 +56,17 @@ class Step:
         tile = self.op.tile(name)
         if rows > tile.rows or cols > tile.cols:
             raise Unprovable(f"reaches beyond the tile of its operand {name}")
+        tile = factor_of(self.op, name, cols) if name == "lhs" else tile
         return tile_elements(self.memory, self.op.core, tile, rows, cols)
 
     def read(self, name: str, rows: int, cols: int) -> Hashes:
         """Return the hashes of the first rows and columns of a tile operand."""
-        found = self.elements(name, rows, cols)
-        self.reads.append(found)
-        return found.read()
+        return self.take(self.elements(name, rows, cols))
+
+    def take(self, elements: Elements) -> Hashes:
+        """Return the hashes of elements that are read."""
+        self.reads.append(elements)
+        return elements.read()
 
     def key(self, *more: object) -> np.uint64:
         """Return the hash of what is computed: operation, attributes, scalars, element types, and
@@ -220,10 +225,11 @@ def multiply(step: Step) -> list[Write]:
     if 0 in (m, k, n):
         raise Unprovable("multiplies matrices of no elements")
     order = op.switch("matmul.order")
-    if order == "f64":
-        raise Unprovable("is summed in the order of the BLAS of the machine (matmul.order=f64)")
+    if order not in ("exact", "sequential"):
+        why = f"is summed in the order of the BLAS of the machine (matmul.order={order})"
+        raise Unprovable(why)
     step.memory.multiply(m * k * n)
-    left, right = step.read("lhs", m, k), step.read("rhs", k, n)
+    left, right = _factor(step, "lhs", m, k), _factor(step, "rhs", k, n)
     start = None
     if op.has("bias"):
         start = step.read("bias", 1, n)
@@ -231,7 +237,7 @@ def multiply(step: Step) -> list[Write]:
         if op.tile("acc").addr != op.tile("dst").addr:
             raise Unprovable("adds to an accumulator in another place than its result")
         start = step.read("acc", m, n)
-    types = [str(op.tile(name).type.dtype) for name in ("lhs", "rhs", "dst")]
+    types = [str(tile.type.dtype) for name, tile in _tiles(op) if name not in ("acc", "bias")]
     kind = (types, order, step.given, settings(op.core, step.memory), op.target)
     dst = step.elements("dst", m, n)
     if step.added("dst"):
@@ -242,6 +248,20 @@ def multiply(step: Step) -> list[Write]:
     key = salt("matmul", kind, k)
     begun = salt("nothing") if start is None else np.asarray(start)
     return [(dst, joined(key, np.asarray(begun), products))]
+
+
+def _factor(step: Step, role: str, rows: int, cols: int) -> Hashes:
+    """The elements of a factor, each with the scale of its group."""
+    op, memory = step.op, step.memory
+    found = step.read(role, rows, cols)
+    if not op.has("lhs_scale"):
+        return found
+    along, lines = (cols, rows) if role == "lhs" else (rows, cols)
+    name, places = scale_places(op, role, lines, along)
+    space = memory.space(op.core, name)
+    every = step.take(Elements(memory, space, places[..., None]))
+    scales = np.repeat(every, GROUP, axis=1)[:, :along]
+    return joined(salt("scaled"), found, scales if role == "lhs" else scales.T)
 
 
 def _product(left: Hashes, right: Hashes) -> Hashes:
@@ -293,7 +313,8 @@ RULES: dict[str, Rule] = {
     **{f"pto.tcolexpand{name}": column_form for name in _WORDS},
     **{f"pto.trow{name}": reduce_rows for name in ("sum", "prod", "max", "min")},
     **{f"pto.tcol{name}": reduce_columns for name in ("sum", "prod", "max", "min")},
-    **{f"pto.tmatmul{kind}": multiply for kind in ("", ".acc", ".bias")},
+    **{f"pto.t{word}{scales}{kind}": multiply for word in ("matmul", "gemv")
+       for scales in ("", ".mx") for kind in ("", ".acc", ".bias")},
     "pto.tquant": quantise,
     "pto.tdequant": quantise,
     "pto.trowexpand": expand_rows,
@@ -359,6 +380,8 @@ def rule_of(op: Binding) -> Rule | None:
         given = sorted(name for name, value in op.values.items() if value is not None)
         is_plain = given == ["dst", "src"] and op.attr("atomicType") != "atomic_add"
         return store_accumulator if is_plain else None
+    if any(each.type.dtype.bits % 8 for role, each in _tiles(op) if role in ("lhs", "rhs")):
+        return None
     if name == "pto.tquant" and getattr(op.op.variant, "name", "") != "int8":
         return None
     return RULES.get(name)

@@ -4,7 +4,9 @@ of an input does is made of that element."""
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ import ptosim
 from ptosim.tools.search.prove import global_hashes
 from ptosim.tools.search.prove_ops import RULES
 from ptosim.tools.search.prove_run import Follower
+from tests.ops.semantics.cube_harness import Product
 
 ROWS, COLS = 8, 64
 _FULL = "!pto.tile_buf<vec, 8x64x{t}>"
@@ -167,7 +170,8 @@ LEAST = 8
 """Elements of an argument that every shape of it reads."""
 
 A5_TOO = ("rowsum", "rowmax", "colsum", "quant", "matmul", "cvt", "rowexpandmul")
-CASES = [(name, "a2a3") for name in RULES] + [(f"pto.t{name}", "a5") for name in A5_TOO]
+OTHERS = tuple(f"pto.{name}" for name in ("tgemv", "tmatmul.mx"))  # tested below
+CASES = [(name, "a2a3") for name in RULES if not name.startswith(OTHERS)] + [(f"pto.t{name}", "a5") for name in A5_TOO]
 
 
 @pytest.mark.sampled(3, 28)
@@ -204,3 +208,48 @@ def altered(args: dict[str, np.ndarray], name: str, elements: np.ndarray) -> dic
     if old.dtype.kind == "f":
         other[name][elements[0]] = old[0] / 64
     return other
+
+
+# -- scaled products, and those of one row ---------------------------------------------------------
+
+_E4M3, _PAIR = "f8E4M3FN", "!pto.f4E2M1x2"
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "m"),
+    [("tmatmul.mx", _E4M3, 18), ("tmatmul.mx.bias", _PAIR, 5), ("tgemv.mx", _E4M3, 1),
+     ("tgemv", "f16", 1), ("tgemv.bias", "f16", 1)],
+)  # fmt: skip
+def test_an_element_changes_its_row_or_column_of_a_product(op: str, dtype: str, m: int) -> None:
+    """Of a factor, or of the scale of its group, and of a bias; no other element."""
+    k, n, rng = 128, 32, np.random.default_rng(7)
+    kind: Any = {_E4M3: ml_dtypes.float8_e4m3fn, "f16": np.float16}.get(dtype, np.uint8)
+    x, y = (rng.integers(1, 7, shape).astype(kind) for shape in ((m, k), (k, n)))
+    scales = [rng.integers(126, 129, s).astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
+              for s in ((m, k // 32), (k // 32, n))]  # fmt: skip
+    given = [x, y, *(scales if ".mx" in op else [])]
+    bias = np.ones((1, n), np.float32) if "bias" in op else None
+    rows = 1 if m == 1 else 32
+    product = Product("a5", f"pto.{op}", (dtype, dtype, "f32"), (m, k, n), (rows, k, n))
+
+    def run(follower: Follower) -> tuple[np.ndarray, np.ndarray]:
+        pair = (given[2], given[3]) if len(given) > 2 else None
+        result = product.run(
+            given[0], given[1], scales=pair, bias=bias, sanitize="none", observers=[follower]
+        )
+        return result.outputs["c"], global_hashes(follower)["c"].reshape(m, n, 4)[..., 0]
+
+    values, hashes = run(Follower(fresh=1, loose=False))
+    for number in range(len(given)):
+        kept = given[number].copy()
+        i, j = (int(rng.integers(size)) for size in kept.shape)
+        given[number].view(np.uint8 if kept.itemsize == 1 else np.uint16)[i, j] += 2
+        place = np.array([i * kept.shape[1] + j])
+        after = run(Altered(number, place, kept.itemsize))
+        given[number] = kept
+        other = hashes != after[1]
+        row, column = np.zeros((m, n), bool), np.zeros((m, n), bool)
+        row[i % m], column[:, j % n] = True, True
+        np.testing.assert_array_equal(other, row if number % 2 == 0 else column)
+        assert (values != after[0]).any()
+        assert not ((values != after[0]) & ~other).any()
