@@ -313,8 +313,12 @@ RULES: dict[str, Rule] = {
     **{f"pto.tcolexpand{name}": column_form for name in _WORDS},
     **{f"pto.trow{name}": reduce_rows for name in ("sum", "prod", "max", "min")},
     **{f"pto.tcol{name}": reduce_columns for name in ("sum", "prod", "max", "min")},
-    **{f"pto.t{word}{scales}{kind}": multiply for word in ("matmul", "gemv")
-       for scales in ("", ".mx") for kind in ("", ".acc", ".bias")},
+    **{
+        f"pto.t{word}{scales}{kind}": multiply
+        for word in ("matmul", "gemv")
+        for scales in ("", ".mx")
+        for kind in ("", ".acc", ".bias")
+    },
     "pto.tquant": quantise,
     "pto.tdequant": quantise,
     "pto.trowexpand": expand_rows,

@@ -171,7 +171,9 @@ LEAST = 8
 
 A5_TOO = ("rowsum", "rowmax", "colsum", "quant", "matmul", "cvt", "rowexpandmul")
 OTHERS = tuple(f"pto.{name}" for name in ("tgemv", "tmatmul.mx"))  # tested below
-CASES = [(name, "a2a3") for name in RULES if not name.startswith(OTHERS)] + [(f"pto.t{name}", "a5") for name in A5_TOO]
+CASES = [(name, "a2a3") for name in RULES if not name.startswith(OTHERS)] + [
+    (f"pto.t{name}", "a5") for name in A5_TOO
+]
 
 
 @pytest.mark.sampled(3, 28)
