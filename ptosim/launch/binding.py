@@ -11,7 +11,7 @@ import numpy as np
 
 from ptosim.engine.core.bound import DecodedProgram
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.errors import UnsizedError, UsageError
+from ptosim.ground.errors import OpFault, UnsizedError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import (
     REGISTERS,
@@ -129,10 +129,13 @@ class Binding:
         return of_argument(self.launched, name, elem, shape, self.options)
 
     def fill_tiles(self, core: Core) -> None:
-        """Put the content of tiles into a core."""
+        """Put the content of tiles into a core. Raises UsageError where one has no room."""
         for name, array in self.tile_inputs.items():
             slot = self.program.tiles[name][0]
-            store_tile(core, core.slots[slot], array)
+            try:
+                store_tile(core, core.slots[slot], array)
+            except OpFault as fault:
+                raise UsageError(f"argument `{name}`: {fault.message}", help=fault.details.get("help")) from None
         if self.on_chip is not None:
             self.on_chip.fill(core)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import DType, MemRefType, PackedDType, PtrType, TileType
+from ptosim.ground.ir.types import DType, MemRefType, PackedDType, PtrType, TileType, ViewType
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.generated import CHUNK, LazyArray, is_lazy, random_array
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
@@ -29,6 +29,7 @@ from ptosim.machine.numbers.formats import FORMATS, decode_table, lookup
 from ptosim.machine.pages import PAGE
 from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes, to_bytes
 
+_ARRAYS = (PtrType, MemRefType, TileType, ViewType)
 PIECE = 8
 """Rows and columns of a piece; in each row and column of one, large numbers cancel."""
 _PLACES = frozenset(("idx", "index", "indices", "offset", "offsets"))
@@ -72,7 +73,7 @@ def uses(functions: Sequence[Function]) -> dict[str, Use]:
     """Return what functions that are launched together do with each argument that is an array."""
     found: dict[str, Use] = {}
     for function in functions:
-        arrays = [v for v in function.args if isinstance(v.type, (PtrType, MemRefType, TileType))]
+        arrays = [v for v in function.args if isinstance(v.type, _ARRAYS)]
         reached = _reached(function, arrays)
         places = _reached(function, arrays, _points)
         for value in arrays:

@@ -172,6 +172,11 @@ class TypeBuilder:
         assert elem is not None  # the grammar has exactly one element type
         if elem.kind == "quant":
             raise TypeFault("invalid memref element type", "a tensor or a tile holds it")
+        if strides is not None and len(strides) != len(shape):
+            raise TypeFault(
+                "expected the number of strides to match the rank",
+                f"{len(shape)} dimensions, {len(strides)} strides",
+            )
         return MemRefType(shape, elem, strides, offset, place, affine)
 
     def strided(self, parts: list[Any]) -> tuple[tuple[Dim, ...], Dim]:

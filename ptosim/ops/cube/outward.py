@@ -45,6 +45,10 @@ _PLAIN = {
 }
 """Destinations without a quantisation word."""
 
+_UNSTATED = {("a2a3", "i32"): "f16"}
+"""What the assembler takes without a word too, and no public document describes: by 1, as the
+vector unit's conversion of these types has it in its scale register."""
+
 _SCALED = {
     "a2a3": {"f32": ("i8", "ui8"), "i32": ("i8", "ui8", "f16", "i16")},
     "a5": {
@@ -62,7 +66,14 @@ def stored(op: Binding, tile: Tile, dtype: DType) -> Convert:
     plain = _PLAIN.get(src, ())
     words = words_of(op, dst in plain, dst)
     known = plain if words is None else _SCALED[op.target].get(src, ())
-    if dst not in known:
+    if words is None and _UNSTATED.get((op.target, src)) == dst:
+        op.report(
+            "PTO6607",
+            f"turns {src} into {dst} without a scale: a scale of 1 is assumed",
+            notes=(f"no public document says what the fixpipe of {op.target} does here",),
+            help="give it a scale",
+        )
+    elif dst not in known:
         how = "without a scale" if words is None else "with a scale"
         raise OpFault(
             "PTO8002",
@@ -239,6 +250,17 @@ def _adding_again(
 # -- to other tiles --------------------------------------------------------------------------------
 
 
+def tell_ways(op: Binding, what: str) -> None:
+    """Say of a program that is run with `lowering` set that it depends on what nobody describes."""
+    if "lowering" in op.profile.overridden:
+        op.report(
+            "PTO6607",
+            f"moves {what}: the assembler's two ways are said to differ here",
+            notes=("no public document says how: elements go by the layouts of both tiles, "
+                   "whatever `lowering` is",),
+        )  # fmt: skip
+
+
 def accumulator_to_tile(op: Binding) -> Commit:
     """The valid region of an accumulator to a tile of mat or vec."""
     src, dst = op.tile("src"), op.values["dst"].type
@@ -336,6 +358,8 @@ def _vector_parts(op: Binding, rows: int, cols: int) -> list[Part]:
     goes to the second core of a launch without one, nobody reads: it is left out."""
     mode = str(op.attr("accToVecMode") or "single_mode_vec0").lower()
     cores, ref = vector_cores(op), op.values["dst"]
+    if cols % 32 == 0 and ref.layout.name == "nz" and ref.type.dtype.bits == 32:
+        tell_ways(op, f"{cols} channels of an accumulator into an NZ tile of 32-bit elements")
     tiles = [op.bind_tile(ref, "dst", core) for core in cores]
     if mode.startswith("single"):
         number = int(mode[-1])

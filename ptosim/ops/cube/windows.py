@@ -14,7 +14,7 @@ import numpy as np
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault, check_window, owned_tile
 from ptosim.ops.base.functions import Commit, kernel, nothing
-from ptosim.ops.cube.outward import accumulator_to_ub, accumulator_window, halves
+from ptosim.ops.cube.outward import accumulator_to_ub, accumulator_window, halves, tell_ways
 from ptosim.ops.move.transfer import copy_window, extent
 
 # -- of vec tiles ----------------------------------------------------------------------------------
@@ -107,6 +107,8 @@ def to_l0(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
             f"{layout.box_rows}x{layout.box_cols}",
             help="begin the window at a multiple of the box",
         )
+    if layout.name == "nz" and part.type.loc == "right":
+        tell_ways(op, "a window of an NZ tile of L1 into L0B")
     rows, cols = extent(part)
     op.moves(rows, cols, src=(row, col))
     return copy_window(whole, (row, col), part, (0, 0), rows, cols)

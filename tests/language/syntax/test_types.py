@@ -121,6 +121,7 @@ def test_legacy_spellings_are_read_and_marked(text):
         ("!pto.blah<3>", "is not a type"),
         ("!pto.tile_buf<vec, 16x64xf32, fractal=7>", "fractal"),
         ("!pto.ptr<f32, mars>", "memory space"),
+        ("memref<16xf32, strided<[4, 1]>>", "number of strides to match the rank"),
     ],
 )
 def test_wrong_types_say_why(text, words):

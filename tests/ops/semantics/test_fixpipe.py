@@ -143,6 +143,15 @@ def test_scaled_halves(dst, limit):
     np.testing.assert_array_equal(got, expected)
 
 
+def test_integers_become_halves_without_a_scale_on_a2a3_and_the_scale_is_told():
+    """The assembler takes the pair, and no document gives its scale: 1 is assumed. A5 has no such
+    form."""
+    got, result = stored("a2a3", "i32", "f16", INTEGERS * 2)
+    clipped = np.clip(INTEGERS * 2, -65504, 65504).astype(np.float16)
+    np.testing.assert_array_equal(got, clipped)
+    assert codes(result) == ["PTO6607"]
+
+
 @pytest.mark.parametrize("dst", ["f8E4M3FN", "hif8"])
 def test_scaled_eight_bit_floats(dst):
     got, _ = stored("a5", "f32", dst, FLOATS, scale=word(0.5))
@@ -164,7 +173,7 @@ def test_a_scale_for_each_column():
 
 @pytest.mark.parametrize(
     ("target", "src", "dst", "scale"),
-    [("a2a3", "f32", "i8", None), ("a2a3", "f32", "f16", 1), ("a5", "i32", "i16", 1)],
+    [("a2a3", "f32", "i8", None), ("a2a3", "f32", "f16", 1), ("a5", "i32", "i16", 1), ("a5", "i32", "f16", None)],
 )
 def test_pairs_that_the_fixpipe_lacks(target, src, dst, scale):
     with pytest.raises(ptosim.ProgramError):
@@ -233,3 +242,17 @@ def test_what_goes_to_a_vector_core_that_the_launch_has_not_is_left_out(mode, ro
     result = k.run(args, observers=[Filled(values)], uninit="zero", sanitize="none")
     expected = np.where(np.arange(SHAPE[0])[:, None] < rows, values, 0)
     np.testing.assert_array_equal(result.outputs["y"], expected)
+
+
+@pytest.mark.parametrize(("switches", "is_told"), [({}, False), ({"lowering": "library"}, True)])
+def test_moves_in_which_two_ways_are_said_to_differ_are_told(switches, is_told):
+    """Who asks for one of the assembler's ways reads where no document says how they differ."""
+    k = Kernel("a5", switches=switches)
+    acc = k.tile("acc", "f32", 16, 32, layout="nz", fractal=1024, loc="acc")
+    boxes = k.tile("boxes", "f32", 16, 32, layout="nz")
+    mat = k.tile("mat", "f16", 32, 32, layout="nz", loc="mat")
+    right = k.tile("right", "f16", 16, 16, layout="zn", loc="right")
+    k.op("pto.tmov", [acc], [boxes])
+    k.op("pto.textract", [mat, (k.const(16), "index"), (k.const(0), "index")], [right])
+    found = k.run({}, uninit="zero").findings
+    assert [f.code for f in found if f.code == "PTO6607"] == ["PTO6607"] * 2 * is_told
