@@ -135,7 +135,9 @@ class Binding:
             try:
                 store_tile(core, core.slots[slot], array)
             except OpFault as fault:
-                raise UsageError(f"argument `{name}`: {fault.message}", help=fault.details.get("help")) from None
+                raise UsageError(
+                    f"argument `{name}`: {fault.message}", help=fault.details.get("help")
+                ) from None
         if self.on_chip is not None:
             self.on_chip.fill(core)
 

@@ -173,7 +173,12 @@ def test_a_scale_for_each_column():
 
 @pytest.mark.parametrize(
     ("target", "src", "dst", "scale"),
-    [("a2a3", "f32", "i8", None), ("a2a3", "f32", "f16", 1), ("a5", "i32", "i16", 1), ("a5", "i32", "f16", None)],
+    [
+        ("a2a3", "f32", "i8", None),
+        ("a2a3", "f32", "f16", 1),
+        ("a5", "i32", "i16", 1),
+        ("a5", "i32", "f16", None),
+    ],
 )
 def test_pairs_that_the_fixpipe_lacks(target, src, dst, scale):
     with pytest.raises(ptosim.ProgramError):
